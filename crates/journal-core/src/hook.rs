@@ -1,0 +1,155 @@
+//! Where tests reach into the order of persistence, at no cost to everybody else.
+//!
+//! Every store, flush, fence, disk write and sync of the core goes through a [`Hook`] and names its
+//! [`Site`]. The default hook, [`NoHook`], is zero-sized and passes every call on; `sim-disk` has
+//! one that counts sites and can make any of them misbehave (a *mutant*), which the tests then have
+//! to notice.
+
+use crate::block_device::BlockDevice;
+use crate::error::{DeviceError, MediumError};
+use crate::pmem::Pmem;
+use crate::units::{BlockNumber, Offset};
+
+/// What a site does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SiteKind {
+    /// Stores that are flushed at another site.
+    Store,
+    /// Puts stored lines in flight.
+    Flush,
+    /// Streams past the caches.
+    Stream,
+    /// Store and flush, or stream, by length.
+    Write,
+    /// Makes durable what is in flight.
+    Fence,
+    /// Writes blocks.
+    DiskWrite,
+    /// Makes written blocks durable.
+    DiskSync,
+}
+
+/// One place in a program that takes part in the order of persistence. Declared by [`sites!`],
+/// so that a place which no test reaches can be found.
+///
+/// [`sites!`]: crate::sites
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    /// Unique in the program, `file.step` by custom.
+    pub name: &'static str,
+    /// What happens there.
+    pub kind: SiteKind,
+}
+
+/// Declares a module of [`Site`] constants and `ALL`, the list of them.
+///
+/// ```
+/// journal_core::sites! {
+///     /// Where a record is written.
+///     pub mod site {
+///         BODY: Write = "commit.body";
+///         DONE: Fence = "commit.done";
+///     }
+/// }
+/// assert_eq!(site::ALL, [site::BODY, site::DONE]);
+/// ```
+#[macro_export]
+macro_rules! sites {
+    ($(#[$doc:meta])* $vis:vis mod $module:ident {
+        $($(#[$site_doc:meta])* $name:ident: $kind:ident = $text:literal;)+
+    }) => {
+        $(#[$doc])*
+        #[allow(dead_code, missing_docs, reason = "a declared site may be used by tests alone")]
+        $vis mod $module {
+            $($(#[$site_doc])*
+            pub const $name: $crate::hook::Site =
+                $crate::hook::Site { name: $text, kind: $crate::hook::SiteKind::$kind };)+
+            /// Every site of this module.
+            pub const ALL: &[$crate::hook::Site] = &[$($name),+];
+        }
+    };
+}
+
+/// Receives every ordered call together with the medium it is meant for.
+///
+/// The default methods pass the call on unchanged. An implementation may count, delay or drop it;
+/// only tests do.
+pub trait Hook {
+    /// At a [`SiteKind::Store`] site.
+    #[inline]
+    fn store<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        pmem.store(at, bytes);
+    }
+
+    /// At a [`SiteKind::Store`] site that stores one word.
+    #[inline]
+    fn store_u64<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, value: u64) {
+        pmem.store_u64(at, value);
+    }
+
+    /// At a [`SiteKind::Flush`] site.
+    #[inline]
+    fn flush<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, len: usize) {
+        pmem.flush(at, len);
+    }
+
+    /// At a [`SiteKind::Stream`] site.
+    #[inline]
+    fn stream<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        pmem.stream(at, bytes);
+    }
+
+    /// At a [`SiteKind::Write`] site.
+    #[inline]
+    fn write<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        if bytes.len() < pmem.facts().stream_from_bytes {
+            pmem.store(at, bytes);
+            pmem.flush(at, bytes.len());
+        } else {
+            pmem.stream(at, bytes);
+        }
+    }
+
+    /// At a [`SiteKind::Fence`] site.
+    ///
+    /// # Errors
+    /// The medium's.
+    #[inline]
+    fn fence<P: Pmem>(&mut self, _site: Site, pmem: &mut P) -> Result<(), MediumError> {
+        pmem.fence()
+    }
+
+    /// At a [`SiteKind::DiskWrite`] site.
+    ///
+    /// # Errors
+    /// The device's.
+    #[inline]
+    fn disk_write<D: BlockDevice>(
+        &mut self,
+        _site: Site,
+        device: &mut D,
+        first: BlockNumber,
+        from: &[&[u8]],
+    ) -> Result<(), DeviceError> {
+        device.write_vectored(first, from)
+    }
+
+    /// At a [`SiteKind::DiskSync`] site.
+    ///
+    /// # Errors
+    /// The device's.
+    #[inline]
+    fn disk_sync<D: BlockDevice>(
+        &mut self,
+        _site: Site,
+        device: &mut D,
+    ) -> Result<(), DeviceError> {
+        device.sync()
+    }
+}
+
+/// The hook that does nothing; what every program but a test uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoHook;
+
+impl Hook for NoHook {}

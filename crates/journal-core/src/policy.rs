@@ -1,0 +1,277 @@
+//! The third port: what to write for an update, and how to read it back.
+//!
+//! A policy decides, per changed block, where the new content goes and in which form. It never
+//! sees a flush or a fence; the core frames, orders and checks whatever the policy says.
+//!
+//! # What a policy author must keep
+//!
+//! 1. `apply(old, what place encoded for old -> new) == new`, for every pair of images.
+//! 2. [`Policy::apply`] is total: any payload bytes give a result, never a panic, a hang or a write
+//!    outside the block. A checksum was verified before, yet media lie.
+//! 3. Both are deterministic and read nothing but their arguments: no clock, no I/O, no state.
+//!
+//! A crash may therefore do to a policy what it may do to a pure function: nothing.
+
+use core::fmt;
+use core::num::NonZeroU32;
+
+use crate::units::BlockNumber;
+
+/// The number of a policy, kept in the superblock: a journal is opened with the policy that wrote
+/// it or not at all. Numbers below 256 are this project's; choose yours above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyId(pub u32);
+
+impl fmt::Display for PolicyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy {}", self.0)
+    }
+}
+
+/// What a block holds, as far as the store says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Structure of the store: directories, indexes, allocation.
+    Metadata,
+    /// Contents of the store.
+    Data,
+}
+
+/// Whether the block was live before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It was: its old content has to survive until the new one is durable.
+    Overwrite,
+    /// It was not (never written, or discarded): nothing of it has to survive.
+    Append,
+}
+
+/// Bytes that change inside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patch<'a> {
+    /// Where in the block they begin.
+    pub at: u32,
+    /// The new bytes.
+    pub bytes: &'a [u8],
+}
+
+/// The new content, in the form the store gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change<'a> {
+    /// The whole new image.
+    Image(&'a [u8]),
+    /// Only what changes, ascending and without overlap; the rest is as in the old image.
+    Patches(&'a [Patch<'a>]),
+}
+
+/// One block's update, as the store asked for it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Update<'a> {
+    /// Which block.
+    pub block: BlockNumber,
+    /// What it holds.
+    pub class: Class,
+    /// Whether it was live before.
+    pub kind: Kind,
+    /// The committed image it replaces, where it is at hand. Looking at it costs time when it is
+    /// not in a cache.
+    pub old: Option<&'a [u8]>,
+    /// What changes.
+    pub change: Change<'a>,
+    /// The size of the store's objects in this block (an inode, a row), where it has any.
+    pub object_bytes: Option<NonZeroU32>,
+}
+
+impl<'a> Update<'a> {
+    /// An overwrite of `block` with data, nothing else known.
+    #[must_use]
+    pub const fn new(block: BlockNumber, change: Change<'a>) -> Self {
+        Self {
+            block,
+            class: Class::Data,
+            kind: Kind::Overwrite,
+            old: None,
+            change,
+            object_bytes: None,
+        }
+    }
+}
+
+/// Where a block's new content goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Placement {
+    /// The change is empty: nothing is logged.
+    Unchanged,
+    /// Into the record, as the whole new image, straight from the store's buffer.
+    Image,
+    /// Into the record, as the bytes the policy put into the [`Encoder`].
+    Encoded,
+    /// Into a slot of its own.
+    Slot,
+    /// Into the disk-side log.
+    DiskLog,
+    /// Home, before the record: allowed for appends only.
+    Home,
+}
+
+/// Room for a policy's encoded form: a bounded buffer that refuses what does not fit.
+#[derive(Debug)]
+pub struct Encoder<'a> {
+    room: &'a mut [u8],
+    used: usize,
+}
+
+impl<'a> Encoder<'a> {
+    /// An empty encoder over `room`.
+    #[must_use]
+    pub const fn new(room: &'a mut [u8]) -> Self {
+        Self { room, used: 0 }
+    }
+
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    /// [`NoRoom`], with nothing appended. A policy then chooses another form.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
+        let end = self.used.checked_add(bytes.len()).ok_or(NoRoom)?;
+        self.room.get_mut(self.used..end).ok_or(NoRoom)?.copy_from_slice(bytes);
+        self.used = end;
+        Ok(())
+    }
+
+    /// Forgets everything appended, to try another form.
+    pub const fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Bytes that still fit.
+    #[must_use]
+    pub const fn room_left(&self) -> usize {
+        self.room.len().saturating_sub(self.used)
+    }
+
+    /// What was appended.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.room.get(..self.used).unwrap_or_default()
+    }
+}
+
+/// An encoded form does not fit the room it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the encoded form does not fit")
+    }
+}
+
+impl core::error::Error for NoRoom {}
+
+/// A payload that is not what [`Policy::place`] would have encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// The payload breaks off or carries too much; the position of the offending byte.
+    Malformed {
+        /// Where in the payload.
+        at: usize,
+    },
+    /// The payload would write outside the block.
+    OutOfBlock {
+        /// Where in the payload.
+        at: usize,
+    },
+    /// The block is not the image that the payload was made against.
+    WrongBase,
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { at } => write!(f, "malformed payload at byte {at}"),
+            Self::OutOfBlock { at } => write!(f, "payload writes outside the block at byte {at}"),
+            Self::WrongBase => f.write_str("payload was made against another image"),
+        }
+    }
+}
+
+impl core::error::Error for ApplyError {}
+
+/// When a policy wants space reclaimed. Shares are in 256ths of the ring or the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Thresholds {
+    /// Reclaim inside the memory from this share on.
+    pub reclaim_at: u8,
+    /// Write home from this share on, when reclaiming did not get below it.
+    pub checkpoint_at: u8,
+}
+
+impl Thresholds {
+    /// These thresholds.
+    #[must_use]
+    pub const fn new(reclaim_at: u8, checkpoint_at: u8) -> Self {
+        Self { reclaim_at, checkpoint_at }
+    }
+}
+
+impl Default for Thresholds {
+    /// Both at three quarters.
+    fn default() -> Self {
+        Self::new(192, 192)
+    }
+}
+
+/// A journaling policy: two pure functions and a few choices.
+pub trait Policy {
+    /// Its number in the superblock.
+    fn id(&self) -> PolicyId;
+
+    /// Decides where the update goes, and encodes it into `out` where the answer is
+    /// [`Placement::Encoded`]. For every other answer `out` is ignored.
+    ///
+    /// Must not look at [`Update::old`] unless it needs to.
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
+
+    /// Turns the image that an encoded payload was made against into the image that it encodes.
+    ///
+    /// # Errors
+    /// Any [`ApplyError`]; `block` then holds anything.
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError>;
+
+    /// The bytes to write into a slot that still holds `older`, an earlier version of the block,
+    /// so that it becomes `newer`: calls `rewrite` with ascending ranges without overlap. The
+    /// default rewrites the whole slot.
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        let _ = older;
+        rewrite(Patch { at: 0, bytes: newer });
+    }
+
+    /// When this policy wants space reclaimed.
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoder_refuses_what_does_not_fit_and_keeps_the_rest() {
+        let mut room = [0; 5];
+        let mut out = Encoder::new(&mut room);
+        assert_eq!(out.put(b"abc"), Ok(()));
+        assert_eq!(out.put(b"def"), Err(NoRoom));
+        assert_eq!(out.as_bytes(), b"abc");
+        assert_eq!(out.put(b"de"), Ok(()));
+        assert_eq!((out.as_bytes(), out.room_left()), (&b"abcde"[..], 0));
+        out.clear();
+        assert_eq!((out.as_bytes(), out.room_left()), (&b""[..], 5));
+    }
+}

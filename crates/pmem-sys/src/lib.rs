@@ -1,0 +1,1 @@
+//! Real persistent memory.
