@@ -107,7 +107,11 @@ pub struct DeviceError {
 impl DeviceError {
     /// The error `kind` of `operation` at `block`.
     #[must_use]
-    pub const fn new(operation: DeviceOperation, kind: DeviceErrorKind, block: BlockNumber) -> Self {
+    pub const fn new(
+        operation: DeviceOperation,
+        kind: DeviceErrorKind,
+        block: BlockNumber,
+    ) -> Self {
         Self { operation, kind, block }
     }
 }
