@@ -1,9 +1,9 @@
 //! The content of all media at one instant: what a power loss leaves and a boot finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use journal_core::units::{BlockNumber, BlockSize, WORD_BYTES};
+use journal_core::units::{BlockNumber, BlockSize, LINE_BYTES, WORD_BYTES};
 use journal_core::{DeviceFacts, Overwrite};
 
 use crate::rng::mix;
@@ -24,6 +24,8 @@ pub struct DiskImage {
     pub(crate) block_count: u64,
     pub(crate) facts: DeviceFacts,
     blocks: BTreeMap<u64, Arc<[u8]>>,
+    /// Blocks that cannot be read until they are written again.
+    pub(crate) bad: BTreeSet<u64>,
 }
 
 impl DiskImage {
@@ -41,7 +43,7 @@ impl DiskImage {
                 && (block_size.bytes() % unit == 0 || unit % block_size.bytes() == 0),
             "atomic unit of {unit} bytes does not fit blocks of {block_size}",
         );
-        Self { block_size, block_count, facts, blocks: BTreeMap::new() }
+        Self { block_size, block_count, facts, blocks: BTreeMap::new(), bad: BTreeSet::new() }
     }
 
     /// The size of every block.
@@ -91,6 +93,15 @@ impl DiskImage {
         self.blocks.insert(block.raw(), content.into());
     }
 
+    /// A latent error: reading the block fails until it is written again.
+    ///
+    /// # Panics
+    /// When the disk has no such block.
+    pub fn spoil(&mut self, block: BlockNumber) {
+        assert!(block.raw() < self.block_count, "{block} outside a disk of {}", self.block_count);
+        self.bad.insert(block.raw());
+    }
+
     pub(crate) fn read(&self, block: BlockNumber, into: &mut [u8]) {
         assert!(block.raw() < self.block_count, "{block} outside a disk of {}", self.block_count);
         match self.blocks.get(&block.raw()) {
@@ -123,6 +134,8 @@ impl DiskImage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub(crate) pmem: Vec<u8>,
+    /// The first byte of each line that reports an uncorrectable error when it is read.
+    pub(crate) poisoned: BTreeSet<u64>,
     pub(crate) disks: Vec<DiskImage>,
 }
 
@@ -142,8 +155,8 @@ impl Image {
     /// When the length is not a multiple of the line.
     #[must_use]
     pub fn from_pmem(pmem: Vec<u8>) -> Self {
-        assert_eq!(pmem.len() % journal_core::LINE_BYTES, 0, "a span is made of whole lines");
-        Self { pmem, disks: Vec::new() }
+        assert_eq!(pmem.len() % LINE_BYTES, 0, "a span is made of whole lines");
+        Self { pmem, poisoned: BTreeSet::new(), disks: Vec::new() }
     }
 
     /// The same with one more disk; the first is number 0.
@@ -179,6 +192,29 @@ impl Image {
     /// When there is no such disk.
     pub fn disk_mut(&mut self, number: u16) -> &mut DiskImage {
         &mut self.disks[usize::from(number)]
+    }
+
+    /// Bit rot: turns one bit over, unnoticed by the medium. `at` counts bytes from the start of
+    /// the medium.
+    ///
+    /// # Panics
+    /// When the medium has no such byte.
+    pub fn flip_bit(&mut self, medium: Medium, at: u64, bit: u8) {
+        let mut byte = self.part(medium, at, 1);
+        byte[0] ^= 1 << (bit % 8);
+        self.patch(medium, at, &byte);
+    }
+
+    /// Poison: the line that holds this byte of the persistent memory reports an error when it is
+    /// read, in this world and after every later crash, until [`heal`](Self::heal).
+    pub fn poison(&mut self, at: u64) {
+        let line = LINE_BYTES as u64;
+        self.poisoned.insert(at / line * line);
+    }
+
+    /// Ends all poison.
+    pub fn heal(&mut self) {
+        self.poisoned.clear();
     }
 
     /// Overwrites bytes of a medium.

@@ -1,17 +1,103 @@
 //! A crash simulator for stores on persistent memory and disks.
+//!
+//! It gives a store simulated media, takes down every store, flush, fence, write and sync on one
+//! tape, and then shows the store every state in which a power loss could have left those media: at
+//! every instant that matters, all of them where they are few, a declared sample where not. It also
+//! kills the process and cuts the power later, crashes recovery, and the recovery from that; makes
+//! calls fail, lie and go astray; and plants bugs in the store's own order of persistence, to see
+//! whether the store's tests notice.
+//!
+//! ```
+//! use journal_core::{Offset, Pmem, PmemRead};
+//! use sim_disk::{Explorer, Image, Mark, Model, Scenario, World};
+//!
+//! /// Two words, written one after the other: the second must not be there without the first.
+//! struct Pair { fence_between: bool }
+//!
+//! impl Scenario for Pair {
+//!     fn start(&self) -> Image {
+//!         Image::blank(128)
+//!     }
+//!
+//!     fn program(&self, world: &World) -> Result<(), String> {
+//!         let mut pmem = world.pmem();
+//!         for at in [Offset(0), Offset(64)] {
+//!             pmem.store_u64(at, 1);
+//!             pmem.flush(at, 8);
+//!             if self.fence_between || at == Offset(64) {
+//!                 pmem.fence().map_err(|error| error.to_string())?;
+//!             }
+//!         }
+//!         world.returned(1);
+//!         Ok(())
+//!     }
+//!
+//!     fn recover(&self, world: &World) -> Result<(), String> {
+//!         let pmem = world.pmem();
+//!         let byte = |at| pmem.bytes(at, 1).map(|bytes| bytes[0]).map_err(|e| e.to_string());
+//!         let (first, second) = (byte(Offset(0))?, byte(Offset(64))?);
+//!         let returned = world.history().contains(&Mark::Returned(1));
+//!         match (first, second) {
+//!             (1, 1) => Ok(()),
+//!             (_, 0) if !returned => Ok(()),
+//!             found => Err(format!("found {found:?}")),
+//!         }
+//!     }
+//! }
+//!
+//! let explorer = Explorer::new(Model::Torn8);
+//! assert!(explorer.explore(&Pair { fence_between: true }).is_ok());
+//! let failure = explorer.explore(&Pair { fence_between: false }).unwrap_err();
+//! assert_eq!(failure.message, "found (0, 1)");
+//! println!("{failure}"); // the trace, and what the crash kept and lost
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | run a store on simulated media | [`World`], [`SimPmem`], [`SimDisk`] |
+//! | try every crash | [`Scenario`], [`Explorer`] |
+//! | know what a crash may do | [`Model`]; [`CrashPoints`] for one tape by hand |
+//! | make calls fail or lie | [`Fault`]; rot and poison through [`Image`] |
+//! | test the tests | [`Mutator`], [`hunt`] |
+//! | generate programs and shrink them | [`generate`] |
+//!
+//! `examples/toy_log` is a whole store with its oracle, its exploration and its mutants.
+//!
+//! # What is exact and what is not
+//!
+//! For a given tape, the images are exactly those of the model (checked against an operational
+//! machine with store buffers, caches and write-combining buffers on hundreds of thousands of random
+//! programs). A tape is one schedule: a program with several threads has to be run under several of
+//! them. Nothing is timed. The words of one store call persist in any order, because a compiler may
+//! emit them in any order.
 
 #![forbid(unsafe_code)]
 
 mod weather;
 
 pub mod crash;
+pub mod disk;
+pub mod explore;
+pub mod fault;
+pub mod generate;
 pub mod image;
 pub mod model;
+pub mod mutants;
+pub mod pmem;
+pub mod report;
 pub mod rng;
 pub mod tape;
+pub mod world;
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};
+pub use disk::SimDisk;
+pub use explore::{Explorer, Scenario};
+pub use fault::{Fault, FaultKind, Operation, OperationCounts};
 pub use image::{DiskImage, Image, Medium};
 pub use model::{Defect, Model, Rules};
+pub use mutants::{Mutant, Mutation, Mutator, hunt};
+pub use pmem::{SimPmem, SimReader};
+pub use report::{Failure, Report};
 pub use rng::Rng;
 pub use tape::{Counts, Entry, Event, FlushKind, Mark, Tape, Thread};
+pub use world::World;

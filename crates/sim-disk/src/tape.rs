@@ -98,6 +98,11 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether a process that is killed right after it leaves something new behind.
+    pub(crate) fn changes_what_is_visible(&self) -> bool {
+        self.change().is_some() || matches!(self, Self::Exchange { .. } | Self::Mark(_))
+    }
+
     /// The medium and range whose visible content the event changes, with the new bytes.
     pub(crate) fn change(&self) -> Option<(Medium, u64, &[u8])> {
         match self {

@@ -53,12 +53,22 @@ pub(crate) struct Group {
     pub(crate) pieces: Vec<Piece>,
 }
 
+/// Whose fence completes a streamed piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Thread(Thread),
+    /// Nobody's any more: since then it is as if it lay in a cache, and takes a flush.
+    Nobody {
+        since: u64,
+    },
+}
+
 /// A range whose cached stores become durable in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Domain {
     pub(crate) groups: Vec<Group>,
-    /// Streamed pieces with their thread; `None` once no fence of it will complete them.
-    pub(crate) streams: Vec<(Option<Thread>, Piece)>,
+    /// Streamed pieces with whose fence completes them.
+    pub(crate) streams: Vec<(Owner, Piece)>,
 }
 
 impl Domain {
@@ -276,7 +286,7 @@ impl Weather {
             if self.rules.has(Defect::StreamIsDurable) {
                 self.fold(place, piece);
             } else {
-                self.domains.entry(place).or_default().streams.push((Some(thread), piece));
+                self.domains.entry(place).or_default().streams.push((Owner::Thread(thread), piece));
             }
         }
     }
@@ -311,9 +321,8 @@ impl Weather {
             }
         }
         if !self.rules.has(Defect::FenceForgetsStreams) {
-            let is_mine =
-                |owner: &Option<Thread>| owner.is_some_and(|owner| all || owner == thread);
-            self.complete_streams(|owner, _| is_mine(owner), None);
+            let is_mine = |owner| matches!(owner, Owner::Thread(of) if all || of == thread);
+            self.complete_streams(is_mine, None);
         }
         if self.rules.has(Defect::DirtyLinesAreLost) {
             self.domains.values_mut().for_each(|domain| domain.groups.clear());
@@ -321,9 +330,15 @@ impl Weather {
         }
     }
 
-    /// Folds the cached pieces of a domain stored up to `covered`, and the streamed ones that a
-    /// killed process left behind.
+    /// Folds the cached pieces of a domain stored up to `covered`, and the streamed ones that were
+    /// nobody's by then.
     fn complete(&mut self, at: u64, covered: u64) {
+        self.complete_cached(at, covered);
+        let is_covered = |owner| matches!(owner, Owner::Nobody { since } if since <= covered);
+        self.complete_streams(is_covered, Some(at));
+    }
+
+    fn complete_cached(&mut self, at: u64, covered: u64) {
         if let Some(domain) = self.domains.get_mut(&at) {
             let mut certain = Vec::new();
             for group in &mut domain.groups {
@@ -340,27 +355,25 @@ impl Weather {
                 self.fold(at, piece);
             }
         }
-        self.complete_streams(|owner, order| owner.is_none() && order <= covered, Some(at));
     }
 
+    /// With durable caches. Not so for streamed pieces, not even for those that are nobody's: a
+    /// fence that failed has not made them durable.
     fn complete_everything_cached(&mut self) {
         let domains: Vec<u64> = self.domains.keys().copied().collect();
         for at in domains {
-            self.complete(at, self.clock);
+            self.complete_cached(at, self.clock);
         }
+        self.drop_settled();
     }
 
     /// Folds the streamed pieces that `which` says, in one domain or in all.
-    fn complete_streams(
-        &mut self,
-        which: impl Fn(&Option<Thread>, u64) -> bool,
-        only: Option<u64>,
-    ) {
+    fn complete_streams(&mut self, which: impl Fn(Owner) -> bool, only: Option<u64>) {
         let mut certain = Vec::new();
         let range = only.map_or(0..=u64::MAX, |at| at..=at);
         for (at, domain) in self.domains.range_mut(range) {
             domain.streams.retain(|(owner, piece)| {
-                let keep = !which(owner, piece.order);
+                let keep = !which(*owner);
                 if !keep {
                     certain.push((*at, *piece));
                 }
@@ -421,11 +434,13 @@ impl Weather {
         Arc::make_mut(&mut self.durable).patch(medium, at, bytes);
     }
 
-    /// No fence of its thread completes what was streamed: it is as if it lay in a cache.
+    /// No fence of its thread completes what was streamed.
     fn abandon_streams(&mut self, whose: impl Fn(Thread) -> bool) {
-        let streams = self.domains.values_mut().flat_map(|domain| &mut domain.streams);
-        for (owner, _) in streams.filter(|(owner, _)| owner.is_some_and(&whose)) {
-            *owner = None;
+        let since = self.clock;
+        for (owner, _) in self.domains.values_mut().flat_map(|domain| &mut domain.streams) {
+            if matches!(owner, Owner::Thread(thread) if whose(*thread)) {
+                *owner = Owner::Nobody { since };
+            }
         }
     }
 
@@ -437,7 +452,10 @@ impl Weather {
             self.domains.clear();
         }
         if self.rules.has(Defect::KillIsAFence) {
-            self.complete_everything_cached();
+            let domains: Vec<u64> = self.domains.keys().copied().collect();
+            for at in domains {
+                self.complete(at, self.clock);
+            }
         }
     }
 

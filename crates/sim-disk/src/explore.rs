@@ -1,0 +1,320 @@
+//! Running a program, cutting the power everywhere, and looking at what recovery makes of it.
+//!
+//! A [`Scenario`] is a program, its recovery and an oracle. The [`Explorer`] runs the program once,
+//! takes the images that a power loss may leave at every crash point of the tape (all of them where
+//! they are few, a declared sample where not), boots each distinct one and has the scenario recover
+//! and judge it; then it does the same with the tape of that recovery, as deep as asked. With
+//! [`Explorer::with_kills`] it also kills the process after every event, lets the next one recover
+//! from what is visible, and cuts the power after that.
+
+use core::panic::AssertUnwindSafe;
+use std::collections::{BTreeSet, HashMap};
+use std::panic::catch_unwind;
+
+use crate::crash::{CrashPoint, CrashPoints};
+use crate::image::Image;
+use crate::model::Rules;
+use crate::report::{Failure, Report, Step};
+use crate::rng::{Rng, mix};
+use crate::tape::{Mark, Tape};
+use crate::world::World;
+
+/// A store under test.
+pub trait Scenario {
+    /// For reports.
+    fn name(&self) -> String {
+        core::any::type_name::<Self>().to_owned()
+    }
+
+    /// The media before the program runs.
+    fn start(&self) -> Image;
+
+    /// The program. Says through [`World::called`] and [`World::returned`] what it promised when.
+    ///
+    /// Must be deterministic. Runs once per exploration.
+    ///
+    /// # Errors
+    /// What went wrong, for the report: the program is expected to succeed.
+    fn program(&self, world: &World) -> Result<(), String>;
+
+    /// Opens the store on what a crash left, and judges what it finds by [`World::history`]. Says
+    /// [`World::recovered`] with a digest of the logical state when recovery is complete; whatever
+    /// it does after that (more operations, a check of its own) is crashed as well.
+    ///
+    /// Must be deterministic, and look at the media through their ports alone.
+    ///
+    /// # Errors
+    /// What is wrong with the state, for the report.
+    fn recover(&self, world: &World) -> Result<(), String>;
+}
+
+/// How thoroughly to explore.
+#[derive(Clone, Debug)]
+pub struct Explorer {
+    rules: Rules,
+    seed: u64,
+    images_per_point_max: u64,
+    random_per_point: u32,
+    depth: u32,
+    kills: bool,
+}
+
+impl Explorer {
+    /// Power losses at every crash point under these rules, all images where a point has at most
+    /// 65,536 and else a sample with 64 random ones; no crash inside recovery, no kills.
+    #[must_use]
+    pub fn new(rules: impl Into<Rules>) -> Self {
+        Self {
+            rules: rules.into(),
+            seed: 0,
+            images_per_point_max: 1 << 16,
+            random_per_point: 64,
+            depth: 0,
+            kills: false,
+        }
+    }
+
+    /// The seed of everything random.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Enumerate points with at most this many images, sample the others.
+    #[must_use]
+    pub const fn with_images_per_point_max(mut self, images: u64) -> Self {
+        self.images_per_point_max = images;
+        self
+    }
+
+    /// Random images of a sampled point, beside the regular ones.
+    #[must_use]
+    pub const fn with_random_per_point(mut self, images: u32) -> Self {
+        self.random_per_point = images;
+        self
+    }
+
+    /// Crash inside recovery, and inside the recovery from that, this many times over.
+    #[must_use]
+    pub const fn with_depth(mut self, depth: u32) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// Also kill the process after every event, and cut the power later.
+    #[must_use]
+    pub const fn with_kills(mut self) -> Self {
+        self.kills = true;
+        self
+    }
+
+    /// The rules.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Explores one scenario.
+    ///
+    /// # Errors
+    /// The first crash that the scenario did not survive, with everything needed to see why.
+    pub fn explore<S: Scenario + ?Sized>(&self, scenario: &S) -> Result<Report, Box<Failure>> {
+        let mut run = Run {
+            explorer: self,
+            scenario,
+            rng: Rng::new(self.seed),
+            report: Report { programs: 1, ..Report::default() },
+            outcomes: BTreeSet::new(),
+            seen: HashMap::new(),
+        };
+        let result = run.whole();
+        run.report.outcomes = run.outcomes.len() as u64;
+        match result {
+            Ok(()) => Ok(run.report),
+            Err(mut failure) => {
+                failure.scenario = scenario.name();
+                failure.rules = Some(self.rules);
+                failure.seed = self.seed;
+                Err(failure)
+            }
+        }
+    }
+}
+
+struct Run<'a, S: ?Sized> {
+    explorer: &'a Explorer,
+    scenario: &'a S,
+    rng: Rng,
+    report: Report,
+    outcomes: BTreeSet<u64>,
+    /// Image and history -> the digest that recovery found, and how deep it was explored.
+    seen: HashMap<u128, (u64, u32)>,
+}
+
+/// Where a tape came from.
+#[derive(Clone, Copy)]
+struct Life<'a> {
+    start: &'a Image,
+    tape: &'a Tape,
+    /// Marks of earlier lives.
+    past: &'a [Mark],
+    /// Crash points before this position belong to an earlier life.
+    first: usize,
+    /// What an interrupted recovery has to find again.
+    expected: Option<u64>,
+}
+
+impl<S: Scenario + ?Sized> Run<'_, S> {
+    fn whole(&mut self) -> Result<(), Box<Failure>> {
+        let world = World::boot(self.scenario.start(), self.explorer.rules);
+        let result = guarded(|| self.scenario.program(&world));
+        let tape = world.tape();
+        result.map_err(|message| Failure::in_program(message, &tape))?;
+        let start = world.start();
+        let life = Life { start: &start, tape: &tape, past: &[], first: 0, expected: None };
+        self.power_losses(&life, self.explorer.depth)?;
+        self.kills(&life, self.explorer.depth)
+    }
+
+    fn power_losses(&mut self, life: &Life<'_>, depth: u32) -> Result<(), Box<Failure>> {
+        for point in CrashPoints::new(life.start, life.tape, self.explorer.rules, life.first) {
+            self.report.points += 1;
+            let recovered = |mark: &Mark| matches!(mark, Mark::Recovered(_));
+            let expected = life.expected.filter(|_| !point.marks().iter().any(recovered));
+            let mut history = life.past.to_vec();
+            history.extend(point.marks());
+            // A loss in a recovery that said nothing yet is, to the oracle, one and the same loss.
+            if history.last() != Some(&Mark::PowerLost) {
+                history.push(Mark::PowerLost);
+            }
+            let limits = (self.explorer.images_per_point_max, self.explorer.random_per_point);
+            let choices = point.choices(limits.0, limits.1, &mut self.rng);
+            self.report.points_sampled += u64::from(choices.is_sample());
+            for choice in choices {
+                self.one_image(&point, &choice, &history, expected, depth).map_err(|failure| {
+                    failure.with_step(Step::power_loss(life.tape, &point, &choice))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn one_image(
+        &mut self,
+        point: &CrashPoint,
+        choice: &[usize],
+        history: &[Mark],
+        expected: Option<u64>,
+        depth: u32,
+    ) -> Result<(), Box<Failure>> {
+        self.report.images += 1;
+        let key = point.fingerprint(choice) ^ fingerprint_of(history);
+        let known = self.seen.get(&key).copied();
+        let digest = match known {
+            Some((digest, explored)) if explored >= depth => digest,
+            _ => {
+                self.report.images_distinct += u64::from(known.is_none());
+                self.boot(point.image(choice), history, depth, key)?
+            }
+        };
+        match expected {
+            Some(expected) if expected != digest => Err(Failure::new(format!(
+                "recovery found state {digest:#x}; when it was not interrupted it found \
+                 {expected:#x}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Recovers one image, and crashes that recovery.
+    fn boot(
+        &mut self,
+        image: Image,
+        history: &[Mark],
+        depth: u32,
+        key: u128,
+    ) -> Result<u64, Box<Failure>> {
+        let world = World::with_past(image, self.explorer.rules, history.to_vec());
+        let digest = self.recover(&world)?;
+        self.seen.insert(key, (digest, depth));
+        if depth > 0 {
+            let (start, tape) = (world.start(), world.tape());
+            let life = Life {
+                start: &start,
+                tape: &tape,
+                past: history,
+                first: 0,
+                expected: Some(digest),
+            };
+            self.report.nested += 1;
+            self.power_losses(&life, depth - 1)?;
+            self.kills(&life, depth - 1)?;
+        }
+        Ok(digest)
+    }
+
+    fn recover(&mut self, world: &World) -> Result<u64, Box<Failure>> {
+        self.report.recoveries += 1;
+        let result = guarded(|| self.scenario.recover(world));
+        let tape = world.tape();
+        result.map_err(|message| Failure::in_recovery(message, &tape))?;
+        let marks = tape.marks_before(tape.len());
+        let digest = marks.iter().rev().find_map(|mark| match mark {
+            Mark::Recovered(digest) => Some(*digest),
+            _ => None,
+        });
+        let digest = digest.unwrap_or(0);
+        self.outcomes.insert(digest);
+        Ok(digest)
+    }
+
+    /// Kills the process after each event that changed what is visible, recovers from what is
+    /// visible, and cuts the power during and after that.
+    fn kills(&mut self, life: &Life<'_>, depth: u32) -> Result<(), Box<Failure>> {
+        let (rules, tape) = (self.explorer.rules, life.tape);
+        let from = if self.explorer.kills { life.first } else { tape.len() };
+        for position in from + 1..=tape.len() {
+            if !tape.entries()[position - 1].event.changes_what_is_visible() {
+                continue;
+            }
+            self.report.kills += 1;
+            let world = World::killed(life.start, rules, tape, position, life.past.to_vec());
+            let at_kill = |failure: Box<Failure>| failure.with_step(Step::kill(tape, position));
+            self.recover(&world).map_err(at_kill)?;
+            let longer = world.tape();
+            let next = Life { tape: &longer, first: position + 1, expected: None, ..*life };
+            let deeper = depth.saturating_sub(1);
+            self.power_losses(&next, deeper).map_err(at_kill)?;
+            if depth > 0 {
+                self.kills(&next, deeper).map_err(at_kill)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs the scenario's code; a panic is a finding like any other.
+fn guarded(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("panicked: {}", text.unwrap_or_else(|| "with no message".to_owned())))
+    })
+}
+
+fn fingerprint_of(history: &[Mark]) -> u128 {
+    let mut sum = (1_u64, 2_u64);
+    for mark in history {
+        let (tag, value) = match mark {
+            Mark::Called(label) => (3, *label),
+            Mark::Returned(label) => (4, *label),
+            Mark::Recovered(digest) => (5, *digest),
+            Mark::PowerLost => (6, 0),
+            Mark::Killed => (7, 0),
+        };
+        sum.0 = mix(sum.0 ^ mix(value) ^ tag);
+        sum.1 = mix(sum.1.wrapping_add(mix(value.rotate_left(17) ^ tag)));
+    }
+    u128::from(sum.0) << 64 | u128::from(sum.1)
+}

@@ -1,0 +1,236 @@
+//! The ports of a simulated world: what they check, whom a fence serves, what a kill leaves.
+
+use journal_core::units::BlockSize;
+use journal_core::{
+    BlockDevice as _, BlockNumber, DeviceErrorKind, DeviceFacts, MediumErrorKind, Offset,
+    Overwrite, Pmem as _, PmemRead as _, PmemShare as _, PmemSplit as _,
+};
+use sim_disk::{
+    CrashPoints, DiskImage, Fault, FaultKind, Image, Mark, Medium, Model, Operation, Rng, World,
+};
+
+fn disk() -> DiskImage {
+    let size = BlockSize::new(64).expect("a block size");
+    DiskImage::blank(size, 4, DeviceFacts::new(32, Overwrite::OldOrNew))
+}
+
+/// Every content of the first byte of each of the first lines that a power loss now may leave.
+fn first_bytes(world: &World, lines: usize) -> Vec<Vec<u8>> {
+    let tape = world.tape();
+    let points = CrashPoints::new(&world.start(), &tape, world.rules(), tape.len());
+    let mut found = Vec::new();
+    for point in points {
+        for choice in point.choices(1 << 12, 0, &mut Rng::new(0)) {
+            let image = point.image(&choice);
+            found.push((0..lines).map(|line| image.pmem()[line * 64]).collect());
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[test]
+fn a_fence_serves_its_own_thread_through_any_region() {
+    let world = World::boot(Image::blank(256), Model::Torn8);
+    let (mut a, mut b) = world.pmem().split_at(Offset(64)).expect("a line boundary");
+    // Flushed and streamed by this thread, through two regions, fenced through one.
+    a.store(Offset(0), &[1]);
+    a.flush(Offset(0), 1);
+    b.stream(Offset(0), &[2]);
+    a.fence().expect("fences");
+    assert_eq!(first_bytes(&world, 2), [[1, 2]]);
+
+    // Flushed here, fenced by another thread: proves nothing.
+    a.store(Offset(0), &[3]);
+    a.flush(Offset(0), 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| b.fence().expect("fences"));
+    });
+    assert_eq!(first_bytes(&world, 2), [[1, 2], [3, 2]]);
+
+    // Stored here, flushed and fenced by another thread: durable.
+    std::thread::scope(|scope| {
+        let (a, b) = (&mut a, &mut b);
+        scope.spawn(|| {
+            a.flush(Offset(0), 1);
+            b.fence().expect("fences");
+        });
+    });
+    assert_eq!(first_bytes(&world, 2), [[3, 2]]);
+}
+
+#[test]
+fn a_strong_flush_needs_no_fence() {
+    let world = World::boot(Image::blank(64), Model::X86Line).with_strong_flush();
+    let mut pmem = world.pmem();
+    pmem.store_u64(Offset(0), 9);
+    assert_eq!(first_bytes(&world, 1), [[0], [9]]);
+    pmem.flush(Offset(0), 8);
+    assert_eq!(first_bytes(&world, 1), [[9]]);
+}
+
+#[test]
+fn regions_are_exclusive_and_readers_are_not() {
+    let world = World::boot(Image::blank(256), Model::Torn8);
+    let whole = world.pmem();
+    let reader = whole.reader();
+    let (mut left, right) = whole.split_at(Offset(128)).expect("a line boundary");
+    assert_eq!((left.len(), right.len()), (128, 128));
+    left.store(Offset(100), b"seen at once");
+    let mut seen = [0; 12];
+    reader.read_into(Offset(100), &mut seen).expect("reads");
+    assert_eq!(&seen, b"seen at once");
+    assert!(left.bytes(Offset(120), 8).is_ok());
+    let outside = left.bytes(Offset(121), 8).expect_err("leaves the region");
+    assert_eq!((outside.kind, outside.at), (MediumErrorKind::OutOfRange, Offset(121)));
+    assert!(reader.read_into(Offset(u64::MAX), &mut seen).is_err());
+    assert!(right.split_at(Offset(32)).is_err(), "regions are made of whole lines");
+}
+
+#[test]
+#[should_panic(expected = "the span is taken")]
+fn two_handles_to_the_span_are_refused() {
+    let world = World::boot(Image::blank(64), Model::Torn8);
+    let _first = world.pmem();
+    let _second = world.pmem();
+}
+
+#[test]
+#[should_panic(expected = "leave a region of 64 bytes")]
+fn a_store_outside_is_a_bug_of_the_caller() {
+    let world = World::boot(Image::blank(64), Model::Torn8);
+    world.pmem().store(Offset(60), &[0; 5]);
+}
+
+#[test]
+fn a_failed_fence_sticks() {
+    let world = World::boot(Image::blank(64), Model::Torn8);
+    world.inject(Fault::on(Operation::Fence, 1, FaultKind::Error));
+    let mut pmem = world.pmem();
+    pmem.store(Offset(0), &[1]);
+    pmem.flush(Offset(0), 1);
+    pmem.fence().expect("the first fence is good");
+    pmem.store(Offset(0), &[2]);
+    pmem.flush(Offset(0), 1);
+    let failed = pmem.fence().expect_err("the second is not");
+    assert!(matches!(failed.kind, MediumErrorKind::FenceFailed { .. }));
+    assert_eq!(pmem.fence().expect_err("nor any later one").kind, MediumErrorKind::Stuck);
+    assert_eq!(pmem.bytes(Offset(0), 1).expect_err("reads too").kind, MediumErrorKind::Stuck);
+    assert_eq!(first_bytes(&world, 1), [[1], [2]], "the outcome is unknown");
+}
+
+#[test]
+fn poison_and_latent_errors_last_until_healed() {
+    let mut image = Image::blank(128).with_disk(disk());
+    image.poison(70);
+    image.disk_mut(0).spoil(BlockNumber(2));
+    let world = World::boot(image, Model::Torn8);
+    let pmem = world.pmem();
+    assert!(pmem.bytes(Offset(0), 64).is_ok());
+    for (at, len) in [(64, 1), (127, 1), (60, 8)] {
+        let error = pmem.bytes(Offset(at), len).expect_err("poisoned");
+        assert_eq!((error.kind, error.at), (MediumErrorKind::Poisoned, Offset(at)));
+    }
+    let mut disk = world.disk(0);
+    let error = disk.read(BlockNumber(0), &mut [0; 256]).expect_err("block 2 is bad");
+    assert_eq!(error.block, BlockNumber(2));
+    disk.write(BlockNumber(2), &[5; 64]).expect("rewriting heals a sector");
+    disk.read(BlockNumber(2), &mut [0; 64]).expect("healed");
+}
+
+#[test]
+fn disks_refuse_what_does_not_fit() {
+    let world = World::boot(Image::blank(64).with_disk(disk()), Model::Torn8);
+    let mut disk = world.disk(0);
+    let kind = |result: Result<(), journal_core::DeviceError>| result.expect_err("refused").kind;
+    assert_eq!(kind(disk.write(BlockNumber(3), &[0; 128])), DeviceErrorKind::OutOfRange);
+    assert_eq!(kind(disk.write(BlockNumber(0), &[0; 63])), DeviceErrorKind::WrongLength);
+    assert_eq!(kind(disk.read(BlockNumber(4), &mut [0; 64])), DeviceErrorKind::OutOfRange);
+    assert!(world.tape().is_empty(), "nothing happened");
+    disk.write_vectored(BlockNumber(1), &[&[1; 64], &[2; 128]]).expect("three blocks");
+    assert_eq!(world.visible().disk(0).block(BlockNumber(3)), [2; 64]);
+}
+
+#[test]
+fn lying_disks_lie_as_told() {
+    let boot = || World::boot(Image::blank(64).with_disk(disk()), Model::Torn8);
+    let written = |fault| {
+        let world = boot();
+        world.inject(fault);
+        let result = world.disk(0).write(BlockNumber(3), &[7; 64]);
+        let visible = world.visible();
+        let hit: Vec<u64> =
+            (0..4).filter(|block| visible.disk(0).block(BlockNumber(*block))[0] == 7).collect();
+        (result.is_ok(), hit)
+    };
+    let on = |kind| Fault::on(Operation::DiskWrite, 0, kind);
+    assert_eq!(written(on(FaultKind::Lost)), (true, vec![]));
+    assert_eq!(written(on(FaultKind::Misdirected { blocks: 2 })), (true, vec![1]));
+    assert_eq!(written(on(FaultKind::Error)), (false, vec![3]), "torn, and reported");
+    assert_eq!(written(Fault::on(Operation::DiskWrite, 1, FaultKind::Lost)), (true, vec![3]));
+
+    let world = boot();
+    world.inject(Fault::on(Operation::DiskRead, 0, FaultKind::Stale));
+    let (mut disk, mut read) = (world.disk(0), [9; 64]);
+    disk.write(BlockNumber(0), &[1; 64]).expect("writes");
+    disk.read(BlockNumber(0), &mut read).expect("reads");
+    assert_eq!(read, [0; 64], "what was there at power on");
+    disk.read(BlockNumber(0), &mut read).expect("reads");
+    assert_eq!(read, [1; 64]);
+}
+
+#[test]
+fn a_kill_keeps_what_is_visible_and_makes_nothing_durable() {
+    let world = World::boot(Image::blank(128).with_disk(disk()), Model::Torn8);
+    let mut pmem = world.pmem();
+    pmem.store(Offset(0), &[1]);
+    pmem.flush(Offset(0), 1);
+    pmem.stream(Offset(64), &[2]);
+    world.disk(0).write(BlockNumber(0), &[3; 64]).expect("writes");
+    let tape = world.tape();
+    let next =
+        World::killed(&world.start(), world.rules(), &tape, tape.len(), vec![Mark::PowerLost]);
+    assert_eq!(next.history(), [Mark::PowerLost, Mark::Killed]);
+    let visible = next.visible();
+    assert_eq!((visible.pmem()[0], visible.pmem()[64]), (1, 2));
+    assert_eq!(visible.disk(0).block(BlockNumber(0)), [3; 64]);
+    let all = [[0, 0], [0, 2], [1, 0], [1, 2]];
+    assert_eq!(first_bytes(&next, 2), all);
+
+    // A fence of the next process completes nothing that the killed one flushed or streamed.
+    let mut pmem = next.pmem();
+    pmem.fence().expect("fences");
+    assert_eq!(first_bytes(&next, 2), all);
+    // A flush of what it found does.
+    pmem.flush(Offset(0), 128);
+    pmem.fence().expect("fences");
+    assert_eq!(first_bytes(&next, 2), [[1, 2]]);
+}
+
+#[test]
+fn rot_turns_one_bit() {
+    let mut image = Image::blank(64).with_disk(disk());
+    image.flip_bit(Medium::Pmem, 5, 3);
+    image.flip_bit(Medium::Disk(0), 64, 0);
+    assert_eq!(image.pmem()[5], 8);
+    assert_eq!(image.disk(0).block(BlockNumber(1))[0], 1);
+}
+
+#[test]
+fn counts_are_exact() {
+    let world = World::boot(Image::blank(512).with_disk(disk()), Model::Torn8);
+    let mut pmem = world.pmem();
+    pmem.store(Offset(60), &[1; 8]);
+    pmem.flush(Offset(60), 8);
+    pmem.stream(Offset(130), &[1; 64]);
+    pmem.flush(Offset(0), 0);
+    pmem.fence().expect("fences");
+    world.disk(0).write(BlockNumber(0), &[1; 128]).expect("writes");
+    world.disk(0).sync().expect("syncs");
+    let counts = world.tape().counts();
+    assert_eq!((counts.stores, counts.stored_bytes, counts.flushed_lines), (1, 8, 2));
+    assert_eq!((counts.streams, counts.streamed_bytes, counts.streamed_lines), (1, 64, 2));
+    assert_eq!((counts.fences, counts.lines()), (1, 4));
+    assert_eq!((counts.disk_writes, counts.disk_bytes, counts.disk_syncs), (2, 128, 1));
+}
