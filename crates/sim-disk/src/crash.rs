@@ -415,11 +415,41 @@ fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
     for atom_pieces in free.chunk_by(|a, b| a.at / atom == b.at / atom) {
         let mut places: Vec<u64> = atom_pieces.iter().map(|piece| piece.at).collect();
         places.dedup();
-        let mut bundles = bundle(atom_pieces, atom);
-        bundles.sort_by_key(|bundle| bundle[0].order);
-        let sets = subsets(&bundles, &[]);
-        cells.push(pmem_cell(weather, places, &sets));
+        cells.push(free_cell(weather, places, &bundle(atom_pieces, atom)));
     }
+}
+
+/// Words of which every subset of the stores may be there. Listed by content, since the subsets of
+/// many stores to one word are far more than their contents.
+fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Cell {
+    let mut options = vec![weather.content(&places, [])];
+    let mut known: HashSet<Vec<u8>> = options.iter().cloned().collect();
+    let mut newest = options[0].clone();
+    let mut complete = true;
+    let overlay = |content: &mut [u8], bundle: &[&Piece]| {
+        for (at, word) in places.iter().zip(content.chunks_mut(WORD_BYTES)) {
+            bundle.iter().filter(|piece| piece.at == *at).for_each(|piece| piece.overlay(word));
+        }
+    };
+    for bundle in bundles {
+        overlay(&mut newest, bundle);
+        for index in 0..options.len() {
+            let mut content = options[index].clone();
+            overlay(&mut content, bundle);
+            if options.len() < CELL_OPTIONS_MAX {
+                if known.insert(content.clone()) {
+                    options.push(content);
+                }
+            } else {
+                complete &= known.contains(&content);
+            }
+        }
+    }
+    options.push(newest);
+    let last_order = bundles.iter().flatten().map(|piece| piece.order).max().unwrap_or(0);
+    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, last_order);
+    cell.sampled = !complete;
+    cell
 }
 
 /// Pieces that persist as one: of one call, in one atom.

@@ -65,11 +65,15 @@
 //!
 //! # What is exact and what is not
 //!
-//! For a given tape, the images are exactly those of the model (checked against an operational
-//! machine with store buffers, caches and write-combining buffers on hundreds of thousands of random
-//! programs). A tape is one schedule: a program with several threads has to be run under several of
-//! them. Nothing is timed. The words of one store call persist in any order, because a compiler may
-//! emit them in any order.
+//! For a given tape, the images are exactly those of the model: checked against an operational
+//! machine with store buffers, caches and write-combining buffers, on hundreds of thousands of
+//! random programs (under `arm` for one thread only). A tape is one schedule: a program with
+//! several threads has to be run under several of them. Nothing is timed. The words of one store
+//! call persist in any order, because a compiler may emit them in any order.
+//!
+//! Where in doubt the simulator allows more than hardware does. Two things it allows less: a strong
+//! flush is ordered by itself, as on Intel (elsewhere it needs a fence), and a disk leaves garbage
+//! only in the blocks that were written.
 
 #![forbid(unsafe_code)]
 
