@@ -1,1 +1,3 @@
 //! Front door.
+
+#![forbid(unsafe_code)]

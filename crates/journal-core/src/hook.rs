@@ -59,7 +59,12 @@ macro_rules! sites {
         $($(#[$site_doc:meta])* $name:ident: $kind:ident = $text:literal;)+
     }) => {
         $(#[$doc])*
-        #[allow(dead_code, missing_docs, reason = "a declared site may be used by tests alone")]
+        #[allow(
+            dead_code,
+            missing_docs,
+            unreachable_pub,
+            reason = "a list for tests, as visible as its module"
+        )]
         $vis mod $module {
             $($(#[$site_doc])*
             pub const $name: $crate::hook::Site =

@@ -7,7 +7,7 @@
 //!
 //! | port | in | implemented by |
 //! |---|---|---|
-//! | [`Pmem`] | [`pmem`] | `pmem-sys` on real memory, `sim-disk` in the simulator, you on your chip |
+//! | [`Pmem`] | [`pmem`] | `pmem-sys` on real memory, `sim-disk` in a simulator, you on your chip |
 //! | [`BlockDevice`] | [`block_device`] | the front door's file disk, `sim-disk`, you |
 //! | [`Policy`] | [`policy`] | the crates under `policies/`, you |
 //!
@@ -16,22 +16,53 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-#![warn(clippy::arithmetic_side_effects)]
+// Numbers and lengths may come from a medium: nothing in the library may panic on them.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
 
 pub mod block_device;
 pub mod check;
+mod checkpoint;
+mod decide;
 pub mod error;
+mod errors;
+pub mod geometry;
 pub mod hook;
+mod index;
+mod journal;
+mod lane;
+mod memory;
 pub mod order;
 pub mod pmem;
 pub mod policy;
+pub mod record;
+mod recover;
+mod ring;
+mod scan;
+mod shield;
+pub mod superblock;
 pub mod units;
 
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
+pub use check::{Kernels, PortableKernels};
+pub use checkpoint::CheckpointReport;
+pub use decide::Row;
 pub use error::{DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind};
+pub use errors::{CommitError, JournalError, OpenError};
+pub use geometry::{Geometry, GeometryError};
 pub use hook::{Hook, NoHook, Site, SiteKind};
+pub use index::{Entry, Node};
+pub use journal::{Committed, Durability, Journal, Operation};
+pub use memory::{Batched, JournalMemory, LaneSlot, Needs};
 pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};
 pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use policy::{Policy, PolicyId};
+pub use recover::{Recovery, format};
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};

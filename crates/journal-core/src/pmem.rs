@@ -11,8 +11,9 @@
 //!
 //! Every method's doc states it. In one place:
 //!
-//! - A power loss leaves, of each *word* (8 aligned bytes) that was stored and not yet made durable,
-//!   the durable content or any content stored since, each word by itself. Nothing else changes.
+//! - A power loss leaves, of each *word* (8 aligned bytes) that was stored and not yet made
+//!   durable, the durable content or any content stored since, each word by itself. Nothing else
+//!   changes.
 //! - A *fence* that returned `Ok` has made durable everything that **this thread** flushed or
 //!   streamed before it. It says nothing about flushes and streams of other threads.
 //! - A killed process loses nothing it stored, and has made nothing durable by dying: the next

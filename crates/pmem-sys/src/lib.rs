@@ -1,1 +1,89 @@
-//! Real persistent memory.
+//! Persistent memory on real machines: the [`journal_core::Pmem`] port over mapped files, plain
+//! memory, and emulated slow memory.
+//!
+//! All the `unsafe` of the workspace is in this crate.
+//!
+//! | a [`Region`] from | is durable by | survives |
+//! |---|---|---|
+//! | [`MapOptions::open`], kernel grants `MAP_SYNC` | line flush and fence | power loss |
+//! | [`MapOptions::open`], any other file | `msync` of the flushed pages | power loss |
+//! | [`MapOptions::anonymous`] | line flush and fence, for their cost | nothing |
+//! | [`MapOptions::emulated`] | the same, slower ([`EmulatorModel`]) | nothing |
+//!
+//! Which of the first two it is, and why, is said by [`Region::map_facts`]; a user who needs the
+//! first demands it ([`MapOptions::at_least`]) and gets it or a typed refusal.
+//!
+//! ```
+//! use journal_core::{Offset, Pmem, PmemRead, PmemShare, PmemSplit};
+//! use pmem_sys::Region;
+//!
+//! # fn main() -> Result<(), Box<dyn core::error::Error>> {
+//! let (mut log, _rest) = Region::anonymous(1 << 20)?.split_at(Offset(4096))?;
+//! let reader = log.reader();
+//! log.store(Offset(10), b"record");
+//! log.flush(Offset(10), 6);
+//! log.fence()?;
+//! let mut copy = [0; 6];
+//! reader.read_into(Offset(10), &mut copy)?;
+//! assert_eq!(&copy, log.bytes(Offset(10), 6)?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a crash may do
+//!
+//! Said at each method of the port. A killed process loses nothing it stored and frees its lock.
+//! Bytes are lost at a power loss unless flushed and fenced, word by word, at every medium alike;
+//! "every medium" means the same program is right on all of them or on none.
+//!
+//! # Trust
+//!
+//! - A mapped file belongs to its owner while it is open. The lock keeps other users of this crate
+//!   out; a program that writes to the file around the lock changes memory under its owner's
+//!   references, which no library can prevent, just as nothing prevents writes through
+//!   `/proc/self/mem`. Keep the file's permissions tight.
+//! - A file that is cut short while it is mapped ends the process at the next access to the lost
+//!   part (`SIGBUS`); so does an uncorrectable memory error. No signal handler is installed: the
+//!   process dies, the lock is free, recovery is the next open's.
+//! - A child process made by `fork` shares the mapping and the lock. It may drop the regions it
+//!   inherited (the parent keeps the lock) and must not use them.
+//!
+//! # Instructions
+//!
+//! Chosen at run time ([`Method::best`]); [`FlushMethod::supported`] and
+//! [`StreamMethod::supported`] list what there is and [`MapOptions::method`] overrides the choice.
+//! From which length on streaming beats storing and flushing is a default by the processor's maker,
+//! from one measured machine each (AMD Zen 4: from one line; Intel Emerald Rapids, and all others:
+//! from more than four lines), unless [`Region::calibrate`] is asked to measure it.
+
+#![warn(clippy::unwrap_used)]
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+compile_error!("this crate maps and locks files by Linux system calls");
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("this crate needs stores of eight bytes that are never torn");
+
+mod arch;
+mod calibrate;
+mod emulator;
+mod error;
+mod facts;
+pub mod lines;
+mod lock;
+mod map;
+mod method;
+mod options;
+mod pages;
+mod region;
+mod span;
+mod visibility;
+mod write;
+
+pub use calibrate::{Calibration, CalibrationPoint};
+pub use emulator::EmulatorModel;
+pub use error::{Holder, MapError, MapErrorKind, Step};
+pub use facts::{MapFacts, Reason};
+pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
+pub use options::MapOptions;
+pub use region::{Reader, Region};

@@ -1,0 +1,156 @@
+//! The recovery table: what becomes of the record that a lane should hold next.
+//!
+//! The scan asks about one place after the other, in sequence. A place holds a *whole* record if
+//! header and check are right and its position and sequence are the expected ones.
+//!
+//! | row | whole | of a later superblock | below the note | epoch | covered | so |
+//! |---|---|---|---|---|---|---|
+//! | R1 | any | yes | any | any | any | [`Row::SuperblockLost`] |
+//! | R2 | yes | no | yes | any | any | [`Row::KnownDurable`] |
+//! | R3 | yes | no | no | current | any | [`Row::Found`] |
+//! | R4 | yes | no | no | older | no | [`Row::Void`] |
+//! | R5 | yes | no | no | older | yes | [`Row::Overwritten`] |
+//! | R6 | no | no | yes | any | any | [`Row::RottenBelowNote`] |
+//! | R7 | no | no | no | any | yes | [`Row::RottenBelowEvidence`] |
+//! | R8 | no | no | no | any | no | [`Row::Tail`] |
+//!
+//! - **R1** A crash tore a superblock copy while the other one rotted: some record names a
+//!   generation or an epoch that no copy has. Nothing older is taken on trust.
+//! - **R2** An earlier open found the record and made it durable.
+//! - **R3** Stored in this epoch. Acknowledged or not: it is whole, so it counts. It may have been
+//!   stored by a killed process, so it is flushed before anything builds on it.
+//! - **R4** An earlier open did not find it (it was torn or behind a torn one), a later crash
+//!   uncovered it again. What an open has shown absent does not come back.
+//! - **R5** As R4, but there is proof that this epoch had a record of this sequence, durable.
+//! - **R6** An earlier open made it durable, and now it is not whole: bit rot.
+//! - **R7** A watermark, a name or the superblock proves that it was durable: bit rot.
+//! - **R8** The end of the lane: nothing was stored here, or a crash tore it. Its transaction was
+//!   not acknowledged (or lies in what no later record covers: at most the last fenced batch).
+
+/// Whether a record is of the epoch that the superblock names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordEpoch {
+    /// Of an earlier one.
+    Older,
+    /// Of this one.
+    Current,
+}
+
+/// What the scan found at a place, and what other places say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Header, check, position and sequence are right.
+    pub(crate) whole: bool,
+    /// Some header names a generation or an epoch above the superblock's.
+    pub(crate) of_later_superblock: bool,
+    /// Its sequence is below the first of the current epoch.
+    pub(crate) below_note: bool,
+    /// Meaningful only for a whole record.
+    pub(crate) epoch: RecordEpoch,
+    /// A watermark, a name or the superblock says that it was durable.
+    pub(crate) covered: bool,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Row {
+    /// R1: typed error.
+    SuperblockLost,
+    /// R2: accepted.
+    KnownDurable,
+    /// R3: accepted, and made durable first.
+    Found,
+    /// R4: the lane ends here.
+    Void,
+    /// R5: typed error.
+    Overwritten,
+    /// R6: typed error.
+    RottenBelowNote,
+    /// R7: typed error.
+    RottenBelowEvidence,
+    /// R8: the lane ends here.
+    Tail,
+}
+
+impl Row {
+    /// Every row, in order.
+    pub const ALL: [Self; 8] = [
+        Self::SuperblockLost,
+        Self::KnownDurable,
+        Self::Found,
+        Self::Void,
+        Self::Overwritten,
+        Self::RottenBelowNote,
+        Self::RottenBelowEvidence,
+        Self::Tail,
+    ];
+}
+
+/// Looks the facts up in the table.
+pub(crate) const fn decide(facts: Facts) -> Row {
+    if facts.of_later_superblock {
+        return Row::SuperblockLost;
+    }
+    match (facts.whole, facts.below_note, facts.epoch, facts.covered) {
+        (true, true, _, _) => Row::KnownDurable,
+        (true, false, RecordEpoch::Current, _) => Row::Found,
+        (true, false, RecordEpoch::Older, false) => Row::Void,
+        (true, false, RecordEpoch::Older, true) => Row::Overwritten,
+        (false, true, _, _) => Row::RottenBelowNote,
+        (false, false, _, true) => Row::RottenBelowEvidence,
+        (false, false, _, false) => Row::Tail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// The table of the module's documentation, as data: `None` is "any".
+    type Line = (Option<bool>, bool, Option<bool>, Option<RecordEpoch>, Option<bool>, Row);
+    const TABLE: [Line; 8] = {
+        use RecordEpoch::{Current, Older};
+        [
+            (None, true, None, None, None, Row::SuperblockLost),
+            (Some(true), false, Some(true), None, None, Row::KnownDurable),
+            (Some(true), false, Some(false), Some(Current), None, Row::Found),
+            (Some(true), false, Some(false), Some(Older), Some(false), Row::Void),
+            (Some(true), false, Some(false), Some(Older), Some(true), Row::Overwritten),
+            (Some(false), false, Some(true), None, None, Row::RottenBelowNote),
+            (Some(false), false, Some(false), None, Some(true), Row::RottenBelowEvidence),
+            (Some(false), false, Some(false), None, Some(false), Row::Tail),
+        ]
+    };
+
+    #[test]
+    fn every_combination_of_facts_is_in_exactly_one_row() {
+        let any = [false, true];
+        let mut reached = Vec::new();
+        for (whole, later) in any.into_iter().flat_map(|a| any.map(|b| (a, b))) {
+            for (below_note, covered) in any.into_iter().flat_map(|a| any.map(|b| (a, b))) {
+                for epoch in [RecordEpoch::Older, RecordEpoch::Current] {
+                    let is = |cell: Option<bool>, fact| cell.is_none_or(|cell| cell == fact);
+                    let lines: Vec<Row> = TABLE
+                        .into_iter()
+                        .filter(|line| {
+                            is(line.0, whole)
+                                && line.1 == later
+                                && is(line.2, below_note)
+                                && line.3.is_none_or(|cell| cell == epoch)
+                                && is(line.4, covered)
+                        })
+                        .map(|line| line.5)
+                        .collect();
+                    let facts =
+                        Facts { whole, of_later_superblock: later, below_note, epoch, covered };
+                    assert_eq!(lines, [decide(facts)], "{facts:?}");
+                    reached.push(decide(facts));
+                }
+            }
+        }
+        assert!(Row::ALL.iter().all(|row| reached.contains(row)), "no row is dead");
+    }
+}

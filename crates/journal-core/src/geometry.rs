@@ -1,0 +1,165 @@
+//! Where everything lies in a span.
+//!
+//! ```text
+//! | superblock A | superblock B | shield area | lane 0 | lane 1 | ...
+//! ```
+//!
+//! The superblock copies lie in separate media units, so that one bad unit never takes both. Each
+//! part becomes an exclusive region of its own.
+
+use core::fmt;
+
+use crate::record::{CHECK_BYTES, FRAMES_PER_PART, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
+use crate::superblock::superblock_bytes;
+use crate::units::{BlockSize, LINE_BYTES, Offset};
+
+/// The most lanes a journal can have.
+pub const LANES_MAX: u16 = 32;
+
+/// The shape of a journal; fixed when it is formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The store's block.
+    pub block_size: BlockSize,
+    /// How many lanes: the number of threads that commit without waiting for each other.
+    pub lanes: u16,
+    /// Bytes of each lane's ring; a multiple of the line.
+    pub lane_bytes: u64,
+    /// Blocks that one batch of a checkpoint protects against torn overwrites; zero where the
+    /// device never tears.
+    pub shield_blocks: u32,
+    /// Bytes of a media unit: what a medium error takes at once. A multiple of the line.
+    pub unit_bytes: u32,
+}
+
+/// A geometry that no journal can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// No lane, or more than [`LANES_MAX`].
+    Lanes {
+        /// How many were asked for.
+        lanes: u16,
+    },
+    /// A lane is not a multiple of the line, or cannot hold a record of one block.
+    LaneBytes {
+        /// What was asked for.
+        bytes: u64,
+        /// The least there has to be.
+        least: u64,
+    },
+    /// The media unit is not a multiple of the line, or a superblock does not fit into it.
+    UnitBytes {
+        /// What was asked for.
+        bytes: u32,
+        /// The least there has to be.
+        least: u32,
+    },
+    /// More blocks in a batch than one record describes.
+    ShieldBlocks {
+        /// What was asked for.
+        blocks: u32,
+    },
+    /// The span would have more bytes than can be counted.
+    Overflow,
+    /// The span is smaller than the geometry.
+    SpanTooSmall {
+        /// What the geometry needs.
+        needed: u64,
+        /// What there is.
+        available: u64,
+    },
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lanes { lanes } => write!(f, "{lanes} lanes; there are 1 to {LANES_MAX}"),
+            Self::LaneBytes { bytes, least } => {
+                write!(f, "lanes of {bytes} bytes; multiples of {LINE_BYTES} from {least} on")
+            }
+            Self::UnitBytes { bytes, least } => {
+                write!(f, "media units of {bytes} bytes; multiples of {LINE_BYTES} from {least} on")
+            }
+            Self::ShieldBlocks { blocks } => {
+                write!(f, "batches of {blocks} blocks; there are up to {FRAMES_PER_PART}")
+            }
+            Self::Overflow => f.write_str("the span would be too large to count"),
+            Self::SpanTooSmall { needed, available } => {
+                write!(f, "the journal needs {needed} bytes, the span has {available}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for GeometryError {}
+
+const LINE: u64 = LINE_BYTES as u64;
+
+impl Geometry {
+    /// Checks every bound that the rest of the crate relies on.
+    ///
+    /// # Errors
+    /// The first bound that does not hold.
+    pub fn check(&self) -> Result<(), GeometryError> {
+        if self.lanes == 0 || self.lanes > LANES_MAX {
+            return Err(GeometryError::Lanes { lanes: self.lanes });
+        }
+        let least = self.record_bytes_one_block();
+        if self.lane_bytes % LINE != 0 || self.lane_bytes < least {
+            return Err(GeometryError::LaneBytes { bytes: self.lane_bytes, least });
+        }
+        let least = superblock_bytes(self.lanes).next_multiple_of(LINE_BYTES);
+        if u64::from(self.unit_bytes) % LINE != 0 || (self.unit_bytes as usize) < least {
+            let least = u32::try_from(least).unwrap_or(u32::MAX);
+            return Err(GeometryError::UnitBytes { bytes: self.unit_bytes, least });
+        }
+        if self.shield_blocks as usize > FRAMES_PER_PART {
+            return Err(GeometryError::ShieldBlocks { blocks: self.shield_blocks });
+        }
+        self.span_bytes().map(drop).ok_or(GeometryError::Overflow)
+    }
+
+    /// Bytes of a record that holds one block image.
+    #[must_use]
+    pub const fn record_bytes_one_block(&self) -> u64 {
+        (RECORD_LINES_MIN as u64)
+            .saturating_mul(LINE)
+            .saturating_add(self.block_size.bytes() as u64)
+    }
+
+    /// Bytes of the shield area: one intent record of a full batch.
+    #[must_use]
+    pub const fn shield_bytes(&self) -> u64 {
+        if self.shield_blocks == 0 {
+            return 0;
+        }
+        let blocks = self.shield_blocks as u64;
+        let front = blocks
+            .saturating_mul(INTENT_FRAME_BYTES as u64)
+            .saturating_add(LINE)
+            .saturating_add(CHECK_BYTES as u64)
+            .next_multiple_of(LINE);
+        blocks.saturating_mul(self.block_size.bytes() as u64).saturating_add(front)
+    }
+
+    /// Bytes of the whole span, or `None` when they cannot be counted.
+    #[must_use]
+    pub fn span_bytes(&self) -> Option<u64> {
+        let superblocks = u64::from(self.unit_bytes).checked_mul(2)?;
+        let lanes = self.lane_bytes.checked_mul(u64::from(self.lanes))?;
+        superblocks.checked_add(self.shield_bytes())?.checked_add(lanes)
+    }
+
+    /// Where the second superblock copy begins.
+    #[must_use]
+    pub const fn second_superblock(&self) -> Offset {
+        Offset(self.unit_bytes as u64)
+    }
+
+    /// Where the shield area begins.
+    #[must_use]
+    pub const fn shield(&self) -> Offset {
+        Offset((self.unit_bytes as u64).saturating_mul(2))
+    }
+}

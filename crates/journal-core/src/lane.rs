@@ -1,0 +1,360 @@
+//! One lane: how a transaction becomes a record, and the record durable, with one fence.
+//!
+//! A commit writes the images, then the front with the check over everything, and fences. The
+//! record is valid if and only if its check is right; there is no commit mark and no tail pointer.
+//!
+//! **Crash** before the fence returns: any words of the record may be missing, so its check is
+//! wrong (or all of it is there). Nothing else in the ring is touched: a record is written only
+//! into free space, which a durable superblock has given up before.
+//!
+//! L1. `head <= tail <= head + ring`, all multiples of the line.
+//! L2. A sequence is never skipped: what was stored under one is a record, a pad, or overwritten.
+//! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
+
+use crate::check::Kernels;
+use crate::error::MediumError;
+use crate::geometry::{Geometry, LANES_MAX};
+use crate::hook::Hook;
+use crate::order::{Durable, InFlight};
+use crate::pmem::Pmem;
+use crate::record::{
+    CHECK_BYTES, Extent, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES,
+    NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
+};
+use crate::ring::Ring;
+use crate::units::{BlockNumber, Epoch, Generation, LINE_BYTES, LaneNumber, Sequence, Stamp};
+use zerocopy::{FromZeros as _, IntoBytes as _};
+
+crate::sites! {
+    pub(crate) mod site {
+        IMAGE: Write = "commit.image";
+        FRONT: Write = "commit.front";
+        FENCE: Fence = "commit.fence";
+        DEFERRED_IMAGE: Store = "deferred.image";
+        DEFERRED_FRONT: Store = "deferred.front";
+        DEFERRED_FLUSH: Flush = "deferred.flush";
+    }
+}
+
+/// What all records of an open journal have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// The small checks' seed: made of the journal's id.
+    pub(crate) id_seed: u32,
+    /// The large checks' seed: made of the same.
+    pub(crate) body_seed: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) generation: Generation,
+}
+
+/// A block's new content, as it goes into a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Payload<'a> {
+    /// The whole image.
+    Image(&'a [u8]),
+    /// What a policy encoded.
+    Encoded(&'a [u8]),
+    /// The block is not live any more.
+    Discard,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameIn<'a> {
+    pub(crate) block: BlockNumber,
+    pub(crate) payload: Payload<'a>,
+}
+
+/// The highest sequence that a record names of each other lane; zero for none.
+pub(crate) type Names = [Sequence; LANES_MAX as usize];
+
+/// The most bytes of encoded payload that one part has, in blocks.
+pub(crate) const ENCODED_BLOCKS: usize = 2;
+
+/// Bytes of scratch memory that building or parsing any front of this geometry takes.
+pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
+    let lists = (LANES_MAX as usize)
+        .saturating_mul(NAME_BYTES)
+        .saturating_add(FRAMES_PER_PART.saturating_mul(INTENT_FRAME_BYTES));
+    let bytes = lists
+        .saturating_add(HEADER_BYTES)
+        .saturating_add(geometry.block_size.bytes().saturating_mul(ENCODED_BLOCKS))
+        .saturating_add(CHECK_BYTES);
+    bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// Whether a record is put in flight while it is stored, or only when somebody asks.
+///
+/// A deferred record is merely stored: the thread that makes it durable may be another one, and
+/// no thread completes what another has streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    AtOnce,
+    Deferred,
+}
+
+/// A record that is being stored part by part.
+#[derive(Debug)]
+pub(crate) struct OpenRecord {
+    stamp: Stamp,
+    pace: Pace,
+    parts: u16,
+    /// The check of the parts so far.
+    check: u64,
+    /// Where the record began, to go back there.
+    start: u64,
+    in_flight: Option<InFlight>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lane<P, H> {
+    ring: Ring<P, H>,
+    pub(crate) number: LaneNumber,
+    /// Log offset of the first live record.
+    pub(crate) head: u64,
+    /// Log offset behind the last record.
+    pub(crate) tail: u64,
+    pub(crate) next_sequence: Sequence,
+    pub(crate) durable_to: Sequence,
+    /// At or above every stamp in the lane.
+    pub(crate) last_stamp: Stamp,
+    /// Where deferred records begin that nobody has flushed.
+    deferred_from: Option<u64>,
+}
+
+impl<P: Pmem, H: Hook> Lane<P, H> {
+    /// A lane that continues at `tail`; all before is durable.
+    pub(crate) const fn new(
+        ring: Ring<P, H>,
+        number: LaneNumber,
+        head: u64,
+        tail: u64,
+        next_sequence: Sequence,
+        last_stamp: Stamp,
+    ) -> Self {
+        Self {
+            ring,
+            number,
+            head,
+            tail,
+            next_sequence,
+            durable_to: next_sequence,
+            last_stamp,
+            deferred_from: None,
+        }
+    }
+
+    pub(crate) const fn ring(&self) -> &Ring<P, H> {
+        &self.ring
+    }
+
+    /// Bytes that records can take before a head advances.
+    pub(crate) const fn free_bytes(&self) -> u64 {
+        self.ring.bytes().saturating_sub(self.tail.saturating_sub(self.head))
+    }
+
+    /// Begins a record. The caller has seen to it that all of it fits.
+    pub(crate) fn begin(&self, stamp: Stamp, pace: Pace, identity: &Identity) -> OpenRecord {
+        OpenRecord {
+            stamp,
+            pace,
+            parts: 0,
+            check: identity.body_seed,
+            start: self.tail,
+            in_flight: None,
+        }
+    }
+
+    /// Stores one part behind the tail. `scratch` holds a front.
+    #[allow(clippy::too_many_arguments, reason = "each is one thing that goes into the part")]
+    pub(crate) fn store_part(
+        &mut self,
+        open: &mut OpenRecord,
+        frames: &[FrameIn<'_>],
+        names: &Names,
+        last: bool,
+        identity: &Identity,
+        geometry: &Geometry,
+        kernels: &impl Kernels,
+        scratch: &mut [u8],
+    ) -> Extent {
+        let extent = part_extent(geometry, frames, names);
+        let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
+            unreachable!("the caller cut the transaction into parts that fit")
+        };
+        assert!(extent.total <= self.free_bytes(), "L1: the space was reserved");
+        let mut image_at = self.tail.saturating_add(extent.front as u64);
+        for frame in frames {
+            if let Payload::Image(image) = frame.payload {
+                match open.pace {
+                    Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
+                    Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
+                }
+                image_at = image_at.saturating_add(image.len() as u64);
+            }
+        }
+        let mut header = RecordHeader::new_zeroed();
+        header.kind = RecordKind::Commit as u8;
+        header.part = open.parts.into();
+        header.lines = extent.lines().into();
+        header.position = self.tail.into();
+        header.sequence = self.next_sequence.raw().into();
+        header.epoch = identity.epoch.raw().into();
+        header.generation = identity.generation.raw().into();
+        header.watermark = self.durable_to.raw().into();
+        header.stamp = open.stamp.raw().into();
+        if last {
+            header.set_last_part();
+        }
+        let front = scratch.get_mut(..extent.front).unwrap_or_default();
+        fill_front(front, header, frames, names, identity.id_seed);
+        let body = front.len().saturating_sub(CHECK_BYTES);
+        let mut check = kernels.crc64(open.check, front.get(..body).unwrap_or_default());
+        for frame in frames {
+            if let Payload::Image(image) = frame.payload {
+                check = kernels.crc64(check, image);
+            }
+        }
+        if let Some(place) = front.last_chunk_mut() {
+            *place = check.to_le_bytes();
+        }
+        match open.pace {
+            Pace::AtOnce => open.add(self.ring.write(site::FRONT, self.tail, front)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, self.tail, front),
+        }
+        open.check = check;
+        open.parts = open.parts.saturating_add(1);
+        self.tail = self.tail.saturating_add(extent.total);
+        extent
+    }
+
+    /// The record is stored whole, and can no longer be taken back. It is not durable yet.
+    ///
+    /// Returns what a fence has to complete, deferred records before it included; `None` for one
+    /// that is deferred itself.
+    pub(crate) fn close(&mut self, open: OpenRecord) -> Option<InFlight<Sequence>> {
+        let sequence = self.next_sequence;
+        self.last_stamp = self.last_stamp.max(open.stamp);
+        self.next_sequence = Sequence(sequence.raw().saturating_add(1));
+        if open.pace == Pace::Deferred {
+            self.deferred_from.get_or_insert(open.start);
+            return None;
+        }
+        let in_flight = open.in_flight?;
+        // This record was put in flight as it was stored; those before it, up to its start, were
+        // not.
+        let in_flight = match self.flush_deferred(open.start) {
+            Some(deferred) => in_flight.and(deferred),
+            None => in_flight,
+        };
+        Some(in_flight.carrying(sequence))
+    }
+
+    /// Flushes deferred records up to a log offset.
+    fn flush_deferred(&mut self, to: u64) -> Option<InFlight> {
+        let from = self.deferred_from.take()?;
+        Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, to.saturating_sub(from)))
+    }
+
+    /// Puts all deferred records in flight; `None` when there is none.
+    pub(crate) fn flush_all_deferred(&mut self) -> Option<InFlight<Sequence>> {
+        let last = Sequence(self.next_sequence.raw().saturating_sub(1));
+        self.flush_deferred(self.tail).map(|in_flight| in_flight.carrying(last))
+    }
+
+    /// One fence: the record and every earlier one of this lane is durable.
+    pub(crate) fn fence(
+        &mut self,
+        record: InFlight<Sequence>,
+    ) -> Result<Durable<Sequence>, MediumError> {
+        let durable = self.ring.fence(site::FENCE, record)?;
+        self.durable_to = Sequence(durable.what().raw().saturating_add(1));
+        Ok(durable)
+    }
+
+    pub(crate) fn ring_mut(&mut self) -> &mut Ring<P, H> {
+        &mut self.ring
+    }
+}
+
+impl OpenRecord {
+    fn add(&mut self, stored: InFlight) {
+        self.in_flight = Some(match self.in_flight.take() {
+            Some(before) => before.and(stored),
+            None => stored,
+        });
+    }
+}
+
+/// The sizes of the part that holds these frames.
+pub(crate) fn part_extent(
+    geometry: &Geometry,
+    frames: &[FrameIn<'_>],
+    names: &Names,
+) -> Option<Extent> {
+    let mut encoded = 0_usize;
+    let mut images = 0_usize;
+    for frame in frames {
+        match frame.payload {
+            Payload::Image(_) => images = images.checked_add(1)?,
+            Payload::Encoded(bytes) => encoded = encoded.checked_add(bytes.len())?,
+            Payload::Discard => {}
+        }
+    }
+    extent(geometry, count_names(names), frames.len(), encoded, images)
+}
+
+fn count_names(names: &Names) -> usize {
+    names.iter().filter(|sequence| sequence.raw() != 0).count()
+}
+
+/// Writes everything but the large check into a front.
+fn fill_front(
+    front: &mut [u8],
+    mut header: RecordHeader,
+    frames: &[FrameIn<'_>],
+    names: &Names,
+    id_seed: u32,
+) {
+    header.frames = u16::try_from(frames.len()).unwrap_or(u16::MAX).into();
+    header.names = u16::try_from(count_names(names)).unwrap_or(u16::MAX).into();
+    front.fill(0);
+    let mut at = HEADER_BYTES;
+    let mut put = |front: &mut [u8], bytes: &[u8]| {
+        let end = at.saturating_add(bytes.len());
+        if let Some(place) = front.get_mut(at..end) {
+            place.copy_from_slice(bytes);
+        }
+        at = end;
+    };
+    for (lane, sequence) in (0_u16..).zip(names).filter(|(_, sequence)| sequence.raw() != 0) {
+        let name = Name { lane: lane.into(), reserved: [0; 6], sequence: sequence.raw().into() };
+        put(front, name.as_bytes());
+    }
+    for frame in frames {
+        let (form, len) = match frame.payload {
+            Payload::Image(image) => (Form::Image, image.len()),
+            Payload::Encoded(bytes) => (Form::Encoded, bytes.len()),
+            Payload::Discard => (Form::Discard, 0),
+        };
+        let frame = FrameHeader {
+            block: frame.block.raw().into(),
+            len: u32::try_from(len).unwrap_or(u32::MAX).into(),
+            form: form as u8,
+            reserved: [0; 3],
+        };
+        put(front, frame.as_bytes());
+    }
+    for frame in frames {
+        if let Payload::Encoded(bytes) = frame.payload {
+            put(front, bytes);
+        }
+    }
+    let evidence_bytes = header.evidence_bytes();
+    if let Some(place) = front.get_mut(..HEADER_BYTES) {
+        place.copy_from_slice(header.as_bytes());
+    }
+    let check = evidence_check(id_seed, front.get(..evidence_bytes).unwrap_or_default());
+    if let Some(place) = front.first_chunk_mut::<4>() {
+        *place = check.to_le_bytes();
+    }
+}

@@ -1,0 +1,316 @@
+//! The form of a record: one transaction in a lane's ring.
+//!
+//! ```text
+//! line 0        header                                             64 bytes
+//! line 1 ..     names of records in other lanes                    16 bytes each
+//!               descriptors of the frames                          16 bytes each
+//!               encoded payloads, one after the other
+//!               zeroes
+//!               check of everything before and of the images        8 bytes, ends a line
+//! then          images of the frames that have one                 whole lines each
+//! ```
+//!
+//! What is in front of the images is the *front*. The header, together with the names, has a small
+//! check of its own: what they say counts as evidence even where the record as a whole is torn.
+//!
+//! A transaction that is too large for one front is stored in several *parts*, each of this form,
+//! with one sequence and consecutive positions. Each part's check continues from the one before, so
+//! that the last part's covers all of them, in order.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::check::crc32;
+use crate::geometry::Geometry;
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence};
+
+/// Lines of the shortest front that describes an image.
+pub const RECORD_LINES_MIN: usize = 2;
+
+/// The most frames that one part has.
+pub(crate) const FRAMES_PER_PART: usize = 64;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// A transaction.
+    Commit = 1,
+    /// Takes the place of a transaction that was aborted after its last part was stored.
+    Pad = 2,
+    /// Whole images of blocks that are about to be overwritten at home.
+    Intent = 3,
+}
+
+impl RecordKind {
+    const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Commit),
+            2 => Some(Self::Pad),
+            3 => Some(Self::Intent),
+            _ => None,
+        }
+    }
+}
+
+/// Set in the last part of a record.
+const LAST_PART: u8 = 1;
+
+/// The first line of a part.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RecordHeader {
+    /// CRC-32 of the rest of the header and the names, seeded with the journal's id.
+    pub check: U32,
+    /// A [`RecordKind`].
+    pub kind: u8,
+    /// Bit 0: the last part.
+    pub flags: u8,
+    /// Which part of its record.
+    pub part: U16,
+    /// Lines of the whole part.
+    pub lines: U32,
+    /// Frames in the part.
+    pub frames: U16,
+    /// Names in the part.
+    pub names: U16,
+    /// The part's log offset: how many bytes the lane held before it, ever.
+    pub position: U64,
+    /// The record's sequence in its lane.
+    pub sequence: U64,
+    /// The epoch it was written in.
+    pub epoch: U64,
+    /// The superblock's generation it was written under.
+    pub generation: U64,
+    /// Every record of the lane below this sequence was durable when this one was written.
+    pub watermark: U64,
+    /// Orders versions of a block across lanes.
+    pub stamp: U64,
+}
+
+/// Proof that a record of another lane was durable when this one was written.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Name {
+    /// Which lane.
+    pub lane: U16,
+    /// Zero.
+    pub reserved: [u8; 6],
+    /// The record's sequence there.
+    pub sequence: U64,
+}
+
+/// One block's part of a record.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct FrameHeader {
+    /// Which block.
+    pub block: U64,
+    /// Bytes of the payload.
+    pub len: U32,
+    /// A [`Form`].
+    pub form: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
+}
+
+/// Bytes of a check.
+pub(crate) const CHECK_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = size_of::<RecordHeader>();
+pub(crate) const NAME_BYTES: usize = size_of::<Name>();
+pub(crate) const FRAME_BYTES: usize = size_of::<FrameHeader>();
+
+/// Bytes that an intent has for each image: its descriptor, and the stamp of what it copies.
+pub(crate) const INTENT_FRAME_BYTES: usize = FRAME_BYTES + size_of::<u64>();
+
+const _: () = assert!(HEADER_BYTES == LINE_BYTES && NAME_BYTES == 16 && FRAME_BYTES == 16);
+
+/// How a frame carries its block's new content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Form {
+    /// The whole image, behind the front.
+    Image = 1,
+    /// What the policy encoded, in the front.
+    Encoded = 2,
+    /// Nothing: the block is not live any more.
+    Discard = 3,
+}
+
+impl Form {
+    const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Image),
+            2 => Some(Self::Encoded),
+            3 => Some(Self::Discard),
+            _ => None,
+        }
+    }
+}
+
+/// The sizes of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Bytes of the front: whole lines.
+    pub(crate) front: usize,
+    /// Bytes of all of it: whole lines.
+    pub(crate) total: u64,
+}
+
+impl Extent {
+    /// The same in lines, as a header says it.
+    pub(crate) fn lines(&self) -> u32 {
+        let lines = self.total.checked_div(LINE_BYTES as u64).unwrap_or(0);
+        u32::try_from(lines).unwrap_or(u32::MAX)
+    }
+}
+
+/// The sizes of a part with so many names, frames, bytes of encoded payload and images; `None`
+/// when a header could not say them.
+pub(crate) fn extent(
+    geometry: &Geometry,
+    names: usize,
+    frames: usize,
+    encoded: usize,
+    images: usize,
+) -> Option<Extent> {
+    u16::try_from(names).ok()?;
+    u16::try_from(frames).ok()?;
+    let lists = names.checked_mul(NAME_BYTES)?.checked_add(frames.checked_mul(FRAME_BYTES)?)?;
+    let front = HEADER_BYTES.checked_add(lists)?.checked_add(encoded)?.checked_add(CHECK_BYTES)?;
+    let front = front.checked_next_multiple_of(LINE_BYTES)?;
+    let images = (images as u64).checked_mul(geometry.block_size.bytes() as u64)?;
+    let total = images.checked_add(front as u64)?;
+    u32::try_from(total.checked_div(LINE_BYTES as u64)?).ok()?;
+    Some(Extent { front, total })
+}
+
+impl RecordHeader {
+    /// Its kind, if there is such a one.
+    #[must_use]
+    pub const fn record_kind(&self) -> Option<RecordKind> {
+        RecordKind::from_byte(self.kind)
+    }
+
+    /// Whether the record ends with this part.
+    #[must_use]
+    pub const fn is_last_part(&self) -> bool {
+        self.flags & LAST_PART != 0
+    }
+
+    pub(crate) const fn set_last_part(&mut self) {
+        self.flags |= LAST_PART;
+    }
+
+    /// Bytes of the whole part.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.lines.get()).saturating_mul(LINE_BYTES as u64)
+    }
+
+    /// Bytes of the header and its names: what the small check covers.
+    pub(crate) fn evidence_bytes(&self) -> usize {
+        usize::from(self.names.get()).saturating_mul(NAME_BYTES).saturating_add(HEADER_BYTES)
+    }
+
+    /// Bytes of header, names and descriptors.
+    pub(crate) fn lists_bytes(&self) -> usize {
+        usize::from(self.frames.get())
+            .saturating_mul(FRAME_BYTES)
+            .saturating_add(self.evidence_bytes())
+    }
+}
+
+/// The small check of a header with its names: `evidence` begins with the header.
+pub(crate) fn evidence_check(id_seed: u32, evidence: &[u8]) -> u32 {
+    crc32(id_seed, evidence.get(size_of::<U32>()..).unwrap_or_default())
+}
+
+/// A front whose check was found right, or is about to be computed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Front<'a> {
+    pub(crate) header: &'a RecordHeader,
+    pub(crate) frames: &'a [FrameHeader],
+    /// Everything between the descriptors and the check.
+    pub(crate) encoded: &'a [u8],
+}
+
+/// One frame of a front.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) block: BlockNumber,
+    pub(crate) form: Form,
+    pub(crate) len: u32,
+    /// Where the payload begins, counted from the part's position.
+    pub(crate) offset: u64,
+}
+
+impl<'a> Front<'a> {
+    /// Takes a front apart. `None` when it contradicts itself or the geometry.
+    pub(crate) fn parse(geometry: &Geometry, bytes: &'a [u8]) -> Option<Self> {
+        let (header, rest) = RecordHeader::ref_from_prefix(bytes).ok()?;
+        let names = usize::from(header.names.get()).checked_mul(NAME_BYTES)?;
+        let rest = rest.get(names..)?;
+        let count = usize::from(header.frames.get());
+        let (frames, rest) = <[FrameHeader]>::ref_from_prefix_with_elems(rest, count).ok()?;
+        let encoded = rest.get(..rest.len().checked_sub(CHECK_BYTES)?)?;
+        let front = Self { header, frames, encoded };
+        front.is_consistent(geometry, bytes.len()).then_some(front)
+    }
+
+    fn is_consistent(&self, geometry: &Geometry, front_bytes: usize) -> bool {
+        let block_bytes = geometry.block_size.bytes();
+        let mut encoded = 0_usize;
+        let mut images = 0_usize;
+        for frame in self.frames {
+            let len = frame.len.get() as usize;
+            match Form::from_byte(frame.form) {
+                Some(Form::Image) if len == block_bytes => images = images.saturating_add(1),
+                Some(Form::Encoded) => encoded = encoded.saturating_add(len),
+                Some(Form::Discard) if len == 0 => {}
+                _ => return false,
+            }
+        }
+        // An intent keeps the stamp of each image among the encoded bytes.
+        if self.header.record_kind() == Some(RecordKind::Intent) {
+            encoded = encoded.saturating_add(self.frames.len().saturating_mul(size_of::<u64>()));
+        }
+        let names = usize::from(self.header.names.get());
+        let extent = extent(geometry, names, self.frames.len(), encoded, images);
+        // A pad keeps the length of what it replaces.
+        let is_pad = self.header.record_kind() == Some(RecordKind::Pad);
+        extent.is_some_and(|extent| {
+            extent.front == front_bytes && (is_pad || extent.total == self.header.total_bytes())
+        })
+    }
+
+    /// The frames, with the places of their payloads.
+    pub(crate) fn frames(&self, geometry: &Geometry) -> impl Iterator<Item = Frame> + use<'a> {
+        let block_bytes = geometry.block_size.bytes() as u64;
+        let lists = self.header.lists_bytes();
+        let front = lists.saturating_add(self.encoded.len()).saturating_add(CHECK_BYTES) as u64;
+        let mut encoded_at = lists as u64;
+        let mut image_at = front;
+        self.frames.iter().filter_map(move |frame| {
+            let form = Form::from_byte(frame.form)?;
+            let len = frame.len.get();
+            let place = match form {
+                Form::Image => &mut image_at,
+                Form::Encoded | Form::Discard => &mut encoded_at,
+            };
+            let offset = *place;
+            let step = if form == Form::Image { block_bytes } else { u64::from(len) };
+            *place = place.saturating_add(step);
+            Some(Frame { block: BlockNumber(frame.block.get()), form, len, offset })
+        })
+    }
+}
+
+/// The names in the evidence bytes of a header.
+pub(crate) fn names(evidence: &[u8]) -> impl Iterator<Item = (LaneNumber, Sequence)> + '_ {
+    let names = evidence.get(HEADER_BYTES..).unwrap_or_default();
+    names.chunks_exact(NAME_BYTES).filter_map(|bytes| {
+        let name = Name::read_from_bytes(bytes).ok()?;
+        Some((LaneNumber(name.lane.get()), Sequence(name.sequence.get())))
+    })
+}

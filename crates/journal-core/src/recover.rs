@@ -1,0 +1,479 @@
+//! Opening: scan, decide, make durable what was found, begin a new epoch.
+//!
+//! 1. The newer superblock copy is accepted.
+//! 2. Every lane is walked ([`crate::scan`]); the end of each is looked up in the table
+//!    ([`crate::decide`]). An error leaves the medium untouched.
+//! 3. What was accepted and is not known durable, the superblock copy first of all, is flushed,
+//!    and one fence makes it durable: a killed process may have stored it.
+//! 4. The index is built from the accepted records, lanes merged by stamp.
+//! 5. A superblock of a new epoch is written, twice. From then on the journal is live.
+//!
+//! **Crash** anywhere in it: the next open finds the same records, because nothing but the
+//! superblock was written, and that says of each lane just what this open has decided.
+
+use crate::block_device::BlockDevice;
+use crate::check::{Kernels, crc32};
+use crate::decide::{Facts, RecordEpoch, Row, decide};
+use crate::errors::OpenError;
+use crate::geometry::{Geometry, GeometryError, LANES_MAX};
+use crate::hook::Hook;
+use crate::index::Index;
+use crate::journal::{Journal, index_front};
+use crate::lane::{Identity, Lane};
+use crate::memory::{JournalMemory, LaneSlot};
+use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
+use crate::pmem::{PmemRead as _, PmemSplit};
+use crate::policy::Policy;
+use crate::record::RecordHeader;
+use crate::ring::Ring;
+use crate::scan::{Evidence, Reader, Walked};
+use crate::shield::Shield;
+use crate::superblock::{LaneStart, Superblock, Superblocks, load, superblock_bytes};
+use crate::units::{Epoch, Generation, LaneNumber, Offset, Sequence, Stamp};
+
+crate::sites! {
+    pub(crate) mod site {
+        FOUND: Flush = "open.found";
+        FOUND_FENCE: Fence = "open.found.fence";
+        REPEAT: DiskWrite = "open.repeat";
+        REPEAT_SYNC: DiskSync = "open.repeat.sync";
+    }
+}
+
+/// What an open found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Whole records that count.
+    pub records: u64,
+    /// Of them, those stored since the open before: acknowledged or not, they were whole.
+    pub found: u64,
+    /// Lanes that ended with a torn or missing record.
+    pub tails: u16,
+    /// Lanes that ended with a record which an earlier open had shown absent.
+    pub voids: u16,
+    /// Lanes in which later records of the same epoch lie behind the end.
+    pub lanes_with_records_behind: u16,
+}
+
+/// Formats a span: an empty journal of this geometry, for the device with so many blocks.
+///
+/// Until it has returned, a crash leaves whatever was there before, or the new journal. `id` must
+/// be new (random): it keeps records of an earlier journal in the same span from being believed.
+///
+/// # Errors
+/// `Geometry`, with the span untouched, or `Medium`.
+pub fn format<P: PmemSplit, H: Hook>(
+    pmem: P,
+    hook: H,
+    kernels: &impl Kernels,
+    geometry: &Geometry,
+    id: [u8; 16],
+    policy: &impl Policy,
+    device_blocks: u64,
+) -> Result<(), OpenError> {
+    check_fits(geometry, pmem.len())?;
+    let superblock = Superblock::new(geometry, id, policy.id(), device_blocks);
+    let places = [Offset(0), geometry.second_superblock()];
+    let mut superblocks = Superblocks::new(Ordered::with_hook(pmem, hook), places);
+    let _ = superblocks.store(&superblock, kernels)?;
+    Ok(())
+}
+
+fn check_fits(geometry: &Geometry, available: u64) -> Result<(), OpenError> {
+    geometry.check().map_err(OpenError::Geometry)?;
+    let needed = geometry.span_bytes().ok_or(OpenError::Geometry(GeometryError::Overflow))?;
+    if needed > available {
+        return Err(OpenError::Geometry(GeometryError::SpanTooSmall { needed, available }));
+    }
+    Ok(())
+}
+
+impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
+where
+    P: PmemSplit,
+    D: BlockDevice,
+    L: Policy,
+    H: Hook + Clone,
+    K: Kernels,
+{
+    /// Opens the journal in `pmem`, whatever state a crash left it in.
+    ///
+    /// # Errors
+    /// Any [`OpenError`]. All but `Medium` leave the span untouched.
+    pub fn open(
+        pmem: P,
+        device: D,
+        policy: L,
+        hook: H,
+        kernels: K,
+        memory: JournalMemory<'m, P, H>,
+    ) -> Result<Self, OpenError> {
+        let whole = Ordered::with_hook(pmem, hook.clone());
+        let (places, mut superblock) = load(&whole, &kernels)?;
+        let geometry = superblock.geometry()?;
+        check_fits(&geometry, whole.len())?;
+        check_partners(&superblock, &geometry, &policy, &device)?;
+        if let Some(slice) = memory.too_short(&geometry) {
+            return Err(OpenError::MemoryTooShort { slice });
+        }
+        let identity = identity(&superblock, &kernels);
+        let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
+        let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
+        let mut shield = (geometry.shield_blocks > 0).then(|| {
+            let area = Ring::new(Ordered::with_hook(area, hook.clone()));
+            Shield::new(area, superblock.head.shield_floor.get())
+        });
+        let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
+        place_lanes(rest, &hook, &superblock, &geometry, memory.lanes)?;
+
+        let mut opening = Opening {
+            lanes: &mut *memory.lanes,
+            starts: starts(&superblock),
+            walked: [None; LANES_MAX as usize],
+            geometry: &geometry,
+            identity: &identity,
+            kernels: &kernels,
+            front: &mut *memory.front,
+        };
+        let mut evidence = opening.walk(&superblock)?;
+        let intent = opening.find_intent(shield.as_ref(), &superblock, &mut evidence)?;
+        let recovery = opening.judge(&superblock, &evidence)?;
+        let found = match (&mut shield, &intent) {
+            (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
+            _ => None,
+        };
+        opening.settle(&mut superblocks, superblock_bytes(geometry.lanes), found)?;
+        let mut device = OrderedDevice::with_hook(device, hook);
+        if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
+            // The index is built later: until then its scratch memory holds the intent's front.
+            let front = opening.front.get(..front).unwrap_or_default();
+            repeat_intent(shield, front, &geometry, &mut device, memory.blocks)?;
+            shield.next_batch = header.sequence.get().saturating_add(1);
+            superblock.head.shield_floor = shield.next_batch.into();
+        }
+        let mut index = Index::new(memory.entries, memory.nodes);
+        opening.build(&mut index)?;
+        opening.take_over(&mut superblock, &evidence);
+        let _ = superblocks.store(&superblock, &kernels)?;
+        let identity =
+            Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
+        Ok(Self {
+            superblocks,
+            superblock,
+            shield,
+            lanes: memory.lanes,
+            device,
+            policy,
+            kernels,
+            geometry,
+            identity,
+            index,
+            batch: memory.batch,
+            front: memory.front,
+            encoded: memory.encoded,
+            blocks: memory.blocks,
+            recovery,
+            failed: false,
+        })
+    }
+}
+
+fn check_partners(
+    superblock: &Superblock,
+    geometry: &Geometry,
+    policy: &impl Policy,
+    device: &impl BlockDevice,
+) -> Result<(), OpenError> {
+    let (found, given) = (crate::policy::PolicyId(superblock.head.policy.get()), policy.id());
+    if found != given {
+        return Err(OpenError::WrongPolicy { found, given });
+    }
+    let found = (geometry.block_size, superblock.head.device_blocks.get());
+    let given = (device.block_size(), device.block_count());
+    if found != given {
+        return Err(OpenError::WrongDevice { found, given });
+    }
+    Ok(())
+}
+
+/// The seeds made of the journal's id, and what the superblock says of the present.
+fn identity(superblock: &Superblock, kernels: &impl Kernels) -> Identity {
+    Identity {
+        id_seed: crc32(0, &superblock.head.journal_id),
+        body_seed: kernels.crc64(0, &superblock.head.journal_id),
+        epoch: superblock.epoch(),
+        generation: superblock.generation(),
+    }
+}
+
+fn starts(superblock: &Superblock) -> [LaneStart; LANES_MAX as usize] {
+    let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
+    for (start, note) in starts.iter_mut().zip(superblock.notes()) {
+        *start = LaneStart::from(note);
+    }
+    starts
+}
+
+/// Cuts the lanes out of what is left of the span.
+fn place_lanes<P: PmemSplit, H: Hook + Clone>(
+    rest: P,
+    hook: &H,
+    superblock: &Superblock,
+    geometry: &Geometry,
+    slots: &mut [LaneSlot<P, H>],
+) -> Result<(), OpenError> {
+    let mut rest = rest;
+    let notes = superblock.notes().iter().map(LaneStart::from);
+    for ((number, start), slot) in (0..geometry.lanes).zip(notes).zip(slots) {
+        let (region, behind) = rest.split_at(Offset(geometry.lane_bytes))?;
+        rest = behind;
+        let ring = Ring::new(Ordered::with_hook(region, hook.clone()));
+        let (head, sequence) = (start.head, start.head_sequence);
+        let lane =
+            Lane::new(ring, LaneNumber(number), head, head, sequence, superblock.stamp_floor());
+        *slot = LaneSlot(Some(lane));
+    }
+    Ok(())
+}
+
+/// An open under way.
+struct Opening<'a, P, H, K> {
+    lanes: &'a mut [LaneSlot<P, H>],
+    starts: [LaneStart; LANES_MAX as usize],
+    walked: [Option<Walked>; LANES_MAX as usize],
+    geometry: &'a Geometry,
+    identity: &'a Identity,
+    kernels: &'a K,
+    front: &'a mut [u8],
+}
+
+/// Reads a lane with what an opening has.
+macro_rules! reader {
+    ($opening:expr, $lane:expr) => {
+        Reader {
+            ring: $lane.ring(),
+            lane: $lane.number,
+            geometry: $opening.geometry,
+            identity: $opening.identity,
+            kernels: $opening.kernels,
+            scratch: &mut *$opening.front,
+        }
+    };
+}
+
+impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
+    fn walk(&mut self, superblock: &Superblock) -> Result<Evidence, OpenError> {
+        let mut evidence =
+            Evidence::new(superblock.epoch(), superblock.generation(), superblock.stamp_floor());
+        let lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        for ((lane, start), walked) in lanes.zip(&self.starts).zip(&mut self.walked) {
+            *walked = Some(reader!(self, lane).walk(start, &mut evidence)?);
+        }
+        Ok(evidence)
+    }
+
+    /// The intent of a batch that may not have reached home whole; its front is left in the
+    /// scratch memory.
+    fn find_intent(
+        &mut self,
+        shield: Option<&Shield<P, H>>,
+        superblock: &Superblock,
+        evidence: &mut Evidence,
+    ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
+        let Some(shield) = shield else { return Ok(None) };
+        let loaded = shield.load(self.geometry, self.identity, self.kernels, self.front)?;
+        let Some((header, front)) = loaded else { return Ok(None) };
+        evidence.epoch = evidence.epoch.max(Epoch(header.epoch.get()));
+        evidence.generation = evidence.generation.max(Generation(header.generation.get()));
+        let believed = header.sequence.get() >= superblock.head.shield_floor.get();
+        Ok(believed.then_some((header, front)))
+    }
+
+    /// Looks the end of every lane up in the table.
+    fn judge(&self, superblock: &Superblock, evidence: &Evidence) -> Result<Recovery, OpenError> {
+        let mut recovery = Recovery::default();
+        let of_later_superblock =
+            evidence.generation > superblock.generation() || evidence.epoch > superblock.epoch();
+        let ends = self.walked.iter().zip(&self.starts).zip(&evidence.durable_to);
+        for (number, ((walked, start), durable_to)) in (0_u16..).zip(ends) {
+            let Some(walked) = walked else { continue };
+            let row = decide(Facts {
+                whole: walked.void_behind,
+                of_later_superblock,
+                below_note: walked.next_sequence < start.epoch_first,
+                epoch: RecordEpoch::Older,
+                covered: walked.next_sequence < *durable_to,
+            });
+            match row {
+                Row::Tail => recovery.tails = recovery.tails.saturating_add(1),
+                Row::Void => recovery.voids = recovery.voids.saturating_add(1),
+                Row::SuperblockLost => {
+                    return Err(OpenError::SuperblockLost {
+                        generation: evidence.generation,
+                        epoch: evidence.epoch,
+                    });
+                }
+                _ => {
+                    return Err(OpenError::Rot {
+                        lane: LaneNumber(number),
+                        sequence: walked.next_sequence,
+                        position: walked.tail,
+                        row,
+                    });
+                }
+            }
+            recovery.records = recovery.records.saturating_add(walked.records);
+            let known = start.epoch_first.raw().max(start.head_sequence.raw());
+            let found = walked.next_sequence.raw().saturating_sub(known);
+            recovery.found = recovery.found.saturating_add(found);
+            recovery.lanes_with_records_behind =
+                recovery.lanes_with_records_behind.saturating_add(u16::from(walked.records_behind));
+        }
+        Ok(recovery)
+    }
+
+    /// Makes durable what was accepted and may be only visible.
+    fn settle(
+        &mut self,
+        superblocks: &mut Superblocks<P, H>,
+        superblock_bytes: usize,
+        intent: Option<InFlight>,
+    ) -> Result<(), OpenError> {
+        let accepted = superblocks.accepted();
+        let pmem = superblocks.pmem_mut();
+        let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, superblock_bytes);
+        if let Some(intent) = intent {
+            found = found.and(intent);
+        }
+        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
+        for (lane, walked) in lanes.zip(self.walked.iter().flatten()) {
+            let len = walked.tail.saturating_sub(walked.found_from);
+            if len > 0 {
+                let flushed = lane.ring_mut().flush_found(site::FOUND, walked.found_from, len);
+                found = found.and(flushed);
+            }
+        }
+        let _ = superblocks.pmem_mut().fence(site::FOUND_FENCE, found)?;
+        Ok(())
+    }
+
+    /// Puts the frames of all accepted records into the index, in the order of their stamps, so
+    /// that each goes to the front of its block's chain.
+    fn build(&mut self, index: &mut Index<'_>) -> Result<(), OpenError> {
+        let mut cursors = [None; LANES_MAX as usize];
+        for (cursor, (walked, start)) in
+            cursors.iter_mut().zip(self.walked.iter().zip(&self.starts))
+        {
+            *cursor = walked.map(|walked| Cursor {
+                position: start.head,
+                tail: walked.tail,
+                stamp: None,
+            });
+        }
+        loop {
+            let mut lowest: Option<(usize, Stamp)> = None;
+            for (number, cursor) in cursors.iter_mut().enumerate() {
+                let Some(cursor) = cursor else { continue };
+                if cursor.stamp.is_none() && cursor.position < cursor.tail {
+                    cursor.stamp = self.stamp_at(number, cursor.position)?;
+                }
+                let Some(stamp) = cursor.stamp else { continue };
+                if lowest.is_none_or(|(_, known)| stamp < known) {
+                    lowest = Some((number, stamp));
+                }
+            }
+            let Some((number, _)) = lowest else { return Ok(()) };
+            if let Some(Some(cursor)) = cursors.get_mut(number) {
+                cursor.position = self.index_record(index, number, cursor.position)?;
+                cursor.stamp = None;
+            }
+        }
+    }
+
+    fn stamp_at(&mut self, number: usize, position: u64) -> Result<Option<Stamp>, OpenError> {
+        let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
+        let Some(lane) = lane else { return Ok(None) };
+        let header = reader!(self, lane).header(position)?;
+        Ok(header.map(|header| Stamp(header.stamp.get())))
+    }
+
+    /// Indexes the record at `position`; returns where the next one begins.
+    fn index_record(
+        &mut self,
+        index: &mut Index<'_>,
+        number: usize,
+        record: u64,
+    ) -> Result<u64, OpenError> {
+        let mut at = record;
+        loop {
+            let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
+            let Some(lane) = lane else { return Ok(u64::MAX) };
+            let lane_number = lane.number;
+            let read = reader!(self, lane).front_at(at)?;
+            let Some((header, front)) = read else { return Ok(u64::MAX) };
+            let front = self.front.get(..front).unwrap_or_default();
+            index_front(index, self.geometry, lane_number, record, at, front)
+                .map_err(|_| OpenError::IndexFull)?;
+            at = at.saturating_add(header.total_bytes());
+            if header.is_last_part() {
+                return Ok(at);
+            }
+        }
+    }
+
+    /// Begins a new epoch in memory.
+    fn take_over(&mut self, superblock: &mut Superblock, evidence: &Evidence) {
+        let epoch = evidence.epoch.max(superblock.epoch());
+        let generation = evidence.generation.max(superblock.generation());
+        superblock.head.epoch = Epoch(epoch.raw().saturating_add(1)).raw().into();
+        superblock.head.generation = Generation(generation.raw().saturating_add(1)).raw().into();
+        let stamp = evidence.stamp.max(superblock.stamp_floor());
+        superblock.head.stamp_floor = stamp.raw().into();
+        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
+        for ((lane, walked), note) in
+            lanes.zip(self.walked.iter().flatten()).zip(superblock.notes_mut())
+        {
+            let next: Sequence = walked.next_sequence;
+            lane.tail = walked.tail;
+            lane.next_sequence = next;
+            lane.durable_to = next;
+            lane.last_stamp = stamp;
+            note.epoch_first = next.raw().into();
+            note.durable_to = next.raw().into();
+        }
+    }
+}
+
+/// Writes the images of an intent home again: a crash may have torn them there.
+fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
+    shield: &Shield<P, H>,
+    front: &[u8],
+    geometry: &Geometry,
+    device: &mut OrderedDevice<D, H>,
+    blocks: &mut [u8],
+) -> Result<(), OpenError> {
+    let image = blocks.get_mut(..geometry.block_size.bytes()).unwrap_or_default();
+    let mut unsynced: Option<Unsynced> = None;
+    for (block, at) in Shield::<P, H>::images(geometry, front) {
+        shield.read(at, image)?;
+        let written = device.write(site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
+        unsynced = Some(match unsynced {
+            Some(before) => before.and(written),
+            None => written,
+        });
+    }
+    if let Some(unsynced) = unsynced {
+        let _ = device.sync(site::REPEAT_SYNC, unsynced).map_err(OpenError::Device)?;
+    }
+    Ok(())
+}
+
+/// How far a lane's records are indexed.
+#[derive(Clone, Copy)]
+struct Cursor {
+    position: u64,
+    tail: u64,
+    /// Of the record at `position`.
+    stamp: Option<Stamp>,
+}

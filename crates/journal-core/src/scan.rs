@@ -1,0 +1,314 @@
+//! Reading a lane: which records are there, and what their headers prove.
+//!
+//! The walk goes from the head from record to record until one is not whole. Behind it, every line
+//! up to one ring length above the head is looked at for headers: those are evidence (watermarks,
+//! names, generations), and never replayed.
+//!
+//! All bytes are hostile. Lengths and counts are checked before they are used, every step moves on
+//! by at least a line, and a line is looked at a bounded number of times, so that a scan takes at
+//! most a constant number of passes over the ring.
+
+use zerocopy::FromBytes as _;
+
+use crate::check::Kernels;
+use crate::decide::RecordEpoch;
+use crate::error::{MediumError, MediumErrorKind};
+use crate::geometry::{Geometry, LANES_MAX};
+use crate::hook::Hook;
+use crate::lane::Identity;
+use crate::pmem::Pmem;
+use crate::record::{
+    FRAME_BYTES, Form, FrameHeader, Front, RecordHeader, RecordKind, evidence_check, names,
+};
+use crate::ring::Ring;
+use crate::superblock::LaneStart;
+use crate::units::{Epoch, Generation, LINE_BYTES, LaneNumber, Sequence, Stamp};
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// Bytes of a pad's front: a header and a check.
+const PAD_FRONT_BYTES: u64 = 2 * LINE;
+
+/// What the headers of all lanes prove.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence {
+    /// Per lane: every record below was durable once.
+    pub(crate) durable_to: [Sequence; LANES_MAX as usize],
+    pub(crate) epoch: Epoch,
+    pub(crate) generation: Generation,
+    pub(crate) stamp: Stamp,
+}
+
+impl Evidence {
+    pub(crate) const fn new(epoch: Epoch, generation: Generation, stamp: Stamp) -> Self {
+        Self { durable_to: [Sequence(0); LANES_MAX as usize], epoch, generation, stamp }
+    }
+
+    fn durable(&mut self, lane: LaneNumber, below: u64) {
+        if let Some(known) = self.durable_to.get_mut(usize::from(lane.raw())) {
+            *known = (*known).max(Sequence(below));
+        }
+    }
+
+    /// Takes in what a header of `lane` says, with the names behind it.
+    fn take(&mut self, lane: LaneNumber, header: &RecordHeader, evidence: &[u8]) {
+        self.durable(lane, header.watermark.get());
+        for (named, sequence) in names(evidence) {
+            self.durable(named, sequence.raw().saturating_add(1));
+        }
+        self.epoch = self.epoch.max(Epoch(header.epoch.get()));
+        self.generation = self.generation.max(Generation(header.generation.get()));
+        self.stamp = self.stamp.max(Stamp(header.stamp.get()));
+    }
+}
+
+/// How far a lane goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walked {
+    /// Behind the last whole record.
+    pub(crate) tail: u64,
+    pub(crate) next_sequence: Sequence,
+    pub(crate) records: u64,
+    /// Where the first record begins that is not known durable.
+    pub(crate) found_from: u64,
+    /// Whether the place behind the tail holds a whole record, of an older epoch.
+    pub(crate) void_behind: bool,
+    /// Whether some header of this epoch and a later sequence lies behind the tail.
+    pub(crate) records_behind: bool,
+}
+
+/// One part, read and checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) header: RecordHeader,
+    /// Bytes of its front, which is in the scratch memory.
+    pub(crate) front: usize,
+    /// Its check, from which the next part's continues.
+    check: u64,
+}
+
+/// What there is to read a lane with.
+pub(crate) struct Reader<'a, P, H, K> {
+    pub(crate) ring: &'a Ring<P, H>,
+    pub(crate) lane: LaneNumber,
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) identity: &'a Identity,
+    pub(crate) kernels: &'a K,
+    /// Holds a front.
+    pub(crate) scratch: &'a mut [u8],
+}
+
+/// A poisoned range holds no header and no record; other errors say nothing of the content.
+fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind == MediumErrorKind::Poisoned => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
+    /// Walks the lane and gathers evidence.
+    pub(crate) fn walk(
+        &mut self,
+        start: &LaneStart,
+        evidence: &mut Evidence,
+    ) -> Result<Walked, MediumError> {
+        let end = start.head.saturating_add(self.ring.bytes());
+        let mut walked = Walked {
+            tail: start.head,
+            next_sequence: start.head_sequence,
+            records: 0,
+            found_from: start.head,
+            void_behind: false,
+            records_behind: false,
+        };
+        evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
+        while let Some(record) = self.record(walked.tail, walked.next_sequence, end)? {
+            let below_note = walked.next_sequence < start.epoch_first;
+            if !below_note && self.epoch_of(&record.header) == RecordEpoch::Older {
+                walked.void_behind = true;
+                break;
+            }
+            self.note_evidence(walked.tail, evidence)?;
+            walked.tail = record.end;
+            walked.next_sequence = Sequence(walked.next_sequence.raw().saturating_add(1));
+            walked.records = walked.records.saturating_add(1);
+            if below_note {
+                walked.found_from = walked.tail;
+            }
+        }
+        let mut at = walked.tail;
+        while at < end {
+            if let Some(header) = self.note_evidence(at, evidence)? {
+                let sequence = Sequence(header.sequence.get());
+                walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
+                    && sequence > walked.next_sequence;
+            }
+            at = at.saturating_add(LINE);
+        }
+        Ok(walked)
+    }
+
+    fn epoch_of(&self, header: &RecordHeader) -> RecordEpoch {
+        if header.epoch.get() == self.identity.epoch.raw() {
+            RecordEpoch::Current
+        } else {
+            RecordEpoch::Older
+        }
+    }
+
+    /// Takes in what a header at `position` says, if there is one.
+    fn note_evidence(
+        &mut self,
+        position: u64,
+        evidence: &mut Evidence,
+    ) -> Result<Option<RecordHeader>, MediumError> {
+        let Some(header) = self.header(position)? else { return Ok(None) };
+        let bytes = self.scratch.get(..header.evidence_bytes()).unwrap_or_default();
+        evidence.take(self.lane, &header, bytes);
+        Ok(Some(header))
+    }
+
+    /// The header at `position`, if it is whole and belongs there. Its evidence is left in the
+    /// scratch memory.
+    pub(crate) fn header(&mut self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
+        let Some((line, _)) = readable(self.ring.slices(position, LINE_BYTES))? else {
+            return Ok(None);
+        };
+        let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
+        // The position first: it is cheap, and wrong nearly everywhere that holds no header.
+        if header.position.get() != position || usize::from(header.names.get()) > LANES_MAX.into() {
+            return Ok(None);
+        }
+        let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
+            return Ok(None);
+        };
+        if readable(self.ring.read(position, evidence))?.is_none() {
+            return Ok(None);
+        }
+        let right = evidence_check(self.identity.id_seed, evidence) == header.check.get();
+        Ok(right.then_some(header))
+    }
+
+    /// The header at `position` and how long its front is, with the front left in the scratch
+    /// memory. Nothing of it is checked but the header, and that the lengths can be.
+    pub(crate) fn front_at(
+        &mut self,
+        position: u64,
+    ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
+        let Some(header) = self.header(position)? else { return Ok(None) };
+        let total = header.total_bytes();
+        let front = match header.record_kind() {
+            Some(RecordKind::Commit | RecordKind::Intent) => {
+                let images = readable(self.images_bytes(position, &header, total))?.flatten();
+                images.and_then(|images| total.checked_sub(images))
+            }
+            Some(RecordKind::Pad) => Some(PAD_FRONT_BYTES),
+            None => None,
+        };
+        let front = front.filter(|front| *front <= total && total <= self.ring.bytes());
+        let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.scratch.get_mut(..front) else { return Ok(None) };
+        if readable(self.ring.read(position, bytes))?.is_none() {
+            return Ok(None);
+        }
+        Ok(Front::parse(self.geometry, bytes).map(|_| (header, front)))
+    }
+
+    /// The part at `position`, if it is whole and ends at or before `end`. Its front is left in
+    /// the scratch memory.
+    pub(crate) fn part(
+        &mut self,
+        position: u64,
+        seed: u64,
+        end: u64,
+    ) -> Result<Option<Part>, MediumError> {
+        let Some((header, front)) = self.front_at(position)? else { return Ok(None) };
+        let total = header.total_bytes();
+        if position.checked_add(total).is_none_or(|part_end| part_end > end) {
+            return Ok(None);
+        }
+        let bytes = self.scratch.get(..front).unwrap_or_default();
+        let Some((body, found)) = bytes.split_last_chunk() else { return Ok(None) };
+        let (found, mut check) = (u64::from_le_bytes(*found), self.kernels.crc64(seed, body));
+        let images = match header.record_kind() {
+            Some(RecordKind::Commit | RecordKind::Intent) => total.saturating_sub(front as u64),
+            // What lies under a pad is of no matter.
+            _ => 0,
+        };
+        let images = usize::try_from(images).unwrap_or(usize::MAX);
+        let images_at = position.saturating_add(front as u64);
+        let Some((first, second)) = readable(self.ring.slices(images_at, images))? else {
+            return Ok(None);
+        };
+        check = self.kernels.crc64(self.kernels.crc64(check, first), second);
+        Ok((check == found).then_some(Part { header, front, check }))
+    }
+
+    /// Bytes of images behind the front, as the descriptors have it; `None` when they cannot be.
+    fn images_bytes(
+        &mut self,
+        position: u64,
+        header: &RecordHeader,
+        total: u64,
+    ) -> Result<Option<u64>, MediumError> {
+        let lists = header.lists_bytes();
+        if lists as u64 > total || total > self.ring.bytes() {
+            return Ok(None);
+        }
+        let Some(bytes) = self.scratch.get_mut(..lists) else { return Ok(None) };
+        self.ring.read(position, bytes)?;
+        let frames = bytes.get(header.evidence_bytes()..).unwrap_or_default();
+        let images = frames
+            .chunks_exact(FRAME_BYTES)
+            .filter_map(|bytes| FrameHeader::read_from_bytes(bytes).ok())
+            .filter(|frame| frame.form == Form::Image as u8)
+            .count();
+        Ok((images as u64).checked_mul(self.geometry.block_size.bytes() as u64))
+    }
+
+    /// The record of this sequence at `position`, if all its parts are whole.
+    pub(crate) fn record(
+        &mut self,
+        position: u64,
+        sequence: Sequence,
+        end: u64,
+    ) -> Result<Option<Record>, MediumError> {
+        let mut at = position;
+        let mut seed = self.identity.body_seed;
+        let mut first: Option<RecordHeader> = None;
+        let mut index = 0_u16;
+        loop {
+            let Some(part) = self.part(at, seed, end)? else { return Ok(None) };
+            let header = part.header;
+            let belongs = header.record_kind() != Some(RecordKind::Intent)
+                && header.sequence.get() == sequence.raw()
+                && header.part.get() == index
+                && first
+                    .is_none_or(|first| first.epoch == header.epoch && first.stamp == header.stamp);
+            if !belongs {
+                return Ok(None);
+            }
+            at = at.saturating_add(header.total_bytes());
+            let first = *first.get_or_insert(header);
+            if header.is_last_part() {
+                return Ok(Some(Record { header: first, end: at }));
+            }
+            seed = part.check;
+            let Some(next) = index.checked_add(1) else { return Ok(None) };
+            index = next;
+        }
+    }
+}
+
+/// A whole record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    /// The header of its first part.
+    pub(crate) header: RecordHeader,
+    /// Behind its last part.
+    pub(crate) end: u64,
+}

@@ -1,0 +1,447 @@
+//! The superblock: what recovery believes before it has read a single record.
+//!
+//! Two copies lie in separate media units, each with a generation and a check. Both are written by
+//! every open and every head advance, the older or invalid one first, each fenced; only after the
+//! second fence may the new epoch and the freed space be used.
+//!
+//! **Crash**: one copy may be torn at any time, then the other one is whole. The newer valid copy
+//! counts. A copy of a newer generation than all valid ones existed if any record names it; that is
+//! an error, never an older head on trust.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::check::Kernels;
+use crate::error::{MediumError, MediumErrorKind};
+use crate::geometry::{Geometry, LANES_MAX};
+use crate::hook::Hook;
+use crate::order::{Durable, Ordered};
+use crate::pmem::Pmem;
+use crate::policy::PolicyId;
+use crate::units::{BlockSize, Epoch, Generation, Offset, Sequence, Stamp};
+
+/// The first bytes of every superblock.
+pub const MAGIC: [u8; 8] = *b"nvmjrnl\0";
+
+/// The version of the on-media format.
+pub const FORMAT_VERSION: u32 = 1;
+
+crate::sites! {
+    pub(crate) mod site {
+        COPY: Write = "superblock.copy";
+        COPY_FENCE: Fence = "superblock.copy.fence";
+    }
+}
+
+/// The part of the superblock that does not depend on the number of lanes. 128 bytes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SuperblockHead {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`FORMAT_VERSION`].
+    pub version: U32,
+    /// Bytes of a block.
+    pub block_bytes: U32,
+    /// Features that a reader may ignore.
+    pub compatible: U64,
+    /// Features that a reader must know, or refuse the journal.
+    pub incompatible: U64,
+    /// The journal's identity, chosen when it was formatted.
+    pub journal_id: [u8; 16],
+    /// Bytes of each lane's ring.
+    pub lane_bytes: U64,
+    /// Which policy wrote the journal.
+    pub policy: U32,
+    /// Blocks of the shield area.
+    pub shield_blocks: U32,
+    /// Bytes of a media unit.
+    pub unit_bytes: U32,
+    /// How many lanes there are.
+    pub lanes: U16,
+    /// Zero.
+    pub reserved: U16,
+    /// Blocks of the device that the journal belongs to.
+    pub device_blocks: U64,
+    /// Raised by every superblock write.
+    pub generation: U64,
+    /// Raised by every open.
+    pub epoch: U64,
+    /// At or above every stamp that has been dropped.
+    pub stamp_floor: U64,
+    /// The lowest batch number that is believed in the shield area.
+    pub shield_floor: U64,
+    /// Zero.
+    pub reserved_more: [U64; 2],
+}
+
+/// What the superblock says of one lane. 32 bytes.
+#[derive(
+    Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, PartialEq,
+)]
+#[repr(C)]
+pub struct LaneNote {
+    /// Log offset of the first live record.
+    pub head: U64,
+    /// Its sequence.
+    pub head_sequence: U64,
+    /// The first sequence of the current epoch: every record below is known durable.
+    pub epoch_first: U64,
+    /// Every record below was known durable when the superblock was written.
+    pub durable_to: U64,
+}
+
+const _: () = assert!(size_of::<SuperblockHead>() == 128 && size_of::<LaneNote>() == 32);
+
+const CHECK_BYTES: usize = 8;
+
+/// Bytes of a superblock of so many lanes, its check included.
+#[must_use]
+pub const fn superblock_bytes(lanes: u16) -> usize {
+    size_of::<SuperblockHead>()
+        .saturating_add((lanes as usize).saturating_mul(size_of::<LaneNote>()))
+        .saturating_add(CHECK_BYTES)
+}
+
+const SUPERBLOCK_BYTES_MAX: usize = superblock_bytes(LANES_MAX);
+
+/// A superblock in memory.
+#[derive(Clone, Debug)]
+pub struct Superblock {
+    /// The fixed part.
+    pub head: SuperblockHead,
+    notes: [LaneNote; LANES_MAX as usize],
+}
+
+/// Why an image holds no usable superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SuperblockError {
+    /// Neither copy begins with the magic: this is no journal.
+    NotAJournal,
+    /// Neither copy is whole.
+    Corrupt,
+    /// The format is a later one.
+    Version {
+        /// Which.
+        found: u32,
+    },
+    /// The journal uses features that this version does not know.
+    Features {
+        /// The unknown ones.
+        unknown: u64,
+    },
+    /// A valid check over a geometry that cannot be, or that does not fit the span.
+    Geometry,
+    /// The medium.
+    Medium(MediumError),
+}
+
+impl From<MediumError> for SuperblockError {
+    fn from(error: MediumError) -> Self {
+        Self::Medium(error)
+    }
+}
+
+impl core::fmt::Display for SuperblockError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotAJournal => f.write_str("no journal here: neither superblock has the magic"),
+            Self::Corrupt => f.write_str("neither superblock copy is whole"),
+            Self::Version { found } => {
+                write!(f, "on-media format {found}, this version knows {FORMAT_VERSION}")
+            }
+            Self::Features { unknown } => write!(f, "unknown incompatible features {unknown:#x}"),
+            Self::Geometry => f.write_str("the superblock's geometry does not fit"),
+            Self::Medium(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for SuperblockError {}
+
+impl Superblock {
+    /// The superblock of an empty journal.
+    #[must_use]
+    pub fn new(
+        geometry: &Geometry,
+        journal_id: [u8; 16],
+        policy: PolicyId,
+        device_blocks: u64,
+    ) -> Self {
+        let head = SuperblockHead {
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            block_bytes: u32::try_from(geometry.block_size.bytes()).unwrap_or(0).into(),
+            compatible: 0.into(),
+            incompatible: 0.into(),
+            journal_id,
+            lane_bytes: geometry.lane_bytes.into(),
+            policy: policy.0.into(),
+            shield_blocks: geometry.shield_blocks.into(),
+            unit_bytes: geometry.unit_bytes.into(),
+            lanes: geometry.lanes.into(),
+            reserved: 0.into(),
+            device_blocks: device_blocks.into(),
+            generation: 0.into(),
+            epoch: 0.into(),
+            stamp_floor: 0.into(),
+            shield_floor: 0.into(),
+            reserved_more: [0.into(); 2],
+        };
+        // Sequences begin at 1, so that a header of zeroes is never the expected one.
+        let note = LaneNote {
+            head: 0.into(),
+            head_sequence: 1.into(),
+            epoch_first: 1.into(),
+            durable_to: 1.into(),
+        };
+        Self { head, notes: [note; LANES_MAX as usize] }
+    }
+
+    /// What it says of each lane.
+    #[must_use]
+    pub fn notes(&self) -> &[LaneNote] {
+        self.notes.get(..usize::from(self.head.lanes.get())).unwrap_or_default()
+    }
+
+    /// The same, to change it.
+    pub fn notes_mut(&mut self) -> &mut [LaneNote] {
+        self.notes.get_mut(..usize::from(self.head.lanes.get())).unwrap_or_default()
+    }
+
+    /// Its generation.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        Generation(self.head.generation.get())
+    }
+
+    /// Its epoch.
+    #[must_use]
+    pub const fn epoch(&self) -> Epoch {
+        Epoch(self.head.epoch.get())
+    }
+
+    /// At or above every stamp dropped.
+    #[must_use]
+    pub const fn stamp_floor(&self) -> Stamp {
+        Stamp(self.head.stamp_floor.get())
+    }
+
+    /// The geometry it describes.
+    ///
+    /// # Errors
+    /// `Geometry` when there can be no such one.
+    pub fn geometry(&self) -> Result<Geometry, SuperblockError> {
+        let geometry = Geometry {
+            block_size: BlockSize::new(self.head.block_bytes.get())
+                .ok_or(SuperblockError::Geometry)?,
+            lanes: self.head.lanes.get(),
+            lane_bytes: self.head.lane_bytes.get(),
+            shield_blocks: self.head.shield_blocks.get(),
+            unit_bytes: self.head.unit_bytes.get(),
+        };
+        geometry.check().map_err(|_| SuperblockError::Geometry)?;
+        Ok(geometry)
+    }
+
+    fn encode<'b>(
+        &self,
+        kernels: &impl Kernels,
+        into: &'b mut [u8; SUPERBLOCK_BYTES_MAX],
+    ) -> &'b [u8] {
+        let len = superblock_bytes(self.head.lanes.get());
+        let notes = self.notes().iter().map(|note| note.as_bytes());
+        let mut at = 0_usize;
+        for part in core::iter::once(self.head.as_bytes()).chain(notes) {
+            let end = at.saturating_add(part.len());
+            if let Some(place) = into.get_mut(at..end) {
+                place.copy_from_slice(part);
+            }
+            at = end;
+        }
+        let check = kernels.crc64(0, into.get(..at).unwrap_or_default());
+        if let Some(place) = into.get_mut(at..len) {
+            place.copy_from_slice(&check.to_le_bytes());
+        }
+        into.get(..len).unwrap_or_default()
+    }
+
+    /// Reads one copy.
+    fn decode<P: Pmem, H: Hook>(
+        pmem: &Ordered<P, H>,
+        at: Offset,
+        kernels: &impl Kernels,
+    ) -> Result<Copy, SuperblockError> {
+        let fixed = size_of::<SuperblockHead>();
+        let Some(bytes) = readable(pmem.bytes(at, fixed))? else { return Ok(Copy::Torn) };
+        let Ok(head) = SuperblockHead::read_from_bytes(bytes) else { return Ok(Copy::Torn) };
+        if head.magic != MAGIC {
+            return Ok(Copy::Foreign);
+        }
+        let lanes = head.lanes.get();
+        if lanes == 0 || lanes > LANES_MAX {
+            return Ok(Copy::Torn);
+        }
+        let len = superblock_bytes(lanes);
+        let Some(bytes) = readable(pmem.bytes(at, len))? else { return Ok(Copy::Torn) };
+        let Some((content, check)) = bytes.split_last_chunk::<CHECK_BYTES>() else {
+            return Ok(Copy::Torn);
+        };
+        if kernels.crc64(0, content) != u64::from_le_bytes(*check) {
+            return Ok(Copy::Torn);
+        }
+        if head.version.get() != FORMAT_VERSION {
+            return Err(SuperblockError::Version { found: head.version.get() });
+        }
+        if head.incompatible.get() != 0 {
+            return Err(SuperblockError::Features { unknown: head.incompatible.get() });
+        }
+        let mut superblock = Self { head, notes: [LaneNote::default(); LANES_MAX as usize] };
+        let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneNote>());
+        for (note, part) in superblock.notes.iter_mut().zip(parts) {
+            *note = LaneNote::read_from_bytes(part).unwrap_or_default();
+        }
+        superblock.geometry()?;
+        Ok(Copy::Whole(superblock))
+    }
+}
+
+/// What one copy is.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is nowhere to box it, and it lives shortly")]
+enum Copy {
+    /// A superblock.
+    Whole(Superblock),
+    /// A journal's, and not whole or not readable.
+    Torn,
+    /// Something else.
+    Foreign,
+}
+
+/// Poison, and the end of a span, take a copy; any other error says nothing about its content.
+fn readable(read: Result<&[u8], MediumError>) -> Result<Option<&[u8]>, MediumError> {
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) => match error.kind {
+            MediumErrorKind::Poisoned | MediumErrorKind::OutOfRange => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Both copies on the medium.
+#[derive(Debug)]
+pub(crate) struct Superblocks<P, H> {
+    pmem: Ordered<P, H>,
+    /// Where the copies begin; the one to be written first comes first.
+    places: [Offset; 2],
+}
+
+impl<P: Pmem, H: Hook> Superblocks<P, H> {
+    /// The copies at these places; the one to be written first comes first.
+    pub(crate) const fn new(pmem: Ordered<P, H>, places: [Offset; 2]) -> Self {
+        Self { pmem, places }
+    }
+
+    pub(crate) fn pmem_mut(&mut self) -> &mut Ordered<P, H> {
+        &mut self.pmem
+    }
+
+    /// Where the copy lies that [`load`] accepted.
+    pub(crate) const fn accepted(&self) -> Offset {
+        let [_, newer] = self.places;
+        newer
+    }
+
+    /// Writes both copies, the older or invalid one first, each fenced.
+    ///
+    /// What may begin with the new generation begins when this returns.
+    pub(crate) fn store(
+        &mut self,
+        superblock: &Superblock,
+        kernels: &impl Kernels,
+    ) -> Result<Durable<Generation>, MediumError> {
+        let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
+        let bytes = superblock.encode(kernels, &mut buffer);
+        let [older, newer] = self.places;
+        let copy = self.pmem.write(site::COPY, older, bytes);
+        let first = self.pmem.fence(site::COPY_FENCE, copy)?;
+        let Durable { .. } = first;
+        let copy = self.pmem.write(site::COPY, newer, bytes).carrying(superblock.generation());
+        self.pmem.fence(site::COPY_FENCE, copy)
+    }
+}
+
+/// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
+/// the first one knows; where that is torn, every multiple of the line is tried.
+///
+/// Returns the places of both copies, the older or invalid one first.
+pub(crate) fn load<P: Pmem, H: Hook>(
+    pmem: &Ordered<P, H>,
+    kernels: &impl Kernels,
+) -> Result<([Offset; 2], Superblock), SuperblockError> {
+    let first = Superblock::decode(pmem, Offset(0), kernels)?;
+    let second_at = match &first {
+        Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
+        _ => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+    };
+    let second = if second_at == Offset(0) {
+        None
+    } else {
+        match Superblock::decode(pmem, second_at, kernels)? {
+            Copy::Whole(superblock) => Some(superblock),
+            _ => None,
+        }
+    };
+    match (first, second) {
+        (Copy::Whole(a), Some(b)) if b.generation() > a.generation() => {
+            Ok(([Offset(0), second_at], b))
+        }
+        (Copy::Whole(a), _) => Ok(([second_at, Offset(0)], a)),
+        (_, Some(b)) => Ok(([Offset(0), second_at], b)),
+        (Copy::Foreign, None) => Err(SuperblockError::NotAJournal),
+        (Copy::Torn, None) => Err(SuperblockError::Corrupt),
+    }
+}
+
+/// Looks for a second copy at the places where a media unit could end.
+fn find_second<P: Pmem, H: Hook>(
+    pmem: &Ordered<P, H>,
+    kernels: &impl Kernels,
+) -> Result<Option<Offset>, SuperblockError> {
+    use crate::pmem::PmemRead as _;
+    // Units are small; a bound keeps the search short on a large span that is no journal.
+    const UNIT_BYTES_MAX: u64 = 1 << 21;
+    let end = pmem.len().min(UNIT_BYTES_MAX.saturating_add(1));
+    let mut at = crate::units::LINE_BYTES as u64;
+    while at < end {
+        if let Copy::Whole(superblock) = Superblock::decode(pmem, Offset(at), kernels)? {
+            if superblock.geometry()?.second_superblock() == Offset(at) {
+                return Ok(Some(Offset(at)));
+            }
+        }
+        at = at.saturating_add(crate::units::LINE_BYTES as u64);
+    }
+    Ok(None)
+}
+
+/// Where a lane begins to scan: its note in words of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneStart {
+    pub(crate) head: u64,
+    pub(crate) head_sequence: Sequence,
+    pub(crate) epoch_first: Sequence,
+    pub(crate) durable_to: Sequence,
+}
+
+impl From<&LaneNote> for LaneStart {
+    fn from(note: &LaneNote) -> Self {
+        Self {
+            head: note.head.get(),
+            head_sequence: Sequence(note.head_sequence.get()),
+            epoch_first: Sequence(note.epoch_first.get()),
+            durable_to: Sequence(note.durable_to.get()),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What needs a span made by hand: media whose write-back fails, and what streamed bytes settle.
+
+use super::*;
+use crate::facts::Reason;
+use crate::map::{Mapping, memory};
+use crate::pages::{PAGE_BYTES, Pages, Syncer};
+use journal_core::Granularity;
+use rustix::io::Errno;
+use std::sync::Mutex;
+use std::thread;
+
+/// A page-granular region over plain memory that is written back by `syncer`.
+fn paged(pages: usize, syncer: Syncer) -> Region {
+    let map = memory::map(pages * PAGE_BYTES).expect("there is memory");
+    let facts = MapFacts {
+        granularity: Granularity::Page,
+        reason: Reason::PageCacheAsked,
+        method: Method::best(),
+    };
+    let by = Durability::Pages(Pages::new(syncer));
+    Region::whole(Span::new(Mapping::Ordinary(map), None, facts, by))
+}
+
+#[test]
+fn a_fence_writes_back_the_pages_that_were_flushed_through_any_region() {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&calls);
+    let region = paged(
+        16,
+        Box::new(move |at, len| {
+            log.lock().expect("nobody panics").push((at / PAGE_BYTES, len / PAGE_BYTES));
+            Ok(())
+        }),
+    );
+    let (mut first, mut second) = region.split_at(Offset(8 * 4096)).expect("on a line");
+    first.store(Offset(0), &[1; 8192]);
+    first.store(Offset(4096 + 9), &[2; 1]);
+    first.flush(Offset(4096 + 9), 1);
+    second.stream(Offset(4090), &[3; 12]);
+    second.flush(Offset(5 * 4096), 0);
+    first.fence().expect("it can be written back");
+    assert_eq!(*calls.lock().expect("nobody panics"), [(1, 1), (8, 2)]);
+}
+
+#[test]
+fn a_failed_fence_sticks_to_the_whole_span() {
+    let region = paged(4, Box::new(|_, _| Err(Errno::IO)));
+    let (mut first, mut second) = region.split_at(Offset(4096)).expect("on a line");
+    let reader = second.reader();
+    first.store_u64(Offset(0), 7);
+    assert_eq!(first.fence(), Ok(()), "nothing was in flight");
+    first.flush(Offset(0), 8);
+    let failed = MediumErrorKind::FenceFailed { os: Some(Errno::IO.raw_os_error()) };
+    assert_eq!(first.fence().map_err(|error| error.kind), Err(failed));
+    let stuck = Err(MediumErrorKind::Stuck);
+    let mut word = [0; 8];
+    assert_eq!(first.fence().map_err(|error| error.kind), stuck);
+    assert_eq!(second.fence().map_err(|error| error.kind), stuck);
+    assert_eq!(second.bytes(Offset(0), 8).map(|_| ()).map_err(|error| error.kind), stuck);
+    assert_eq!(second.read_into(Offset(0), &mut word).map_err(|error| error.kind), stuck);
+    assert_eq!(reader.read_into(Offset(0), &mut word).map_err(|error| error.kind), stuck);
+}
+
+/// The real system call on a range that is not mapped: the kernel's own error comes through.
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no msync")]
+fn the_kernels_error_comes_through() {
+    // Nothing is ever mapped at the lowest addresses.
+    let syncer = crate::map::page_cache::syncer(core::ptr::null_mut(), 2 * PAGE_BYTES);
+    let mut region = paged(2, syncer);
+    region.flush(Offset(4096), 1);
+    let failed = MediumErrorKind::FenceFailed { os: Some(Errno::NOMEM.raw_os_error()) };
+    assert_eq!(region.fence().map_err(|error| error.kind), Err(failed));
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[test]
+fn bytes_streamed_by_another_thread_settle_before_they_are_lent() {
+    let mut region = Region::anonymous(1 << 16).expect("there is memory");
+    let bytes = [9; 4096];
+    let region = thread::scope(|scope| {
+        let streaming = scope.spawn(move || {
+            region.stream(Offset(0), &bytes);
+            region
+        });
+        streaming.join().expect("it does not panic")
+    });
+    assert!(!region.streamer.is_settled());
+    assert_eq!(region.bytes(Offset(0), 4096), Ok(&[9; 4096][..]));
+    assert!(region.streamer.is_settled());
+    let (mut first, second) = region.split_at(Offset(4096)).expect("on a line");
+    first.stream(Offset(0), &bytes);
+    assert!(!first.streamer.is_settled() && second.streamer.is_settled());
+    first.fence().expect("plain memory does not fail");
+    assert!(first.streamer.is_settled());
+}
+
+#[test]
+fn regions_and_readers_may_be_sent_and_shared() {
+    fn both<T: Send + Sync>() {}
+    both::<Region>();
+    both::<Reader>();
+    let (region, _) = (Region::anonymous(64).expect("there is memory"), thread::current());
+    let reader = region.reader();
+    drop(region);
+    assert_eq!(reader.read_into(Offset(0), &mut [0; 64]), Ok(()), "it outlives the region");
+}

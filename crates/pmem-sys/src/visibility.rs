@@ -1,0 +1,125 @@
+//! When bytes that one thread streamed are certain to be there for another.
+//!
+//! Streaming stores leave a processor in no order: not even handing a region over through a release
+//! store makes them visible first. Yet a region may be sent to another thread without a fence, and
+//! its new owner may ask for `&[u8]`, which must not change under it. So a region remembers who
+//! streamed into it last and has not fenced since; when somebody else reads, every processor that
+//! runs this process is made to drain first, by one `membarrier` call. In the usual order (fence,
+//! then hand over) through the same region this costs one comparison.
+//!
+//! A crash does not come into it: this is about visibility, not durability.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use streams::Streamer;
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod streams {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    std::thread_local! {
+        /// Its address names the thread. A later thread may get the same one: by then the earlier
+        /// one has left through the kernel, and left nothing undrained.
+        static HERE: u8 = const { 0 };
+    }
+
+    const NOBODY: usize = 0;
+    /// Several threads, which no address is: whoever reads must drain.
+    const SEVERAL: usize = usize::MAX;
+
+    #[inline]
+    fn this_thread() -> usize {
+        HERE.with(|here| core::ptr::from_ref(here).addr())
+    }
+
+    /// Which thread streamed into a region and has not fenced through it since.
+    #[derive(Debug)]
+    pub(crate) struct Streamer(AtomicUsize);
+
+    impl Streamer {
+        pub(crate) const fn new() -> Self {
+            Self(AtomicUsize::new(NOBODY))
+        }
+
+        /// The same for a part of the region.
+        pub(crate) fn part(&self) -> Self {
+            Self(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
+        }
+
+        /// This thread streams.
+        #[inline]
+        pub(crate) fn mark(&mut self) {
+            let me = this_thread();
+            let streamer = self.0.get_mut();
+            *streamer = if *streamer == NOBODY || *streamer == me { me } else { SEVERAL };
+        }
+
+        /// This thread fenced. What another one streamed is not completed by that.
+        #[inline]
+        pub(crate) fn clear(&mut self) {
+            let streamer = self.0.get_mut();
+            if *streamer == NOBODY || *streamer == this_thread() {
+                *streamer = NOBODY;
+            }
+        }
+
+        /// Returns once everything streamed is visible to this thread; `false` if the system
+        /// cannot make it so.
+        #[inline]
+        pub(crate) fn settle(&self) -> bool {
+            let streamer = self.0.load(Ordering::Relaxed);
+            streamer == NOBODY || streamer == this_thread() || self.drain()
+        }
+
+        #[cold]
+        fn drain(&self) -> bool {
+            // Registering twice is allowed, and this path is taken when a region changes hands in
+            // the middle of a commit, which is to say hardly ever.
+            let drained = membarrier(MembarrierCommand::RegisterPrivateExpedited)
+                .and_then(|()| membarrier(MembarrierCommand::PrivateExpedited))
+                .or_else(|_| membarrier(MembarrierCommand::Global))
+                .is_ok();
+            if drained {
+                self.0.store(NOBODY, Ordering::Relaxed);
+            }
+            drained
+        }
+
+        #[cfg(test)]
+        pub(crate) fn is_settled(&self) -> bool {
+            self.0.load(Ordering::Relaxed) == NOBODY
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) use ordinary::Streamer;
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod ordinary {
+    /// Nothing to remember: this build streams by ordinary stores.
+    #[derive(Debug)]
+    pub(crate) struct Streamer;
+
+    impl Streamer {
+        pub(crate) const fn new() -> Self {
+            Self
+        }
+
+        pub(crate) fn part(&self) -> Self {
+            Self
+        }
+
+        #[inline]
+        pub(crate) fn mark(&mut self) {}
+
+        #[inline]
+        pub(crate) fn clear(&mut self) {}
+
+        #[inline]
+        pub(crate) fn settle(&self) -> bool {
+            true
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The journal under the simulator: every crash of short programs, and every bug at every persist
+//! site.
+
+mod delta;
+mod program;
+mod short;

@@ -1,0 +1,455 @@
+//! Programs on a journal as scenarios for the simulator, with the oracle that judges recovery.
+//!
+//! The core has one owner, so what it recovers is a prefix of the transactions in the order they
+//! were committed, with at least all those that were acknowledged as durable; what an open has
+//! shown, either way, stays so.
+
+use full_block::FullBlock;
+use journal_core::policy::{Change, Policy, Update};
+use journal_core::units::{BlockSize, LaneNumber};
+use journal_core::{
+    Batched, BlockNumber, DeviceFacts, Durability, Entry, Geometry, Journal, JournalMemory,
+    LaneSlot, Needs, Node, Operation, Overwrite, PortableKernels,
+};
+use sim_disk::rng::mix;
+use sim_disk::{DiskImage, Image, Mark, Mutator, Scenario, SimDisk, SimPmem, World};
+
+use crate::delta::Words;
+
+/// Blocks of the store.
+pub(crate) const BLOCKS: usize = 3;
+const BLOCK_BYTES: usize = 64;
+
+type Block = [u8; BLOCK_BYTES];
+
+/// What a transaction does to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change1 {
+    /// Changes its first and last word.
+    Write,
+    /// Changes its first word only.
+    Touch,
+    /// Gives it up.
+    Discard,
+}
+
+/// One step of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A transaction through a lane.
+    Commit(u16, Vec<(usize, Change1)>, Durability),
+    /// Makes deferred transactions durable.
+    Sync,
+    /// Writes home.
+    Checkpoint,
+    /// Closes the journal without ceremony and opens it again.
+    Reopen,
+}
+
+/// Which policy the journal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    FullBlock,
+    Words,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) kind: Kind,
+    pub(crate) lanes: u16,
+    pub(crate) lane_bytes: u64,
+    pub(crate) overwrite: Overwrite,
+    pub(crate) steps: Vec<Step>,
+    /// What is done after each recovery, to see that the journal goes on.
+    pub(crate) steps_after: Vec<Step>,
+    pub(crate) mutator: Mutator,
+}
+
+impl Program {
+    pub(crate) fn new(kind: Kind, lanes: u16, steps: Vec<Step>) -> Self {
+        Self {
+            kind,
+            lanes,
+            lane_bytes: 4 * 192,
+            overwrite: Overwrite::OldOrNew,
+            steps,
+            steps_after: Vec::new(),
+            mutator: Mutator::new(),
+        }
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
+            lanes: self.lanes,
+            lane_bytes: self.lane_bytes,
+            shield_blocks: if self.kind == Kind::Words { 2 } else { 0 },
+            unit_bytes: 256,
+        }
+    }
+
+    /// Runs steps on a journal of this program's policy.
+    fn with_policy(&self, world: &World, run: &Run<'_>) -> Result<(), String> {
+        match self.kind {
+            Kind::FullBlock => self.run(world, FullBlock, run),
+            Kind::Words => self.run(world, Words, run),
+        }
+    }
+
+    /// Opens the journal and runs steps; a reopen begins anew with what is left.
+    fn run(&self, world: &World, policy: impl Policy + Copy, run: &Run<'_>) -> Result<(), String> {
+        let mut steps = run.steps;
+        let mut first = true;
+        loop {
+            let mut memory = Memory::new(&self.geometry());
+            let mut journal = memory.open(world, policy, self.mutator.clone())?;
+            if let Some(shown) = run.shown.filter(|_| first) {
+                shown(&mut Access(&mut journal))?;
+            }
+            first = false;
+            let mut left = steps.iter();
+            let mut reopens = false;
+            for step in left.by_ref() {
+                if *step == Step::Reopen {
+                    reopens = true;
+                    break;
+                }
+                self.step(world, &mut journal, step)?;
+            }
+            steps = left.as_slice();
+            if !reopens {
+                return run.shown_after.map_or(Ok(()), |shown| shown(&mut Access(&mut journal)));
+            }
+        }
+    }
+
+    fn step<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        step: &Step,
+    ) -> Result<(), String> {
+        match step {
+            Step::Commit(lane, changes, durability) => {
+                self.commit(world, journal, *lane, changes, *durability)
+            }
+            Step::Sync => {
+                journal.sync().map_err(|error| error.to_string())?;
+                world.returned(SYNCED);
+                Ok(())
+            }
+            Step::Checkpoint => {
+                journal.checkpoint().map_err(|error| error.to_string())?;
+                world.returned(SYNCED);
+                Ok(())
+            }
+            Step::Reopen => unreachable!("handled by the caller"),
+        }
+    }
+
+    fn commit<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        lane: u16,
+        changes: &[(usize, Change1)],
+        durability: Durability,
+    ) -> Result<(), String> {
+        let lane = LaneNumber(lane % self.lanes);
+        let calls = world.history();
+        let called = calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count() as u64;
+        let label = Label { number: called + 1, changes: changes.to_vec() };
+        let mut olds: Vec<Block> = Vec::new();
+        let mut news: Vec<Block> = Vec::new();
+        for (block, change) in changes {
+            let mut old = [0; BLOCK_BYTES];
+            let number = BlockNumber(*block as u64);
+            journal.read(number, &mut old).map_err(|error| error.to_string())?;
+            news.push(changed(&old, label.number, *change));
+            olds.push(old);
+        }
+        let operations: Vec<Operation<'_>> = changes
+            .iter()
+            .zip(olds.iter().zip(&news))
+            .map(|((block, change), (old, new))| {
+                let block = BlockNumber(*block as u64);
+                if *change == Change1::Discard {
+                    return Operation::Discard(block);
+                }
+                let mut update = Update::new(block, Change::Image(new));
+                update.old = Some(old);
+                Operation::Update(update)
+            })
+            .collect();
+        world.called(label.encode());
+        let mut result = journal.commit(lane, &operations, durability);
+        if let Err(journal_core::CommitError::NoSpace { .. }) = result {
+            journal.checkpoint().map_err(|error| error.to_string())?;
+            result = journal.commit(lane, &operations, durability);
+        }
+        result.map_err(|error| error.to_string())?;
+        if durability == Durability::Durable {
+            world.returned(label.encode());
+        }
+        Ok(())
+    }
+}
+
+/// The label of a return that makes everything called so far durable.
+const SYNCED: u64 = 0;
+
+/// A call, packed into the label of its mark: its number, and two bits per block.
+struct Label {
+    number: u64,
+    changes: Vec<(usize, Change1)>,
+}
+
+impl Label {
+    fn encode(&self) -> u64 {
+        self.changes.iter().fold(self.number << 16, |label, (block, change)| {
+            let bits = match change {
+                Change1::Write => 1,
+                Change1::Touch => 2,
+                Change1::Discard => 3,
+            };
+            label | bits << (2 * block)
+        })
+    }
+
+    const fn number(label: u64) -> u64 {
+        label >> 16
+    }
+
+    const fn change(label: u64, block: usize) -> Option<Change1> {
+        match label >> (2 * block) & 3 {
+            1 => Some(Change1::Write),
+            2 => Some(Change1::Touch),
+            3 => Some(Change1::Discard),
+            _ => None,
+        }
+    }
+}
+
+/// The content after a change: the words it does not touch stay.
+fn changed(old: &Block, number: u64, change: Change1) -> Block {
+    let mut new = *old;
+    if change != Change1::Discard {
+        new[..8].copy_from_slice(&mix(number << 1).to_le_bytes());
+    }
+    if change == Change1::Write {
+        new[56..].copy_from_slice(&mix(number << 1 | 1).to_le_bytes());
+    }
+    new
+}
+
+type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKernels>;
+
+/// Reading a journal, whatever its policy.
+struct Access<'a, 'm, L: Policy>(&'a mut Opened<'m, L>);
+
+trait Read {
+    fn block(&mut self, block: usize) -> Result<Block, String>;
+}
+
+impl<L: Policy> Read for Access<'_, '_, L> {
+    fn block(&mut self, block: usize) -> Result<Block, String> {
+        let mut content = [0; BLOCK_BYTES];
+        let number = BlockNumber(block as u64);
+        self.0.read(number, &mut content).map_err(|error| error.to_string())?;
+        Ok(content)
+    }
+}
+
+type Shown<'a> = &'a dyn Fn(&mut dyn Read) -> Result<(), String>;
+
+/// What to do with an open journal.
+struct Run<'a> {
+    shown: Option<Shown<'a>>,
+    steps: &'a [Step],
+    shown_after: Option<Shown<'a>>,
+}
+
+/// A journal's memory, owned.
+struct Memory {
+    lanes: Vec<LaneSlot<SimPmem, Mutator>>,
+    entries: Vec<Entry>,
+    nodes: Vec<Node>,
+    batch: Vec<Batched>,
+    front: Vec<u8>,
+    encoded: Vec<u8>,
+    blocks: Vec<u8>,
+}
+
+impl Memory {
+    fn new(geometry: &Geometry) -> Self {
+        let needs = Needs::of(geometry, 64);
+        Self {
+            lanes: (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect(),
+            entries: vec![Entry::EMPTY; needs.entries],
+            nodes: vec![Node::EMPTY; needs.nodes],
+            batch: vec![Batched::EMPTY; 2],
+            front: vec![0; needs.front_bytes],
+            encoded: vec![0; needs.encoded_bytes],
+            blocks: vec![0; 2 * needs.blocks_bytes],
+        }
+    }
+
+    fn open<L: Policy>(
+        &mut self,
+        world: &World,
+        policy: L,
+        mutator: Mutator,
+    ) -> Result<Opened<'_, L>, String> {
+        let memory = JournalMemory {
+            lanes: &mut self.lanes,
+            entries: &mut self.entries,
+            nodes: &mut self.nodes,
+            batch: &mut self.batch,
+            front: &mut self.front,
+            encoded: &mut self.encoded,
+            blocks: &mut self.blocks,
+        };
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        Journal::open(pmem, disk, policy, mutator, PortableKernels, memory)
+            .map_err(|error| format!("open: {error}"))
+    }
+}
+
+/// What a block may hold: a content, or anything once it was discarded.
+type Cell = Option<Block>;
+type State = [Cell; BLOCKS];
+
+fn after(state: &State, label: u64) -> State {
+    let mut next = *state;
+    for (block, cell) in next.iter_mut().enumerate() {
+        match Label::change(label, block) {
+            None => {}
+            Some(Change1::Discard) => *cell = None,
+            Some(change) => {
+                let old = cell.unwrap_or([0; BLOCK_BYTES]);
+                *cell = Some(changed(&old, Label::number(label), change));
+            }
+        }
+    }
+    next
+}
+
+fn digest(blocks: &[Block; BLOCKS]) -> u64 {
+    let bytes = blocks.iter().flatten().copied();
+    bytes.fold(1, |sum, byte| mix(sum ^ u64::from(byte)))
+}
+
+/// One of the states that a life may have begun with, and what its calls made of it.
+#[derive(Clone, Debug)]
+struct Life {
+    states: Vec<State>,
+    acknowledged: usize,
+}
+
+/// The states that the history allows now.
+fn allowed(history: &[Mark], found: Option<&[Block; BLOCKS]>) -> Vec<Life> {
+    let begin = |state| Life { states: vec![state], acknowledged: 0 };
+    let mut lives = vec![begin([Some([0; BLOCK_BYTES]); BLOCKS])];
+    for mark in history {
+        match mark {
+            Mark::Called(label) => {
+                for life in &mut lives {
+                    let last = life.states[life.states.len() - 1];
+                    life.states.push(after(&last, *label));
+                }
+            }
+            Mark::Returned(_) => {
+                for life in &mut lives {
+                    life.acknowledged = life.states.len() - 1;
+                }
+            }
+            Mark::PowerLost | Mark::Killed => {
+                let states = lives.iter().flat_map(|life| &life.states[life.acknowledged..]);
+                lives = states.map(|state| begin(*state)).collect();
+            }
+            // Which of them it was, only the recovery itself could say; its digest is compared by
+            // the explorer.
+            Mark::Recovered(_) => {}
+        }
+    }
+    if let Some(found) = found {
+        lives.retain(|life| life.states.iter().any(|state| shows(state, found)));
+    }
+    lives
+}
+
+fn shows(state: &State, found: &[Block; BLOCKS]) -> bool {
+    state.iter().zip(found).all(|(cell, block)| cell.is_none_or(|cell| cell == *block))
+}
+
+fn read_all(journal: &mut dyn Read) -> Result<[Block; BLOCKS], String> {
+    let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
+    for (number, block) in blocks.iter_mut().enumerate() {
+        *block = journal.block(number)?;
+    }
+    Ok(blocks)
+}
+
+/// Judges what a journal shows by what may have been done so far.
+fn judge(world: &World, journal: &mut dyn Read) -> Result<[Block; BLOCKS], String> {
+    let found = read_all(journal)?;
+    let history = world.history();
+    let fits = allowed(&history, None)
+        .iter()
+        .any(|life| life.states[life.acknowledged..].iter().any(|state| shows(state, &found)));
+    if fits {
+        return Ok(found);
+    }
+    let words: Vec<[u8; 2]> = found.iter().map(|block| [block[0], block[56]]).collect();
+    Err(format!("blocks begin and end with {words:02x?}, which no allowed state does: {history:?}"))
+}
+
+impl Scenario for Program {
+    fn name(&self) -> String {
+        format!("{:?}, {} lanes: {:?}", self.kind, self.lanes, self.steps)
+    }
+
+    fn start(&self) -> Image {
+        let geometry = self.geometry();
+        let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
+        let facts = DeviceFacts::new(32, self.overwrite);
+        let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
+        let world = World::boot(Image::blank(span).with_disk(disk), sim_disk::Model::Torn8);
+        let id = *b"sixteen bytes id";
+        let (hook, kernels) = (Mutator::new(), PortableKernels);
+        let blocks = BLOCKS as u64;
+        let formatted = match self.kind {
+            Kind::FullBlock => journal_core::format(
+                world.pmem(),
+                hook,
+                &kernels,
+                &geometry,
+                id,
+                &FullBlock,
+                blocks,
+            ),
+            Kind::Words => {
+                journal_core::format(world.pmem(), hook, &kernels, &geometry, id, &Words, blocks)
+            }
+        };
+        formatted.expect("formats");
+        world.visible()
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        let run = Run { shown: None, steps: &self.steps, shown_after: None };
+        self.with_policy(world, &run)
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        let shown = |journal: &mut dyn Read| {
+            let found = judge(world, journal)?;
+            world.recovered(digest(&found));
+            Ok(())
+        };
+        let shown_after = |journal: &mut dyn Read| judge(world, journal).map(drop);
+        let run =
+            Run { shown: Some(&shown), steps: &self.steps_after, shown_after: Some(&shown_after) };
+        self.with_policy(world, &run)
+    }
+}

@@ -1,0 +1,58 @@
+//! Short programs, all of them, and every crash of each.
+
+use journal_core::Durability::{self, Deferred, Durable};
+use sim_disk::{Explorer, Model, Report};
+
+use crate::program::{Change1, Kind, Program, Step};
+
+fn commit(lane: u16, changes: &[(usize, Change1)], durability: Durability) -> Step {
+    Step::Commit(lane, changes.to_vec(), durability)
+}
+
+fn explore(explorer: &Explorer, program: &Program) -> Report {
+    explorer.explore(program).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn one_commit_survives_every_crash() {
+    for kind in [Kind::FullBlock, Kind::Words] {
+        let steps = vec![commit(0, &[(0, Change1::Write)], Durable)];
+        let report = explore(&Explorer::new(Model::Torn8), &Program::new(kind, 1, steps));
+        assert_eq!(report.points_sampled, 0);
+        assert!(report.images > 1_000, "{kind:?}: {report}");
+    }
+}
+
+/// The steps that programs are made of.
+fn alphabet(lanes: u16) -> Vec<Step> {
+    use Change1::{Discard, Touch, Write};
+    let mut steps = vec![Step::Sync, Step::Checkpoint, Step::Reopen];
+    for lane in 0..lanes {
+        steps.push(commit(lane, &[(0, Write)], Durable));
+        steps.push(commit(lane, &[(0, Touch)], Durable));
+        steps.push(commit(lane, &[(0, Touch)], Deferred));
+        steps.push(commit(lane, &[(0, Write), (1, Touch)], Durable));
+        steps.push(commit(lane, &[(0, Discard), (1, Write)], Durable));
+    }
+    steps
+}
+
+#[test]
+fn programs_of_two_steps_survive_sampled_crashes() {
+    for lanes in [1, 2] {
+        for kind in [Kind::FullBlock, Kind::Words] {
+            let mut total = Report::default();
+            for first in alphabet(lanes) {
+                for second in alphabet(lanes) {
+                    let program = Program::new(kind, lanes, vec![first.clone(), second]);
+                    let explorer = Explorer::new(Model::Torn8)
+                        .with_images_per_point_max(1 << 8)
+                        .with_random_per_point(16)
+                        .with_kills();
+                    total += explore(&explorer, &program);
+                }
+            }
+            assert!(total.images > 10_000, "{kind:?}: {total}");
+        }
+    }
+}
