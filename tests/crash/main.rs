@@ -2,5 +2,6 @@
 //! site.
 
 mod delta;
+mod mutants;
 mod program;
 mod short;

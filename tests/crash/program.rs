@@ -16,6 +16,9 @@ use sim_disk::{DiskImage, Image, Mark, Mutator, Scenario, SimDisk, SimPmem, Worl
 
 use crate::delta::Words;
 
+/// Bytes of a media unit, where the second superblock copy begins.
+pub(crate) const SUPERBLOCK_UNIT: u64 = 256;
+
 /// Blocks of the store.
 pub(crate) const BLOCKS: usize = 3;
 const BLOCK_BYTES: usize = 64;
@@ -84,7 +87,7 @@ impl Program {
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
             shield_blocks: if self.kind == Kind::Words { 2 } else { 0 },
-            unit_bytes: 256,
+            unit_bytes: SUPERBLOCK_UNIT as u32,
         }
     }
 

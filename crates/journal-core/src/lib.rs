@@ -66,3 +66,13 @@ pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use policy::{Policy, PolicyId};
 pub use recover::{Recovery, format};
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
+
+/// Every place of this crate that takes part in the order of persistence, for tests that want to
+/// see all of them reached.
+pub const SITES: &[&[Site]] = &[
+    checkpoint::site::ALL,
+    lane::site::ALL,
+    recover::site::ALL,
+    shield::site::ALL,
+    superblock::site::ALL,
+];

@@ -57,7 +57,11 @@ pub struct Explorer {
     random_per_point: u32,
     depth: u32,
     kills: bool,
+    damage: Option<Damage>,
 }
+
+/// Harms the media between a power loss and the next boot, knowing what had been promised by then.
+pub type Damage = fn(&mut Image, &[Mark]);
 
 impl Explorer {
     /// Power losses at every crash point under these rules, all images where a point has at most
@@ -71,6 +75,7 @@ impl Explorer {
             random_per_point: 64,
             depth: 0,
             kills: false,
+            damage: None,
         }
     }
 
@@ -106,6 +111,14 @@ impl Explorer {
     #[must_use]
     pub const fn with_kills(mut self) -> Self {
         self.kills = true;
+        self
+    }
+
+    /// Also harm every image of a program's own crashes before it is booted (not those of crashes
+    /// inside recovery): rot and poison come on top of the power loss.
+    #[must_use]
+    pub const fn with_damage(mut self, damage: Damage) -> Self {
+        self.damage = Some(damage);
         self
     }
 
@@ -163,6 +176,16 @@ struct Life<'a> {
     first: usize,
     /// What an interrupted recovery has to find again.
     expected: Option<u64>,
+    /// Whether it is the program's own, not that of a recovery.
+    is_own: bool,
+}
+
+/// How to look at one image.
+#[derive(Clone, Copy)]
+struct Look {
+    expected: Option<u64>,
+    depth: u32,
+    damage: Option<Damage>,
 }
 
 impl<S: Scenario + ?Sized> Run<'_, S> {
@@ -172,7 +195,8 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
         let tape = world.tape();
         result.map_err(|message| Failure::in_program(message, &tape))?;
         let start = world.start();
-        let life = Life { start: &start, tape: &tape, past: &[], first: 0, expected: None };
+        let life =
+            Life { start: &start, tape: &tape, past: &[], first: 0, expected: None, is_own: true };
         self.power_losses(&life, self.explorer.depth)?;
         self.kills(&life, self.explorer.depth)
     }
@@ -188,11 +212,13 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
             if history.last() != Some(&Mark::PowerLost) {
                 history.push(Mark::PowerLost);
             }
+            let damage = self.explorer.damage.filter(|_| life.is_own);
+            let look = Look { expected, depth, damage };
             let limits = (self.explorer.images_per_point_max, self.explorer.random_per_point);
             let choices = point.choices(limits.0, limits.1, &mut self.rng);
             self.report.points_sampled += u64::from(choices.is_sample());
             for choice in choices {
-                self.one_image(&point, &choice, &history, expected, depth).map_err(|failure| {
+                self.one_image(&point, &choice, &history, look).map_err(|failure| {
                     failure.with_step(Step::power_loss(life.tape, &point, &choice))
                 })?;
             }
@@ -205,8 +231,7 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
         point: &CrashPoint,
         choice: &[usize],
         history: &[Mark],
-        expected: Option<u64>,
-        depth: u32,
+        Look { expected, depth, damage }: Look,
     ) -> Result<(), Box<Failure>> {
         self.report.images += 1;
         let key = point.fingerprint(choice) ^ fingerprint_of(history);
@@ -215,7 +240,11 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
             Some((digest, explored)) if explored >= depth => digest,
             _ => {
                 self.report.images_distinct += u64::from(known.is_none());
-                self.boot(point.image(choice), history, depth, key)?
+                let mut image = point.image(choice);
+                if let Some(damage) = damage {
+                    damage(&mut image, history);
+                }
+                self.boot(image, history, depth, key)?
             }
         };
         match expected {
@@ -246,6 +275,7 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
                 past: history,
                 first: 0,
                 expected: Some(digest),
+                is_own: false,
             };
             self.report.nested += 1;
             self.power_losses(&life, depth - 1)?;
@@ -283,7 +313,8 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
             let at_kill = |failure: Box<Failure>| failure.with_step(Step::kill(tape, position));
             self.recover(&world).map_err(at_kill)?;
             let longer = world.tape();
-            let next = Life { tape: &longer, first: position + 1, expected: None, ..*life };
+            let next =
+                Life { tape: &longer, first: position + 1, expected: None, is_own: false, ..*life };
             let deeper = depth.saturating_sub(1);
             self.power_losses(&next, deeper).map_err(at_kill)?;
             if depth > 0 {

@@ -95,7 +95,7 @@ pub mod world;
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};
 pub use disk::SimDisk;
-pub use explore::{Explorer, Scenario};
+pub use explore::{Damage, Explorer, Scenario};
 pub use fault::{Fault, FaultKind, Operation, OperationCounts};
 pub use image::{DiskImage, Image, Medium};
 pub use model::{Defect, Model, Rules};

@@ -14,6 +14,7 @@ use journal_core::units::{BlockNumber, LINE_BYTES, Offset};
 use journal_core::{BlockDevice, DeviceError, Hook, MediumError, Pmem, Site, SiteKind};
 
 use crate::explore::{Explorer, Scenario};
+use crate::report::Failure;
 use crate::world::{Calling, calling};
 
 /// A way to get a persist site wrong.
@@ -351,23 +352,45 @@ impl fmt::Display for Bag {
     }
 }
 
-/// Makes every declared site misbehave in every way that applies, and explores until some scenario
-/// notices.
-///
-/// `scenarios` makes the scenarios anew around a mutator; all their ordered calls go through it.
+/// Scenarios, and how to explore them.
+#[allow(missing_debug_implementations, reason = "a function has nothing to show")]
+pub struct Group<'a> {
+    explorer: Explorer,
+    scenarios: &'a dyn Fn(&Mutator) -> Vec<Box<dyn Scenario>>,
+}
+
+impl<'a> Group<'a> {
+    /// `scenarios` makes the scenarios anew around a mutator; all their ordered calls go through
+    /// it.
+    #[must_use]
+    pub fn new(
+        explorer: Explorer,
+        scenarios: &'a dyn Fn(&Mutator) -> Vec<Box<dyn Scenario>>,
+    ) -> Self {
+        Self { explorer, scenarios }
+    }
+
+    fn explore(&self, mutator: &Mutator) -> Result<(), Box<Failure>> {
+        (self.scenarios)(mutator)
+            .iter()
+            .try_for_each(|scenario| self.explorer.explore(&**scenario).map(drop))
+    }
+}
+
+/// Makes every declared site misbehave in every way that applies, and explores one group after the
+/// other until some scenario notices.
 ///
 /// # Errors
 /// A scenario that fails without any mutant, readably.
 pub fn hunt(
-    explorer: &Explorer,
+    groups: &[Group<'_>],
     sites: &[&[Site]],
     equivalents: &[Equivalent],
-    scenarios: impl Fn(&Mutator) -> Vec<Box<dyn Scenario>>,
-) -> Result<Bag, Box<crate::report::Failure>> {
+) -> Result<Bag, Box<Failure>> {
     let declared: Vec<Site> = sites.iter().flat_map(|sites| sites.iter().copied()).collect();
     let counting = Mutator::new();
-    for scenario in scenarios(&counting) {
-        explorer.explore(&*scenario)?;
+    for group in groups {
+        group.explore(&counting)?;
     }
     let reached = counting.reached();
     let mut bag = Bag {
@@ -381,7 +404,7 @@ pub fn hunt(
         for mutation in ways {
             let mutant = Mutant { site, mutation };
             let listed = equivalents.iter().find(|equivalent| equivalent.mutant == mutant);
-            let verdict = match (verdict(explorer, mutant, &scenarios), listed) {
+            let verdict = match (verdict(groups, mutant), listed) {
                 (Verdict::Survived, Some(listed)) => Verdict::Equivalent(listed.proof),
                 (verdict, Some(_)) => {
                     bag.stale_equivalents.push(mutant);
@@ -403,14 +426,10 @@ pub fn hunt(
     Ok(bag)
 }
 
-fn verdict(
-    explorer: &Explorer,
-    mutant: Mutant,
-    scenarios: &impl Fn(&Mutator) -> Vec<Box<dyn Scenario>>,
-) -> Verdict {
+fn verdict(groups: &[Group<'_>], mutant: Mutant) -> Verdict {
     let mutator = Mutator::with(mutant);
-    for scenario in scenarios(&mutator) {
-        if let Err(failure) = explorer.explore(&*scenario) {
+    for group in groups {
+        if let Err(failure) = group.explore(&mutator) {
             return Verdict::Killed(failure.message);
         }
     }

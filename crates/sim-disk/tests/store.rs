@@ -8,10 +8,10 @@ mod scenario;
 
 use journal_core::{NoHook, Overwrite, Site};
 use scenario::Program;
-use sim_disk::mutants::{Bag, Equivalent, Verdict};
+use sim_disk::mutants::{Bag, Equivalent, Group, Verdict, hunt};
 use sim_disk::{
     Explorer, Fault, FaultKind, Model, Mutant, Mutation, Mutator, Operation, Report, Rules,
-    Scenario, generate, hunt,
+    Scenario, generate,
 };
 
 /// All programs of up to this many writes to two blocks.
@@ -54,7 +54,8 @@ fn hunt_log(model: Model, sites: &[Site], equivalents: &[Equivalent], writes: &[
     let scenarios = |mutator: &Mutator| -> Vec<Box<dyn Scenario>> {
         vec![Box::new(Program::new(writes, mutator.clone()))]
     };
-    hunt(&explorer, &[sites], equivalents, scenarios).unwrap_or_else(|failure| panic!("{failure}"))
+    let groups = [Group::new(explorer, &scenarios)];
+    hunt(&groups, &[sites], equivalents).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 #[test]
@@ -99,8 +100,8 @@ fn a_hunt_reports_what_its_scenarios_miss() {
         let program = Program::new(&[], mutator.clone());
         vec![Box::new(Program { writes_after: Vec::new(), ..program })]
     };
-    let bag = hunt(&Explorer::new(Model::Torn8), &[log::site::ALL], &[], idle)
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    let groups = [Group::new(Explorer::new(Model::Torn8), &idle)];
+    let bag = hunt(&groups, &[log::site::ALL], &[]).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(bag.unreached.contains(&log::site::COMMIT), "{bag}");
     assert!(bag.untouched.contains(&log::site::COMMIT), "{bag}");
     assert!(!bag.is_clean());

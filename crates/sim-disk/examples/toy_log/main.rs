@@ -8,7 +8,8 @@ mod log;
 mod scenario;
 
 use journal_core::NoHook;
-use sim_disk::{Explorer, Model, Mutator, Scenario, hunt};
+use sim_disk::mutants::{Group, hunt};
+use sim_disk::{Explorer, Model, Mutator, Scenario};
 
 fn main() {
     let program = scenario::Program::new(&[0, 1, 0], NoHook);
@@ -25,7 +26,7 @@ fn main() {
     let programs = |mutator: &Mutator| -> Vec<Box<dyn Scenario>> {
         vec![Box::new(scenario::Program::new(&[0, 1, 0], mutator.clone()))]
     };
-    match hunt(&explorer, &[log::site::ALL], &[], programs) {
+    match hunt(&[Group::new(explorer.clone(), &programs)], &[log::site::ALL], &[]) {
         Ok(bag) => println!("{bag}"),
         Err(failure) => println!("{failure}"),
     }
