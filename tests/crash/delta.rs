@@ -1,5 +1,5 @@
-//! A policy for tests: an update that changes at most two words of a block is encoded as those
-//! words, anything else is a whole image.
+//! A policy for tests: an update that changes one word of a block is encoded as that word, anything
+//! else is a whole image.
 
 use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
@@ -21,7 +21,7 @@ impl Policy for Words {
         };
         let words = (0_u16..).zip(new.chunks(WORD_BYTES).zip(old.chunks(WORD_BYTES)));
         let changed = words.filter(|(_, (new, old))| new != old);
-        if changed.clone().count() > 2 {
+        if changed.clone().count() > 1 {
             return Placement::Image;
         }
         for (index, (new, _)) in changed {

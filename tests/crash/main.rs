@@ -4,4 +4,5 @@
 mod delta;
 mod mutants;
 mod program;
+mod rules;
 mod short;

@@ -13,7 +13,7 @@ use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::JournalError;
 use crate::geometry::LANES_MAX;
-use crate::hook::Hook;
+use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, NodeId};
 use crate::journal::Journal;
 use crate::memory::Batched;
@@ -78,13 +78,17 @@ where
         &mut self,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
-        self.settle_all_lanes()?;
+        if self.keeps(Rule::DurableGoesHome) {
+            self.settle_all_lanes()?;
+        }
         let count = self.collect();
         if count == 0 {
             return Ok(false);
         }
         let result = self.write_home(count, report);
-        self.failed |= result.is_err();
+        if result.is_err() {
+            self.fail();
+        }
         result.map(|()| true)
     }
 
@@ -96,7 +100,9 @@ where
         self.settle_all_lanes()?;
         let cut = self.cut();
         let result = self.advance(&cut, report);
-        self.failed |= result.is_err();
+        if result.is_err() {
+            self.fail();
+        }
         result
     }
 
@@ -129,7 +135,7 @@ where
     /// Whether a torn overwrite of the block's home would leave no whole copy of it.
     fn needs_shield(&self, block: BlockNumber) -> bool {
         let facts = self.device.device().facts();
-        if facts.block_atomic(self.geometry.block_size) {
+        if facts.block_atomic(self.geometry.block_size) || !self.keeps(Rule::ShieldFirst) {
             return false;
         }
         let mut next = self.index.newest(block);
@@ -270,7 +276,11 @@ where
         let mut shortened = false;
         while let Some(id) = next {
             let frame = self.index.frame(id);
-            let must_stay = !is_home || self.keeps_older(id, cut);
+            let must_stay = if is_home {
+                self.keeps(Rule::CutDropsOlder) && self.keeps_older(id, cut)
+            } else {
+                self.keeps(Rule::CutKeepsNeeded)
+            };
             if must_stay && is_dropped(cut, &frame) {
                 if let Some(bound) = cut.get_mut(usize::from(frame.lane.raw())) {
                     *bound = frame.sequence;
@@ -324,7 +334,7 @@ where
         superblock.head.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
         superblock.head.generation = generation.into();
-        if let Some(shield) = &self.shield {
+        if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.head.shield_floor = shield.next_batch.into();
         }
         let stored = self.superblocks.store(&superblock, &self.kernels);

@@ -75,11 +75,82 @@ macro_rules! sites {
     };
 }
 
+/// A rule of the protocol that a test can switch off, to see that something notices.
+///
+/// They are the checks and choices that no persist site stands for; dropped flushes and fences are
+/// made at the sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A record counts only if its check is right.
+    RecordCheck,
+    /// Every open raises the epoch.
+    EpochRaised,
+    /// Above the first sequence of an epoch, records of older ones are void.
+    OlderEpochVoid,
+    /// A watermark proves earlier records of its lane durable.
+    Watermarks,
+    /// A name proves a record of another lane durable.
+    Names,
+    /// The superblock's notes prove records durable.
+    Notes,
+    /// A record that names a later superblock than there is, is an error.
+    LaterSuperblock,
+    /// Both superblock copies are written before the new generation is used.
+    BothCopies,
+    /// Deferred records of other lanes are durable before a record that may depend on them is
+    /// stored.
+    DeferredFirst,
+    /// A stamp is above those of everything that is overwritten.
+    StampAbove,
+    /// Only durable content goes home.
+    DurableGoesHome,
+    /// What a torn overwrite could not restore goes into the shield first.
+    ShieldFirst,
+    /// A head advance ends the belief in all intents so far.
+    ShieldFloor,
+    /// A cut keeps what blocks that are not home need.
+    CutKeepsNeeded,
+    /// A cut that drops a needed frame of a block at home keeps none that is older.
+    CutDropsOlder,
+    /// After a failure the journal refuses to go on.
+    Sticky,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::RecordCheck,
+        Self::EpochRaised,
+        Self::OlderEpochVoid,
+        Self::Watermarks,
+        Self::Names,
+        Self::Notes,
+        Self::LaterSuperblock,
+        Self::BothCopies,
+        Self::DeferredFirst,
+        Self::StampAbove,
+        Self::DurableGoesHome,
+        Self::ShieldFirst,
+        Self::ShieldFloor,
+        Self::CutKeepsNeeded,
+        Self::CutDropsOlder,
+        Self::Sticky,
+    ];
+}
+
 /// Receives every ordered call together with the medium it is meant for.
 ///
 /// The default methods pass the call on unchanged. An implementation may count, delay or drop it;
 /// only tests do.
 pub trait Hook {
+    /// Whether the protocol keeps to a rule. It does, but in a test that wants to see what happens
+    /// when it does not.
+    #[inline]
+    fn keeps(&self, _rule: Rule) -> bool {
+        true
+    }
+
     /// At a [`SiteKind::Store`] site.
     #[inline]
     fn store<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {

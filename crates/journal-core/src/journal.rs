@@ -17,7 +17,7 @@ use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
 use crate::errors::{CommitError, JournalError};
 use crate::geometry::Geometry;
-use crate::hook::{Hook, NoHook};
+use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{FrameAt, Full, Index, NodeId};
 use crate::lane::{FrameIn, Identity, Lane, Names, Pace, Payload, part_extent};
 use crate::memory::{Batched, LaneSlot};
@@ -148,8 +148,19 @@ where
         self.settle_other_lanes(lane)?;
         let stamp = self.next_stamp(lane, operations);
         let result = self.store(lane, operations, &names, stamp, durability);
-        self.failed |= matches!(result, Err(CommitError::Medium(_)));
+        if matches!(result, Err(CommitError::Medium(_))) {
+            self.fail();
+        }
         result
+    }
+
+    /// Refuses to go on.
+    pub(crate) fn fail(&mut self) {
+        self.failed |= self.keeps(Rule::Sticky);
+    }
+
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.device.keeps(rule)
     }
 
     fn validate(&self, lane: LaneNumber, operations: &[Operation<'_>]) -> Result<(), CommitError> {
@@ -199,6 +210,7 @@ where
             self.index.newest(operation.block()).map(|newest| self.index.frame(newest).stamp)
         });
         let of_lane = self.lane(lane).last_stamp.max(self.superblock.stamp_floor());
+        let overwritten = overwritten.filter(|_| self.keeps(Rule::StampAbove));
         let highest = overwritten.fold(of_lane, Stamp::max);
         Stamp(highest.raw().saturating_add(1))
     }
@@ -306,6 +318,9 @@ where
     /// Deferred records of other lanes are readable, so this transaction may depend on them: they
     /// are durable before any of it is stored.
     fn settle_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
+        if !self.keeps(Rule::DeferredFirst) {
+            return Ok(());
+        }
         for number in 0..self.geometry.lanes {
             if LaneNumber(number) != lane {
                 self.settle_lane(LaneNumber(number)).map_err(CommitError::Medium)?;
@@ -318,7 +333,9 @@ where
         let lane = self.lane_mut(lane);
         let Some(in_flight) = lane.flush_all_deferred() else { return Ok(()) };
         let result = lane.fence(in_flight).map(drop);
-        self.failed |= result.is_err();
+        if result.is_err() {
+            self.fail();
+        }
         result
     }
 

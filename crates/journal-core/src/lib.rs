@@ -57,7 +57,7 @@ pub use decide::Row;
 pub use error::{DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind};
 pub use errors::{CommitError, JournalError, OpenError};
 pub use geometry::{Geometry, GeometryError};
-pub use hook::{Hook, NoHook, Site, SiteKind};
+pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};
 pub use journal::{Committed, Durability, Journal, Operation};
 pub use memory::{Batched, JournalMemory, LaneSlot, Needs};

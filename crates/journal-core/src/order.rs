@@ -73,7 +73,7 @@ use core::marker::PhantomData;
 
 use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};
-use crate::hook::{Hook, NoHook, Site, SiteKind};
+use crate::hook::{Hook, NoHook, Rule, Site, SiteKind};
 use crate::pmem::{Pmem, PmemFacts, PmemRead};
 use crate::units::{BlockNumber, LINE_BYTES, Offset};
 
@@ -200,6 +200,12 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         &self.pmem
     }
 
+    /// Whether the hook keeps to a rule.
+    #[inline]
+    pub fn keeps(&self, rule: Rule) -> bool {
+        self.hook.keeps(rule)
+    }
+
     /// The region itself; the ordering ends here.
     pub fn into_inner(self) -> P {
         self.pmem
@@ -323,6 +329,12 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
     /// The device, for its geometry and facts.
     pub const fn device(&self) -> &D {
         &self.device
+    }
+
+    /// Whether the hook keeps to a rule.
+    #[inline]
+    pub fn keeps(&self, rule: Rule) -> bool {
+        self.hook.keeps(rule)
     }
 
     /// The device itself; the ordering ends here.

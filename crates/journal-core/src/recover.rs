@@ -16,7 +16,7 @@ use crate::check::{Kernels, crc32};
 use crate::decide::{Facts, RecordEpoch, Row, decide};
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX};
-use crate::hook::Hook;
+use crate::hook::{Hook, Rule};
 use crate::index::Index;
 use crate::journal::{Journal, index_front};
 use crate::lane::{Identity, Lane};
@@ -263,6 +263,11 @@ macro_rules! reader {
 }
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
+    fn keeps(&self, rule: Rule) -> bool {
+        let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
+    }
+
     fn walk(&mut self, superblock: &Superblock) -> Result<Evidence, OpenError> {
         let mut evidence =
             Evidence::new(superblock.epoch(), superblock.generation(), superblock.stamp_floor());
@@ -293,15 +298,16 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     /// Looks the end of every lane up in the table.
     fn judge(&self, superblock: &Superblock, evidence: &Evidence) -> Result<Recovery, OpenError> {
         let mut recovery = Recovery::default();
-        let of_later_superblock =
+        let later =
             evidence.generation > superblock.generation() || evidence.epoch > superblock.epoch();
+        let of_later_superblock = later && self.keeps(Rule::LaterSuperblock);
         let ends = self.walked.iter().zip(&self.starts).zip(&evidence.durable_to);
         for (number, ((walked, start), durable_to)) in (0_u16..).zip(ends) {
             let Some(walked) = walked else { continue };
             let row = decide(Facts {
                 whole: walked.void_behind,
                 of_later_superblock,
-                below_note: walked.next_sequence < start.epoch_first,
+                below_note: walked.next_sequence < start.epoch_first && self.keeps(Rule::Notes),
                 epoch: RecordEpoch::Older,
                 covered: walked.next_sequence < *durable_to,
             });
@@ -426,8 +432,9 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn take_over(&mut self, superblock: &mut Superblock, evidence: &Evidence) {
         let epoch = evidence.epoch.max(superblock.epoch());
         let generation = evidence.generation.max(superblock.generation());
-        superblock.head.epoch = Epoch(epoch.raw().saturating_add(1)).raw().into();
-        superblock.head.generation = Generation(generation.raw().saturating_add(1)).raw().into();
+        let raise = u64::from(self.keeps(Rule::EpochRaised));
+        superblock.head.epoch = epoch.raw().saturating_add(raise).into();
+        superblock.head.generation = generation.raw().saturating_add(1).into();
         let stamp = evidence.stamp.max(superblock.stamp_floor());
         superblock.head.stamp_floor = stamp.raw().into();
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());

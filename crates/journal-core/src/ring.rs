@@ -4,7 +4,7 @@
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
 use crate::error::MediumError;
-use crate::hook::{Hook, Site};
+use crate::hook::{Hook, Rule, Site};
 use crate::order::{Dirty, Durable, InFlight, Ordered};
 use crate::pmem::{Pmem, PmemRead as _};
 use crate::units::Offset;
@@ -28,6 +28,10 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         let bytes = region.len();
         debug_assert!(bytes > 0, "the geometry was checked");
         Self { region, bytes }
+    }
+
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.region.keeps(rule)
     }
 
     pub(crate) const fn bytes(&self) -> u64 {

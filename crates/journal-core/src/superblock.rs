@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::check::Kernels;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX};
-use crate::hook::Hook;
+use crate::hook::{Hook, Rule};
 use crate::order::{Durable, Ordered};
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
@@ -365,10 +365,13 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
         let bytes = superblock.encode(kernels, &mut buffer);
         let [older, newer] = self.places;
-        let copy = self.pmem.write(site::COPY, older, bytes);
+        let generation = superblock.generation();
+        let copy = self.pmem.write(site::COPY, older, bytes).carrying(generation);
         let first = self.pmem.fence(site::COPY_FENCE, copy)?;
-        let Durable { .. } = first;
-        let copy = self.pmem.write(site::COPY, newer, bytes).carrying(superblock.generation());
+        if !self.pmem.keeps(Rule::BothCopies) {
+            return Ok(first);
+        }
+        let copy = self.pmem.write(site::COPY, newer, bytes).carrying(generation);
         self.pmem.fence(site::COPY_FENCE, copy)
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journal_core::units::{BlockNumber, LINE_BYTES, Offset};
-use journal_core::{BlockDevice, DeviceError, Hook, MediumError, Pmem, Site, SiteKind};
+use journal_core::{BlockDevice, DeviceError, Hook, MediumError, Pmem, Rule, Site, SiteKind};
 
 use crate::explore::{Explorer, Scenario};
 use crate::report::Failure;
@@ -79,6 +79,7 @@ impl fmt::Display for Mutant {
 struct Table {
     reached: BTreeMap<Site, u64>,
     active: Option<Mutant>,
+    broken: Vec<Rule>,
     fired: u64,
 }
 
@@ -100,6 +101,14 @@ impl Mutator {
     pub fn with(mutant: Mutant) -> Self {
         let mutator = Self::new();
         mutator.lock().active = Some(mutant);
+        mutator
+    }
+
+    /// A mutator that makes the protocol break these rules.
+    #[must_use]
+    pub fn without(rules: &[Rule]) -> Self {
+        let mutator = Self::new();
+        mutator.lock().broken = rules.to_vec();
         mutator
     }
 
@@ -148,6 +157,10 @@ fn without_last_line(at: Offset, len: usize) -> Option<usize> {
 }
 
 impl Hook for Mutator {
+    fn keeps(&self, rule: Rule) -> bool {
+        !self.lock().broken.contains(&rule)
+    }
+
     fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
         self.pass(site, || pmem.store(at, bytes));
     }

@@ -1,0 +1,222 @@
+//! Every rule of the protocol that no persist site stands for: with it, programs survive; without
+//! it, one of them does not.
+
+use journal_core::Durability::{self, Deferred, Durable};
+use journal_core::check::crc64;
+use journal_core::{Overwrite, Rule};
+use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator};
+
+use crate::program::{Change1, Kind, Program, SUPERBLOCK_UNIT, Step};
+
+use Change1::{Touch, Write};
+
+fn commit(lane: u16, changes: &[(usize, Change1)], durability: Durability) -> Step {
+    Step::Commit(lane, changes.to_vec(), durability)
+}
+
+fn write(lane: u16, block: usize) -> Step {
+    commit(lane, &[(block, Write)], Durable)
+}
+
+fn touch(lane: u16, block: usize) -> Step {
+    commit(lane, &[(block, Touch)], Durable)
+}
+
+fn explorer() -> Explorer {
+    Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8).with_random_per_point(32)
+}
+
+/// The program survives as the protocol is, and does not without the rule.
+fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
+    needs_beside(&[], rule, explorer, program);
+}
+
+/// The same where `others`, which would notice as well, are off in any case.
+fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
+    let without = |rules: &[Rule]| {
+        let mutator = Mutator::without(rules);
+        explorer.explore(&Program { mutator, ..program.clone() })
+    };
+    if let Err(failure) = without(others) {
+        panic!("with the rule: {failure}");
+    }
+    let failure = without(&[others, &[rule]].concat());
+    assert!(failure.is_err(), "{rule:?} is off, and nothing notices");
+}
+
+#[test]
+fn a_record_counts_only_if_its_check_is_right() {
+    let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0)]);
+    needs(Rule::RecordCheck, &explorer(), &program);
+}
+
+/// Two records are stored and not fenced; a crash keeps only the second, an open shows both absent;
+/// the next record takes the place of the first.
+fn a_stale_record_behind_a_new_one() -> Program {
+    let deferred = |block| commit(0, &[(block, Write)], Deferred);
+    let program = Program::new(Kind::FullBlock, 1, vec![deferred(0), deferred(1)]);
+    Program { steps_after: vec![write(0, 0)], ..program }
+}
+
+#[test]
+fn what_an_open_has_shown_absent_never_comes_back() {
+    let deep = explorer().with_depth(1);
+    needs(Rule::EpochRaised, &deep, &a_stale_record_behind_a_new_one());
+    needs(Rule::OlderEpochVoid, &deep, &a_stale_record_behind_a_new_one());
+}
+
+#[test]
+fn not_even_when_a_checkpoint_has_passed_everything_before_it() {
+    let program = a_stale_record_behind_a_new_one();
+    let program = Program { steps_after: vec![write(0, 0), Step::Checkpoint], ..program };
+    needs(Rule::OlderEpochVoid, &explorer().with_depth(1), &program);
+}
+
+/// Turns a bit of the first record of lane 0 once so many calls have returned.
+fn rot_first_record<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
+    let returned = history.iter().filter(|mark| matches!(mark, Mark::Returned(_)));
+    if returned.count() == RETURNED {
+        image.flip_bit(Medium::Pmem, 2 * SUPERBLOCK_UNIT + 128 + 3, 0);
+    }
+}
+
+#[test]
+fn a_watermark_tells_rot_from_a_torn_tail() {
+    let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), write(0, 1)]);
+    let program = Program { may_report_rot: true, ..program };
+    needs(Rule::Watermarks, &explorer().with_damage(rot_first_record::<2>), &program);
+}
+
+#[test]
+fn a_name_tells_rot_at_the_end_of_another_lane() {
+    let program = Program::new(Kind::FullBlock, 2, vec![write(0, 0), write(1, 0)]);
+    let program = Program { may_report_rot: true, ..program };
+    // The second transaction is whole and overwrites the first one's block: what is silently lost
+    // without the name is the other block of the first.
+    let both = commit(0, &[(0, Write), (1, Write)], Durable);
+    let program = Program { steps: vec![both, write(1, 0)], ..program };
+    needs(Rule::Names, &explorer().with_damage(rot_first_record::<2>), &program);
+}
+
+#[test]
+fn the_superblock_notes_what_an_open_has_made_durable() {
+    let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), Step::Reopen]);
+    let program = Program { may_report_rot: true, ..program };
+    let explorer = explorer().with_damage(|image, history| {
+        // Only once the second open's superblock is durable: its epoch is 2.
+        if image.pmem()[SUPERBLOCK_UNIT as usize + 88] == 2 && image.pmem()[88] == 2 {
+            rot_first_record::<1>(image, history);
+        }
+    });
+    needs(Rule::Notes, &explorer, &program);
+}
+
+/// Puts the superblock back to before the last head advance, in both copies, with right checks.
+fn lose_the_newest_superblock(image: &mut Image, history: &[Mark]) {
+    let returned = history.iter().filter(|mark| matches!(mark, Mark::Returned(_)));
+    if returned.count() < 6 {
+        return;
+    }
+    for copy in [0, SUPERBLOCK_UNIT as usize] {
+        let superblock = &mut image.pmem_mut()[copy..copy + 128 + 32 + 8];
+        // Generation 1 and the heads of an empty journal.
+        superblock[80..88].copy_from_slice(&1_u64.to_le_bytes());
+        superblock[128..136].copy_from_slice(&0_u64.to_le_bytes());
+        for field in [136, 144, 152] {
+            superblock[field..field + 8].copy_from_slice(&1_u64.to_le_bytes());
+        }
+        let check = crc64(0, &superblock[..160]);
+        superblock[160..].copy_from_slice(&check.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_record_of_a_later_superblock_is_an_error_and_no_older_head_is_believed() {
+    let fill = [write(0, 0), write(0, 1), write(0, 2), Step::Checkpoint];
+    let steps = fill.into_iter().chain([write(0, 0), write(0, 1)]).collect();
+    let program = Program::new(Kind::FullBlock, 1, steps);
+    let program = Program { may_report_rot: true, ..program };
+    let explorer = explorer().with_damage(lose_the_newest_superblock);
+    // The watermarks of later records would give an older head away as well.
+    needs_beside(&[Rule::Watermarks], Rule::LaterSuperblock, &explorer, &program);
+}
+
+/// Rot in the first superblock copy once freed space is in use.
+fn rot_the_first_copy(image: &mut Image, history: &[Mark]) {
+    let calls = history.iter().filter(|mark| matches!(mark, Mark::Called(_)));
+    if calls.count() == 2 {
+        image.flip_bit(Medium::Pmem, 100, 1);
+    }
+}
+
+#[test]
+fn one_superblock_copy_may_rot() {
+    let steps = vec![write(0, 0), Step::Checkpoint, write(0, 1)];
+    let program = Program::new(Kind::FullBlock, 1, steps);
+    needs(Rule::BothCopies, &explorer().with_damage(rot_the_first_copy), &program);
+}
+
+#[test]
+fn a_record_is_stored_after_what_it_may_depend_on_is_durable() {
+    let steps = vec![commit(0, &[(0, Write)], Deferred), write(1, 1)];
+    needs(Rule::DeferredFirst, &explorer(), &Program::new(Kind::FullBlock, 2, steps));
+}
+
+#[test]
+fn a_stamp_is_above_what_it_overwrites() {
+    let steps = vec![write(0, 0), write(0, 0), write(1, 0)];
+    needs(Rule::StampAbove, &explorer(), &Program::new(Kind::FullBlock, 2, steps));
+}
+
+#[test]
+fn only_durable_content_goes_home() {
+    let both = commit(0, &[(0, Write), (1, Write)], Deferred);
+    let program = Program::new(Kind::FullBlock, 1, vec![both, Step::Batch]);
+    let program = Program { batch: 1, ..program };
+    needs(Rule::DurableGoesHome, &explorer(), &program);
+}
+
+/// A delta on a block whose only whole copy is at home, on a device that leaves garbage.
+fn a_delta_goes_home() -> Program {
+    let steps = vec![write(0, 0), Step::Checkpoint, touch(0, 0), Step::Checkpoint];
+    let program = Program::new(Kind::Words, 1, steps);
+    Program { overwrite: Overwrite::MayLeaveGarbage, ..program }
+}
+
+#[test]
+fn the_only_whole_copy_is_shielded_before_it_is_overwritten() {
+    needs(Rule::ShieldFirst, &explorer(), &a_delta_goes_home());
+}
+
+#[test]
+fn an_intent_is_not_believed_after_its_checkpoint() {
+    let mut program = a_delta_goes_home();
+    program.steps.extend([write(0, 0), Step::Checkpoint]);
+    needs(Rule::ShieldFloor, &explorer(), &program);
+}
+
+#[test]
+fn a_cut_keeps_what_is_not_home() {
+    let steps = vec![write(0, 0), write(0, 1), Step::Batch, Step::Reclaim];
+    let program = Program { batch: 1, ..Program::new(Kind::FullBlock, 1, steps) };
+    needs(Rule::CutKeepsNeeded, &explorer(), &program);
+}
+
+#[test]
+fn a_cut_leaves_nothing_older_than_what_it_drops() {
+    // T1 writes two blocks through lane 0, T2 one of them through lane 1, T3 a delta on it through
+    // lane 0; whichever block goes home, lane 0 is held by the other one.
+    for other in [1, 2, 3] {
+        let both = commit(0, &[(0, Write), (other, Write)], Durable);
+        let steps = vec![both, write(1, 0), touch(0, 0), Step::Batch, Step::Reclaim];
+        let program = Program { batch: 1, ..Program::new(Kind::Words, 2, steps) };
+        if let Err(failure) = explorer().explore(&program) {
+            panic!("{failure}");
+        }
+        let mutator = Mutator::without(&[Rule::CutDropsOlder]);
+        if explorer().explore(&Program { mutator, ..program }).is_err() {
+            return;
+        }
+    }
+    panic!("the cut leaves older frames, and nothing notices");
+}
