@@ -8,9 +8,10 @@ use full_block::FullBlock;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
-    Batched, BlockNumber, CheckpointReport, DeviceFacts, Durability, Entry, Geometry, Journal,
-    JournalMemory, LaneSlot, Needs, Node, OpenError, Operation, Overwrite, PortableKernels,
+    BlockNumber, CheckpointReport, DeviceFacts, Durability, Geometry, Journal, OpenError,
+    Operation, Overwrite, PortableKernels,
 };
+use nvm_journal::Buffers;
 use sim_disk::rng::mix;
 use sim_disk::{DiskImage, Image, Mark, Mutator, Scenario, SimDisk, SimPmem, World};
 
@@ -114,8 +115,8 @@ impl Program {
         let mut steps = run.steps;
         let mut first = true;
         loop {
-            let mut memory = Memory::new(&self.geometry(), self.batch);
-            let mut journal = match memory.open(world, policy, self.mutator.clone()) {
+            let mut buffers = Buffers::new(&self.geometry(), 64, self.batch);
+            let mut journal = match self.open(world, policy, &mut buffers) {
                 Err(OpenError::Rot { .. } | OpenError::SuperblockLost { .. })
                     if self.may_report_rot =>
                 {
@@ -141,6 +142,16 @@ impl Program {
                 return run.shown_after.map_or(Ok(()), |shown| shown(&mut Access(&mut journal)));
             }
         }
+    }
+
+    fn open<'m, L: Policy>(
+        &self,
+        world: &World,
+        policy: L,
+        buffers: &'m mut Buffers<SimPmem, Mutator>,
+    ) -> Result<Opened<'m, L>, OpenError> {
+        let (pmem, disk, hook) = (world.pmem(), world.disk(0), self.mutator.clone());
+        Journal::open(pmem, disk, policy, hook, PortableKernels, buffers.borrow())
     }
 
     fn step<L: Policy>(
@@ -296,51 +307,6 @@ struct Run<'a> {
     shown: Option<Shown<'a>>,
     steps: &'a [Step],
     shown_after: Option<Shown<'a>>,
-}
-
-/// A journal's memory, owned.
-struct Memory {
-    lanes: Vec<LaneSlot<SimPmem, Mutator>>,
-    entries: Vec<Entry>,
-    nodes: Vec<Node>,
-    batch: Vec<Batched>,
-    front: Vec<u8>,
-    encoded: Vec<u8>,
-    blocks: Vec<u8>,
-}
-
-impl Memory {
-    fn new(geometry: &Geometry, batch: usize) -> Self {
-        let needs = Needs::of(geometry, 64);
-        Self {
-            lanes: (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect(),
-            entries: vec![Entry::EMPTY; needs.entries],
-            nodes: vec![Node::EMPTY; needs.nodes],
-            batch: vec![Batched::EMPTY; batch],
-            front: vec![0; needs.front_bytes],
-            encoded: vec![0; needs.encoded_bytes],
-            blocks: vec![0; 2 * needs.blocks_bytes],
-        }
-    }
-
-    fn open<L: Policy>(
-        &mut self,
-        world: &World,
-        policy: L,
-        mutator: Mutator,
-    ) -> Result<Opened<'_, L>, OpenError> {
-        let memory = JournalMemory {
-            lanes: &mut self.lanes,
-            entries: &mut self.entries,
-            nodes: &mut self.nodes,
-            batch: &mut self.batch,
-            front: &mut self.front,
-            encoded: &mut self.encoded,
-            blocks: &mut self.blocks,
-        };
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        Journal::open(pmem, disk, policy, mutator, PortableKernels, memory)
-    }
 }
 
 /// What a block may hold: a content, or anything once it was discarded.

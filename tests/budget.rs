@@ -1,0 +1,163 @@
+//! What each call costs the media, to the fence and the line: promised, and counted here.
+
+use full_block::FullBlock;
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::units::LaneNumber;
+use journal_core::{
+    BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Geometry, Journal, NoHook,
+    Operation, Overwrite, PortableKernels,
+};
+use nvm_journal::Buffers;
+use sim_disk::{Counts, DiskImage, Image, Model, SimDisk, SimPmem, World};
+
+const BLOCK: usize = 4096;
+
+const GEOMETRY: Geometry = Geometry {
+    block_size: BlockSize::DEFAULT,
+    lanes: 2,
+    lane_bytes: 1 << 20,
+    shield_blocks: 8,
+    unit_bytes: 4096,
+};
+
+/// Logs the first 64 bytes of a block, and nothing else.
+#[derive(Clone, Copy)]
+struct FirstLine;
+
+impl Policy for FirstLine {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E58)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match update.change {
+            Change::Image(image) if out.put(&image[..64]).is_ok() => Placement::Encoded,
+            _ => Placement::Image,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        let place = block.get_mut(..payload.len()).ok_or(ApplyError::OutOfBlock { at: 0 })?;
+        place.copy_from_slice(payload);
+        Ok(())
+    }
+}
+
+type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
+
+/// Runs `calls` on a fresh journal.
+fn on_a_journal<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
+    let span = usize::try_from(GEOMETRY.span_bytes().expect("small")).expect("small");
+    let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
+    let disk = DiskImage::blank(BlockSize::DEFAULT, 1 << 10, facts);
+    let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
+    let kernels = PortableKernels;
+    journal_core::format(world.pmem(), NoHook, &kernels, &GEOMETRY, [7; 16], &policy, 1 << 10)
+        .expect("formats");
+    let mut buffers = Buffers::new(&GEOMETRY, 1 << 10, 64);
+    let before = world.tape().counts();
+    let (pmem, disk) = (world.pmem(), world.disk(0));
+    let mut journal =
+        Journal::open(pmem, disk, policy, NoHook, kernels, buffers.borrow()).expect("opens");
+    let opened = spent(&world, before);
+    assert_eq!((opened.fences, opened.disk_syncs), (3, 0), "one for what was found, one a copy");
+    calls(&world, &mut journal);
+}
+
+/// What was spent since `before`.
+fn spent(world: &World, before: Counts) -> Counts {
+    let mut now = world.tape().counts();
+    now.fences -= before.fences;
+    now.flushed_lines -= before.flushed_lines;
+    now.streamed_lines -= before.streamed_lines;
+    now.disk_writes -= before.disk_writes;
+    now.disk_bytes -= before.disk_bytes;
+    now.disk_syncs -= before.disk_syncs;
+    now
+}
+
+/// Commits whole images of consecutive blocks.
+fn commit<L: Policy>(
+    journal: &mut Opened<'_, L>,
+    blocks: core::ops::Range<u64>,
+    durability: Durability,
+) {
+    let image = [blocks.end as u8; BLOCK];
+    let operations: Vec<Operation<'_>> = blocks
+        .map(|block| Operation::Update(Update::new(BlockNumber(block), Change::Image(&image))))
+        .collect();
+    journal.commit(LaneNumber(0), &operations, durability).expect("there is room");
+}
+
+#[test]
+fn a_durable_commit_is_one_fence_whatever_its_size() {
+    on_a_journal(FullBlock, |world, journal| {
+        for (blocks, lines) in [(1, 66), (8, 8 * 64 + 4), (64, 64 * 64 + 18)] {
+            let before = world.tape().counts();
+            commit(journal, 0..blocks, Durability::Durable);
+            let spent = spent(world, before);
+            assert_eq!((spent.fences, spent.lines()), (1, lines), "{blocks} blocks");
+            assert_eq!((spent.disk_writes, spent.disk_syncs), (0, 0));
+        }
+        // More than one part can describe: still one record, one fence.
+        let before = world.tape().counts();
+        commit(journal, 0..100, Durability::Durable);
+        let spent = spent(world, before);
+        assert_eq!((spent.fences, spent.lines()), (1, 100 * 64 + 18 + 11));
+    });
+}
+
+#[test]
+fn a_run_of_one_line_is_three_lines() {
+    on_a_journal(FirstLine, |world, journal| {
+        let before = world.tape().counts();
+        commit(journal, 0..1, Durability::Durable);
+        let spent = spent(world, before);
+        assert_eq!((spent.fences, spent.lines()), (1, 3));
+    });
+}
+
+#[test]
+fn deferred_commits_share_one_fence() {
+    on_a_journal(FullBlock, |world, journal| {
+        let before = world.tape().counts();
+        for block in 0..16 {
+            commit(journal, block..block + 1, Durability::Deferred);
+        }
+        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (0, 0));
+        journal.sync().expect("fences");
+        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (1, 16 * 66));
+        journal.sync().expect("there is nothing left to do");
+        assert_eq!(spent(world, before).fences, 1);
+    });
+}
+
+#[test]
+fn a_checkpoint_writes_each_block_once_and_costs_two_fences() {
+    on_a_journal(FullBlock, |world, journal| {
+        for round in 0..3 {
+            commit(journal, 0..10, Durability::Durable);
+            commit(journal, 20 + round..21 + round, Durability::Durable);
+        }
+        let before = world.tape().counts();
+        let report = journal.checkpoint().expect("nothing fails");
+        let spent = spent(world, before);
+        // Ten blocks in one run, and three in another.
+        assert_eq!((report.blocks, report.writes, report.batches), (13, 2, 1));
+        assert_eq!((spent.disk_bytes, spent.disk_syncs), (13 * BLOCK as u64, 1));
+        assert_eq!(spent.fences, 2, "one a superblock copy");
+        let nothing = journal.checkpoint().expect("nothing fails");
+        assert_eq!(nothing, CheckpointReport::default());
+    });
+}
+
+#[test]
+fn the_shield_costs_one_fence_more() {
+    on_a_journal(FirstLine, |world, journal| {
+        commit(journal, 0..3, Durability::Durable);
+        let before = world.tape().counts();
+        let report = journal.checkpoint().expect("nothing fails");
+        assert_eq!((report.blocks, report.shielded), (3, 3));
+        assert_eq!(spent(world, before).fences, 3);
+    });
+}
