@@ -8,8 +8,8 @@ use full_block::FullBlock;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
-    BlockNumber, CheckpointReport, DeviceFacts, Durability, Geometry, Journal, OpenError,
-    Operation, Overwrite, PortableKernels,
+    BlockNumber, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry, Journal,
+    OpenError, Operation, Overwrite, PortableKernels,
 };
 use nvm_journal::Buffers;
 use sim_disk::rng::mix;
@@ -42,6 +42,9 @@ pub(crate) enum Change1 {
 pub(crate) enum Step {
     /// A transaction through a lane.
     Commit(u16, Vec<(usize, Change1)>, Durability),
+    /// A transaction that is stored in as many parts as there are lists, and then committed or
+    /// given up.
+    Stream(u16, Vec<Vec<(usize, Change1)>>, bool),
     /// Makes deferred transactions durable.
     Sync,
     /// Writes home, everything, and empties the lanes.
@@ -164,6 +167,9 @@ impl Program {
             Step::Commit(lane, changes, durability) => {
                 self.commit(world, journal, *lane, changes, *durability)
             }
+            Step::Stream(lane, parts, commits) => {
+                self.stream(world, journal, *lane, parts, *commits)
+            }
             Step::Sync => {
                 journal.sync().map_err(|error| error.to_string())?;
                 world.returned(SYNCED);
@@ -187,6 +193,46 @@ impl Program {
         }
     }
 
+    /// A streamed transaction over several lists of blocks, none of them twice.
+    fn stream<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        lane: u16,
+        parts: &[Vec<(usize, Change1)>],
+        commits: bool,
+    ) -> Result<(), String> {
+        let label = Label { number: next_call(world), changes: parts.concat() };
+        let mut images = Vec::new();
+        for part in parts {
+            images.push(Images::of(part, label.number, |block| {
+                let mut old = [0; BLOCK_BYTES];
+                let read = journal.read(BlockNumber(block as u64), &mut old);
+                read.map(|()| old).map_err(|error| error.to_string())
+            })?);
+        }
+        // Two lines and an image for each block and one list of names, two lines to close.
+        let bytes = 192 * label.changes.len() as u64 + 128;
+        let lane = LaneNumber(lane % self.lanes);
+        if let Err(CommitError::NoSpace { .. }) = journal.begin(lane, bytes).map(drop) {
+            journal.checkpoint().map_err(|error| error.to_string())?;
+        }
+        let mut streamed = journal.begin(lane, bytes).map_err(|error| error.to_string())?;
+        if commits {
+            world.called(label.encode());
+        }
+        for part in &images {
+            streamed.write(&part.operations()).map_err(|error| error.to_string())?;
+        }
+        if !commits {
+            streamed.abort();
+            return Ok(());
+        }
+        streamed.commit().map_err(|error| error.to_string())?;
+        world.returned(label.encode());
+        Ok(())
+    }
+
     fn commit<L: Policy>(
         &self,
         world: &World,
@@ -196,34 +242,16 @@ impl Program {
         durability: Durability,
     ) -> Result<(), String> {
         let lane = LaneNumber(lane % self.lanes);
-        let calls = world.history();
-        let called = calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count() as u64;
-        let label = Label { number: called + 1, changes: changes.to_vec() };
-        let mut olds: Vec<Block> = Vec::new();
-        let mut news: Vec<Block> = Vec::new();
-        for (block, change) in changes {
+        let label = Label { number: next_call(world), changes: changes.to_vec() };
+        let images = Images::of(changes, label.number, |block| {
             let mut old = [0; BLOCK_BYTES];
-            let number = BlockNumber(*block as u64);
-            journal.read(number, &mut old).map_err(|error| error.to_string())?;
-            news.push(changed(&old, label.number, *change));
-            olds.push(old);
-        }
-        let operations: Vec<Operation<'_>> = changes
-            .iter()
-            .zip(olds.iter().zip(&news))
-            .map(|((block, change), (old, new))| {
-                let block = BlockNumber(*block as u64);
-                if *change == Change1::Discard {
-                    return Operation::Discard(block);
-                }
-                let mut update = Update::new(block, Change::Image(new));
-                update.old = Some(old);
-                Operation::Update(update)
-            })
-            .collect();
+            let read = journal.read(BlockNumber(block as u64), &mut old);
+            read.map(|()| old).map_err(|error| error.to_string())
+        })?;
+        let operations = images.operations();
         world.called(label.encode());
         let mut result = journal.commit(lane, &operations, durability);
-        if let Err(journal_core::CommitError::NoSpace { .. }) = result {
+        if let Err(CommitError::NoSpace { .. }) = result {
             journal.checkpoint().map_err(|error| error.to_string())?;
             result = journal.commit(lane, &operations, durability);
         }
@@ -232,6 +260,49 @@ impl Program {
             world.returned(label.encode());
         }
         Ok(())
+    }
+}
+
+/// The number of the next call of the journal's whole life.
+fn next_call(world: &World) -> u64 {
+    let calls = world.history();
+    calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count() as u64 + 1
+}
+
+/// What a transaction makes of its blocks.
+struct Images {
+    changes: Vec<(usize, Change1)>,
+    olds: Vec<Block>,
+    news: Vec<Block>,
+}
+
+impl Images {
+    fn of(
+        changes: &[(usize, Change1)],
+        number: u64,
+        mut read: impl FnMut(usize) -> Result<Block, String>,
+    ) -> Result<Self, String> {
+        let mut images = Self { changes: changes.to_vec(), olds: Vec::new(), news: Vec::new() };
+        for (block, change) in changes {
+            let old = read(*block)?;
+            images.news.push(changed(&old, number, *change));
+            images.olds.push(old);
+        }
+        Ok(images)
+    }
+
+    fn operations(&self) -> Vec<Operation<'_>> {
+        let images = self.olds.iter().zip(&self.news);
+        let operations = self.changes.iter().zip(images).map(|((block, change), (old, new))| {
+            let block = BlockNumber(*block as u64);
+            if *change == Change1::Discard {
+                return Operation::Discard(block);
+            }
+            let mut update = Update::new(block, Change::Image(new));
+            update.old = Some(old);
+            Operation::Update(update)
+        });
+        operations.collect()
     }
 }
 

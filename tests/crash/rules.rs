@@ -50,6 +50,19 @@ fn a_record_counts_only_if_its_check_is_right() {
     needs(Rule::RecordCheck, &explorer(), &program);
 }
 
+/// A transaction is given up after its first part; the next one stores both its parts in the same
+/// place, under the same sequence. A crash that loses only the new first part leaves the old one in
+/// front of the new second one.
+#[test]
+fn parts_of_two_transactions_never_make_one() {
+    let write = |block: usize| vec![(block, Write)];
+    let given_up = Step::Stream(0, vec![write(0)], false);
+    let streamed = Step::Stream(0, vec![write(1), write(2)], true);
+    let program = Program::new(Kind::FullBlock, 1, vec![given_up, streamed]);
+    let thorough = Explorer::new(Model::Torn8).with_random_per_point(4_000);
+    needs(Rule::PartsChained, &thorough, &program);
+}
+
 /// Two records are stored and not fenced; a crash keeps only the second, an open shows both absent;
 /// the next record takes the place of the first.
 fn a_stale_record_behind_a_new_one() -> Program {

@@ -28,6 +28,8 @@ fn alphabet(lanes: u16) -> Vec<Step> {
     use Change1::{Discard, Touch, Write};
     let mut steps = vec![Step::Sync, Step::Checkpoint, Step::Reopen];
     for lane in 0..lanes {
+        steps.push(Step::Stream(lane, vec![vec![(0, Write)], vec![(1, Touch)]], true));
+        steps.push(Step::Stream(lane, vec![vec![(0, Write)]], false));
         steps.push(commit(lane, &[(0, Write)], Durable));
         steps.push(commit(lane, &[(0, Touch)], Durable));
         steps.push(commit(lane, &[(0, Touch)], Deferred));

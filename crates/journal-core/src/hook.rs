@@ -84,6 +84,8 @@ macro_rules! sites {
 pub enum Rule {
     /// A record counts only if its check is right.
     RecordCheck,
+    /// The check of a part continues from that of the part before.
+    PartsChained,
     /// Every open raises the epoch.
     EpochRaised,
     /// Above the first sequence of an epoch, records of older ones are void.
@@ -119,8 +121,9 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::RecordCheck,
+        Self::PartsChained,
         Self::EpochRaised,
         Self::OlderEpochVoid,
         Self::Watermarks,

@@ -18,14 +18,15 @@ use crate::check::{Kernels, PortableKernels};
 use crate::errors::{CommitError, JournalError};
 use crate::geometry::Geometry;
 use crate::hook::{Hook, NoHook, Rule};
-use crate::index::{FrameAt, Full, Index, NodeId};
-use crate::lane::{FrameIn, Identity, Lane, Names, Pace, Payload, part_extent};
+use crate::index::{Full, Index, NodeId};
+use crate::lane::{FrameIn, Identity, Lane, Names, OpenRecord, Pace, Part, Payload, part_extent};
 use crate::memory::{Batched, LaneSlot};
 use crate::order::OrderedDevice;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Update};
-use crate::record::{Extent, FRAMES_PER_PART, Form, Front, RecordKind};
+use crate::record::{Extent, FRAMES_PER_PART, Form};
 use crate::recover::Recovery;
+use crate::scan::Reader;
 use crate::shield::Shield;
 use crate::superblock::{Superblock, Superblocks};
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
@@ -90,6 +91,15 @@ pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
     pub(crate) blocks: &'m mut [u8],
     pub(crate) recovery: Recovery,
     pub(crate) failed: bool,
+}
+
+/// What the last part that is stored ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// The record.
+    Record,
+    /// Nothing yet: more parts follow.
+    Nothing,
 }
 
 /// Where a placed update's payload is.
@@ -163,7 +173,11 @@ where
         self.device.keeps(rule)
     }
 
-    fn validate(&self, lane: LaneNumber, operations: &[Operation<'_>]) -> Result<(), CommitError> {
+    pub(crate) fn validate(
+        &self,
+        lane: LaneNumber,
+        operations: &[Operation<'_>],
+    ) -> Result<(), CommitError> {
         if usize::from(lane.raw()) >= self.lanes.len() {
             return Err(CommitError::NoSuchLane { lane });
         }
@@ -190,7 +204,7 @@ where
     }
 
     /// The records of other lanes that hold the newest frames of these blocks.
-    fn names(&self, lane: LaneNumber, operations: &[Operation<'_>]) -> Names {
+    pub(crate) fn names(&self, lane: LaneNumber, operations: &[Operation<'_>]) -> Names {
         let mut names = [Sequence(0); crate::geometry::LANES_MAX as usize];
         for operation in operations {
             let Some(newest) = self.index.newest(operation.block()) else { continue };
@@ -274,7 +288,7 @@ where
     }
 
     /// Bytes of all parts, and how many frames they have.
-    fn measure(
+    pub(crate) fn measure(
         &mut self,
         operations: &[Operation<'_>],
         names: &Names,
@@ -299,7 +313,12 @@ where
         Ok((bytes, count))
     }
 
-    fn check_space(&self, lane: LaneNumber, bytes: u64, frames: usize) -> Result<(), CommitError> {
+    pub(crate) fn check_space(
+        &self,
+        lane: LaneNumber,
+        bytes: u64,
+        frames: usize,
+    ) -> Result<(), CommitError> {
         let ring = self.lane(lane).ring().bytes();
         if bytes > ring {
             return Err(CommitError::TooLarge { needed: bytes, capacity: ring });
@@ -317,7 +336,7 @@ where
 
     /// Deferred records of other lanes are readable, so this transaction may depend on them: they
     /// are durable before any of it is stored.
-    fn settle_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
+    pub(crate) fn settle_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
         if !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
@@ -355,6 +374,29 @@ where
         let start = self.lane(lane).tail;
         let sequence = self.lane(lane).next_sequence;
         let mut open = self.lane(lane).begin(stamp, pace, &self.identity);
+        if let Err(error) = self.store_parts(lane, operations, names, &mut open, Ends::Record) {
+            self.abandon(lane, &open);
+            return Err(error);
+        }
+        let stored = self.index_record(lane, start);
+        debug_assert!(stored.is_ok(), "the room was checked");
+        let lane_at = self.lane_mut(lane);
+        if let Some(in_flight) = lane_at.close(open) {
+            let durable = lane_at.fence(in_flight).map_err(CommitError::Medium)?;
+            debug_assert_eq!(*durable.what(), sequence);
+        }
+        Ok(Committed { lane, sequence, stamp })
+    }
+
+    /// Stores operations in as many parts as they take.
+    pub(crate) fn store_parts(
+        &mut self,
+        lane: LaneNumber,
+        operations: &[Operation<'_>],
+        names: &Names,
+        open: &mut OpenRecord,
+        ends: Ends,
+    ) -> Result<(), CommitError> {
         let (mut next, mut part_names) = (0, *names);
         while next < operations.len() {
             let (chunk, behind) = self.place_chunk(operations, next)?;
@@ -364,33 +406,47 @@ where
             if frames.is_empty() {
                 continue;
             }
-            let last = !operations.get(next..).unwrap_or_default().iter().any(|rest| {
-                // What follows may still turn out to be unchanged, which the policy alone knows.
-                self.is_logged(rest)
-            });
-            let open_lane = lane_of(self.lanes, lane);
-            let position = open_lane.tail;
-            let extent = open_lane.store_part(
-                &mut open,
-                frames,
-                &part_names,
-                last,
-                &self.identity,
-                &self.geometry,
-                &self.kernels,
-                self.front,
-            );
+            let last = ends == Ends::Record
+                && !operations.get(next..).unwrap_or_default().iter().any(|rest| {
+                    // What follows may turn out to be unchanged, which the policy alone knows.
+                    self.is_logged(rest)
+                });
+            let part = Part { frames, names: &part_names, last };
+            let (identity, geometry) = (&self.identity, &self.geometry);
+            let lane_at = lane_of(self.lanes, lane);
+            lane_at.store_part(open, &part, identity, geometry, &self.kernels, self.front);
             part_names = NO_NAMES;
-            let front = self.front.get(..extent.front).unwrap_or_default();
-            let stored = index_front(&mut self.index, &self.geometry, lane, start, position, front);
-            debug_assert_eq!(stored, Ok(()), "the room was checked");
         }
-        let lane_at = self.lane_mut(lane);
-        if let Some(in_flight) = lane_at.close(open) {
-            let durable = lane_at.fence(in_flight).map_err(CommitError::Medium)?;
-            debug_assert_eq!(*durable.what(), sequence);
-        }
-        Ok(Committed { lane, sequence, stamp })
+        Ok(())
+    }
+
+    /// Stores one part.
+    pub(crate) fn store_part(&mut self, lane: LaneNumber, open: &mut OpenRecord, part: &Part<'_>) {
+        let (identity, geometry) = (&self.identity, &self.geometry);
+        let lane_at = lane_of(self.lanes, lane);
+        lane_at.store_part(open, part, identity, geometry, &self.kernels, self.front);
+    }
+
+    /// Puts the frames of the record that was stored at `start` into the index.
+    pub(crate) fn index_record(&mut self, lane: LaneNumber, start: u64) -> Result<(), Full> {
+        let ring = match self.lanes.get(usize::from(lane.raw())) {
+            Some(LaneSlot(Some(lane))) => lane.ring(),
+            _ => unreachable!("an open journal has all its lanes"),
+        };
+        let mut reader = Reader {
+            ring,
+            lane,
+            geometry: &self.geometry,
+            identity: &self.identity,
+            kernels: &self.kernels,
+            scratch: &mut *self.front,
+        };
+        reader.index_record(&mut self.index, start).map(drop).map_err(|_| Full)
+    }
+
+    /// Forgets a record whose last part is not stored.
+    pub(crate) fn abandon(&mut self, lane: LaneNumber, open: &OpenRecord) {
+        lane_of(self.lanes, lane).abandon(open);
     }
 
     /// Whether an operation leads to a frame.
@@ -517,32 +573,4 @@ impl Chunk {
         }
         into.get(..self.len).unwrap_or_default()
     }
-}
-
-/// Puts the frames of a whole part into the index.
-pub(crate) fn index_front(
-    index: &mut Index<'_>,
-    geometry: &Geometry,
-    lane: LaneNumber,
-    record: u64,
-    position: u64,
-    front: &[u8],
-) -> Result<(), Full> {
-    let Some(front) = Front::parse(geometry, front) else { return Ok(()) };
-    if front.header.record_kind() != Some(RecordKind::Commit) {
-        return Ok(());
-    }
-    for frame in front.frames(geometry) {
-        index.insert(FrameAt {
-            block: frame.block,
-            stamp: Stamp(front.header.stamp.get()),
-            lane,
-            sequence: Sequence(front.header.sequence.get()),
-            record,
-            payload: position.saturating_add(frame.offset),
-            len: frame.len,
-            form: frame.form,
-        })?;
-    }
-    Ok(())
 }

@@ -14,7 +14,7 @@
 use crate::check::Kernels;
 use crate::error::MediumError;
 use crate::geometry::{Geometry, LANES_MAX};
-use crate::hook::Hook;
+use crate::hook::{Hook, Rule};
 use crate::order::{Durable, InFlight};
 use crate::pmem::Pmem;
 use crate::record::{
@@ -82,6 +82,14 @@ pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
     bytes.next_multiple_of(LINE_BYTES)
 }
 
+/// One part of a record, before it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) frames: &'a [FrameIn<'a>],
+    pub(crate) names: &'a Names,
+    pub(crate) last: bool,
+}
+
 /// Whether a record is put in flight while it is stored, or only when somebody asks.
 ///
 /// A deferred record is merely stored: the thread that makes it durable may be another one, and
@@ -95,13 +103,13 @@ pub(crate) enum Pace {
 /// A record that is being stored part by part.
 #[derive(Debug)]
 pub(crate) struct OpenRecord {
-    stamp: Stamp,
+    pub(crate) stamp: Stamp,
     pace: Pace,
     parts: u16,
     /// The check of the parts so far.
     check: u64,
     /// Where the record began, to go back there.
-    start: u64,
+    pub(crate) start: u64,
     in_flight: Option<InFlight>,
 }
 
@@ -165,18 +173,16 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Stores one part behind the tail. `scratch` holds a front.
-    #[allow(clippy::too_many_arguments, reason = "each is one thing that goes into the part")]
     pub(crate) fn store_part(
         &mut self,
         open: &mut OpenRecord,
-        frames: &[FrameIn<'_>],
-        names: &Names,
-        last: bool,
+        part: &Part<'_>,
         identity: &Identity,
         geometry: &Geometry,
         kernels: &impl Kernels,
         scratch: &mut [u8],
-    ) -> Extent {
+    ) {
+        let Part { frames, names, last } = *part;
         let extent = part_extent(geometry, frames, names);
         let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
             unreachable!("the caller cut the transaction into parts that fit")
@@ -221,10 +227,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             Pace::AtOnce => open.add(self.ring.write(site::FRONT, self.tail, front)),
             Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, self.tail, front),
         }
-        open.check = check;
+        if self.ring.keeps(Rule::PartsChained) {
+            open.check = check;
+        }
         open.parts = open.parts.saturating_add(1);
         self.tail = self.tail.saturating_add(extent.total);
-        extent
     }
 
     /// The record is stored whole, and can no longer be taken back. It is not durable yet.
@@ -259,6 +266,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     pub(crate) fn flush_all_deferred(&mut self) -> Option<InFlight<Sequence>> {
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
         self.flush_deferred(self.tail).map(|in_flight| in_flight.carrying(last))
+    }
+
+    /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
+    /// of it that are still in the ring never count, since no later part's check continues theirs.
+    pub(crate) const fn abandon(&mut self, open: &OpenRecord) {
+        self.tail = open.start;
     }
 
     /// One fence: the record and every earlier one of this lane is durable.

@@ -47,6 +47,7 @@ mod recover;
 mod ring;
 mod scan;
 mod shield;
+mod stream;
 pub mod superblock;
 pub mod units;
 
@@ -65,6 +66,7 @@ pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};
 pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use policy::{Policy, PolicyId};
 pub use recover::{Recovery, format};
+pub use stream::Streamed;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
 /// Every place of this crate that takes part in the order of persistence, for tests that want to

@@ -66,8 +66,8 @@
 //! }
 //! ```
 //!
-//! What the types do not say: that a token belongs to this span. A thread that works with two
-//! spans at once must not mix their tokens.
+//! What the types do not say: which region a [`Dirty`] belongs to, and which span an [`InFlight`].
+//! A thread that works with several must not mix their tokens.
 
 use core::marker::PhantomData;
 
@@ -75,7 +75,7 @@ use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};
 use crate::hook::{Hook, NoHook, Rule, Site, SiteKind};
 use crate::pmem::{Pmem, PmemFacts, PmemRead};
-use crate::units::{BlockNumber, LINE_BYTES, Offset};
+use crate::units::{BlockNumber, Offset};
 
 /// Stored, not yet flushed: a crash may keep any of its words, old or new.
 #[must_use = "stored bytes are lost unless they are flushed and fenced"]
@@ -86,18 +86,13 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// Both as one range, to be flushed at once. They have to lie in neighbouring or the same
-    /// lines, in ascending order: lines between them would be flushed for nothing.
-    pub fn and(self, next: Self) -> Self {
-        let start = self.at.raw();
-        let end = next.at.raw().saturating_add(next.len as u64);
-        debug_assert!(
-            next.at >= self.at
-                && next.at.raw().saturating_sub(start.saturating_add(self.len as u64))
-                    < LINE_BYTES as u64,
-            "a joined range has no whole clean line inside",
-        );
-        Self { at: self.at, len: usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX) }
+    /// Both as one range of one region, to be flushed at once. They should lie in the same or in
+    /// neighbouring lines: whatever lies between them is flushed as well.
+    pub fn and(self, other: Self) -> Self {
+        let end = |range: &Self| range.at.raw().saturating_add(range.len as u64);
+        let at = self.at.min(other.at);
+        let len = end(&self).max(end(&other)).saturating_sub(at.raw());
+        Self { at, len: usize::try_from(len).unwrap_or(usize::MAX) }
     }
 }
 
@@ -417,7 +412,14 @@ mod tests {
 
     #[test]
     fn joined_ranges_cover_both() {
-        let joined = Dirty { at: Offset(8), len: 8 }.and(Dirty { at: Offset(70), len: 10 });
-        assert_eq!((joined.at, joined.len), (Offset(8), 72));
+        let joined = |a: (u64, usize), b: (u64, usize)| {
+            let dirty = |(at, len)| Dirty { at: Offset(at), len };
+            let Dirty { at, len } = dirty(a).and(dirty(b));
+            (at.raw(), len)
+        };
+        assert_eq!(joined((8, 8), (70, 10)), (8, 72));
+        assert_eq!(joined((70, 10), (8, 8)), (8, 72));
+        assert_eq!(joined((0, 192), (8, 8)), (0, 192));
+        assert_eq!(joined((8, 8), (0, 192)), (0, 192));
     }
 }

@@ -18,7 +18,7 @@ use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX};
 use crate::hook::{Hook, Rule};
 use crate::index::Index;
-use crate::journal::{Journal, index_front};
+use crate::journal::Journal;
 use crate::lane::{Identity, Lane};
 use crate::memory::{JournalMemory, LaneSlot};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
@@ -26,7 +26,7 @@ use crate::pmem::{PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
 use crate::ring::Ring;
-use crate::scan::{Evidence, Reader, Walked};
+use crate::scan::{Evidence, IndexError, Reader, Walked};
 use crate::shield::Shield;
 use crate::superblock::{LaneStart, Superblock, Superblocks, load, superblock_bytes};
 use crate::units::{Epoch, Generation, LaneNumber, Offset, Sequence, Stamp};
@@ -411,21 +411,12 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         number: usize,
         record: u64,
     ) -> Result<u64, OpenError> {
-        let mut at = record;
-        loop {
-            let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
-            let Some(lane) = lane else { return Ok(u64::MAX) };
-            let lane_number = lane.number;
-            let read = reader!(self, lane).front_at(at)?;
-            let Some((header, front)) = read else { return Ok(u64::MAX) };
-            let front = self.front.get(..front).unwrap_or_default();
-            index_front(index, self.geometry, lane_number, record, at, front)
-                .map_err(|_| OpenError::IndexFull)?;
-            at = at.saturating_add(header.total_bytes());
-            if header.is_last_part() {
-                return Ok(at);
-            }
-        }
+        let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
+        let Some(lane) = lane else { return Ok(u64::MAX) };
+        reader!(self, lane).index_record(index, record).map_err(|error| match error {
+            IndexError::Full => OpenError::IndexFull,
+            IndexError::Medium(error) => OpenError::Medium(error),
+        })
     }
 
     /// Begins a new epoch in memory.

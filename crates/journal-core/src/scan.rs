@@ -15,6 +15,7 @@ use crate::decide::RecordEpoch;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, Rule};
+use crate::index::{FrameAt, Full, Index};
 use crate::lane::Identity;
 use crate::pmem::Pmem;
 use crate::record::{
@@ -141,7 +142,11 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
                 walked.void_behind = true;
                 break;
             }
-            self.note_evidence(walked.tail, evidence)?;
+            let mut part = walked.tail;
+            while part < record.end {
+                let Some(header) = self.note_evidence(part, evidence)? else { break };
+                part = part.saturating_add(header.total_bytes().max(LINE));
+            }
             walked.tail = record.end;
             walked.next_sequence = Sequence(walked.next_sequence.raw().saturating_add(1));
             walked.records = walked.records.saturating_add(1);
@@ -309,11 +314,68 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
             if header.is_last_part() {
                 return Ok(Some(Record { header: first, end: at }));
             }
-            seed = part.check;
+            if self.ring.keeps(Rule::PartsChained) {
+                seed = part.check;
+            }
             let Some(next) = index.checked_add(1) else { return Ok(None) };
             index = next;
         }
     }
+}
+
+impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
+    /// Puts the frames of the whole record at `start` into the index; returns where the next record
+    /// begins.
+    pub(crate) fn index_record(
+        &mut self,
+        index: &mut Index<'_>,
+        start: u64,
+    ) -> Result<u64, IndexError> {
+        let mut at = start;
+        loop {
+            let read = self.front_at(at).map_err(IndexError::Medium)?;
+            let Some((header, front)) = read else { return Ok(u64::MAX) };
+            let front = self.scratch.get(..front).unwrap_or_default();
+            self.index_front(index, start, at, front).map_err(|Full| IndexError::Full)?;
+            at = at.saturating_add(header.total_bytes());
+            if header.is_last_part() {
+                return Ok(at);
+            }
+        }
+    }
+
+    fn index_front(
+        &self,
+        index: &mut Index<'_>,
+        record: u64,
+        position: u64,
+        front: &[u8],
+    ) -> Result<(), Full> {
+        let Some(front) = Front::parse(self.geometry, front) else { return Ok(()) };
+        if front.header.record_kind() != Some(RecordKind::Commit) {
+            return Ok(());
+        }
+        for frame in front.frames(self.geometry) {
+            index.insert(FrameAt {
+                block: frame.block,
+                stamp: Stamp(front.header.stamp.get()),
+                lane: self.lane,
+                sequence: Sequence(front.header.sequence.get()),
+                record,
+                payload: position.saturating_add(frame.offset),
+                len: frame.len,
+                form: frame.form,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a record's frames are not all in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexError {
+    Full,
+    Medium(MediumError),
 }
 
 /// A whole record.

@@ -51,20 +51,14 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
+    /// Locks a file that came from elsewhere, whose description may be shared: through one of its
+    /// own, or not at all. On a shared one `flock` would succeed for both owners.
+    pub(crate) fn take_foreign(file: &File) -> Result<Self, MapError> {
+        Self::take(reopened(file).map_err(|source| MapError::system(Step::Open, source))?)
+    }
+
     /// Locks `file`, whose description was opened by us and is shared with nobody.
     pub(crate) fn take(file: File) -> Result<Self, MapError> {
-        Self::take_with(file, false)
-    }
-
-    /// Locks a file that came from elsewhere, whose description may be shared.
-    pub(crate) fn take_foreign(file: File) -> Result<Self, MapError> {
-        match reopened(&file) {
-            Some(own) => Self::take_with(own, false),
-            None => Self::take_with(file, true),
-        }
-    }
-
-    fn take_with(file: File, shared_description: bool) -> Result<Self, MapError> {
         let found = file.metadata().map_err(|source| MapError::system(Step::Inspect, source))?;
         if !found.is_file() {
             return Err(MapErrorKind::NotAFile.into());
@@ -72,15 +66,10 @@ impl FileLock {
         let identity = Identity { device: found.dev(), inode: found.ino() };
         let process = std::process::id();
         let mut open = register();
-        for entry in open.iter().filter(|entry| entry.file == identity) {
-            if entry.process == process {
-                return Err(MapErrorKind::Busy { holder: Holder::ThisProcess }.into());
-            }
-            // Inherited by a fork. On a description of our own the kernel knows better; on a shared
-            // one it would hand us the parent's lock.
-            if shared_description {
-                return Err(MapErrorKind::Busy { holder: Holder::AnotherProcess }.into());
-            }
+        // An entry inherited by a fork says nothing that the kernel does not know better, since the
+        // description is our own.
+        if open.contains(&Entry { file: identity, process }) {
+            return Err(MapErrorKind::Busy { holder: Holder::ThisProcess }.into());
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -117,13 +106,16 @@ impl Drop for FileLock {
     }
 }
 
-/// The same file through a description of its own, where the system can tell us its name.
-fn reopened(file: &File) -> Option<File> {
+/// The same file through a description of its own.
+fn reopened(file: &File) -> std::io::Result<File> {
     use std::os::fd::AsRawFd;
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let own = File::options().read(true).write(true).open(name).ok()?;
-    let (given, got) = (file.metadata().ok()?, own.metadata().ok()?);
-    (given.dev() == got.dev() && given.ino() == got.ino()).then_some(own)
+    let own = File::options().read(true).write(true).open(name)?;
+    let (given, got) = (file.metadata()?, own.metadata()?);
+    if given.dev() == got.dev() && given.ino() == got.ino() {
+        return Ok(own);
+    }
+    Err(std::io::Error::other("the descriptor's name leads to another file"))
 }
 
 #[cfg(all(test, not(miri)))]
@@ -146,31 +138,29 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_is_seen_with_and_without_a_description_of_our_own() {
+    fn a_duplicate_is_seen() {
         let file = scratch();
-        let copy = || file.try_clone().expect("descriptors are to be had");
-        let first = FileLock::take_foreign(copy()).expect("nobody has it");
-        assert_eq!(busy(FileLock::take_foreign(copy())), Some(Holder::ThisProcess));
-        assert_eq!(busy(FileLock::take_with(copy(), true)), Some(Holder::ThisProcess));
+        let first = FileLock::take_foreign(&file).expect("nobody has it");
+        let copy = file.try_clone().expect("descriptors are to be had");
+        assert_eq!(busy(FileLock::take_foreign(&copy)), Some(Holder::ThisProcess));
         drop(first);
-        assert_eq!(busy(FileLock::take_foreign(copy())), None);
+        assert_eq!(busy(FileLock::take_foreign(&copy)), None);
     }
 
-    /// What the register alone would do in a forked child: with an inherited entry a shared
-    /// description is refused, and dropping an inherited lock forgets nothing.
+    /// What a forked child does with what it inherited: the kernel keeps it out, and dropping the
+    /// lock leaves the parent's entry alone.
     #[test]
-    fn an_inherited_entry_keeps_a_shared_description_out() {
+    fn an_inherited_lock_keeps_the_child_out_and_is_not_the_childs_to_drop() {
         let file = scratch();
-        let copy = || file.try_clone().expect("descriptors are to be had");
-        let mut inherited = FileLock::take_with(copy(), true).expect("nobody has it");
+        let mut inherited = FileLock::take_foreign(&file).expect("nobody has it");
         let parents = Entry { process: u32::MAX, ..inherited.entry };
         for entry in register().iter_mut().filter(|entry| **entry == inherited.entry) {
             *entry = parents;
         }
         inherited.entry = parents;
-        assert_eq!(busy(FileLock::take_with(copy(), true)), Some(Holder::AnotherProcess));
+        assert_eq!(busy(FileLock::take_foreign(&file)), Some(Holder::AnotherProcess));
         drop(inherited);
-        assert_eq!(busy(FileLock::take_with(copy(), true)), Some(Holder::AnotherProcess));
+        assert!(register().contains(&parents));
         register().retain(|entry| *entry != parents);
     }
 }

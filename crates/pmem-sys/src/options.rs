@@ -9,7 +9,7 @@
 //! or a whole one full of zeros, which whoever formats it must be able to tell from its own.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -105,7 +105,7 @@ impl MapOptions {
         let open = || {
             let file = File::options().read(true).write(true).open(path);
             let file = file.map_err(|source| MapError::system(Step::Open, source))?;
-            self.map_unlocked(file, FileLock::take)
+            self.map_named(file, path)
         };
         open().map_err(|error| error.on(path))
     }
@@ -120,7 +120,7 @@ impl MapOptions {
         if flags & OFlags::ACCMODE != OFlags::RDWR {
             return Err(MapErrorKind::NotWritable.into());
         }
-        self.map_unlocked(file, FileLock::take_foreign)
+        self.map_unlocked(file, |file| FileLock::take_foreign(&file))
     }
 
     /// Plain memory of `len` bytes (a multiple of 64), zeroed.
@@ -150,16 +150,34 @@ impl MapOptions {
         self.checked_len(len, PAGE_BYTES)?;
         let file = File::options().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(|source| MapError::system(Step::Create, source))?;
+        // We made it a moment ago, nothing is in it, and the first error is the one to tell.
+        let undo = |_: &MapError| drop(fs::remove_file(path));
+        let lock = FileLock::take(file).inspect_err(undo)?;
         let made = || {
-            let lock = FileLock::take(file)?;
             allocate(lock.file(), len)?;
             let synced = lock.file().sync_all().and_then(|()| sync_directory_of(path));
             synced.map_err(|source| MapError::system(Step::Sync, source))?;
-            self.map_locked(lock)
+            self.medium(lock.file())
         };
-        made().inspect_err(|_| {
-            // We made it a moment ago, nothing is in it, and the first error is the one to tell.
-            let _ = fs::remove_file(path);
+        // Under the lock: nobody else may have begun to use what goes away.
+        let (mapping, facts, by) = made().inspect_err(undo)?;
+        Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
+    }
+
+    /// Maps a file that was opened by its name, if the name is still its own once it is locked: its
+    /// creator may have failed, and taken it away, in between.
+    fn map_named(&self, file: File, path: &Path) -> Result<Region, MapError> {
+        self.map_unlocked(file, |file| {
+            let lock = FileLock::take(file)?;
+            let inspected = |source| MapError::system(Step::Inspect, source);
+            let locked = lock.file().metadata().map_err(inspected)?;
+            let named = fs::metadata(path);
+            let named = named.map_err(|source| MapError::system(Step::Open, source))?;
+            if (named.dev(), named.ino()) == (locked.dev(), locked.ino()) {
+                Ok(lock)
+            } else {
+                Err(MapError::system(Step::Open, ErrorKind::NotFound))
+            }
         })
     }
 
@@ -176,14 +194,17 @@ impl MapOptions {
             return Err(MapErrorKind::NotAFile.into());
         }
         self.checked_len(found.len(), PAGE_BYTES)?;
-        self.map_locked(lock(file)?)
+        let lock = lock(file)?;
+        let (mapping, facts, by) = self.medium(lock.file())?;
+        Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
     }
 
-    fn map_locked(&self, lock: FileLock) -> Result<Region, MapError> {
-        let found = lock.file().metadata();
+    /// Maps a file that is locked.
+    fn medium(&self, file: &File) -> Result<(Mapping, MapFacts, Durability), MapError> {
+        let found = file.metadata();
         let found = found.map_err(|source| MapError::system(Step::Inspect, source))?;
         let len = self.checked_len(found.len(), PAGE_BYTES)?;
-        let (mapping, granularity, reason) = match self.map_direct(lock.file(), len)? {
+        let (mapping, granularity, reason) = match self.map_direct(file, len)? {
             Ok(direct) => {
                 let (major, minor) =
                     (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
@@ -196,7 +217,7 @@ impl MapOptions {
             Err(reason) => {
                 // The demand is looked at first: a refused medium is not even mapped.
                 self.facts(Granularity::Page, reason)?;
-                let map = page_cache::map(lock.file(), len);
+                let map = page_cache::map(file, len);
                 let map = map.map_err(|source| MapError::system(Step::Map, source))?;
                 (Mapping::Ordinary(map), Granularity::Page, reason)
             }
@@ -208,7 +229,7 @@ impl MapOptions {
             }
             _ => Durability::Lines,
         };
-        Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
+        Ok((mapping, facts, by))
     }
 
     /// Maps the file directly, or says why that cannot be.
@@ -309,6 +330,28 @@ mod tests {
         let content = fs::read(&path).expect("it was just written");
         drop(fs::remove_file(path));
         assert!(content.len() as u64 == len && content.iter().all(|byte| *byte == 0));
+    }
+
+    /// A creator that fails takes its file away; who opened it meanwhile must not go on with it.
+    #[test]
+    fn a_file_that_lost_its_name_before_it_was_locked_is_refused() {
+        let path = std::env::temp_dir().join(format!("pmem-sys-gone-{}", std::process::id()));
+        let made = MapOptions::new().create(&path, 4096).expect("a new file");
+        let opened = || File::options().read(true).write(true).open(&path).expect("it exists");
+        let (early, late) = (opened(), opened());
+        drop(made);
+        fs::remove_file(&path).expect("it is there");
+        let gone = MapOptions::new().map_named(early, &path).expect_err("it has no name");
+        assert!(matches!(&gone.kind, MapErrorKind::System { step: Step::Open, source }
+            if source.kind() == std::io::ErrorKind::NotFound));
+        // Nor may it take the place of another file that has the name now.
+        let other = MapOptions::new().create(&path, 4096).expect("the name is free");
+        let gone = MapOptions::new().map_named(late, &path);
+        drop((other, fs::remove_file(&path)));
+        assert!(matches!(
+            gone.expect_err("another has the name").kind,
+            MapErrorKind::System { step: Step::Open, .. }
+        ));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::lines::{Run, touched};
 /// handled where the call is made, which widens to them.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// Runs a thread may have pending before they are merged on the spot.
+/// Runs a thread may have pending before they are merged on the spot for the first time.
 const MERGE_AT_RUNS: usize = 256;
 
 /// Writes a range of the mapping back: position and length in bytes.
@@ -42,6 +42,22 @@ pub(crate) enum SyncError {
 struct Pending {
     thread: ThreadId,
     runs: Vec<Run>,
+    /// Runs at which they are merged: twice what the last merge left, so that many scattered pages
+    /// are not sorted again at every flush.
+    merge_at: usize,
+}
+
+impl Pending {
+    fn push(&mut self, run: Run) {
+        if self.runs.last() == Some(&run) {
+            return;
+        }
+        self.runs.push(run);
+        if self.runs.len() >= self.merge_at {
+            merge(&mut self.runs);
+            self.merge_at = MERGE_AT_RUNS.max(2 * self.runs.len());
+        }
+    }
 }
 
 /// The page-granular side of one span.
@@ -77,16 +93,11 @@ impl Pages {
         }
         let me = thread::current().id();
         let mut pending = lock(&self.pending);
-        let Some(mine) = pending.iter_mut().find(|entry| entry.thread == me) else {
-            pending.push(Pending { thread: me, runs: vec![run] });
-            return;
-        };
-        if mine.runs.last() == Some(&run) {
-            return;
-        }
-        mine.runs.push(run);
-        if mine.runs.len() >= MERGE_AT_RUNS {
-            merge(&mut mine.runs);
+        match pending.iter_mut().find(|entry| entry.thread == me) {
+            Some(mine) => mine.push(run),
+            None => {
+                pending.push(Pending { thread: me, runs: vec![run], merge_at: MERGE_AT_RUNS });
+            }
         }
     }
 
@@ -210,6 +221,27 @@ mod tests {
                 assert_eq!(pages.fence(), Err(SyncError::Stuck));
             });
         });
+    }
+
+    /// Pages that cannot be joined are not sorted at every flush; flushes that can are not kept.
+    #[test]
+    fn merging_is_rare_where_it_gains_nothing_and_bounds_the_list_where_it_does() {
+        let of_this_thread = |pages: &Pages| {
+            let pending = lock(&pages.pending);
+            pending.first().map(|mine| (mine.runs.len(), mine.merge_at))
+        };
+        let (pages, log) = recording();
+        let count = if cfg!(miri) { 1_000 } else { 20_000 };
+        let scattered = || (0..count).map(|index| (index * 7919 % count) * 2 * 4096);
+        scattered().for_each(|at| pages.flushed(at, 8));
+        let (runs, merge_at) = of_this_thread(&pages).expect("much is pending");
+        assert_eq!(runs, count);
+        assert!(merge_at > count && merge_at <= 2 * count, "{merge_at}");
+        scattered().for_each(|at| pages.flushed(at, 8));
+        let (runs, _) = of_this_thread(&pages).expect("much is pending");
+        assert!(runs < 2 * count, "the second time brought nothing new: {runs}");
+        assert_eq!(pages.fence(), Ok(()));
+        assert_eq!(lock(&log).len(), count);
     }
 
     /// Ranges of one case; few under Miri, which is slow.

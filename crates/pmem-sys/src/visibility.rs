@@ -68,7 +68,8 @@ mod streams {
         /// cannot make it so.
         #[inline]
         pub(crate) fn settle(&self) -> bool {
-            let streamer = self.0.load(Ordering::Relaxed);
+            // Pairs with the store in `drain`: who finds it done reads nothing from before it.
+            let streamer = self.0.load(Ordering::Acquire);
             streamer == NOBODY || streamer == this_thread() || self.drain()
         }
 
@@ -81,7 +82,7 @@ mod streams {
                 .or_else(|_| membarrier(MembarrierCommand::Global))
                 .is_ok();
             if drained {
-                self.0.store(NOBODY, Ordering::Relaxed);
+                self.0.store(NOBODY, Ordering::Release);
             }
             drained
         }

@@ -18,6 +18,9 @@ use crate::weather::{Domain, Piece, Version, Weather};
 /// Options per cell beyond which a cell is sampled.
 const CELL_OPTIONS_MAX: usize = 1 << 14;
 
+/// Consecutive calls that a sample undoes together.
+const UNDONE_TOGETHER_MAX: usize = 4;
+
 /// A place whose content the crash decides, independently of all other cells.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -29,6 +32,8 @@ pub struct Cell {
     options: Vec<Box<[u8]>>,
     /// Which option holds everything that was written.
     newest: usize,
+    /// Which option holds everything but what the last call wrote.
+    previous: usize,
     /// When it was last written, to order cells by.
     last_order: u64,
     /// Whether `options` is a sample.
@@ -43,6 +48,7 @@ impl Cell {
         places: Vec<u64>,
         part_bytes: usize,
         options: Vec<Vec<u8>>,
+        previous: &[u8],
         last_order: u64,
     ) -> Self {
         let newest_content = options.last().cloned().unwrap_or_default();
@@ -53,6 +59,7 @@ impl Cell {
             .map(Vec::into_boxed_slice)
             .collect();
         let newest = distinct.iter().position(|known| **known == *newest_content).unwrap_or(0);
+        let previous = distinct.iter().position(|known| **known == *previous).unwrap_or(0);
         let sum = |content: &[u8]| {
             places
                 .iter()
@@ -67,6 +74,7 @@ impl Cell {
             part_bytes,
             options: distinct,
             newest,
+            previous,
             last_order,
             sampled: false,
             deltas,
@@ -180,7 +188,8 @@ impl CrashPoint {
         Choices::Sample(self.sample(images_max, random, rng).into_iter())
     }
 
-    /// Nothing, everything, each cell alone, all but each, prefixes, suffixes, and random ones.
+    /// Nothing, everything, each cell alone, all but each, prefixes, suffixes, each few calls in
+    /// turn undone (which leaves what the calls before them wrote), and random ones.
     fn sample(&self, images_max: u64, random: u32, rng: &mut Rng) -> Vec<Vec<usize>> {
         let count = self.cells.len();
         let pick = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
@@ -197,6 +206,16 @@ impl CrashPoint {
             sample.push(pick(&|index| index != chosen));
             sample.push(pick(&|index| index < chosen));
             sample.push(pick(&|index| index > chosen));
+        }
+        let mut calls: Vec<u64> = self.cells.iter().map(|cell| cell.last_order).collect();
+        calls.dedup();
+        let windows = (1..=UNDONE_TOGETHER_MAX).flat_map(|length| calls.windows(length));
+        for undone in windows.take(room.saturating_mul(4)) {
+            let choice = self.cells.iter().map(|cell| {
+                let is_undone = undone.contains(&cell.last_order);
+                if is_undone { cell.previous } else { cell.newest }
+            });
+            sample.push(choice.collect());
         }
         for _ in 0..random {
             // Even odds for every option, and now and then a lopsided crash.
@@ -394,7 +413,7 @@ fn cells(weather: &Weather) -> Vec<Cell> {
 fn forget_the_middle(cell: &mut Cell) {
     cell.deltas = vec![cell.deltas[0], cell.deltas[cell.newest]];
     cell.options = vec![cell.options[0].clone(), cell.options[cell.newest].clone()];
-    cell.newest = 1;
+    (cell.newest, cell.previous) = (1, 0);
 }
 
 /// Words are tied together only where several groups order them; all others decide alone.
@@ -447,7 +466,9 @@ fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Ce
     }
     options.push(newest);
     let last_order = bundles.iter().flatten().map(|piece| piece.order).max().unwrap_or(0);
-    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, last_order);
+    let earlier = bundles.iter().flatten().copied().filter(|piece| piece.order < last_order);
+    let previous = weather.content(&places, earlier);
+    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order);
     cell.sampled = !complete;
     cell
 }
@@ -509,7 +530,9 @@ fn pmem_cell(weather: &Weather, places: Vec<u64>, sets: &[Vec<&Piece>]) -> Cell 
         sets.iter().map(|pieces| weather.content(&places, pieces.iter().copied())).collect();
     let orders = sets.iter().flatten().map(|piece| piece.order);
     let last_order = orders.max().unwrap_or(0);
-    Cell::new(Medium::Pmem, places, WORD_BYTES, options, last_order)
+    let all = sets.last().into_iter().flatten().copied();
+    let previous = weather.content(&places, all.filter(|piece| piece.order < last_order));
+    Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order)
 }
 
 fn unit_cell(weather: &Weather, disk: u16, at: u64, versions: &[Version]) -> Cell {
@@ -519,7 +542,11 @@ fn unit_cell(weather: &Weather, disk: u16, at: u64, versions: &[Version]) -> Cel
     options.extend(weather.garbage(disk, at, len));
     options.extend(versions.iter().map(|version| version.bytes.to_vec()));
     let last_order = versions.last().map_or(0, |version| version.order);
-    Cell::new(medium, vec![at], len, options, last_order)
+    let previous = match versions {
+        [.., before, _] => before.bytes.to_vec(),
+        _ => options[0].clone(),
+    };
+    Cell::new(medium, vec![at], len, options, &previous, last_order)
 }
 
 /// Of a disk that (wrongly) keeps its writes in order: one cell of prefixes.
@@ -541,5 +568,6 @@ fn ordered_disk_cell(weather: &Weather) -> Option<Cell> {
         content[part * len..(part + 1) * len].copy_from_slice(bytes);
         options.push(content.clone());
     }
-    Some(Cell::new(medium, places, len, options, writes.last()?.0))
+    let previous = options[options.len().saturating_sub(2)].clone();
+    Some(Cell::new(medium, places, len, options, &previous, writes.last()?.0))
 }

@@ -107,7 +107,6 @@ impl BlockDevice for SimDisk {
                     return Err(failed(DeviceOperation::Write, BlockNumber(block)));
                 }
                 _ => {
-                    shared.now.disk_mut(disk).bad.remove(&block);
                     let at = self.place(block);
                     shared.record(Event::DiskWrite { disk, at, bytes: from.into() });
                 }

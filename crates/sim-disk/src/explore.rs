@@ -155,13 +155,17 @@ impl Explorer {
     }
 }
 
+/// Tells an image that is harmed before it is booted from one of the same content that is not: a
+/// recovery that repaired the harm may leave the latter.
+const HARMED: u128 = 0x9F1B_64D3_0A87_C25E_5D8E_31F0_B96A_7C42;
+
 struct Run<'a, S: ?Sized> {
     explorer: &'a Explorer,
     scenario: &'a S,
     rng: Rng,
     report: Report,
     outcomes: BTreeSet<u64>,
-    /// Image and history -> the digest that recovery found, and how deep it was explored.
+    /// Image, history and harm -> the digest that recovery found, and how deep it was explored.
     seen: HashMap<u128, (u64, u32)>,
 }
 
@@ -234,7 +238,8 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
         Look { expected, depth, damage }: Look,
     ) -> Result<(), Box<Failure>> {
         self.report.images += 1;
-        let key = point.fingerprint(choice) ^ fingerprint_of(history);
+        let harmed = if damage.is_some() { HARMED } else { 0 };
+        let key = point.fingerprint(choice) ^ fingerprint_of(history) ^ harmed;
         let known = self.seen.get(&key).copied();
         let digest = match known {
             Some((digest, explored)) if explored >= depth => digest,
@@ -299,13 +304,13 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
         Ok(digest)
     }
 
-    /// Kills the process after each event that changed what is visible, recovers from what is
+    /// Kills the process after each event that left something new behind, recovers from what is
     /// visible, and cuts the power during and after that.
     fn kills(&mut self, life: &Life<'_>, depth: u32) -> Result<(), Box<Failure>> {
         let (rules, tape) = (self.explorer.rules, life.tape);
         let from = if self.explorer.kills { life.first } else { tape.len() };
         for position in from + 1..=tape.len() {
-            if !tape.entries()[position - 1].event.changes_what_is_visible() {
+            if !tape.entries()[position - 1].event.leaves_something_new() {
                 continue;
             }
             self.report.kills += 1;

@@ -117,6 +117,8 @@ impl DiskImage {
         let mut content = self.block(BlockNumber(at / size));
         content[inside..inside + bytes.len()].copy_from_slice(bytes);
         self.blocks.insert(at / size, content.into());
+        // Rewriting a sector ends a latent error of it.
+        self.bad.remove(&(at / size));
     }
 
     /// Part of a block: `at` counts from the start of the disk.

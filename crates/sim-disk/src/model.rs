@@ -13,6 +13,8 @@
 
 use core::fmt;
 
+use crate::tape::FlushKind;
+
 /// A persistency model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Model {
@@ -131,19 +133,27 @@ impl Defect {
 pub struct Rules {
     pub(crate) model: Model,
     pub(crate) defect: Option<Defect>,
+    pub(crate) flush: FlushKind,
 }
 
 impl Rules {
     /// The rules of a model.
     #[must_use]
     pub const fn new(model: Model) -> Self {
-        Self { model, defect: None }
+        Self { model, defect: None, flush: FlushKind::Weak }
     }
 
     /// The rules of a model with a bug in them.
     #[must_use]
     pub const fn with_defect(model: Model, defect: Defect) -> Self {
-        Self { model, defect: Some(defect) }
+        Self { model, defect: Some(defect), flush: FlushKind::Weak }
+    }
+
+    /// The same with the flush instruction of older processors: `clflush`, which is durable when it
+    /// executes.
+    #[must_use]
+    pub const fn with_strong_flush(self) -> Self {
+        Self { flush: FlushKind::Strong, ..self }
     }
 
     /// The model.

@@ -123,7 +123,7 @@ impl Pmem for SimPmem {
         }
         let line = LINE_BYTES as u64;
         let mut shared = self.world.lock();
-        let kind = shared.flush_kind;
+        let kind = shared.rules.flush;
         for line in (place / line * line..place + len as u64).step_by(LINE_BYTES) {
             shared.record(Event::Flush { line, kind });
         }

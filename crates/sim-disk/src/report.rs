@@ -176,7 +176,7 @@ impl fmt::Display for Failure {
             writeln!(f, "life {life}:")?;
             write!(f, "{}", step.tape)?;
             match &step.fates {
-                None => writeln!(f, "  -- KILLED after event {} --", step.position)?,
+                None => writeln!(f, "  -- KILLED after event {} --", step.position - 1)?,
                 Some(fates) => {
                     writeln!(f, "  -- POWER LOST before event {} --", step.position)?;
                     for fate in fates {

@@ -98,9 +98,17 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether a process that is killed right after it leaves something new behind.
-    pub(crate) fn changes_what_is_visible(&self) -> bool {
-        self.change().is_some() || matches!(self, Self::Exchange { .. } | Self::Mark(_))
+    /// Whether a process that is killed right after it leaves something new behind: for the next
+    /// one to see, or lost to its fences and syncs.
+    pub(crate) fn leaves_something_new(&self) -> bool {
+        self.change().is_some()
+            || matches!(
+                self,
+                Self::Exchange { .. }
+                    | Self::Mark(_)
+                    | Self::FenceFailed
+                    | Self::DiskSyncFailed { .. }
+            )
     }
 
     /// The medium and range whose visible content the event changes, with the new bytes.

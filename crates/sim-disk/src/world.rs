@@ -18,7 +18,7 @@ use crate::fault::{Fault, FaultKind, Operation, OperationCounts};
 use crate::image::Image;
 use crate::model::{Defect, Rules};
 use crate::pmem::SimPmem;
-use crate::tape::{Event, FlushKind, Mark, Tape, Thread};
+use crate::tape::{Event, Mark, Tape, Thread};
 
 /// How the call that is under way on this thread is to be taken down. Set by the mutating hook.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,12 +37,20 @@ thread_local! {
     };
 }
 
+/// Puts back what was before, when the call ends by a panic too: a mutant may well provoke one, and
+/// later calls of this thread are none of its business.
+struct Restore(Calling);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CALLING.set(self.0);
+    }
+}
+
 /// Runs `call` with what it does taken down as `calling` says.
 pub(crate) fn calling<R>(calling: Calling, call: impl FnOnce() -> R) -> R {
-    let before = CALLING.replace(calling);
-    let result = call();
-    CALLING.set(before);
-    result
+    let _restore = Restore(CALLING.replace(calling));
+    call()
 }
 
 /// A handle to a world; clones are the same world.
@@ -66,7 +74,6 @@ pub(crate) struct Shared {
     late: Vec<(Thread, Event, Option<&'static str>)>,
     threads: Vec<ThreadId>,
     past: Vec<Mark>,
-    pub(crate) flush_kind: FlushKind,
     faults: Vec<Fault>,
     operations: OperationCounts,
     /// Whether a fence of the span has failed.
@@ -90,7 +97,6 @@ impl World {
             late: Vec::new(),
             threads: Vec::new(),
             past,
-            flush_kind: FlushKind::Weak,
             faults: Vec::new(),
             operations: OperationCounts::default(),
             stuck: false,
@@ -130,14 +136,6 @@ impl World {
             shared.retire_threads(threads.max().unwrap_or(0), nobody);
         }
         world
-    }
-
-    /// The same media with the flush instruction of older processors: `clflush`, which is durable
-    /// when it executes.
-    #[must_use]
-    pub fn with_strong_flush(self) -> Self {
-        self.lock().flush_kind = FlushKind::Strong;
-        self
     }
 
     /// Arranges for calls to fail.
@@ -271,15 +269,13 @@ impl Shared {
             self.late.push((thread, event, calling.site));
             return;
         }
-        let releases = matches!(event, Event::Fence | Event::DiskSync { .. });
+        let (due, waiting): (Vec<_>, Vec<_>) = core::mem::take(&mut self.late)
+            .into_iter()
+            .partition(|(of, late, _)| *of == thread && releases(&event, late));
+        self.late = waiting;
         self.tape.push_at(thread, event, calling.site);
-        if releases {
-            let (due, waiting): (Vec<_>, Vec<_>) =
-                core::mem::take(&mut self.late).into_iter().partition(|late| late.0 == thread);
-            self.late = waiting;
-            for (thread, event, site) in due {
-                self.tape.push_at(thread, event, site);
-            }
+        for (thread, event, site) in due {
+            self.tape.push_at(thread, event, site);
         }
     }
 
@@ -301,5 +297,14 @@ impl Shared {
         let line = LINE_BYTES as u64;
         let last = at + len.max(1) as u64;
         self.now.poisoned.range(at / line * line..last).next().copied()
+    }
+}
+
+/// Whether a call that is to come late has waited long enough: for a persist point of its medium.
+fn releases(event: &Event, late: &Event) -> bool {
+    match (event, late) {
+        (Event::DiskSync { disk }, Event::DiskWrite { disk: of, .. }) => disk == of,
+        (Event::Fence, late) => !matches!(late, Event::DiskWrite { .. }),
+        _ => false,
     }
 }

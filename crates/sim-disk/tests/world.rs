@@ -2,12 +2,22 @@
 
 use journal_core::units::BlockSize;
 use journal_core::{
-    BlockDevice as _, BlockNumber, DeviceErrorKind, DeviceFacts, MediumErrorKind, Offset,
-    Overwrite, Pmem as _, PmemRead as _, PmemShare as _, PmemSplit as _,
+    BlockDevice as _, BlockNumber, DeviceErrorKind, DeviceFacts, Hook as _, MediumErrorKind,
+    Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _, PmemSplit as _,
 };
 use sim_disk::{
-    CrashPoints, DiskImage, Fault, FaultKind, Image, Mark, Medium, Model, Operation, Rng, World,
+    CrashPoints, DiskImage, Explorer, Fault, FaultKind, Image, Mark, Medium, Model, Mutant,
+    Mutation, Mutator, Operation, Rng, Rules, Scenario, World,
 };
+
+journal_core::sites! {
+    mod site {
+        HEADER: Store = "world.header";
+        HOME: DiskWrite = "world.home";
+        FENCE: Fence = "world.fence";
+        SYNC: DiskSync = "world.sync";
+    }
+}
 
 fn disk() -> DiskImage {
     let size = BlockSize::new(64).expect("a block size");
@@ -62,7 +72,7 @@ fn a_fence_serves_its_own_thread_through_any_region() {
 
 #[test]
 fn a_strong_flush_needs_no_fence() {
-    let world = World::boot(Image::blank(64), Model::X86Line).with_strong_flush();
+    let world = World::boot(Image::blank(64), Rules::new(Model::X86Line).with_strong_flush());
     let mut pmem = world.pmem();
     pmem.store_u64(Offset(0), 9);
     assert_eq!(first_bytes(&world, 1), [[0], [9]]);
@@ -233,4 +243,142 @@ fn counts_are_exact() {
     assert_eq!((counts.streams, counts.streamed_bytes, counts.streamed_lines), (1, 64, 2));
     assert_eq!((counts.fences, counts.lines()), (1, 4));
     assert_eq!((counts.disk_writes, counts.disk_bytes, counts.disk_syncs), (2, 128, 1));
+}
+
+/// Every content of the first byte of block 0 that a power loss now may leave.
+fn first_of_disk(world: &World) -> Vec<u8> {
+    let tape = world.tape();
+    let points = CrashPoints::new(&world.start(), &tape, world.rules(), tape.len());
+    let mut found = Vec::new();
+    for point in points {
+        for choice in point.choices(1 << 12, 0, &mut Rng::new(0)) {
+            found.push(point.image(&choice).disk(0).block(BlockNumber(0))[0]);
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What is swapped crosses the persist point of its own medium, not any that comes by before.
+#[test]
+fn a_swapped_call_crosses_the_persist_point_of_its_medium() {
+    let swapping = |site| Mutator::with(Mutant { site, mutation: Mutation::SwapAcross });
+
+    let world = World::boot(Image::blank(64).with_disk(disk()), Model::Torn8);
+    let (mut pmem, mut home, mut hook) = (world.pmem(), world.disk(0), swapping(site::HOME));
+    hook.disk_write(site::HOME, &mut home, BlockNumber(0), &[&[7; 64]]).expect("writes");
+    hook.fence(site::FENCE, &mut pmem).expect("fences");
+    hook.disk_sync(site::SYNC, &mut home).expect("syncs");
+    assert_eq!(first_of_disk(&world), [0, 7], "the sync came before the write");
+
+    let world = World::boot(Image::blank(64).with_disk(disk()), Model::Torn8);
+    let (mut pmem, mut home, mut hook) = (world.pmem(), world.disk(0), swapping(site::HEADER));
+    hook.store(site::HEADER, &mut pmem, Offset(0), &[7]);
+    hook.disk_sync(site::SYNC, &mut home).expect("syncs");
+    pmem.flush(Offset(0), 1);
+    hook.fence(site::FENCE, &mut pmem).expect("fences");
+    assert_eq!(first_bytes(&world, 1), [[0], [7]], "the flush came before the store");
+}
+
+/// A mutant that makes its program panic inside a call must not bend what comes after it.
+#[test]
+fn a_panic_inside_a_swapped_call_ends_the_swap() {
+    let world = World::boot(Image::blank(64), Model::Torn8);
+    let mut pmem = world.pmem();
+    let mut hook = Mutator::with(Mutant { site: site::HEADER, mutation: Mutation::SwapAcross });
+    let outside = core::panic::AssertUnwindSafe(|| {
+        hook.store(site::HEADER, &mut pmem, Offset(64), &[1]);
+    });
+    assert!(std::panic::catch_unwind(outside).is_err());
+    pmem.store(Offset(0), &[1]);
+    pmem.flush(Offset(0), 1);
+    hook.fence(site::FENCE, &mut pmem).expect("fences");
+    assert_eq!(first_bytes(&world, 1), [[1]]);
+}
+
+/// Gives up at a failed sync; the next process syncs again and believes what it reads.
+struct Forgiving;
+
+impl Scenario for Forgiving {
+    fn start(&self) -> Image {
+        Image::blank(64).with_disk(disk())
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        world.inject(Fault::on(Operation::DiskSync, 0, FaultKind::Error));
+        let mut disk = world.disk(0);
+        disk.write(BlockNumber(0), &[1; 64]).map_err(|error| error.to_string())?;
+        disk.sync().map_err(|_| ()).expect_err("the sync fails");
+        Ok(())
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        let (mut disk, mut block) = (world.disk(0), [0; 64]);
+        disk.read(BlockNumber(0), &mut block).map_err(|error| error.to_string())?;
+        let promised = world.history().contains(&Mark::Returned(1));
+        if promised && block != [1; 64] {
+            return Err("what was synced is gone".to_owned());
+        }
+        if block == [1; 64] && !promised {
+            disk.sync().map_err(|error| error.to_string())?;
+            world.returned(1);
+        }
+        Ok(())
+    }
+}
+
+/// A failed sync changes nothing that can be seen and yet what a later sync is worth: the process
+/// is killed behind it too, even where the program ends there.
+#[test]
+fn a_kill_right_after_a_failed_sync_is_explored() {
+    let failure = Explorer::new(Model::Torn8).with_kills().explore(&Forgiving);
+    let failure = failure.expect_err("a later sync does not cover the lost write").to_string();
+    assert!(failure.contains("what was synced is gone"), "{failure}");
+    assert!(failure.contains("KILLED after event 2"), "{failure}");
+}
+
+/// Repairs the second word from what it knows, and counts how often it found nothing to repair
+/// although an earlier recovery had not finished.
+#[derive(Default)]
+struct Repairing {
+    repaired_before: core::cell::Cell<u32>,
+}
+
+impl Scenario for Repairing {
+    fn start(&self) -> Image {
+        Image::blank(128)
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        let mut pmem = world.pmem();
+        pmem.store_u64(Offset(0), 1);
+        pmem.flush(Offset(0), 8);
+        pmem.fence().map_err(|error| error.to_string())
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        let mut pmem = world.pmem();
+        let rotten = pmem.bytes(Offset(64), 1).map_err(|error| error.to_string())? != [0];
+        if rotten {
+            pmem.store_u64(Offset(64), 0);
+            pmem.flush(Offset(64), 8);
+            pmem.fence().map_err(|error| error.to_string())?;
+        } else if world.history() == [Mark::PowerLost] {
+            self.repaired_before.set(self.repaired_before.get() + 1);
+        }
+        world.recovered(1);
+        Ok(())
+    }
+}
+
+/// A crash inside the recovery of a harmed image may leave what the harm was done to: that is not
+/// the image that was booted with the harm.
+#[test]
+fn a_harmed_image_is_not_taken_for_the_one_it_was_made_of() {
+    let program = Repairing::default();
+    let explorer = Explorer::new(Model::Torn8).with_depth(1);
+    let explorer = explorer.with_damage(|image, _| image.pmem_mut()[64] = 0xFF);
+    explorer.explore(&program).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(program.repaired_before.get(), 2, "with the first word lost and kept");
 }

@@ -100,6 +100,8 @@ fn regions_and_readers_may_be_sent_and_shared() {
     fn both<T: Send + Sync>() {}
     both::<Region>();
     both::<Reader>();
+    // The two are declared to be both, whatever they are made of; this they owe to it.
+    both::<Span>();
     let (region, _) = (Region::anonymous(64).expect("there is memory"), thread::current());
     let reader = region.reader();
     drop(region);

@@ -1,0 +1,164 @@
+//! Transactions larger than any buffer: stored part by part while they are still being made.
+//!
+//! A streamed transaction takes its lane for itself; its whole size is reserved when it begins, so
+//! that it can never run out of space half-way. Nothing of it counts before its last part is
+//! stored, which [`Streamed::commit`] does: until then it can be given up without a trace, and
+//! after that it no longer can.
+//!
+//! **Crash** before the commit's fence: the parts that are there are void without a valid last one,
+//! whose check covers all of them, in order. What they were is not remembered.
+
+use crate::block_device::BlockDevice;
+use crate::check::Kernels;
+use crate::errors::CommitError;
+use crate::geometry::LANES_MAX;
+use crate::hook::Hook;
+use crate::journal::{Committed, Ends, Journal, Operation};
+use crate::lane::{OpenRecord, Pace, Part};
+use crate::pmem::Pmem;
+use crate::policy::Policy;
+use crate::record::extent;
+use crate::units::{LaneNumber, Stamp};
+
+/// A transaction under way. Dropped, it is aborted.
+#[derive(Debug)]
+pub struct Streamed<'j, 'm, P, D, L, H, K>
+where
+    P: Pmem,
+    D: BlockDevice,
+    L: Policy,
+    H: Hook,
+    K: Kernels,
+{
+    journal: &'j mut Journal<'m, P, D, L, H, K>,
+    lane: LaneNumber,
+    /// `None` once it has ended.
+    open: Option<OpenRecord>,
+    /// Bytes that are reserved and not used yet, the closing part's left out.
+    left_bytes: u64,
+    frames: usize,
+}
+
+impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
+where
+    P: Pmem,
+    D: BlockDevice,
+    L: Policy,
+    H: Hook,
+    K: Kernels,
+{
+    /// Begins a transaction that is stored while it is made, and reserves `bytes` of the lane for
+    /// it: what its parts take (see [`Streamed::write`]), and two lines to close it.
+    ///
+    /// # Errors
+    /// `TooLarge`, `NoSpace`, `NoSuchLane`, `Failed`; and `Medium`, when making deferred
+    /// transactions of other lanes durable fails.
+    pub fn begin(
+        &mut self,
+        lane: LaneNumber,
+        bytes: u64,
+    ) -> Result<Streamed<'_, 'm, P, D, L, H, K>, CommitError> {
+        if self.failed {
+            return Err(CommitError::Failed);
+        }
+        if usize::from(lane.raw()) >= self.lanes.len() {
+            return Err(CommitError::NoSuchLane { lane });
+        }
+        let closing = extent(&self.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
+        self.check_space(lane, bytes.max(closing), 0)?;
+        self.settle_other_lanes(lane)?;
+        // Which blocks will be overwritten is not known yet: the stamp is above all of them.
+        let lanes = (0..self.geometry.lanes).map(|lane| self.lane(LaneNumber(lane)).last_stamp);
+        let highest = lanes.fold(self.superblock.stamp_floor(), Stamp::max);
+        let stamp = Stamp(highest.raw().saturating_add(1));
+        let open = self.lane(lane).begin(stamp, Pace::AtOnce, &self.identity);
+        let left_bytes = bytes.saturating_sub(closing);
+        Ok(Streamed { journal: self, lane, open: Some(open), left_bytes, frames: 0 })
+    }
+}
+
+impl<P, D, L, H, K> Streamed<'_, '_, P, D, L, H, K>
+where
+    P: Pmem,
+    D: BlockDevice,
+    L: Policy,
+    H: Hook,
+    K: Kernels,
+{
+    /// Stores operations, ascending by block; a block may come again in a later call. Takes of the
+    /// reserved bytes what a commit of the same operations would.
+    ///
+    /// The old images and change ranges are those of the committed content, or of what this
+    /// transaction wrote before.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`], with the transaction as it was before the call; `NoSpace` where less
+    /// was reserved.
+    pub fn write(&mut self, operations: &[Operation<'_>]) -> Result<(), CommitError> {
+        let Some(open) = &mut self.open else { return Err(CommitError::Failed) };
+        self.journal.validate(self.lane, operations)?;
+        let names = self.journal.names(self.lane, operations);
+        let (bytes, frames) = match self.journal.measure(operations, &names) {
+            Err(CommitError::Unchanged) => return Ok(()),
+            measured => measured?,
+        };
+        if bytes > self.left_bytes {
+            return Err(CommitError::NoSpace { needed: bytes, free: self.left_bytes });
+        }
+        let needed = self.frames.saturating_add(frames);
+        self.journal.check_space(self.lane, bytes, needed)?;
+        self.journal.store_parts(self.lane, operations, &names, open, Ends::Nothing)?;
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        self.frames = needed;
+        Ok(())
+    }
+
+    /// Stores the last part and makes all of it durable: one fence.
+    ///
+    /// # Errors
+    /// `Unchanged` when nothing was written, and `Medium`: the outcome is unknown, the journal
+    /// refuses to go on.
+    pub fn commit(mut self) -> Result<Committed, CommitError> {
+        let Some(mut open) = self.open.take() else { return Err(CommitError::Failed) };
+        if self.frames == 0 {
+            self.journal.abandon(self.lane, &open);
+            return Err(CommitError::Unchanged);
+        }
+        let (start, stamp) = (open.start, open.stamp);
+        let no_names = [crate::units::Sequence(0); LANES_MAX as usize];
+        let part = Part { frames: &[], names: &no_names, last: true };
+        let journal = &mut *self.journal;
+        journal.store_part(self.lane, &mut open, &part);
+        let stored = journal.index_record(self.lane, start);
+        debug_assert!(stored.is_ok(), "the room was checked");
+        let lane = journal.lane_mut(self.lane);
+        let sequence = lane.next_sequence;
+        if let Some(in_flight) = lane.close(open) {
+            if let Err(error) = lane.fence(in_flight) {
+                journal.fail();
+                return Err(CommitError::Medium(error));
+            }
+        }
+        Ok(Committed { lane: self.lane, sequence, stamp })
+    }
+
+    /// Gives the transaction up: as if it had never begun.
+    pub fn abort(self) {
+        drop(self);
+    }
+}
+
+impl<P, D, L, H, K> Drop for Streamed<'_, '_, P, D, L, H, K>
+where
+    P: Pmem,
+    D: BlockDevice,
+    L: Policy,
+    H: Hook,
+    K: Kernels,
+{
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.journal.abandon(self.lane, &open);
+        }
+    }
+}
