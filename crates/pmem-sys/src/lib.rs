@@ -46,8 +46,8 @@
 //!   part (`SIGBUS`); so does an uncorrectable memory error. No signal handler is installed: the
 //!   process dies, the lock is free, recovery is the next open's.
 //! - After a failed `msync` a page-cache file is not to be trusted before its file system was
-//!   mounted anew: the kernel may show pages that it calls clean and that never reached the disk, and
-//!   a process that opens the file again cannot tell.
+//!   mounted anew: the kernel may show pages that it calls clean and that never reached the disk,
+//!   and a process that opens the file again cannot tell.
 //! - A child process made by `fork` shares the mapping and the lock. It may drop the regions it
 //!   inherited (the parent keeps the lock) and must not use them.
 //!
