@@ -105,6 +105,27 @@ impl Cell {
         self.newest
     }
 
+    /// Puts what an option holds of a range into it.
+    fn overlay(&self, option: usize, start: u64, content: &mut [u8]) {
+        let end = start + content.len() as u64;
+        let is_outside = |at: &u64| *at >= end || *at + self.part_bytes as u64 <= start;
+        if let [only] = &*self.places {
+            // Most cells are one word: this is asked for every cell and every read.
+            if is_outside(only) {
+                return;
+            }
+        }
+        for (part, at) in self.places.iter().enumerate() {
+            let (from, to) = ((*at).max(start), (*at + self.part_bytes as u64).min(end));
+            if from < to {
+                let bytes = self.part(option, part);
+                let (skip, len) = ((from - at) as usize, (to - from) as usize);
+                let place = (from - start) as usize;
+                content[place..place + len].copy_from_slice(&bytes[skip..skip + len]);
+            }
+        }
+    }
+
     /// The content of one part in one option.
     #[must_use]
     pub fn part(&self, option: usize, part: usize) -> &[u8] {
@@ -176,6 +197,27 @@ impl CrashPoint {
     pub fn fingerprint(&self, choice: &[usize]) -> u128 {
         let deltas = self.cells.iter().zip(choice).map(|(cell, option)| cell.deltas[*option]);
         deltas.fold(self.fingerprint, |sum, delta| sum ^ delta)
+    }
+
+    /// The fingerprint of a range of that image, without making it. The range need not begin or end
+    /// with a word: whole words around it are taken.
+    pub(crate) fn part_fingerprint(
+        &self,
+        choice: &[usize],
+        medium: Medium,
+        at: u64,
+        len: usize,
+    ) -> u128 {
+        let word = WORD_BYTES as u64;
+        let (start, end) = (at / word * word, (at + len as u64).next_multiple_of(word));
+        let whole = usize::try_from(end - start).expect("a range of a medium");
+        let mut content = self.durable.part(medium, start, whole);
+        for (cell, option) in self.cells.iter().zip(choice) {
+            if *option != 0 && cell.medium == medium {
+                cell.overlay(*option, start, &mut content);
+            }
+        }
+        fingerprint(medium, start, &content)
     }
 
     /// All choices where there are at most `images_max`, else a declared sample.

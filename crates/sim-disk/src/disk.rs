@@ -68,6 +68,7 @@ impl BlockDevice for SimDisk {
         let blocks = self.blocks(DeviceOperation::Read, first, into.len())?;
         let mut shared = self.world.lock();
         let fault = shared.operation(Operation::DiskRead);
+        shared.note_read(Medium::Disk(self.number), self.place(first.raw()), into.len());
         if fault == Some(FaultKind::Error) {
             return Err(failed(DeviceOperation::Read, first));
         }

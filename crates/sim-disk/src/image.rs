@@ -121,14 +121,20 @@ impl DiskImage {
         self.bad.remove(&(at / size));
     }
 
-    /// Part of a block: `at` counts from the start of the disk.
+    /// A range of the disk: `at` counts from its start.
     pub(crate) fn part(&self, at: u64, len: usize) -> Vec<u8> {
         let size = self.block_size.bytes() as u64;
-        let inside = usize::try_from(at % size).expect("smaller than a block");
-        match self.blocks.get(&(at / size)) {
-            Some(content) => content[inside..inside + len].to_vec(),
-            None => vec![0; len],
+        let mut part = Vec::with_capacity(len);
+        while part.len() < len {
+            let at = at + part.len() as u64;
+            let inside = usize::try_from(at % size).expect("smaller than a block");
+            let here = (len - part.len()).min(self.block_size.bytes() - inside);
+            match self.blocks.get(&(at / size)) {
+                Some(content) => part.extend_from_slice(&content[inside..inside + here]),
+                None => part.resize(part.len() + here, 0),
+            }
         }
+        part
     }
 }
 

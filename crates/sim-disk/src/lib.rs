@@ -77,6 +77,7 @@
 
 #![forbid(unsafe_code)]
 
+mod memo;
 mod weather;
 
 pub mod crash;

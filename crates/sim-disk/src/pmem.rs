@@ -70,6 +70,7 @@ fn check_read(world: &World, place: u64, at: Offset, len: usize) -> Result<(), M
     if shared.stuck {
         return fail(MediumErrorKind::Stuck);
     }
+    shared.note_read(Medium::Pmem, place, len);
     if shared.operation(Operation::MemoryRead).is_some() {
         return fail(MediumErrorKind::Transient);
     }

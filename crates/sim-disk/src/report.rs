@@ -22,6 +22,8 @@ pub struct Report {
     pub images: u64,
     /// Those of them not met before, with their history.
     pub images_distinct: u64,
+    /// Those of them not recovered, since recovery could not have told them from another one.
+    pub images_alike: u64,
     /// Recoveries run.
     pub recoveries: u64,
     /// Recoveries that were crashed in turn.
@@ -39,6 +41,7 @@ impl AddAssign for Report {
         self.points_sampled += more.points_sampled;
         self.images += more.images;
         self.images_distinct += more.images_distinct;
+        self.images_alike += more.images_alike;
         self.recoveries += more.recoveries;
         self.nested += more.nested;
         self.kills += more.kills;
@@ -50,13 +53,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} programs, {} crash points ({} sampled), {} images ({} distinct), {} recoveries \
+            "{} programs, {} crash points ({} sampled), {} images ({} distinct, {} alike), {} recoveries \
              ({} crashed in turn), {} kills, {} outcomes",
             self.programs,
             self.points,
             self.points_sampled,
             self.images,
             self.images_distinct,
+            self.images_alike,
             self.recoveries,
             self.nested,
             self.kills,

@@ -15,7 +15,7 @@ use journal_core::units::LINE_BYTES;
 
 use crate::disk::SimDisk;
 use crate::fault::{Fault, FaultKind, Operation, OperationCounts};
-use crate::image::Image;
+use crate::image::{Image, Medium};
 use crate::model::{Defect, Rules};
 use crate::pmem::SimPmem;
 use crate::tape::{Event, Mark, Tape, Thread};
@@ -59,6 +59,14 @@ pub struct World {
     shared: Arc<Mutex<Shared>>,
 }
 
+/// A range of a medium that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Read {
+    pub(crate) medium: Medium,
+    pub(crate) at: u64,
+    pub(crate) len: usize,
+}
+
 /// Held by the regions of the span; while one lives, the span is taken.
 #[derive(Debug)]
 pub(crate) struct Lease;
@@ -78,6 +86,8 @@ pub(crate) struct Shared {
     operations: OperationCounts,
     /// Whether a fence of the span has failed.
     pub(crate) stuck: bool,
+    /// What was read of the media, in order, where somebody wants to know.
+    reads: Option<Vec<Read>>,
     lease: Weak<Lease>,
 }
 
@@ -100,6 +110,7 @@ impl World {
             faults: Vec::new(),
             operations: OperationCounts::default(),
             stuck: false,
+            reads: None,
             lease: Weak::new(),
         };
         Self { shared: Arc::new(Mutex::new(shared)) }
@@ -125,7 +136,7 @@ impl World {
                     if let Some((medium, at, bytes)) = entry.event.change() {
                         shared.now.patch(medium, at, bytes);
                     } else if let Event::Exchange { at, value } = entry.event {
-                        shared.now.patch(crate::Medium::Pmem, at, &value.to_le_bytes());
+                        shared.now.patch(Medium::Pmem, at, &value.to_le_bytes());
                     }
                 }
             }
@@ -234,6 +245,16 @@ impl World {
         self.lock().operations
     }
 
+    /// Takes down from now on what is read.
+    pub(crate) fn log_reads(&self) {
+        self.lock().reads = Some(Vec::new());
+    }
+
+    /// What was read, and ends the taking down.
+    pub(crate) fn take_reads(&self) -> Vec<Read> {
+        self.lock().reads.take().unwrap_or_default()
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
         // A panic of the program under test is a finding, not a reason to lose the tape.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,6 +297,13 @@ impl Shared {
         self.tape.push_at(thread, event, calling.site);
         for (thread, event, site) in due {
             self.tape.push_at(thread, event, site);
+        }
+    }
+
+    /// Notes that a range of a medium is read.
+    pub(crate) fn note_read(&mut self, medium: Medium, at: u64, len: usize) {
+        if let Some(reads) = &mut self.reads {
+            reads.push(Read { medium, at, len });
         }
     }
 

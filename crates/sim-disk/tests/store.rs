@@ -39,6 +39,33 @@ fn every_short_program_survives_every_crash_under_every_model() {
 }
 
 #[test]
+fn images_that_recovery_cannot_tell_apart_need_not_all_be_recovered() {
+    for model in Model::ALL {
+        let (mut every, mut told_apart) = (Report::default(), Report::default());
+        for writes in programs(3) {
+            let program = Program::new(&writes, NoHook);
+            let explorer = Explorer::new(model).with_kills();
+            let explore = |explorer: &Explorer| {
+                explorer.explore(&program).unwrap_or_else(|failure| panic!("{failure}"))
+            };
+            every += explore(&explorer);
+            told_apart += explore(&explorer.with_images_told_apart_by_reads());
+        }
+        assert_eq!(told_apart.images, every.images);
+        assert_eq!(told_apart.outcomes, every.outcomes, "{model}");
+        assert!(told_apart.recoveries * 3 < every.recoveries * 2, "{every}\n{told_apart}");
+    }
+    // And what a bug does to any of them is still seen.
+    let explorer = Explorer::new(Model::Torn8).with_kills().with_images_told_apart_by_reads();
+    let scenarios = |mutator: &Mutator| -> Vec<Box<dyn Scenario>> {
+        vec![Box::new(Program::new(&[0, 1, 0], mutator.clone()))]
+    };
+    let bag = hunt(&[Group::new(explorer, &scenarios)], &[log::site::ALL], &[]);
+    let bag = bag.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(bag.is_clean(), "{bag}");
+}
+
+#[test]
 fn recovery_survives_crashes_of_its_own_two_deep() {
     for overwrite in [Overwrite::NeverInPlace, Overwrite::OldOrNew, Overwrite::MayLeaveGarbage] {
         let program = Program { overwrite, ..Program::new(&[0, 1, 0], NoHook) };
