@@ -25,6 +25,7 @@ use crate::order::Unsynced;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::Form;
+use crate::superblock::Superblock;
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
 crate::sites! {
@@ -142,6 +143,52 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.advance(common, lanes, indexes, &settled, &cut, report)
     }
 
+    /// Notes in the superblock that everything is durable, so that a loss is found out at the next
+    /// open even where nothing later covers it.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn note_durable<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<(), JournalError> {
+        let settled = self.settled(common, lanes, true)?;
+        let mut superblock = self.superblock.clone();
+        for (note, bound) in superblock.notes_mut().iter_mut().zip(settled.bounds) {
+            note.durable_to = bound.raw().into();
+        }
+        self.store_superblock(common, lanes, superblock, settled.stamp)
+    }
+
+    /// Writes both copies of a superblock of the next generation, which all records name from then
+    /// on.
+    fn store_superblock<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        mut superblock: Superblock,
+        stamp: Stamp,
+    ) -> Result<(), JournalError> {
+        superblock.head.stamp_floor = stamp.raw().into();
+        let generation = superblock.generation().raw().saturating_add(1);
+        superblock.head.generation = generation.into();
+        let stored = self.superblocks.store(&superblock, &common.kernels);
+        let _ = stored.map_err(JournalError::Medium)?;
+        let generation = superblock.generation();
+        self.identity.generation = generation;
+        self.superblock = superblock;
+        // Whoever misses a dropped frame later is above its stamp, and whoever takes the space
+        // that was given up names the generation that gave it up.
+        for number in 0..common.geometry.lanes {
+            lanes.with(LaneNumber(number), |lane| {
+                lane.last_stamp = lane.last_stamp.max(stamp);
+                lane.identity.generation = generation;
+            })?;
+        }
+        Ok(())
+    }
+
     /// Fills the batch with blocks that are not home; returns how many.
     fn collect<L: Policy, K: Kernels>(
         &self,
@@ -173,6 +220,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 shielded = shielded.saturating_add(usize::from(needs_shield));
             }
         });
+        for batched in batch.get(..count).unwrap_or_default() {
+            indexes.of(batched.block, |index| index.set_leaving(batched.block));
+        }
         if let Some(batch) = batch.get_mut(..count) {
             batch.sort_unstable_by_key(|batched| batched.block);
         }
@@ -361,25 +411,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if !moved {
             return Ok(());
         }
-        superblock.head.stamp_floor = settled.stamp.raw().into();
-        let generation = superblock.generation().raw().saturating_add(1);
-        superblock.head.generation = generation.into();
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.head.shield_floor = shield.next_batch.into();
         }
-        let stored = self.superblocks.store(&superblock, &common.kernels);
-        let _ = stored.map_err(JournalError::Medium)?;
-        let generation = superblock.generation();
-        self.identity.generation = generation;
-        self.superblock = superblock;
-        // In this order, so that whoever misses a dropped frame is above its stamp, and whoever
-        // takes the space names the generation that gave it up.
-        for number in 0..common.geometry.lanes {
-            lanes.with(LaneNumber(number), |lane| {
-                lane.last_stamp = lane.last_stamp.max(settled.stamp);
-                lane.identity.generation = generation;
-            })?;
-        }
+        self.store_superblock(common, lanes, superblock, settled.stamp)?;
         indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
         for (number, note) in (0..common.geometry.lanes).zip(self.superblock.notes()) {
             lanes.with(LaneNumber(number), |lane| {

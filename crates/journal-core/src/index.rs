@@ -24,13 +24,15 @@ const NONE: u32 = u32::MAX;
 pub struct Entry {
     block: u64,
     newest: u32,
+    /// Whether it is being written home now.
+    is_leaving: bool,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
     home: u64,
 }
 
 impl Entry {
     /// Nothing yet.
-    pub const EMPTY: Self = Self { block: 0, newest: NONE, home: 0 };
+    pub const EMPTY: Self = Self { block: 0, newest: NONE, is_leaving: false, home: 0 };
 }
 
 /// Room for one frame.
@@ -144,6 +146,8 @@ pub struct Index<M> {
     free: u32,
     nodes_used: usize,
     entries_used: usize,
+    /// Frames added and forgotten so far, and blocks sent home.
+    changes: u64,
 }
 
 /// All indexes of a journal: one, or several that share the blocks.
@@ -208,7 +212,7 @@ impl<M: IndexMemory> Index<M> {
             *node = Node { older: if next == count { NONE } else { next }, ..Node::EMPTY };
         }
         let free = if count == 0 { NONE } else { 0 };
-        Self { memory, free, nodes_used: 0, entries_used: 0 }
+        Self { memory, free, nodes_used: 0, entries_used: 0, changes: 0 }
     }
 
     /// Frames that can still be added, whatever blocks they belong to.
@@ -221,6 +225,13 @@ impl<M: IndexMemory> Index<M> {
     #[must_use]
     pub const fn frames(&self) -> usize {
         self.nodes_used
+    }
+
+    /// Changes with every frame that is added or forgotten, and before any block here is written
+    /// home: what was read at home while it stayed the same is no mixture.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Blocks that have frames in it.
@@ -333,7 +344,7 @@ impl<M: IndexMemory> Index<M> {
             return Err(Full);
         }
         if entry.newest == NONE {
-            *entry = Entry { block: frame.block.raw(), newest: NONE, home: 0 };
+            *entry = Entry { block: frame.block.raw(), ..Entry::EMPTY };
             self.entries_used = self.entries_used.saturating_add(1);
         }
         let (mut newer, mut older) = (NONE, entry.newest);
@@ -356,6 +367,7 @@ impl<M: IndexMemory> Index<M> {
         };
         self.free = next_free;
         self.nodes_used = self.nodes_used.saturating_add(1);
+        self.changes = self.changes.wrapping_add(1);
         if let Some(node) = self.node_mut(older) {
             node.newer = free;
         }
@@ -386,6 +398,7 @@ impl<M: IndexMemory> Index<M> {
         }
         self.free = id.0;
         self.nodes_used = self.nodes_used.saturating_sub(1);
+        self.changes = self.changes.wrapping_add(1);
     }
 
     fn set_newest(&mut self, block: u64, newest: u32) {
@@ -432,8 +445,24 @@ impl<M: IndexMemory> Index<M> {
         {
             if entry.newest != NONE {
                 entry.home = stamp.raw();
+                entry.is_leaving = false;
             }
         }
+    }
+
+    /// Notes that the block is about to be written home.
+    pub(crate) fn set_leaving(&mut self, block: BlockNumber) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            entry.is_leaving = true;
+            self.changes = self.changes.wrapping_add(1);
+        }
+    }
+
+    /// Whether the block is being written home now, so that what is there may be of any age.
+    #[must_use]
+    pub fn is_leaving(&self, block: BlockNumber) -> bool {
+        self.entry(block).is_some_and(|entry| entry.is_leaving)
     }
 
     /// Whether a block's content up to this frame is home and synced.

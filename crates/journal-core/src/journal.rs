@@ -319,6 +319,18 @@ where
         self.fail_unless(result)
     }
 
+    /// Ends the journal's use, everything committed being durable, and notes that in the journal.
+    /// The blocks stay in the lanes; [`checkpoint`](Self::checkpoint) before if they are to go
+    /// home.
+    ///
+    /// # Errors
+    /// The medium's. What was durable is.
+    pub fn close(mut self) -> Result<(), JournalError> {
+        self.check_not_failed()?;
+        let result = self.home.note_durable(&self.common, self.lanes);
+        self.fail_unless(result)
+    }
+
     /// Reads a block's newest committed content, from the lanes and from home.
     ///
     /// # Errors

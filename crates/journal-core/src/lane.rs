@@ -18,12 +18,12 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{FrameAt, Full};
 use crate::order::{Durable, InFlight};
-use crate::pmem::Pmem;
+use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
     CHECK_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES, NAME_BYTES,
     Name, RecordHeader, RecordKind, evidence_check, extent,
 };
-use crate::ring::Ring;
+use crate::ring::{LaneReader, Ring};
 use crate::scan::each_frame_of_front;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use zerocopy::{FromZeros as _, IntoBytes as _};
@@ -161,6 +161,13 @@ pub struct Lane<P, H = NoHook> {
     pub(crate) last_stamp: Stamp,
     /// Where deferred records begin that nobody has flushed.
     deferred_from: Option<u64>,
+}
+
+impl<P: PmemShare, H> Lane<P, H> {
+    /// Reads the lane beside its writer.
+    pub fn reader(&self) -> LaneReader<P::Reader> {
+        self.ring.reader()
+    }
 }
 
 impl<P: Pmem, H: Hook> Lane<P, H> {

@@ -74,7 +74,7 @@ use core::marker::PhantomData;
 use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};
 use crate::hook::{Hook, NoHook, Rule, Site, SiteKind};
-use crate::pmem::{Pmem, PmemFacts, PmemRead};
+use crate::pmem::{Pmem, PmemFacts, PmemRead, PmemShare};
 use crate::units::{BlockNumber, Offset};
 
 /// Stored, not yet flushed: a crash may keep any of its words, old or new.
@@ -298,6 +298,14 @@ impl<P: Pmem, H> Ordered<P, H> {
     #[inline]
     pub fn facts(&self) -> PmemFacts {
         self.pmem.facts()
+    }
+}
+
+impl<P: PmemShare, H> Ordered<P, H> {
+    /// A reader beside this writer. See [`PmemShare::reader`].
+    #[inline]
+    pub fn reader(&self) -> P::Reader {
+        self.pmem.reader()
     }
 }
 

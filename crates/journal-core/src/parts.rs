@@ -24,3 +24,4 @@ pub use crate::index::{
 pub use crate::lane::{Ends, Lane, NO_NAMES, Names, OpenRecord, Pace};
 pub use crate::place::{Content, Operations, Places, Prepared, Scratch};
 pub use crate::recover::{Found, Opened, Room};
+pub use crate::ring::LaneReader;
