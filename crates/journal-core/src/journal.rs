@@ -169,6 +169,7 @@ where
         self.failed |= self.keeps(Rule::Sticky);
     }
 
+    #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.device.keeps(rule)
     }

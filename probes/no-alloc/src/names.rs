@@ -1,6 +1,5 @@
 //! A hook that looks at its sites and rules: what a build with a real hook contains.
 
-use core::fmt::Write as _;
 use core::hint::black_box;
 
 use journal_core::{
@@ -10,20 +9,11 @@ use journal_core::{
 #[derive(Clone, Copy)]
 pub(crate) struct KeepsNames;
 
-/// Takes text and goes nowhere with it.
-struct Sink;
-
-impl core::fmt::Write for Sink {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        black_box(text);
-        Ok(())
-    }
-}
-
 impl Hook for KeepsNames {
     #[inline(never)]
     fn keeps(&self, rule: Rule) -> bool {
-        write!(Sink, "{rule:?}").is_ok()
+        black_box(rule);
+        true
     }
 
     fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
