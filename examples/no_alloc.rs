@@ -1,9 +1,13 @@
-//! The journal on a microcontroller: no std, no allocator, every byte of memory counted before it
-//! runs.
+//! The journal on a microcontroller: no std, no allocator, and every byte of memory counted before
+//! the program runs.
 //!
-//! The module `firmware` is what would run there: two drivers, the journal's memory and how to start
-//! it, with nothing but `core`. `main` is the workbench around it: it holds the chips, cuts the
-//! power and prints.
+//! ```sh
+//! cargo run --release --example no_alloc
+//! ```
+//!
+//! The module `firmware` is what would run there: two drivers, the journal's memory, and how to
+//! format and to start, with nothing but `core`. `main` is the workbench around it: it holds the
+//! chips, takes the power away and prints.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -20,25 +24,36 @@ mod firmware {
     };
 
     pub(super) const BLOCK: BlockSize = BlockSize::new(512).unwrap();
+    pub(super) const FRAM_BYTES: usize = 8 * 1024;
 
-    /// For 8 KiB of FRAM. Whole images in the lane need no shield against torn overwrites.
+    /// The shape of the journal, which is fixed when it is formatted.
     pub(super) const GEOMETRY: Geometry = Geometry {
         block_size: BLOCK,
+        // One thread commits.
         lanes: 1,
         lane_bytes: 7 * 1024,
+        // The shield saves blocks that were logged in pieces from torn writes to the card. Whole
+        // images, which are all that `FullBlock` logs, are still in the lane then.
         shield_blocks: 0,
+        // There are two superblocks, each in a unit of its own.
         unit_bytes: 256,
     };
 
-    /// No more images than that fit into the lane.
+    // What cannot work does not compile.
+    const _: () = assert!(GEOMETRY.check().is_ok());
+    const _: () = assert!(GEOMETRY.span_bytes().unwrap() <= FRAM_BYTES as u64);
+    const _: () = assert!(size_of::<Ram<'_>>() <= 8 * 1024, "that is what the linker script has");
+
+    /// How many changes of blocks the journal can keep track of. The lane has no room for more
+    /// images than that.
     const FRAMES: usize = GEOMETRY.lane_bytes as usize / BLOCK.bytes();
     const NEEDS: Needs = Needs::of(&GEOMETRY, FRAMES);
-    /// How many blocks a checkpoint sorts, and merges into one write, at a time.
+    /// How many blocks a checkpoint sorts, and merges into one write, at a time. One would do.
     const BATCH_BLOCKS: usize = 4;
 
-    /// All the memory that the journal works in. It need not survive anything.
-    pub(super) struct Ram<'c> {
-        lanes: [LaneSlot<Fram<'c>>; NEEDS.lanes],
+    /// All the memory that the journal works in. Nothing in it needs to survive anything.
+    pub(super) struct Ram<'f> {
+        lanes: [LaneSlot<Fram<'f>>; NEEDS.lanes],
         entries: [Entry; NEEDS.entries],
         nodes: [Node; NEEDS.nodes],
         batch: [Batched; BATCH_BLOCKS],
@@ -47,8 +62,8 @@ mod firmware {
         blocks: [u8; BATCH_BLOCKS * BLOCK.bytes()],
     }
 
-    impl<'c> Ram<'c> {
-        /// `const`, so that it can be the content of a `static`.
+    impl<'f> Ram<'f> {
+        /// `const`, so that it can be what a `static` begins with.
         pub(super) const fn new() -> Self {
             Self {
                 lanes: [const { LaneSlot::EMPTY }; NEEDS.lanes],
@@ -61,7 +76,7 @@ mod firmware {
             }
         }
 
-        fn borrow(&mut self) -> JournalMemory<'_, Fram<'c>> {
+        fn borrow(&mut self) -> JournalMemory<'_, Fram<'f>> {
             JournalMemory {
                 lanes: &mut self.lanes,
                 entries: &mut self.entries,
@@ -75,7 +90,7 @@ mod firmware {
     }
 
     /// The FRAM, mapped into the address space and not cached.
-    pub(super) struct Fram<'c>(&'c mut [u8]);
+    pub(super) struct Fram<'f>(&'f mut [u8]);
 
     impl PmemRead for Fram<'_> {
         fn len(&self) -> u64 {
@@ -174,7 +189,7 @@ mod firmware {
         }
     }
 
-    pub(super) type Store<'r, 'c> = Journal<'r, Fram<'c>, Card<'c>, FullBlock>;
+    pub(super) type Store<'r, 'f, 'c> = Journal<'r, Fram<'f>, Card<'c>, FullBlock>;
 
     /// Once in a device's life. The id has to be new each time, so a serial number will not do.
     pub(super) fn format(fram: &mut [u8], card: &[u8], id: [u8; 16]) -> Result<(), OpenError> {
@@ -184,74 +199,120 @@ mod firmware {
     }
 
     /// At every start, whatever happened before.
-    pub(super) fn start<'r, 'c>(
-        fram: &'c mut [u8],
+    pub(super) fn start<'r, 'f, 'c>(
+        fram: &'f mut [u8],
         card: &'c mut [u8],
-        ram: &'r mut Ram<'c>,
-    ) -> Result<Store<'r, 'c>, OpenError> {
+        ram: &'r mut Ram<'f>,
+    ) -> Result<Store<'r, 'f, 'c>, OpenError> {
         let memory = ram.borrow();
         Journal::open(Fram(fram), Card(card), FullBlock, NoHook, PortableKernels, memory)
     }
 }
 
 use core::error::Error;
+use std::sync::{Mutex, PoisonError};
 
-use firmware::{BLOCK, Ram, Store};
+use firmware::{BLOCK, FRAM_BYTES, GEOMETRY, Ram, Store};
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, Durability, Operation};
 
 const BLOCK_BYTES: usize = BLOCK.bytes();
+const LANE: LaneNumber = LaneNumber(0);
+const VALVE: u64 = 3;
+const PUMP: u64 = 4;
 
-/// What the device keeps in its blocks: a name, and blanks behind it.
-fn image(name: &str) -> [u8; BLOCK_BYTES] {
+/// The journal's memory in a `static`. Firmware has no `std::sync::Mutex`, but something of that
+/// kind: a mutex that masks interrupts, or a cell that `main` takes out once.
+static RAM: Mutex<Ram<'static>> = Mutex::new(Ram::new());
+
+/// What the device keeps in its blocks: a line, and blanks behind it.
+fn image(line: &str) -> [u8; BLOCK_BYTES] {
     let mut image = [b' '; BLOCK_BYTES];
-    image[..name.len()].copy_from_slice(name.as_bytes());
+    image[..line.len()].copy_from_slice(line.as_bytes());
     image
+}
+
+fn line(image: &[u8]) -> String {
+    String::from_utf8_lossy(image).trim_end().to_owned()
 }
 
 fn put(block: u64, image: &[u8]) -> Operation<'_> {
     Operation::Update(Update::new(BlockNumber(block), Change::Image(image)))
 }
 
-/// What is on the card where blocks 3 and 4 are at home.
-fn home(card: &[u8]) -> String {
-    let names = card[3 * BLOCK_BYTES..5 * BLOCK_BYTES].chunks(BLOCK_BYTES);
-    let names = names.map(|block| String::from_utf8_lossy(block).trim_end().to_owned());
-    format!("{:?}", names.collect::<Vec<_>>())
+/// Two commits that arrive, and one that does not.
+fn first_life(store: &mut Store<'_, '_, '_>) -> Result<(), Box<dyn Error>> {
+    let (open, shut) = (image("valve open"), image("valve shut"));
+    let (off, on) = (image("pump off"), image("pump on"));
+
+    // Both blocks or neither, whenever the power fails: one record, one fence.
+    let both = [put(VALVE, &open), put(PUMP, &off)];
+    let done = store.commit(LANE, &both, Durability::Durable)?;
+    println!(
+        "  committed {:?} and {:?}: {} of {}",
+        line(&open),
+        line(&off),
+        done.sequence,
+        done.lane
+    );
+    let done = store.commit(LANE, &[put(PUMP, &on)], Durability::Durable)?;
+    println!("  committed {:?}: {} of {}", line(&on), done.sequence, done.lane);
+
+    let mut unfinished = store.begin(LANE, 2 * 1024)?;
+    unfinished.write(&[put(VALVE, &shut), put(PUMP, &off)])?;
+    println!("  wrote {:?} and {:?}, and did not come to commit them", line(&shut), line(&off));
+    Ok(())
+}
+
+fn second_life(store: &mut Store<'_, '_, '_>) -> Result<(), Box<dyn Error>> {
+    println!("  found {} transactions", store.recovery().found);
+    for block in [VALVE, PUMP] {
+        let mut image = [0; BLOCK_BYTES];
+        store.read(BlockNumber(block), &mut image)?;
+        println!("  block {block} reads {:?}", line(&image));
+    }
+    // Commits do not need this before the lane is full.
+    let report = store.checkpoint()?;
+    println!("  checkpoint: {} blocks written home in order,", report.blocks);
+    println!(
+        "  {} of {} bytes of the lane are free again",
+        report.freed_bytes, GEOMETRY.lane_bytes
+    );
+    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut fram = [0xFF; 8 * 1024];
+    // The chips. They outlive the power; what is borrowed from them, the journal above all, does
+    // not.
+    let mut fram = [0xFF; FRAM_BYTES];
     let mut card = [b' '; 64 * BLOCK_BYTES];
+    let home = |card: &[u8]| {
+        let lines = card.chunks(BLOCK_BYTES).map(line);
+        let two = lines.skip(VALVE as usize).take(2);
+        format!("{:?}", two.collect::<Vec<_>>())
+    };
+
     firmware::format(&mut fram, &card, *b"random, each one")?;
-    println!("formatted; the journal works in {} bytes of RAM", size_of::<Ram<'_>>());
+    let span_bytes = GEOMETRY.span_bytes().unwrap_or_default();
+    println!("formatted: {span_bytes} bytes of FRAM for blocks of {BLOCK}");
+    println!("to work in: {} bytes of RAM", size_of::<Ram<'_>>());
 
+    println!("power on, the journal's memory on the stack");
     {
         let mut ram = Ram::new();
-        let mut store = firmware::start(&mut fram, &mut card, &mut ram)?;
-        let (open, off, on) = (image("valve open"), image("pump off"), image("pump on"));
-        // Both blocks or neither, whenever the power fails: one record, one fence.
-        let both = [put(3, &open), put(4, &off)];
-        let done = store.commit(LaneNumber(0), &both, Durability::Durable)?;
-        println!("committed two blocks as {} of {}", done.sequence, done.lane);
-        let done = store.commit(LaneNumber(0), &[put(4, &on)], Durability::Durable)?;
-        println!("committed one of them again as {} of {}", done.sequence, done.lane);
+        first_life(&mut firmware::start(&mut fram, &mut card, &mut ram)?)?;
     }
-    println!("power off; on the card: {}", home(&card));
+    println!("power off; at home on the card are {}", home(&card));
 
+    println!("power on, the journal's memory in a static");
     {
-        let mut ram = Ram::new();
-        let mut store = firmware::start(&mut fram, &mut card, &mut ram)?;
-        println!("power on; {} transactions found", store.recovery().found);
-        for block in [3, 4] {
-            let mut image = [0; BLOCK_BYTES];
-            store.read(BlockNumber(block), &mut image)?;
-            println!("  block {block} reads {:?}", core::str::from_utf8(&image)?.trim_end());
-        }
-        let report = store.checkpoint()?;
-        println!("checkpoint: {} bytes of the lane are free again", report.freed_bytes);
+        // A static refers to nothing that lives shorter, so the chip has to be there for good, as
+        // chips are.
+        let fram: &'static mut [u8] = Vec::from(fram).leak();
+        let mut ram = RAM.lock().unwrap_or_else(PoisonError::into_inner);
+        second_life(&mut firmware::start(fram, &mut card, &mut ram)?)?;
     }
-    println!("power off; on the card: {}", home(&card));
+    println!("power off; at home on the card are {}", home(&card));
     Ok(())
 }
