@@ -187,6 +187,7 @@ where
         self.failed |= self.keeps(Rule::Sticky);
     }
 
+    #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.home.keeps(rule)
     }

@@ -1,5 +1,9 @@
-//! The core of nvm-journal: the ports a medium, a device and a policy plug into, and the types that
-//! make the order of persistence part of the type system.
+//! The core of nvm-journal: the journal itself, with one owner; the ports a medium, a device and a
+//! policy plug into; and the types that make the order of persistence part of the type system.
+//!
+//! [`format()`] makes an empty journal, [`Journal::open`] takes one in whatever state a crash left
+//! it. It works in the caller's memory, a [`JournalMemory`]; [`Needs::of`] says how much that is,
+//! at compile time if the geometry is known then.
 //!
 //! The crate is `no_std`, allocates nothing, contains no `unsafe`, spawns nothing and reads no
 //! clock. Everything it needs from outside comes through three traits, and each trait method says

@@ -357,6 +357,7 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
     ///
     /// # Errors
     /// The device's.
+    #[inline]
     pub fn write(
         &mut self,
         site: Site,
@@ -372,6 +373,7 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
     ///
     /// # Errors
     /// The device's: what was written may be lost, now or later, whatever later syncs say.
+    #[inline]
     pub fn sync<T>(
         &mut self,
         site: Site,

@@ -339,6 +339,7 @@ macro_rules! reader {
 }
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
+    #[inline]
     fn keeps(&self, rule: Rule) -> bool {
         let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
         lanes.next().is_none_or(|lane| lane.ring().keeps(rule))

@@ -80,6 +80,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         Self { region, bytes }
     }
 
+    #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.region.keeps(rule)
     }
@@ -108,6 +109,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     }
 
     /// Writes a range and puts it in flight.
+    #[inline]
     pub(crate) fn write(&mut self, site: Site, position: u64, bytes: &[u8]) -> InFlight {
         let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
@@ -119,6 +121,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.
+    #[inline]
     pub(crate) fn store(&mut self, site: Site, position: u64, bytes: &[u8]) {
         let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
@@ -129,6 +132,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     }
 
     /// Flushes a range that somebody stored, maybe another thread or a process that is no more.
+    #[inline]
     pub(crate) fn flush_found(&mut self, site: Site, position: u64, len: u64) -> InFlight {
         let len = usize::try_from(len.min(self.bytes)).unwrap_or(usize::MAX);
         let Pieces { first, second } = self.pieces(position, len);
@@ -139,6 +143,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         in_flight.and(self.region.flush_found(site, second.0, second.1))
     }
 
+    #[inline]
     pub(crate) fn fence<T>(
         &mut self,
         site: Site,
