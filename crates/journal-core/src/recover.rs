@@ -25,7 +25,7 @@ use crate::lane::Lane;
 use crate::memory::{JournalMemory, LaneSlot};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
 use crate::place::Places;
-use crate::pmem::{PmemRead as _, PmemSplit};
+use crate::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
 use crate::ring::Ring;
@@ -66,7 +66,7 @@ pub struct Recovery {
 ///
 /// # Errors
 /// `Geometry`, with the span untouched, or `Medium`.
-pub fn format<P: PmemSplit, H: Hook>(
+pub fn format<P: Pmem, H: Hook>(
     pmem: P,
     hook: H,
     kernels: &impl Kernels,
