@@ -2,6 +2,8 @@
 //! site.
 
 mod delta;
+mod examine;
+mod format;
 mod mutants;
 mod program;
 mod rules;

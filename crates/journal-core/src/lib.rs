@@ -33,6 +33,7 @@ mod checkpoint;
 mod decide;
 pub mod error;
 mod errors;
+mod examine;
 pub mod geometry;
 pub mod hook;
 mod index;
@@ -50,6 +51,7 @@ mod shield;
 mod stream;
 pub mod superblock;
 pub mod units;
+mod verdict;
 
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
 pub use check::{Kernels, PortableKernels};
@@ -57,6 +59,9 @@ pub use checkpoint::CheckpointReport;
 pub use decide::Row;
 pub use error::{DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind};
 pub use errors::{CommitError, JournalError, OpenError};
+pub use examine::{
+    CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
+};
 pub use geometry::{Geometry, GeometryError};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};

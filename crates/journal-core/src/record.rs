@@ -40,18 +40,15 @@ pub(crate) const COUNTER_END: u64 = 1 << 61;
 pub enum RecordKind {
     /// A transaction.
     Commit = 1,
-    /// Takes the place of a transaction that was aborted after its last part was stored.
-    Pad = 2,
     /// Whole images of blocks that are about to be overwritten at home.
-    Intent = 3,
+    Intent = 2,
 }
 
 impl RecordKind {
     const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Commit),
-            2 => Some(Self::Pad),
-            3 => Some(Self::Intent),
+            2 => Some(Self::Intent),
             _ => None,
         }
     }
@@ -290,14 +287,9 @@ impl<'a> Front<'a> {
             encoded = encoded.saturating_add(self.frames.len().saturating_mul(size_of::<u64>()));
         }
         let names = usize::from(self.header.names.get());
-        // A pad says nothing, and keeps the length of what it replaces.
-        let is_pad = self.header.record_kind() == Some(RecordKind::Pad);
-        if is_pad && (names > 0 || !self.frames.is_empty()) {
-            return false;
-        }
         let extent = extent(geometry, names, self.frames.len(), encoded, images);
         extent.is_some_and(|extent| {
-            extent.front == front_bytes && (is_pad || extent.total == self.header.total_bytes())
+            extent.front == front_bytes && extent.total == self.header.total_bytes()
         })
     }
 

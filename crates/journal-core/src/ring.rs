@@ -3,15 +3,89 @@
 //! A log offset says how many bytes the lane held before, ever; its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
-use crate::error::MediumError;
+use crate::error::{MediumError, MediumErrorKind};
 use crate::hook::{Hook, Rule, Site};
 use crate::order::{Dirty, Durable, InFlight, Ordered};
-use crate::pmem::{Pmem, PmemRead as _};
+use crate::pmem::{Pmem, PmemRead};
 use crate::units::Offset;
 
+/// A region that can be read in place, whether or not it can be written.
+pub(crate) trait Source {
+    fn len(&self) -> u64;
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError>;
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError>;
+    fn keeps(&self, rule: Rule) -> bool;
+}
+
+impl<P: Pmem, H: Hook> Source for Ordered<P, H> {
+    fn len(&self) -> u64 {
+        PmemRead::len(self)
+    }
+
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        Self::bytes(self, at, len)
+    }
+
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        PmemRead::read_into(self, at, into)
+    }
+
+    fn keeps(&self, rule: Rule) -> bool {
+        Self::keeps(self, rule)
+    }
+}
+
+/// A part of a span, borrowed: nothing that holds one can write.
 #[derive(Debug)]
-pub(crate) struct Ring<P, H> {
-    region: Ordered<P, H>,
+pub(crate) struct View<'p, P> {
+    pmem: &'p P,
+    start: Offset,
+    len: u64,
+}
+
+impl<'p, P: Pmem> View<'p, P> {
+    /// All of it.
+    pub(crate) fn of(pmem: &'p P) -> Self {
+        Self { pmem, start: Offset(0), len: pmem.len() }
+    }
+
+    /// A part of it; whatever leaves the whole cannot be read.
+    pub(crate) fn part(&self, start: Offset, len: u64) -> Self {
+        let start = Offset(self.start.raw().saturating_add(start.raw()));
+        Self { pmem: self.pmem, start, len }
+    }
+
+    fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
+        let end = at.raw().checked_add(len as u64).filter(|end| *end <= self.len);
+        let place = end.and_then(|_| self.start.raw().checked_add(at.raw()));
+        place.map(Offset).ok_or(MediumError::new(MediumErrorKind::OutOfRange, at, len))
+    }
+}
+
+impl<P: Pmem> Source for View<'_, P> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        self.pmem.bytes(self.place(at, len)?, len)
+    }
+
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        self.pmem.read_into(self.place(at, into.len())?, into)
+    }
+
+    fn keeps(&self, _rule: Rule) -> bool {
+        true
+    }
+}
+
+/// The ring of an open journal.
+pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
+
+#[derive(Debug)]
+pub(crate) struct RingOf<S> {
+    region: S,
     bytes: u64,
 }
 
@@ -22,9 +96,9 @@ struct Pieces {
     second: (Offset, usize),
 }
 
-impl<P: Pmem, H: Hook> Ring<P, H> {
+impl<S: Source> RingOf<S> {
     /// The ring that a whole region is; it must not be empty.
-    pub(crate) fn new(region: Ordered<P, H>) -> Self {
+    pub(crate) fn new(region: S) -> Self {
         let bytes = region.len();
         debug_assert!(bytes > 0, "the geometry was checked");
         Self { region, bytes }
@@ -65,7 +139,9 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         }
         self.region.read_into(second.0, back)
     }
+}
 
+impl<P: Pmem, H: Hook> Ring<P, H> {
     /// Writes a range and puts it in flight.
     pub(crate) fn write(&mut self, site: Site, position: u64, bytes: &[u8]) -> InFlight {
         let Pieces { first, second } = self.pieces(position, bytes.len());

@@ -18,6 +18,7 @@ use crate::hook::{Hook, Rule};
 use crate::order::{Durable, Ordered};
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
+use crate::ring::Source;
 use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, Offset, Sequence, Stamp};
 
 /// The first bytes of every superblock.
@@ -30,6 +31,8 @@ crate::sites! {
     pub(crate) mod site {
         COPY: Write = "superblock.copy";
         COPY_FENCE: Fence = "superblock.copy.fence";
+        VOID: Write = "superblock.void";
+        VOID_FENCE: Fence = "superblock.void.fence";
     }
 }
 
@@ -259,7 +262,8 @@ impl Superblock {
             .flat_map(|note| [note.head, note.head_sequence, note.epoch_first, note.durable_to]);
         let in_range = |counter: U64| counter.get() < COUNTER_END;
         let starts = |note: &LaneNote| {
-            note.head.get() % (LINE_BYTES as u64) == 0 && note.head_sequence.get() > 0
+            note.head.get().checked_rem(LINE_BYTES as u64) == Some(0)
+                && note.head_sequence.get() > 0
         };
         let sane =
             of_head.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
@@ -289,8 +293,8 @@ impl Superblock {
     }
 
     /// Reads one copy.
-    fn decode<P: Pmem, H: Hook>(
-        pmem: &Ordered<P, H>,
+    pub(crate) fn decode(
+        pmem: &impl Source,
         at: Offset,
         kernels: &impl Kernels,
     ) -> Result<Copy, SuperblockError> {
@@ -332,7 +336,7 @@ impl Superblock {
 /// What one copy is.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is nowhere to box it, and it lives shortly")]
-enum Copy {
+pub(crate) enum Copy {
     /// A superblock.
     Whole(Superblock),
     /// A journal's, and not whole or not readable.
@@ -396,14 +400,41 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         let copy = self.pmem.write(site::COPY, newer, bytes).carrying(generation);
         self.pmem.fence(site::COPY_FENCE, copy)
     }
+
+    /// Writes both copies of a new journal, over whatever lies there.
+    ///
+    /// Where a journal of smaller media units was, its second copy may lie between the new ones,
+    /// where it would be found if the first of them rots: it is made void.
+    pub(crate) fn format(
+        &mut self,
+        superblock: &Superblock,
+        kernels: &impl Kernels,
+    ) -> Result<Durable<Generation>, MediumError> {
+        let stored = self.store(superblock, kernels)?;
+        let [_, second] = self.places;
+        let mut at = LINE_BYTES as u64;
+        while at < second.raw() {
+            if self.may_be_taken_for_one(Offset(at))? {
+                let void = self.pmem.write(site::VOID, Offset(at), &[0; MAGIC.len()]);
+                let _ = self.pmem.fence(site::VOID_FENCE, void)?;
+            }
+            at = at.saturating_add(LINE_BYTES as u64);
+        }
+        Ok(stored)
+    }
+
+    fn may_be_taken_for_one(&self, at: Offset) -> Result<bool, MediumError> {
+        let magic = readable(self.pmem.bytes(at, MAGIC.len()))?;
+        Ok(magic.is_some_and(|magic| magic == MAGIC))
+    }
 }
 
 /// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
 /// the first one knows; where that is torn, every multiple of the line is tried.
 ///
 /// Returns the places of both copies, the older or invalid one first.
-pub(crate) fn load<P: Pmem, H: Hook>(
-    pmem: &Ordered<P, H>,
+pub(crate) fn load(
+    pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<([Offset; 2], Superblock), SuperblockError> {
     let first = Superblock::decode(pmem, Offset(0), kernels)?;
@@ -431,23 +462,32 @@ pub(crate) fn load<P: Pmem, H: Hook>(
 }
 
 /// Looks for a second copy at the places where a media unit could end.
-fn find_second<P: Pmem, H: Hook>(
-    pmem: &Ordered<P, H>,
+fn find_second(
+    pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
-    use crate::pmem::PmemRead as _;
     // Units are small; that keeps the search short on a large span that is no journal.
     let end = pmem.len().min(u64::from(UNIT_BYTES_MAX).saturating_add(1));
     let mut at = LINE_BYTES as u64;
     while at < end {
-        if let Copy::Whole(superblock) = Superblock::decode(pmem, Offset(at), kernels)? {
-            if superblock.geometry()?.second_superblock() == Offset(at) {
-                return Ok(Some(Offset(at)));
-            }
+        if is_second(pmem, Offset(at), kernels)? {
+            return Ok(Some(Offset(at)));
         }
         at = at.saturating_add(LINE_BYTES as u64);
     }
     Ok(None)
+}
+
+/// Whether a superblock lies here that says of itself that it is a second copy.
+fn is_second(
+    pmem: &impl Source,
+    at: Offset,
+    kernels: &impl Kernels,
+) -> Result<bool, SuperblockError> {
+    match Superblock::decode(pmem, at, kernels)? {
+        Copy::Whole(superblock) => Ok(superblock.geometry()?.second_superblock() == at),
+        _ => Ok(false),
+    }
 }
 
 /// Where a lane begins to scan: its note in words of this crate.
