@@ -8,3 +8,4 @@ mod mutants;
 mod program;
 mod rules;
 mod short;
+mod sticky;
