@@ -1,8 +1,8 @@
 //! Media that lie: whatever the bytes are, opening a journal ends, soon, with a typed error or with
 //! a journal that shows what it may show.
 //!
-//! Two oracles that share no code with the crate say what that is: what was done to a journal whose
-//! content is known (`rot`, `poison`), and a second reader made from FORMAT.md, which has to say the
+//! Two oracles that share no code with the crate say what that is: what was done to a journal of
+//! known content (`rot`, `faults`), and a second reader made from FORMAT.md, which has to say the
 //! same of any bytes at all (`examine`).
 
 #![forbid(unsafe_code)]

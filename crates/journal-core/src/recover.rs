@@ -78,7 +78,8 @@ pub fn format<P: PmemSplit, H: Hook>(
     let superblock = Superblock::new(geometry, id, policy.id(), device_blocks);
     let places = [Offset(0), geometry.second_superblock()];
     let mut superblocks = Superblocks::new(Ordered::with_hook(pmem, hook), places);
-    let _ = superblocks.format(&superblock, kernels)?;
+    let _ = superblocks.store(&superblock, kernels)?;
+    superblocks.void_between()?;
     Ok(())
 }
 

@@ -401,16 +401,11 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         self.pmem.fence(site::COPY_FENCE, copy)
     }
 
-    /// Writes both copies of a new journal, over whatever lies there.
+    /// Makes void what was left between the copies of a new journal, once both are durable.
     ///
-    /// Where a journal of smaller media units was, its second copy may lie between the new ones,
-    /// where it would be found if the first of them rots: it is made void.
-    pub(crate) fn format(
-        &mut self,
-        superblock: &Superblock,
-        kernels: &impl Kernels,
-    ) -> Result<Durable<Generation>, MediumError> {
-        let stored = self.store(superblock, kernels)?;
+    /// Where a journal of smaller media units was, its second copy may lie there, and would be
+    /// found if the new first one rots.
+    pub(crate) fn void_between(&mut self) -> Result<(), MediumError> {
         let [_, second] = self.places;
         let mut at = LINE_BYTES as u64;
         while at < second.raw() {
@@ -420,7 +415,7 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
             }
             at = at.saturating_add(LINE_BYTES as u64);
         }
-        Ok(stored)
+        Ok(())
     }
 
     fn may_be_taken_for_one(&self, at: Offset) -> Result<bool, MediumError> {
