@@ -2,7 +2,10 @@
 //! site.
 
 mod delta;
+mod examine;
+mod format;
 mod mutants;
 mod program;
 mod rules;
 mod short;
+mod sticky;

@@ -8,6 +8,7 @@ use journal_core::Overwrite;
 use sim_disk::mutants::{Group, hunt};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario};
 
+use crate::format::{Reformat, rot_the_new_copy};
 use crate::program::{Change1, Kind, Program, SUPERBLOCK_UNIT, Step};
 
 use Change1::{Touch, Write};
@@ -55,6 +56,11 @@ fn after_a_checkpoint(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     boxed([program(mutator, Kind::FullBlock, 1, steps)])
 }
 
+/// A span that held another journal.
+fn formats(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    vec![Box::new(Reformat { mutator: mutator.clone() })]
+}
+
 /// Rot in the first superblock copy, once the freed space is in use: the second one has to do.
 fn rot_the_first_copy(image: &mut Image, history: &[Mark]) {
     let calls = history.iter().filter(|mark| matches!(mark, Mark::Called(_)));
@@ -82,6 +88,7 @@ fn every_mutant_at_every_site_is_killed() {
         Group::new(explorer.clone(), &shielded),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),
+        Group::new(explorer.clone().with_damage(rot_the_new_copy), &formats),
         Group::new(explorer.with_depth(1), &shielded),
     ];
     let bag = hunt(&groups, journal_core::SITES, &[]).unwrap_or_else(|failure| panic!("{failure}"));
