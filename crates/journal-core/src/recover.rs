@@ -291,7 +291,12 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let Some((header, front)) = loaded else { return Ok(None) };
         evidence.epoch = evidence.epoch.max(Epoch(header.epoch.get()));
         evidence.generation = evidence.generation.max(Generation(header.generation.get()));
-        let believed = header.sequence.get() >= superblock.head.shield_floor.get();
+        // An open repeats the intent it believes before it begins an epoch: one of an older epoch
+        // was settled then. It may still come back, with the lines that a killed process stored
+        // over it and nobody flushed.
+        let is_current = header.epoch.get() == superblock.epoch().raw();
+        let believed = header.sequence.get() >= superblock.head.shield_floor.get()
+            && (is_current || !self.keeps(Rule::OlderEpochVoid));
         Ok(believed.then_some((header, front)))
     }
 
