@@ -30,6 +30,10 @@ pub const RECORD_LINES_MIN: usize = 2;
 /// The most frames that one part has.
 pub(crate) const FRAMES_PER_PART: usize = 64;
 
+/// No counter gets here: the fastest of them counts bytes, and no medium endures so many. What
+/// counts up from a header never has to look for the end of its type.
+pub(crate) const COUNTER_END: u64 = 1 << 61;
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -202,6 +206,13 @@ impl RecordHeader {
         self.flags |= LAST_PART;
     }
 
+    /// Whether no counter is where none can be.
+    pub(crate) fn counters_are_in_range(&self) -> bool {
+        [self.position, self.sequence, self.epoch, self.generation, self.watermark, self.stamp]
+            .iter()
+            .all(|counter| counter.get() < COUNTER_END)
+    }
+
     /// Bytes of the whole part.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -260,25 +271,31 @@ impl<'a> Front<'a> {
 
     fn is_consistent(&self, geometry: &Geometry, front_bytes: usize) -> bool {
         let block_bytes = geometry.block_size.bytes();
+        let is_intent = self.header.record_kind() == Some(RecordKind::Intent);
         let mut encoded = 0_usize;
         let mut images = 0_usize;
         for frame in self.frames {
             let len = frame.len.get() as usize;
             match Form::from_byte(frame.form) {
                 Some(Form::Image) if len == block_bytes => images = images.saturating_add(1),
-                Some(Form::Encoded) => encoded = encoded.saturating_add(len),
+                // Only images can be repeated.
+                _ if is_intent => return false,
+                Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
                 Some(Form::Discard) if len == 0 => {}
                 _ => return false,
             }
         }
         // An intent keeps the stamp of each image among the encoded bytes.
-        if self.header.record_kind() == Some(RecordKind::Intent) {
+        if is_intent {
             encoded = encoded.saturating_add(self.frames.len().saturating_mul(size_of::<u64>()));
         }
         let names = usize::from(self.header.names.get());
-        let extent = extent(geometry, names, self.frames.len(), encoded, images);
-        // A pad keeps the length of what it replaces.
+        // A pad says nothing, and keeps the length of what it replaces.
         let is_pad = self.header.record_kind() == Some(RecordKind::Pad);
+        if is_pad && (names > 0 || !self.frames.is_empty()) {
+            return false;
+        }
+        let extent = extent(geometry, names, self.frames.len(), encoded, images);
         extent.is_some_and(|extent| {
             extent.front == front_bytes && (is_pad || extent.total == self.header.total_bytes())
         })

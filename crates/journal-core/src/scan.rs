@@ -23,7 +23,7 @@ use crate::record::{
 };
 use crate::ring::Ring;
 use crate::superblock::LaneStart;
-use crate::units::{Epoch, Generation, LINE_BYTES, LaneNumber, Sequence, Stamp};
+use crate::units::{Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -135,6 +135,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
         }
+        let mut stamp = Stamp(0);
         while let Some(record) = self.record(walked.tail, walked.next_sequence, end)? {
             let below_note = walked.next_sequence < start.epoch_first;
             let is_older = self.epoch_of(&record.header) == RecordEpoch::Older;
@@ -142,6 +143,12 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
                 walked.void_behind = true;
                 break;
             }
+            // Stamps rise in a lane. Without that, merging the lanes could take quadratic time.
+            let record_stamp = Stamp(record.header.stamp.get());
+            if record_stamp <= stamp {
+                break;
+            }
+            stamp = record_stamp;
             let mut part = walked.tail;
             while part < record.end {
                 let Some(header) = self.note_evidence(part, evidence)? else { break };
@@ -195,6 +202,9 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
         if header.position.get() != position || usize::from(header.names.get()) > LANES_MAX.into() {
+            return Ok(None);
+        }
+        if !header.counters_are_in_range() {
             return Ok(None);
         }
         let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
@@ -255,12 +265,15 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
             // What lies under a pad is of no matter.
             _ => 0,
         };
-        let images = usize::try_from(images).unwrap_or(usize::MAX);
-        let images_at = position.saturating_add(front as u64);
-        let Some((first, second)) = readable(self.ring.slices(images_at, images))? else {
-            return Ok(None);
-        };
-        check = self.kernels.crc64(self.kernels.crc64(check, first), second);
+        // Not even nothing is read from behind the part: that line is none of its business.
+        if images > 0 {
+            let images = usize::try_from(images).unwrap_or(usize::MAX);
+            let images_at = position.saturating_add(front as u64);
+            let Some((first, second)) = readable(self.ring.slices(images_at, images))? else {
+                return Ok(None);
+            };
+            check = self.kernels.crc64(self.kernels.crc64(check, first), second);
+        }
         let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
         Ok(is_right.then_some(Part { header, front, check }))
     }
@@ -334,7 +347,8 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         let mut at = start;
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
-            let Some((header, front)) = read else { return Ok(u64::MAX) };
+            // It was there a moment ago.
+            let Some((header, front)) = read else { return Err(IndexError::Medium(gone(at))) };
             let front = self.scratch.get(..front).unwrap_or_default();
             self.index_front(index, start, at, front).map_err(|Full| IndexError::Full)?;
             at = at.saturating_add(header.total_bytes());
@@ -369,6 +383,11 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         }
         Ok(())
     }
+}
+
+/// A line that was readable and is not any more.
+fn gone(position: u64) -> MediumError {
+    MediumError::new(MediumErrorKind::Poisoned, Offset(position), LINE_BYTES)
 }
 
 /// Why a record's frames are not all in the index.

@@ -13,12 +13,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::Kernels;
 use crate::error::{MediumError, MediumErrorKind};
-use crate::geometry::{Geometry, LANES_MAX};
+use crate::geometry::{Geometry, LANES_MAX, UNIT_BYTES_MAX};
 use crate::hook::{Hook, Rule};
 use crate::order::{Durable, Ordered};
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
-use crate::units::{BlockSize, Epoch, Generation, Offset, Sequence, Stamp};
+use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, Offset, Sequence, Stamp};
 
 /// The first bytes of every superblock.
 pub const MAGIC: [u8; 8] = *b"nvmjrnl\0";
@@ -94,6 +94,9 @@ pub struct LaneNote {
 const _: () = assert!(size_of::<SuperblockHead>() == 128 && size_of::<LaneNote>() == 32);
 
 const CHECK_BYTES: usize = 8;
+
+/// No counter gets here: those of the superblock are at most one above those of the records.
+const COUNTER_END: u64 = 2 * crate::record::COUNTER_END;
 
 /// Bytes of a superblock of so many lanes, its check included.
 #[must_use]
@@ -245,6 +248,24 @@ impl Superblock {
         Ok(geometry)
     }
 
+    /// Heads lie on lines, and no counter comes near the end of its type: what counts up from them
+    /// never has to look.
+    fn check_counters(&self) -> Result<(), SuperblockError> {
+        let head = &self.head;
+        let of_head = [head.generation, head.epoch, head.stamp_floor, head.shield_floor];
+        let of_notes = self
+            .notes()
+            .iter()
+            .flat_map(|note| [note.head, note.head_sequence, note.epoch_first, note.durable_to]);
+        let in_range = |counter: U64| counter.get() < COUNTER_END;
+        let starts = |note: &LaneNote| {
+            note.head.get() % (LINE_BYTES as u64) == 0 && note.head_sequence.get() > 0
+        };
+        let sane =
+            of_head.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
+        if sane { Ok(()) } else { Err(SuperblockError::Geometry) }
+    }
+
     fn encode<'b>(
         &self,
         kernels: &impl Kernels,
@@ -303,6 +324,7 @@ impl Superblock {
             *note = LaneNote::read_from_bytes(part).unwrap_or_default();
         }
         superblock.geometry()?;
+        superblock.check_counters()?;
         Ok(Copy::Whole(superblock))
     }
 }
@@ -414,17 +436,16 @@ fn find_second<P: Pmem, H: Hook>(
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
     use crate::pmem::PmemRead as _;
-    // Units are small; a bound keeps the search short on a large span that is no journal.
-    const UNIT_BYTES_MAX: u64 = 1 << 21;
-    let end = pmem.len().min(UNIT_BYTES_MAX.saturating_add(1));
-    let mut at = crate::units::LINE_BYTES as u64;
+    // Units are small; that keeps the search short on a large span that is no journal.
+    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX).saturating_add(1));
+    let mut at = LINE_BYTES as u64;
     while at < end {
         if let Copy::Whole(superblock) = Superblock::decode(pmem, Offset(at), kernels)? {
             if superblock.geometry()?.second_superblock() == Offset(at) {
                 return Ok(Some(Offset(at)));
             }
         }
-        at = at.saturating_add(crate::units::LINE_BYTES as u64);
+        at = at.saturating_add(LINE_BYTES as u64);
     }
     Ok(None)
 }
