@@ -76,7 +76,7 @@ pub fn format<P: PmemSplit, H: Hook>(
     let superblock = Superblock::new(geometry, id, policy.id(), device_blocks);
     let places = [Offset(0), geometry.second_superblock()];
     let mut superblocks = Superblocks::new(Ordered::with_hook(pmem, hook), places);
-    let _ = superblocks.store(&superblock, kernels)?;
+    superblocks.format(&superblock, kernels)?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX, UNIT_BYTES_MAX};
 use crate::hook::{Hook, Rule};
 use crate::order::{Durable, Ordered};
-use crate::pmem::Pmem;
+use crate::pmem::{Pmem, PmemRead as _};
 use crate::policy::PolicyId;
 use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, Offset, Sequence, Stamp};
 
@@ -376,6 +376,31 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         newer
     }
 
+    /// Writes the first copies of a new journal, in the place of whatever was there.
+    ///
+    /// An earlier journal's second copy, where the new one has nothing, would be found when the new
+    /// first one is lost. From the first fence on this is the new journal, so it goes then.
+    pub(crate) fn format(
+        &mut self,
+        superblock: &Superblock,
+        kernels: &impl Kernels,
+    ) -> Result<(), MediumError> {
+        let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
+        let bytes = superblock.encode(kernels, &mut buffer);
+        let [first, second] = self.places;
+        let copy = self.pmem.write(site::COPY, first, bytes);
+        let _ = self.pmem.fence(site::COPY_FENCE, copy)?;
+        for at in second_places(&self.pmem) {
+            if readable(self.pmem.bytes(at, MAGIC.len()))? == Some(MAGIC.as_slice()) {
+                let erased = self.pmem.write(site::COPY, at, &[0; MAGIC.len()]);
+                let _ = self.pmem.fence(site::COPY_FENCE, erased)?;
+            }
+        }
+        let copy = self.pmem.write(site::COPY, second, bytes);
+        let _ = self.pmem.fence(site::COPY_FENCE, copy)?;
+        Ok(())
+    }
+
     /// Writes both copies, the older or invalid one first, each fenced.
     ///
     /// What may begin with the new generation begins when this returns.
@@ -399,7 +424,8 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
 }
 
 /// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
-/// the first one knows; where that is torn, every multiple of the line is tried.
+/// the first one knows. Where that is torn, the place that it still names is tried (a crash in the
+/// middle of a rewrite changes no word of the geometry), then every multiple of the line.
 ///
 /// Returns the places of both copies, the older or invalid one first.
 pub(crate) fn load<P: Pmem, H: Hook>(
@@ -409,7 +435,10 @@ pub(crate) fn load<P: Pmem, H: Hook>(
     let first = Superblock::decode(pmem, Offset(0), kernels)?;
     let second_at = match &first {
         Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
-        _ => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        _ => match hinted_second(pmem, kernels)? {
+            Some(second_at) => second_at,
+            None => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        },
     };
     let second = if second_at == Offset(0) {
         None
@@ -430,22 +459,51 @@ pub(crate) fn load<P: Pmem, H: Hook>(
     }
 }
 
+/// The second copy, if it is where the torn first one says.
+fn hinted_second<P: Pmem, H: Hook>(
+    pmem: &Ordered<P, H>,
+    kernels: &impl Kernels,
+) -> Result<Option<Offset>, SuperblockError> {
+    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHead>()))? else {
+        return Ok(None);
+    };
+    let head = SuperblockHead::read_from_bytes(bytes).ok();
+    let Some(head) = head.filter(|head| head.magic == MAGIC) else { return Ok(None) };
+    let at = Offset(u64::from(head.unit_bytes.get()));
+    Ok(is_second(pmem, at, kernels)?.then_some(at))
+}
+
+/// Whether a whole superblock lies here that takes this for its second place.
+fn is_second<P: Pmem, H: Hook>(
+    pmem: &Ordered<P, H>,
+    at: Offset,
+    kernels: &impl Kernels,
+) -> Result<bool, SuperblockError> {
+    match Superblock::decode(pmem, at, kernels)? {
+        Copy::Whole(superblock) => Ok(superblock.geometry()?.second_superblock() == at),
+        _ => Ok(false),
+    }
+}
+
+/// The places where a media unit could end. They are bounded, so that the search is short on a
+/// large span that is no journal.
+fn second_places<P: Pmem, H: Hook>(
+    pmem: &Ordered<P, H>,
+) -> impl Iterator<Item = Offset> + use<P, H> {
+    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX));
+    let lines = end.checked_div(LINE_BYTES as u64).unwrap_or(0);
+    (1..=lines).map(|line| Offset(line.saturating_mul(LINE_BYTES as u64)))
+}
+
 /// Looks for a second copy at the places where a media unit could end.
 fn find_second<P: Pmem, H: Hook>(
     pmem: &Ordered<P, H>,
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
-    use crate::pmem::PmemRead as _;
-    // Units are small; that keeps the search short on a large span that is no journal.
-    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX).saturating_add(1));
-    let mut at = LINE_BYTES as u64;
-    while at < end {
-        if let Copy::Whole(superblock) = Superblock::decode(pmem, Offset(at), kernels)? {
-            if superblock.geometry()?.second_superblock() == Offset(at) {
-                return Ok(Some(Offset(at)));
-            }
+    for at in second_places(pmem) {
+        if is_second(pmem, at, kernels)? {
+            return Ok(Some(at));
         }
-        at = at.saturating_add(LINE_BYTES as u64);
     }
     Ok(None)
 }

@@ -1,0 +1,110 @@
+//! What once went wrong on whole media, told without a crash explorer: each test is named for what
+//! it showed.
+
+use full_block::FullBlock;
+use journal_core::policy::{Change, Policy, Update};
+use journal_core::units::LaneNumber;
+use journal_core::{
+    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, NoHook, Operation,
+    Overwrite, PortableKernels,
+};
+use nvm_journal::Buffers;
+use sim_disk::{DiskImage, Image, Medium, Model, SimDisk, SimPmem, World};
+
+type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
+
+const BLOCK: usize = 64;
+const BLOCKS: u64 = 16;
+
+fn geometry() -> Geometry {
+    Geometry {
+        block_size: BlockSize::new(BLOCK as u32).expect("a block size"),
+        lanes: 2,
+        lane_bytes: 4096,
+        shield_blocks: 2,
+        unit_bytes: 256,
+    }
+}
+
+/// Media for this geometry, with nothing on them.
+fn blank(geometry: &Geometry) -> World {
+    let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
+    let facts = DeviceFacts::new(32, Overwrite::NeverInPlace);
+    let disk = DiskImage::blank(geometry.block_size, BLOCKS, facts);
+    World::boot(Image::blank(span).with_disk(disk), Model::Torn8)
+}
+
+fn format(world: &World, geometry: &Geometry, id: u8, policy: &impl Policy) {
+    let kernels = PortableKernels;
+    journal_core::format(world.pmem(), NoHook, &kernels, geometry, [id; 16], policy, BLOCKS)
+        .expect("formats");
+}
+
+/// Opens the journal of a world for some calls.
+fn on<L: Policy>(world: &World, geometry: &Geometry, policy: L, calls: impl FnOnce(Opened<'_, L>)) {
+    let mut buffers = Buffers::new(geometry, 64, 2);
+    let (pmem, disk) = (world.pmem(), world.disk(0));
+    let journal = Journal::open(pmem, disk, policy, NoHook, PortableKernels, buffers.borrow());
+    calls(journal.expect("opens"));
+}
+
+fn commit<L: Policy>(journal: &mut Opened<'_, L>, lane: u16, block: u64, byte: u8) {
+    let image = [byte; BLOCK];
+    let update = Update::new(BlockNumber(block), Change::Image(&image));
+    let operations = [Operation::Update(update)];
+    journal.commit(LaneNumber(lane), &operations, Durability::Durable).expect("commits");
+}
+
+fn read<L: Policy>(journal: &mut Opened<'_, L>, block: u64) -> [u8; BLOCK] {
+    let mut content = [0; BLOCK];
+    journal.read(BlockNumber(block), &mut content).expect("reads");
+    content
+}
+
+/// The second copy of a journal with small media units lies where the first copy of a later one
+/// with larger units has nothing: when that first copy is lost, it must not be taken for the twin.
+#[test]
+fn an_earlier_journals_superblock_is_not_found_in_place_of_a_lost_one() {
+    let (older, newer) = (geometry(), Geometry { unit_bytes: 1024, ..geometry() });
+    let world = blank(&newer);
+    format(&world, &older, 1, &FullBlock);
+    on(&world, &older, FullBlock, |mut journal| commit(&mut journal, 0, 0, 1));
+    format(&world, &newer, 2, &FullBlock);
+    on(&world, &newer, FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
+    // In the magic, in the geometry, and behind both.
+    for at in [0, 20, 56, 100] {
+        let mut image = world.visible();
+        image.flip_bit(Medium::Pmem, at, 1);
+        let world = World::boot(image, Model::Torn8);
+        on(&world, &newer, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+    }
+}
+
+/// The same where a crash cut the format short, so that the older copy is still there.
+#[test]
+fn a_torn_first_superblock_still_says_where_its_twin_is() {
+    let (older, newer) = (geometry(), Geometry { unit_bytes: 1024, ..geometry() });
+    let world = blank(&newer);
+    format(&world, &older, 1, &FullBlock);
+    let stale = world.visible().pmem()[256..512].to_vec();
+    format(&world, &newer, 2, &FullBlock);
+    on(&world, &newer, FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
+    let mut image = world.visible();
+    image.pmem_mut()[256..512].copy_from_slice(&stale);
+    image.flip_bit(Medium::Pmem, 100, 1);
+    let world = World::boot(image, Model::Torn8);
+    on(&world, &newer, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+}
+
+/// A media unit so large that the second superblock would not be looked for where it is.
+#[test]
+fn units_beyond_the_search_are_refused() {
+    let largest = Geometry { unit_bytes: 1 << 21, ..geometry() };
+    let world = blank(&largest);
+    format(&world, &largest, 1, &FullBlock);
+    let mut image = world.visible();
+    image.flip_bit(Medium::Pmem, 56, 1);
+    let world = World::boot(image, Model::Torn8);
+    on(&world, &largest, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [0; BLOCK]));
+    assert!(Geometry { unit_bytes: (1 << 21) + 64, ..geometry() }.check().is_err());
+}
