@@ -2,11 +2,11 @@
 //! it showed.
 
 use full_block::FullBlock;
-use journal_core::policy::{Change, Policy, Update};
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, NoHook, Operation,
-    Overwrite, PortableKernels,
+    Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
+    JournalMemory, LaneSlot, Needs, NoHook, Node, Operation, Overwrite, PortableKernels,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Medium, Model, SimDisk, SimPmem, World};
@@ -107,4 +107,68 @@ fn units_beyond_the_search_are_refused() {
     let world = World::boot(image, Model::Torn8);
     on(&world, &largest, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [0; BLOCK]));
     assert!(Geometry { unit_bytes: (1 << 21) + 64, ..geometry() }.check().is_err());
+}
+
+/// Encodes every update as its whole image: as large as an encoding may be.
+#[derive(Clone, Copy)]
+struct Whole;
+
+impl Policy for Whole {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E59)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match update.change {
+            Change::Image(image) if out.put(image).is_ok() => Placement::Encoded,
+            _ => Placement::Image,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        let malformed = ApplyError::Malformed { at: payload.len() };
+        block.get_mut(..payload.len()).ok_or(malformed)?.copy_from_slice(payload);
+        Ok(())
+    }
+}
+
+/// Memory may be larger than needed. What is written with more of it is read with less.
+#[test]
+fn records_do_not_depend_on_how_much_memory_their_writer_had() {
+    let geometry = Geometry {
+        block_size: BlockSize::new(1024).expect("a block size"),
+        lane_bytes: 1 << 16,
+        ..geometry()
+    };
+    let world = blank(&geometry);
+    format(&world, &geometry, 1, &Whole);
+    let image = [9; 1024];
+    for (front_times, encoded_times) in [(1, 8), (8, 8)] {
+        let needs = Needs::of(&geometry, 64);
+        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut entries = vec![Entry::EMPTY; needs.entries];
+        let mut nodes = vec![Node::EMPTY; needs.nodes];
+        let mut batch = vec![Batched::EMPTY; needs.batch];
+        let mut front = vec![0; front_times * needs.front_bytes];
+        let mut encoded = vec![0; encoded_times * needs.encoded_bytes];
+        let mut blocks = vec![0; needs.blocks_bytes];
+        let memory = JournalMemory {
+            lanes: &mut lanes,
+            entries: &mut entries,
+            nodes: &mut nodes,
+            batch: &mut batch,
+            front: &mut front,
+            encoded: &mut encoded,
+            blocks: &mut blocks,
+        };
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let journal = Journal::open(pmem, disk, Whole, NoHook, PortableKernels, memory);
+        let update = |block| Update::new(BlockNumber(block), Change::Image(&image));
+        let operations: Vec<_> =
+            (0..BLOCKS).map(|block| Operation::Update(update(block))).collect();
+        let committed =
+            journal.expect("opens").commit(LaneNumber(0), &operations, Durability::Durable);
+        committed.expect("commits");
+    }
+    on(&world, &geometry, Whole, |journal| assert_eq!(journal.recovery().records, 2));
 }

@@ -20,7 +20,7 @@ use crate::hook::{Hook, Rule};
 use crate::index::Index;
 use crate::journal::Journal;
 use crate::lane::{Identity, Lane};
-use crate::memory::{JournalMemory, LaneSlot};
+use crate::memory::{JournalMemory, LaneSlot, Needs};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
 use crate::pmem::{PmemRead as _, PmemSplit};
 use crate::policy::Policy;
@@ -117,6 +117,11 @@ where
         if let Some(slice) = memory.too_short(&geometry) {
             return Err(OpenError::MemoryTooShort { slice });
         }
+        // What is written must not depend on how much memory there is: the next open may have less.
+        let needs = Needs::of(&geometry, 1);
+        let slots = memory.lanes.get_mut(..needs.lanes).unwrap_or_default();
+        let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
+        let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
         let identity = identity(&superblock, &kernels);
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
@@ -125,16 +130,16 @@ where
             Shield::new(area, superblock.head.shield_floor.get())
         });
         let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
-        place_lanes(rest, &hook, &superblock, &geometry, memory.lanes)?;
+        place_lanes(rest, &hook, &superblock, &geometry, slots)?;
 
         let mut opening = Opening {
-            lanes: &mut *memory.lanes,
+            lanes: &mut *slots,
             starts: starts(&superblock),
             walked: [None; LANES_MAX as usize],
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
-            front: &mut *memory.front,
+            front: &mut *front,
         };
         let mut evidence = opening.walk(&superblock)?;
         let intent = opening.find_intent(shield.as_ref(), &superblock, &mut evidence)?;
@@ -162,7 +167,7 @@ where
             superblocks,
             superblock,
             shield,
-            lanes: memory.lanes,
+            lanes: slots,
             device,
             policy,
             kernels,
@@ -170,8 +175,8 @@ where
             identity,
             index,
             batch: memory.batch,
-            front: memory.front,
-            encoded: memory.encoded,
+            front,
+            encoded,
             blocks: memory.blocks,
             recovery,
             failed: false,
