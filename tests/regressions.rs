@@ -172,3 +172,29 @@ fn records_do_not_depend_on_how_much_memory_their_writer_had() {
     }
     on(&world, &geometry, Whole, |journal| assert_eq!(journal.recovery().records, 2));
 }
+
+/// A streamed transaction has as many parts as it takes, more than the number of a part can say.
+#[test]
+fn a_transaction_of_more_parts_than_sixteen_bits_count_is_there_after_an_open() {
+    const PARTS: u64 = (1 << 16) + 10;
+    let geometry = Geometry { lanes: 1, lane_bytes: 192 * (PARTS + 1), ..geometry() };
+    let world = blank(&geometry);
+    format(&world, &geometry, 1, &FullBlock);
+    let image = [9; BLOCK];
+    let with = |calls: &mut dyn FnMut(Opened<'_, FullBlock>)| {
+        let mut buffers = Buffers::new(&geometry, 1 << 17, 2);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let kernels = PortableKernels;
+        let journal = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        calls(journal.expect("opens"));
+    };
+    with(&mut |mut journal| {
+        let mut streamed = journal.begin(LaneNumber(0), geometry.lane_bytes).expect("fits");
+        for part in 0..PARTS {
+            let update = Update::new(BlockNumber(part % BLOCKS), Change::Image(&image));
+            streamed.write(&[Operation::Update(update)]).expect("was reserved");
+        }
+        streamed.commit().expect("commits");
+    });
+    with(&mut |mut journal| assert_eq!(read(&mut journal, 0), image));
+}

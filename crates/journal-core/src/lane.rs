@@ -230,7 +230,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         if self.ring.keeps(Rule::PartsChained) {
             open.check = check;
         }
-        open.parts = open.parts.saturating_add(1);
+        open.parts = open.parts.wrapping_add(1);
         self.tail = self.tail.saturating_add(extent.total);
     }
 
