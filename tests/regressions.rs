@@ -2,6 +2,7 @@
 //! it showed.
 
 use full_block::FullBlock;
+use journal_core::check::crc32;
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
@@ -197,4 +198,43 @@ fn a_transaction_of_more_parts_than_sixteen_bits_count_is_there_after_an_open() 
         streamed.commit().expect("commits");
     });
     with(&mut |mut journal| assert_eq!(read(&mut journal, 0), image));
+}
+
+/// A payload that looks like a header, left behind a torn record, is evidence at most: whatever
+/// stamp it claims, later transactions keep their order and their place.
+#[test]
+fn a_stamp_in_a_payload_orders_nothing() {
+    const ID: u8 = 1;
+    let world = blank(&geometry());
+    format(&world, &geometry(), ID, &FullBlock);
+    for stamp in [1_u64 << 60, (1 << 61) - 1, u64::MAX - 1, u64::MAX] {
+        let mut header = [0; BLOCK];
+        header[4] = 1; // A commit,
+        header[8..12].copy_from_slice(&3_u32.to_le_bytes()); // of three lines
+        header[12] = 1; // and one frame,
+        header[16..24].copy_from_slice(&128_u64.to_le_bytes()); // where the image will lie.
+        header[24] = 2;
+        header[56..].copy_from_slice(&stamp.to_le_bytes());
+        let check = crc32(crc32(0, &[ID; 16]), &header[4..]);
+        header[..4].copy_from_slice(&check.to_le_bytes());
+
+        let lane = 2 * 256 + usize::try_from(geometry().shield_bytes()).expect("small");
+        let mut image = world.visible();
+        image.pmem_mut()[lane + 128..lane + 192].copy_from_slice(&header);
+        let world = World::boot(image, Model::Torn8);
+        on(&world, &geometry(), FullBlock, |mut journal| {
+            commit(&mut journal, 1, 0, 5);
+            commit(&mut journal, 1, 1, 5);
+            commit(&mut journal, 0, 0, 6);
+            journal.checkpoint().expect("checkpoints");
+            commit(&mut journal, 1, 0, 7);
+            commit(&mut journal, 0, 0, 8);
+            assert_eq!(read(&mut journal, 0), [8; BLOCK]);
+        });
+        on(&world, &geometry(), FullBlock, |mut journal| {
+            assert_eq!(read(&mut journal, 0), [8; BLOCK], "{stamp:#x}");
+            journal.checkpoint().expect("checkpoints");
+            assert_eq!(read(&mut journal, 0), [8; BLOCK], "{stamp:#x}");
+        });
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Evidence {
     pub(crate) durable_to: [Sequence; LANES_MAX as usize],
     pub(crate) epoch: Epoch,
     pub(crate) generation: Generation,
+    /// At or above the stamps of all records that count. Others never count again, so what they
+    /// claim is of no matter: it may be a payload that looks like a header.
     pub(crate) stamp: Stamp,
 }
 
@@ -67,7 +69,6 @@ impl Evidence {
         }
         self.epoch = self.epoch.max(Epoch(header.epoch.get()));
         self.generation = self.generation.max(Generation(header.generation.get()));
-        self.stamp = self.stamp.max(Stamp(header.stamp.get()));
     }
 }
 
@@ -149,6 +150,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
                 break;
             }
             stamp = record_stamp;
+            evidence.stamp = evidence.stamp.max(stamp);
             let mut part = walked.tail;
             while part < record.end {
                 let Some(header) = self.note_evidence(part, evidence)? else { break };
