@@ -7,7 +7,7 @@ use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, Polic
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
-    JournalMemory, LaneSlot, Needs, NoHook, Node, Operation, Overwrite, PortableKernels,
+    JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite, PortableKernels,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Medium, Model, SimDisk, SimPmem, World};
@@ -236,5 +236,30 @@ fn a_stamp_in_a_payload_orders_nothing() {
             journal.checkpoint().expect("checkpoints");
             assert_eq!(read(&mut journal, 0), [8; BLOCK], "{stamp:#x}");
         });
+    }
+}
+
+/// A line that cannot be read is no torn tail: what it held may have been acknowledged.
+#[test]
+fn poison_in_the_last_record_is_an_error() {
+    let world = blank(&geometry());
+    format(&world, &geometry(), 1, &FullBlock);
+    on(&world, &geometry(), FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
+    let lane = 2 * 256 + geometry().shield_bytes();
+    for line in 0..8 {
+        let mut image = world.visible();
+        image.poison(lane + line * 64);
+        let world = World::boot(image, Model::Torn8);
+        let mut buffers = Buffers::new(&geometry(), 64, 2);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let kernels = PortableKernels;
+        let opened = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        // Three lines of the record, and the line where the next one would begin.
+        match opened {
+            Err(OpenError::Medium(_)) if line < 4 => {}
+            Ok(mut journal) if line >= 4 => assert_eq!(read(&mut journal, 0), [5; BLOCK]),
+            Err(error) => panic!("line {line}: {error}"),
+            Ok(_) => panic!("line {line}: opened"),
+        }
     }
 }

@@ -26,7 +26,7 @@ use crate::pmem::{PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
 use crate::ring::Ring;
-use crate::scan::{Evidence, IndexError, Reader, Walked};
+use crate::scan::{Evidence, IndexError, Reader, Walked, gone};
 use crate::shield::Shield;
 use crate::superblock::{LaneStart, Superblock, Superblocks, load, superblock_bytes};
 use crate::units::{Epoch, Generation, LaneNumber, Offset, Sequence, Stamp};
@@ -410,8 +410,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn stamp_at(&mut self, number: usize, position: u64) -> Result<Option<Stamp>, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(None) };
-        let header = reader!(self, lane).header(position)?;
-        Ok(header.map(|header| Stamp(header.stamp.get())))
+        let header = reader!(self, lane).header(position)?.ok_or(gone(position))?;
+        Ok(Some(Stamp(header.stamp.get())))
     }
 
     /// Indexes the record at `position`; returns where the next one begins.

@@ -108,7 +108,9 @@ pub(crate) struct Reader<'a, P, H, K> {
     pub(crate) scratch: &'a mut [u8],
 }
 
-/// A poisoned range holds no header and no record; other errors say nothing of the content.
+/// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
+/// content. Up to the end, and at it, poison is an error as well: what was there may have been
+/// acknowledged, and a torn tail would be gone for good.
 fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -165,7 +167,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         }
         let mut at = walked.tail;
         while at < end {
-            if let Some(header) = self.note_evidence(at, evidence)? {
+            if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
                 walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
                     && sequence > walked.next_sequence;
@@ -198,9 +200,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
     /// The header at `position`, if it is whole and belongs there. Its evidence is left in the
     /// scratch memory.
     pub(crate) fn header(&mut self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
-        let Some((line, _)) = readable(self.ring.slices(position, LINE_BYTES))? else {
-            return Ok(None);
-        };
+        let (line, _) = self.ring.slices(position, LINE_BYTES)?;
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
         if header.position.get() != position || usize::from(header.names.get()) > LANES_MAX.into() {
@@ -212,9 +212,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
             return Ok(None);
         };
-        if readable(self.ring.read(position, evidence))?.is_none() {
-            return Ok(None);
-        }
+        self.ring.read(position, evidence)?;
         let right = evidence_check(self.identity.id_seed, evidence) == header.check.get();
         Ok(right.then_some(header))
     }
@@ -229,7 +227,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         let total = header.total_bytes();
         let front = match header.record_kind() {
             Some(RecordKind::Commit | RecordKind::Intent) => {
-                let images = readable(self.images_bytes(position, &header, total))?.flatten();
+                let images = self.images_bytes(position, &header, total)?;
                 images.and_then(|images| total.checked_sub(images))
             }
             Some(RecordKind::Pad) => Some(PAD_FRONT_BYTES),
@@ -240,9 +238,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
             return Ok(None);
         };
         let Some(bytes) = self.scratch.get_mut(..front) else { return Ok(None) };
-        if readable(self.ring.read(position, bytes))?.is_none() {
-            return Ok(None);
-        }
+        self.ring.read(position, bytes)?;
         Ok(Front::parse(self.geometry, bytes).map(|_| (header, front)))
     }
 
@@ -271,9 +267,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         if images > 0 {
             let images = usize::try_from(images).unwrap_or(usize::MAX);
             let images_at = position.saturating_add(front as u64);
-            let Some((first, second)) = readable(self.ring.slices(images_at, images))? else {
-                return Ok(None);
-            };
+            let (first, second) = self.ring.slices(images_at, images)?;
             check = self.kernels.crc64(self.kernels.crc64(check, first), second);
         }
         let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
@@ -388,7 +382,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
 }
 
 /// A line that was readable and is not any more.
-fn gone(position: u64) -> MediumError {
+pub(crate) fn gone(position: u64) -> MediumError {
     MediumError::new(MediumErrorKind::Poisoned, Offset(position), LINE_BYTES)
 }
 
