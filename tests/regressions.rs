@@ -263,3 +263,20 @@ fn poison_in_the_last_record_is_an_error() {
         }
     }
 }
+
+/// A streamed transaction that is forgotten, not dropped, is one that never was: the next one of
+/// its lane does not lie behind its parts.
+#[test]
+fn a_forgotten_stream_leaves_no_gap() {
+    let world = blank(&geometry());
+    format(&world, &geometry(), 1, &FullBlock);
+    on(&world, &geometry(), FullBlock, |mut journal| {
+        let image = [9; BLOCK];
+        let mut streamed = journal.begin(LaneNumber(0), 1024).expect("fits");
+        let update = Update::new(BlockNumber(1), Change::Image(&image));
+        streamed.write(&[Operation::Update(update)]).expect("was reserved");
+        core::mem::forget(streamed);
+        commit(&mut journal, 0, 0, 5);
+    });
+    on(&world, &geometry(), FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+}

@@ -110,6 +110,9 @@ pub(crate) struct OpenRecord {
     check: u64,
     /// Where the record began, to go back there.
     pub(crate) start: u64,
+    /// Where its next part goes. The lane's own tail stays in front of the record until that is
+    /// stored whole: an open record that nobody ends leaves no gap.
+    next: u64,
     in_flight: Option<InFlight>,
 }
 
@@ -168,6 +171,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             parts: 0,
             check: identity.body_seed,
             start: self.tail,
+            next: self.tail,
             in_flight: None,
         }
     }
@@ -187,8 +191,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
             unreachable!("the caller cut the transaction into parts that fit")
         };
-        assert!(extent.total <= self.free_bytes(), "L1: the space was reserved");
-        let mut image_at = self.tail.saturating_add(extent.front as u64);
+        let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
+        assert!(used <= self.ring.bytes(), "L1: the space was reserved");
+        let mut image_at = open.next.saturating_add(extent.front as u64);
         for frame in frames {
             if let Payload::Image(image) = frame.payload {
                 match open.pace {
@@ -202,7 +207,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         header.kind = RecordKind::Commit as u8;
         header.part = open.parts.into();
         header.lines = extent.lines().into();
-        header.position = self.tail.into();
+        header.position = open.next.into();
         header.sequence = self.next_sequence.raw().into();
         header.epoch = identity.epoch.raw().into();
         header.generation = identity.generation.raw().into();
@@ -224,14 +229,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             *place = check.to_le_bytes();
         }
         match open.pace {
-            Pace::AtOnce => open.add(self.ring.write(site::FRONT, self.tail, front)),
-            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, self.tail, front),
+            Pace::AtOnce => open.add(self.ring.write(site::FRONT, open.next, front)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, open.next, front),
         }
         if self.ring.keeps(Rule::PartsChained) {
             open.check = check;
         }
         open.parts = open.parts.wrapping_add(1);
-        self.tail = self.tail.saturating_add(extent.total);
+        open.next = open.next.saturating_add(extent.total);
     }
 
     /// The record is stored whole, and can no longer be taken back. It is not durable yet.
@@ -240,6 +245,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// that is deferred itself.
     pub(crate) fn close(&mut self, open: OpenRecord) -> Option<InFlight<Sequence>> {
         let sequence = self.next_sequence;
+        self.tail = open.next;
         self.last_stamp = self.last_stamp.max(open.stamp);
         self.next_sequence = Sequence(sequence.raw().saturating_add(1));
         if open.pace == Pace::Deferred {
