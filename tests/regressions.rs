@@ -7,7 +7,8 @@ use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, Polic
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
-    JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite, PortableKernels,
+    JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite,
+    PortableKernels,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Medium, Model, SimDisk, SimPmem, World};
@@ -29,8 +30,12 @@ fn geometry() -> Geometry {
 
 /// Media for this geometry, with nothing on them.
 fn blank(geometry: &Geometry) -> World {
+    blank_on(geometry, Overwrite::NeverInPlace)
+}
+
+fn blank_on(geometry: &Geometry, overwrite: Overwrite) -> World {
     let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
-    let facts = DeviceFacts::new(32, Overwrite::NeverInPlace);
+    let facts = DeviceFacts::new(32, overwrite);
     let disk = DiskImage::blank(geometry.block_size, BLOCKS, facts);
     World::boot(Image::blank(span).with_disk(disk), Model::Torn8)
 }
@@ -279,4 +284,19 @@ fn a_forgotten_stream_leaves_no_gap() {
         commit(&mut journal, 0, 0, 5);
     });
     on(&world, &geometry(), FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+}
+
+/// A device that tears, deltas, and a geometry without a shield: a checkpoint cannot do what it
+/// promises, and says so.
+#[test]
+fn a_checkpoint_that_needs_a_shield_and_has_none_says_so() {
+    let geometry = Geometry { shield_blocks: 0, ..geometry() };
+    let world = blank_on(&geometry, Overwrite::MayLeaveGarbage);
+    format(&world, &geometry, 1, &Whole);
+    on(&world, &geometry, Whole, |mut journal| {
+        commit(&mut journal, 0, 3, 5);
+        let checkpoint = journal.checkpoint();
+        assert_eq!(checkpoint, Err(JournalError::NoShield { block: BlockNumber(3) }));
+        assert_eq!(read(&mut journal, 3), [5; BLOCK]);
+    });
 }

@@ -83,7 +83,12 @@ where
         }
         let count = self.collect();
         if count == 0 {
-            return Ok(false);
+            // What is left has to be shielded, and nothing can be.
+            let mut blocks = self.index.blocks_from(0).map(|(_, block)| block);
+            return match blocks.find(|block| !self.index.is_home(*block)) {
+                Some(block) => Err(JournalError::NoShield { block }),
+                None => Ok(false),
+            };
         }
         let result = self.write_home(count, report);
         if result.is_err() {
