@@ -208,8 +208,8 @@ fn an_intent_is_not_believed_after_its_checkpoint() {
     needs(Rule::ShieldFloor, &explorer(), &program);
 }
 
-/// A process is killed while it stores a second intent over the first one; the next open sees a torn
-/// one and goes on, until a power loss forgets what was stored over the first.
+/// A process is killed while it stores a second intent over the first one; the next open sees a
+/// torn one and goes on, until a power loss forgets what was stored over the first.
 #[test]
 fn an_intent_does_not_come_back_with_a_killed_process() {
     let mut program = a_delta_goes_home();

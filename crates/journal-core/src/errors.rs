@@ -127,8 +127,8 @@ pub enum JournalError {
         /// Why.
         error: ApplyError,
     },
-    /// A torn overwrite of the block's home would leave no whole copy of it, and the geometry has no
-    /// shield: it stays in the lanes until a whole image of it is committed.
+    /// A torn overwrite of the block's home would leave no whole copy of it, and the geometry has
+    /// no shield: it stays in the lanes until a whole image of it is committed.
     NoShield {
         /// Which block.
         block: BlockNumber,
