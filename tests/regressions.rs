@@ -11,7 +11,8 @@ use journal_core::{
     PortableKernels,
 };
 use nvm_journal::Buffers;
-use sim_disk::{DiskImage, Image, Medium, Model, SimDisk, SimPmem, World};
+use sim_disk::FaultKind::Error;
+use sim_disk::{DiskImage, Fault, Image, Medium, Model, SimDisk, SimPmem, World};
 
 type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
 
@@ -299,4 +300,46 @@ fn a_checkpoint_that_needs_a_shield_and_has_none_says_so() {
         assert_eq!(checkpoint, Err(JournalError::NoShield { block: BlockNumber(3) }));
         assert_eq!(read(&mut journal, 3), [5; BLOCK]);
     });
+}
+
+/// A commit reads back what it stored, to index it. Where that fails it fails, as one whose fence
+/// did: it is never acknowledged and then not there.
+#[test]
+fn a_commit_whose_record_cannot_be_read_back_is_not_acknowledged() {
+    let mut failed = 0;
+    for later in 0..8 {
+        for streams in [false, true] {
+            let world = blank(&geometry());
+            format(&world, &geometry(), 1, &FullBlock);
+            let mut acknowledged = false;
+            on(&world, &geometry(), FullBlock, |mut journal| {
+                let reads = world.operations().of(sim_disk::Operation::MemoryRead);
+                let fails = Fault::on(sim_disk::Operation::MemoryRead, reads + later, Error);
+                world.inject(fails);
+                let image = [5; BLOCK];
+                let update = Update::new(BlockNumber(0), Change::Image(&image));
+                let operations = [Operation::Update(update)];
+                let result = if streams {
+                    let mut streamed = journal.begin(LaneNumber(0), 512).expect("fits");
+                    streamed.write(&operations).expect("was reserved");
+                    streamed.commit()
+                } else {
+                    journal.commit(LaneNumber(0), &operations, Durability::Durable)
+                };
+                acknowledged = result.is_ok();
+                if !acknowledged {
+                    failed += 1;
+                    let refused = journal.read(BlockNumber(0), &mut [0; BLOCK]);
+                    assert_eq!(refused, Err(JournalError::Failed));
+                }
+            });
+            // The fault may not have struck yet.
+            let world = World::boot(world.visible(), Model::Torn8);
+            on(&world, &geometry(), FullBlock, |mut journal| {
+                let content = read(&mut journal, 0);
+                assert!(content == [5; BLOCK] || !acknowledged);
+            });
+        }
+    }
+    assert!(failed > 4, "{failed}");
 }

@@ -15,10 +15,11 @@
 
 use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
+use crate::error::MediumError;
 use crate::errors::{CommitError, JournalError};
 use crate::geometry::Geometry;
 use crate::hook::{Hook, NoHook, Rule};
-use crate::index::{Full, Index, NodeId};
+use crate::index::{Index, NodeId};
 use crate::lane::{FrameIn, Identity, Lane, Names, OpenRecord, Pace, Part, Payload, part_extent};
 use crate::memory::{Batched, LaneSlot};
 use crate::order::OrderedDevice;
@@ -26,7 +27,7 @@ use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, Form};
 use crate::recover::Recovery;
-use crate::scan::Reader;
+use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
 use crate::superblock::{Superblock, Superblocks};
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
@@ -348,7 +349,7 @@ where
         Ok(())
     }
 
-    fn settle_lane(&mut self, lane: LaneNumber) -> Result<(), crate::error::MediumError> {
+    fn settle_lane(&mut self, lane: LaneNumber) -> Result<(), MediumError> {
         let lane = self.lane_mut(lane);
         let Some(in_flight) = lane.flush_all_deferred() else { return Ok(()) };
         let result = lane.fence(in_flight).map(drop);
@@ -378,8 +379,7 @@ where
             self.abandon(lane, &open);
             return Err(error);
         }
-        let stored = self.index_record(lane, start);
-        debug_assert!(stored.is_ok(), "the room was checked");
+        self.index_record(lane, start).map_err(CommitError::Medium)?;
         let lane_at = self.lane_mut(lane);
         if let Some(in_flight) = lane_at.close(open) {
             let durable = lane_at.fence(in_flight).map_err(CommitError::Medium)?;
@@ -428,7 +428,10 @@ where
     }
 
     /// Puts the frames of the record that was stored at `start` into the index.
-    pub(crate) fn index_record(&mut self, lane: LaneNumber, start: u64) -> Result<(), Full> {
+    ///
+    /// # Errors
+    /// The medium's: the record is stored, and its outcome unknown.
+    pub(crate) fn index_record(&mut self, lane: LaneNumber, start: u64) -> Result<(), MediumError> {
         let ring = match self.lanes.get(usize::from(lane.raw())) {
             Some(LaneSlot(Some(lane))) => lane.ring(),
             _ => unreachable!("an open journal has all its lanes"),
@@ -441,7 +444,10 @@ where
             kernels: &self.kernels,
             scratch: &mut *self.front,
         };
-        reader.index_record(&mut self.index, start).map(drop).map_err(|_| Full)
+        reader.index_record(&mut self.index, start).map(drop).map_err(|error| match error {
+            IndexError::Medium(error) => error,
+            IndexError::Full => unreachable!("the room was checked"),
+        })
     }
 
     /// Forgets a record whose last part is not stored.

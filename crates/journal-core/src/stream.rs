@@ -129,8 +129,10 @@ where
         let part = Part { frames: &[], names: &no_names, last: true };
         let journal = &mut *self.journal;
         journal.store_part(self.lane, &mut open, &part);
-        let stored = journal.index_record(self.lane, start);
-        debug_assert!(stored.is_ok(), "the room was checked");
+        if let Err(error) = journal.index_record(self.lane, start) {
+            journal.fail();
+            return Err(CommitError::Medium(error));
+        }
         let lane = journal.lane_mut(self.lane);
         let sequence = lane.next_sequence;
         if let Some(in_flight) = lane.close(open) {
