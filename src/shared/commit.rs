@@ -16,7 +16,7 @@
 
 use core::sync::atomic::Ordering;
 use crossbeam_utils::Backoff;
-use journal_core::parts::{Content, Ends, Pace};
+use journal_core::parts::{Content, Ends, IndexError, Pace};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
@@ -114,7 +114,11 @@ where
                 }
                 Ok(())
             });
-        debug_assert!(placed.is_ok(), "the room was reserved");
+        match placed {
+            Ok(()) => {}
+            Err(IndexError::Medium(error)) => return failed_fence(self, error),
+            Err(IndexError::Full) => unreachable!("the room was reserved"),
+        }
         if !all_placed {
             seat.staged.placed(&unreserved);
             for block in seat.staged.reserved() {

@@ -177,7 +177,7 @@ pub fn examine(
         intent = found.map(|(header, _)| IntentExamination {
             batch: header.sequence.get(),
             blocks: header.frames.get(),
-            believed: scanned.take_intent(&header, &superblock),
+            believed: scanned.take_intent(&header, &superblock, |_| true),
         });
     }
     let mut lanes = [LaneExamination::EMPTY; LANES_MAX as usize];

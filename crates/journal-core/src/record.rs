@@ -67,7 +67,7 @@ pub struct RecordHeader {
     pub kind: u8,
     /// Bit 0: the last part.
     pub flags: u8,
-    /// Which part of its record.
+    /// Which part of its record, modulo 2^16.
     pub part: U16,
     /// Lines of the whole part.
     pub lines: U32,

@@ -21,7 +21,7 @@ use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, Indexes, Lent};
 use crate::journal::Journal;
 use crate::lane::Lane;
-use crate::memory::{JournalMemory, LaneSlot};
+use crate::memory::{JournalMemory, LaneSlot, Needs};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
 use crate::place::Places;
 use crate::pmem::{Pmem, PmemRead as _, PmemSplit};
@@ -119,18 +119,23 @@ where
         if let Some(slice) = memory.too_short(found.geometry()) {
             return Err(OpenError::MemoryTooShort { slice });
         }
+        // What is written must not depend on how much memory there is: the next open may have less.
+        let needs = Needs::of(found.geometry(), 1);
+        let lanes = memory.lanes.get_mut(..needs.lanes).unwrap_or_default();
+        let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
+        let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
         let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
-        let room = Room { lanes: memory.lanes, front: memory.front, block: memory.blocks };
+        let room = Room { lanes: &mut *lanes, front: &mut *front, block: memory.blocks };
         let opened = found.open(device, policy, kernels, room, &mut index)?;
         let Opened { common, home, recovery } = opened;
         Ok(Self {
             common,
-            lanes: memory.lanes,
+            lanes,
             index,
             home,
             batch: memory.batch,
-            front: memory.front,
-            encoded: memory.encoded,
+            front,
+            encoded,
             blocks: memory.blocks,
             places: Places::EMPTY,
             recovery,
@@ -150,14 +155,14 @@ pub struct Found<P, H> {
     identity: Identity,
 }
 
-/// The memory that opening takes.
+/// The memory that opening takes: exactly what [`Needs::of`] says.
 #[derive(Debug)]
 pub struct Room<'m, P, H> {
     /// One for each lane.
     pub lanes: &'m mut [LaneSlot<P, H>],
     /// Holds a front.
     pub front: &'m mut [u8],
-    /// Holds a block.
+    /// Holds a block, or more.
     pub block: &'m mut [u8],
 }
 
@@ -358,7 +363,9 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let (geometry, identity) = (self.geometry, self.identity);
         let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front)?;
         let Some((header, front)) = loaded else { return Ok(None) };
-        let believed = self.scanned.take_intent(&header, superblock);
+        let epochs = self.keeps(Rule::OlderEpochVoid);
+        let keeps = |rule| rule != Rule::OlderEpochVoid || epochs;
+        let believed = self.scanned.take_intent(&header, superblock, keeps);
         Ok(believed.then_some((header, front)))
     }
 

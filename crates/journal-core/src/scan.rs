@@ -33,6 +33,8 @@ pub(crate) struct Evidence {
     pub(crate) durable_to: [Sequence; LANES_MAX as usize],
     pub(crate) epoch: Epoch,
     pub(crate) generation: Generation,
+    /// At or above the stamps of all records that count. Others never count again, so what they
+    /// claim is of no matter: it may be a payload that looks like a header.
     pub(crate) stamp: Stamp,
 }
 
@@ -69,7 +71,6 @@ impl Evidence {
         }
         self.epoch = self.epoch.max(Epoch(header.epoch.get()));
         self.generation = self.generation.max(Generation(header.generation.get()));
-        self.stamp = self.stamp.max(Stamp(header.stamp.get()));
     }
 }
 
@@ -118,7 +119,9 @@ pub(crate) struct Reader<'a, S, K> {
     pub(crate) scratch: &'a mut [u8],
 }
 
-/// A poisoned range holds no header and no record; other errors say nothing of the content.
+/// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
+/// content. Up to the end, and at it, poison is an error as well: what was there may have been
+/// acknowledged, and a torn tail would be gone for good.
 fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -162,6 +165,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
                 break;
             }
             stamp = record_stamp;
+            evidence.stamp = evidence.stamp.max(stamp);
             let mut part = walked.tail;
             while part < record.end {
                 let Some(header) = self.note_evidence(part, evidence)? else { break };
@@ -176,7 +180,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         }
         let mut at = walked.tail;
         while at < end {
-            if let Some(header) = self.note_evidence(at, evidence)? {
+            if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
                 walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
                     && sequence > walked.next_sequence;
@@ -209,9 +213,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
     /// The header at `position`, if it is whole and belongs there. Its evidence is left in the
     /// scratch memory.
     pub(crate) fn header(&mut self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
-        let Some((line, _)) = readable(self.ring.slices(position, LINE_BYTES))? else {
-            return Ok(None);
-        };
+        let (line, _) = self.ring.slices(position, LINE_BYTES)?;
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
         if header.position.get() != position || usize::from(header.names.get()) > LANES_MAX.into() {
@@ -223,9 +225,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
             return Ok(None);
         };
-        if readable(self.ring.read(position, evidence))?.is_none() {
-            return Ok(None);
-        }
+        self.ring.read(position, evidence)?;
         let right = evidence_check(self.identity.id_seed, evidence) == header.check.get();
         Ok(right.then_some(header))
     }
@@ -241,15 +241,13 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         if header.record_kind().is_none() {
             return Ok(None);
         }
-        let images = readable(self.images_bytes(position, &header, total))?.flatten();
+        let images = self.images_bytes(position, &header, total)?;
         let front = images.and_then(|images| total.checked_sub(images));
         let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
             return Ok(None);
         };
         let Some(bytes) = self.scratch.get_mut(..front) else { return Ok(None) };
-        if readable(self.ring.read(position, bytes))?.is_none() {
-            return Ok(None);
-        }
+        self.ring.read(position, bytes)?;
         Ok(Front::parse(self.geometry, bytes).map(|_| (header, front)))
     }
 
@@ -279,9 +277,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         if images > 0 {
             let images = usize::try_from(images).unwrap_or(usize::MAX);
             let images_at = position.saturating_add(front as u64);
-            let Some((first, second)) = readable(self.ring.slices(images_at, images))? else {
-                return Ok(None);
-            };
+            let (first, second) = self.ring.slices(images_at, images)?;
             check = self.kernels.crc64(self.kernels.crc64(check, first), second);
         }
         let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
@@ -340,8 +336,8 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             if self.ring.keeps(Rule::PartsChained) {
                 seed = part.check;
             }
-            let Some(next) = index.checked_add(1) else { return Ok(None) };
-            index = next;
+            // It may wrap: the checks already tie the parts together, in order.
+            index = index.wrapping_add(1);
         }
     }
 }
@@ -405,8 +401,10 @@ pub(crate) fn gone(position: u64) -> MediumError {
 
 /// Why a record's frames are not all in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexError {
+pub enum IndexError {
+    /// The index has no room for another frame.
     Full,
+    /// The medium.
     Medium(MediumError),
 }
 

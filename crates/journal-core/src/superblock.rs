@@ -425,7 +425,8 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
 }
 
 /// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
-/// the first one knows; where that is torn, every multiple of the line is tried.
+/// the first one knows. Where that is torn, the place that it still names is tried (a crash in the
+/// middle of a rewrite changes no word of the geometry), then every multiple of the line.
 ///
 /// Returns the places of both copies, the older or invalid one first.
 pub(crate) fn load(
@@ -435,7 +436,10 @@ pub(crate) fn load(
     let first = Superblock::decode(pmem, Offset(0), kernels)?;
     let second_at = match &first {
         Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
-        _ => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        _ => match hinted_second(pmem, kernels)? {
+            Some(second_at) => second_at,
+            None => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        },
     };
     let second = if second_at == Offset(0) {
         None
@@ -456,19 +460,37 @@ pub(crate) fn load(
     }
 }
 
+/// The second copy, if it is where the torn first one says.
+fn hinted_second(
+    pmem: &impl Source,
+    kernels: &impl Kernels,
+) -> Result<Option<Offset>, SuperblockError> {
+    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHead>()))? else {
+        return Ok(None);
+    };
+    let head = SuperblockHead::read_from_bytes(bytes).ok();
+    let Some(head) = head.filter(|head| head.magic == MAGIC) else { return Ok(None) };
+    let at = Offset(u64::from(head.unit_bytes.get()));
+    Ok(is_second(pmem, at, kernels)?.then_some(at))
+}
+
+/// The places where a media unit could end. They are bounded, so that the search is short on a
+/// large span that is no journal.
+fn second_places<S: Source>(pmem: &S) -> impl Iterator<Item = Offset> + use<S> {
+    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX));
+    let lines = end.checked_div(LINE_BYTES as u64).unwrap_or(0);
+    (1..=lines).map(|line| Offset(line.saturating_mul(LINE_BYTES as u64)))
+}
+
 /// Looks for a second copy at the places where a media unit could end.
 fn find_second(
     pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
-    // Units are small; that keeps the search short on a large span that is no journal.
-    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX).saturating_add(1));
-    let mut at = LINE_BYTES as u64;
-    while at < end {
-        if is_second(pmem, Offset(at), kernels)? {
-            return Ok(Some(Offset(at)));
+    for at in second_places(pmem) {
+        if is_second(pmem, at, kernels)? {
+            return Ok(Some(at));
         }
-        at = at.saturating_add(LINE_BYTES as u64);
     }
     Ok(None)
 }

@@ -76,9 +76,20 @@ impl Scanned {
     }
 
     /// Takes in what an intent's header says; returns whether the intent is believed.
-    pub(crate) fn take_intent(&mut self, header: &RecordHeader, superblock: &Superblock) -> bool {
+    ///
+    /// An open repeats the intent it believes before it begins an epoch: one of an older epoch was
+    /// settled then. It may still come back, with the lines that a killed process stored over it and
+    /// nobody flushed.
+    pub(crate) fn take_intent(
+        &mut self,
+        header: &RecordHeader,
+        superblock: &Superblock,
+        keeps: impl Fn(Rule) -> bool,
+    ) -> bool {
         self.evidence.take_intent(header);
+        let is_current = header.epoch.get() == superblock.epoch().raw();
         header.sequence.get() >= superblock.head.shield_floor.get()
+            && (is_current || !keeps(Rule::OlderEpochVoid))
     }
 
     /// Looks the end of every lane up in the table.
