@@ -80,6 +80,7 @@ mod options;
 mod pages;
 mod region;
 mod span;
+mod store_lock;
 mod visibility;
 mod write;
 
@@ -90,3 +91,4 @@ pub use facts::{MapFacts, Reason};
 pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 pub use options::MapOptions;
 pub use region::{Reader, Region};
+pub use store_lock::{OVERDUE_AFTER_NAPS, Poisoned, StoreLock, StoreLockGuard, WAKE_DELAY_MAX};
