@@ -54,7 +54,8 @@ pub struct Method {
     pub(crate) details: arch::Details,
 }
 
-/// This processor lacks an instruction that was asked for, or the medium needs a flush and none was.
+/// This processor lacks an instruction that was asked for, or the medium needs a flush and the
+/// method has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnsupportedMethod {
     /// How lines were to be flushed.
