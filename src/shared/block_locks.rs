@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(locks.lock(stripe, Age(9), |_| false), Ok(true));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| locks.lock(stripe, Age(1), |holder| holder == Age(9)));
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(core::time::Duration::from_millis(2));
             locks.unlock(stripe);
             assert_eq!(waiting.join().expect("does not panic"), Ok(true));
         });

@@ -11,8 +11,8 @@ use loom::sync::Arc;
 use loom::thread;
 use pmem_sys::StoreLock;
 
-/// Some preemptions are enough for every known kind of mistake, and keep the number finite. Only one
-/// thread may wait at a time: loom would let two of them yield to each other forever.
+/// Some preemptions are enough for every known kind of mistake, and keep the number finite. Only
+/// one thread may wait at a time: loom would let two of them yield to each other forever.
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);

@@ -1,4 +1,4 @@
-//! What a check costs on this machine, by each way it has: `cargo bench -p nvm-journal-pmem-sys`.
+//! What a check costs on this machine, by each way it has: `cargo bench --bench kernels`.
 //!
 //! Lengths are those that matter: a short record, a record of a few names, a block, a long stream.
 //! The bytes are in the cache, as those of a record are that was just encoded.
