@@ -140,8 +140,8 @@ fn commit(journal: &Front, images: &[u8], first: u64, count: u64) {
     black_box(tx.commit().expect("commits"));
 }
 
-/// Empties the lanes when so many commits of so many blocks might not fit any more. Not before every
-/// batch: a checkpoint leaves nothing in the caches.
+/// Empties the lanes when so many commits of so many blocks might not fit any more. Not before
+/// every batch: a checkpoint leaves nothing in the caches.
 fn make_room(journal: &Front, commits: u64, blocks: u64) {
     let used = journal.stats().expect("counts").total().used_bytes;
     if used + commits * (blocks * (BLOCK as u64 + 256) + 256) > LANE_BYTES {

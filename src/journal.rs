@@ -39,10 +39,10 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 ///
 /// | after | survives every crash |
 /// |---|---|
-/// | [`Transaction::commit`], [`transact`](Self::transact) | the transaction, and everything it read or overwrote |
+/// | [`Transaction::commit`], [`transact`](Self::transact) | it, and all it read or overwrote |
 /// | [`Transaction::commit_deferred`] | nothing yet; others can read it at once |
 /// | [`sync`](Self::sync) | every transaction committed before the call |
-/// | [`checkpoint`](Self::checkpoint), [`close`](Self::close) | the same, and the device alone holds it |
+/// | [`checkpoint`](Self::checkpoint), [`close`](Self::close) | the same, on the device alone |
 ///
 /// A transaction that was not acknowledged as durable is after a crash wholly there or not at all,
 /// and never without the transactions whose blocks it read or overwrote. Transactions that have no

@@ -1,7 +1,8 @@
 //! An embeddable journal engine for block stores on byte-addressable non-volatile memory.
 //!
 //! [`Journal`] is the front door. [`core`] is the journal itself, with one owner and memory of the
-//! caller's, for where there is no operating system; [`pmem`] is persistent memory on real machines.
+//! caller's, for where there is no operating system; [`pmem`] is persistent memory on real
+//! machines.
 
 #![forbid(unsafe_code)]
 
