@@ -10,8 +10,8 @@ use full_block::FullBlock;
 use journal_core::parts::{Found, Index, Opened, Room};
 use journal_core::policy::Policy;
 use journal_core::{
-    BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, LaneSlot, Needs, NoHook, OpenError,
-    PmemShare, PmemSplit, Recovery,
+    BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
+    LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery,
 };
 use pmem_sys::{NativeKernels, Region, StoreLock};
 
@@ -185,6 +185,50 @@ where
                 }
                 Err(error) if !transaction.is_blocked() => return Err(error),
                 _ => transaction.begin_again()?,
+            }
+        }
+    }
+
+    /// Commits these operations as one transaction, with the images where they are: nothing is
+    /// copied but to the medium. They ascend by block, each block once. Waits for whoever has one
+    /// of the blocks.
+    ///
+    /// `None` when there was nothing to log.
+    ///
+    /// # Errors
+    /// `NotAscending`; `OutOfDevice`; `OutOfBlock`; `TooLarge`; `TooManyBlocks`; `CannotPlace`:
+    /// nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
+    ///
+    /// ```no_run
+    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<(), nvm_journal::Error> {
+    /// use nvm_journal::{BlockNumber, Durability, Operation};
+    ///
+    /// let operations = [
+    ///     Operation::write(BlockNumber(7), image),
+    ///     Operation::Discard(BlockNumber(9)),
+    /// ];
+    /// journal.commit(&operations, Durability::Durable)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let shared = self.shared();
+        shared.check_not_failed()?;
+        match shared.common.validate(operations) {
+            Err(CommitError::Empty) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut seat = shared.seats.sit();
+        let age = seat.next_age(&shared.seats);
+        loop {
+            match shared.commit_at_once(&mut seat, age, operations, durability) {
+                Err(Error::Conflict { block }) => shared.await_block(block)?,
+                result => return result,
             }
         }
     }

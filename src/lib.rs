@@ -24,7 +24,8 @@ pub use journal::Journal;
 /// The journal itself, with one owner.
 pub use journal_core as core;
 pub use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Geometry, Recovery,
+    BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry,
+    Operation, Recovery,
 };
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.

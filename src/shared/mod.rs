@@ -18,6 +18,7 @@ pub(crate) mod block_locks;
 pub(crate) mod commit;
 pub(crate) mod home;
 pub(crate) mod read;
+mod reserve;
 pub(crate) mod seat;
 mod staged;
 

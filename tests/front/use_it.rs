@@ -1,7 +1,10 @@
 //! Each call does what its documentation says.
 
 use journal_core::CheckpointReport;
-use nvm_journal::{BlockNumber, BlockSize, Error, FileDisk, FullBlock, Journal, Options, Region};
+use nvm_journal::{
+    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Operation, Options,
+    Region,
+};
 
 pub(crate) const BLOCK: usize = 4096;
 pub(crate) const BLOCKS: u64 = 256;
@@ -60,6 +63,29 @@ fn a_transaction_is_seen_when_it_is_committed_and_by_itself_before() {
     assert_eq!(committed.sequence.raw(), 1);
     assert_eq!((&read(&journal, 3)[..5], read(&journal, 3)[9]), (&b"three"[..], 3));
     assert_eq!(&read(&journal, 4)[9..15], b"\0four\0");
+}
+
+#[test]
+fn operations_given_together_are_one_transaction() {
+    let files = Files::new("together");
+    let journal = Journal::format(memory(1 << 20), files.disk(), &Options::new()).expect("formats");
+    let (one, two) = ([1; BLOCK], [2; BLOCK]);
+    let both = [Operation::write(block(1), &one), Operation::write(block(2), &two)];
+    let committed = journal.commit(&both, Durability::Durable).expect("commits");
+    assert_eq!(committed.expect("was logged").sequence.raw(), 1);
+    assert_eq!((read(&journal, 1), read(&journal, 2)), (one.to_vec(), two.to_vec()));
+    let again = [Operation::Discard(block(1)), Operation::write(block(1), &two)];
+    let refused = journal.commit(&again, Durability::Durable);
+    assert_eq!(refused, Err(Error::NotAscending { block: block(1) }));
+    let outside = [Operation::write(block(BLOCKS), &one)];
+    let refused = journal.commit(&outside, Durability::Deferred);
+    assert_eq!(refused, Err(Error::OutOfDevice { block: block(BLOCKS) }));
+    assert_eq!(journal.commit(&[], Durability::Durable), Ok(None));
+    let held: Vec<_> = (0..BLOCKS).map(|number| Operation::write(block(number), &one)).collect();
+    let refused = journal.commit(&held, Durability::Durable);
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    assert_eq!(journal.stats().expect("counts").total().commits, 1);
+    journal.commit(&both, Durability::Deferred).expect("everything was given back");
 }
 
 #[test]

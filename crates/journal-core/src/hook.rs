@@ -185,8 +185,23 @@ pub trait Hook {
 
     /// At a [`SiteKind::Write`] site.
     #[inline]
-    fn write<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
-        if bytes.len() < pmem.facts().stream_from_bytes {
+    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
+    }
+
+    /// At a [`SiteKind::Write`] site, for a piece of `whole_bytes` that go out before one fence: a
+    /// short piece goes the way of the whole. Storing it would first read its lines from the
+    /// medium, behind everything that is on its way there.
+    #[inline]
+    fn write_piece<P: Pmem>(
+        &mut self,
+        _site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) {
+        if whole_bytes < pmem.facts().stream_from_bytes as u64 {
             pmem.store(at, bytes);
             pmem.flush(at, bytes.len());
         } else {

@@ -401,7 +401,7 @@ pub(crate) fn gone(position: u64) -> MediumError {
 
 /// Why a record's frames are not all in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexError {
+pub(crate) enum IndexError {
     /// The index has no room for another frame.
     Full,
     /// The medium.
