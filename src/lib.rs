@@ -16,7 +16,7 @@ mod transaction;
 
 pub use buffers::Buffers;
 pub use error::Error;
-pub use file_disk::FileDisk;
+pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions};
 /// The full-block policy, the default.
 pub use full_block::FullBlock;
 pub use journal::Journal;
