@@ -10,8 +10,8 @@ use full_block::FullBlock;
 use journal_core::parts::{Found, Index, Opened, Room};
 use journal_core::policy::Policy;
 use journal_core::{
-    BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, LaneSlot, Needs, NoHook, OpenError,
-    PmemShare, PmemSplit, Recovery,
+    BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneSlot, Needs, NoHook,
+    OpenError, PmemShare, PmemSplit, Recovery,
 };
 use pmem_sys::{NativeKernels, Region, StoreLock};
 
@@ -174,13 +174,34 @@ where
     /// ```
     pub fn transact<R, E: From<Error>>(
         &self,
-        mut body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit)
+    }
+
+    /// As [`transact`](Self::transact), and commits deferred: see
+    /// [`Transaction::commit_deferred`].
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact).
+    pub fn transact_deferred<R, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit_deferred)
+    }
+
+    #[inline]
+    fn run<'j, R, E: From<Error>>(
+        &'j self,
+        mut body: impl FnMut(&mut Transaction<'j, L, P, D, H>) -> Result<R, E>,
+        end: impl FnOnce(Transaction<'j, L, P, D, H>) -> Result<Option<Committed>, Error>,
     ) -> Result<R, E> {
         let mut transaction = self.begin()?;
         loop {
             match body(&mut transaction) {
                 Ok(result) if !transaction.is_blocked() => {
-                    transaction.commit()?;
+                    end(transaction)?;
                     return Ok(result);
                 }
                 Err(error) if !transaction.is_blocked() => return Err(error),

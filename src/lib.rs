@@ -28,6 +28,6 @@ pub use journal_core::{
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;
-pub use pmem_sys::{MapOptions, Region};
+pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use stats::{LaneStats, Stats};
 pub use transaction::Transaction;
