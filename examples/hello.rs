@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use nvm_journal::{BlockNumber, BlockSize, FileDisk, Journal, MapOptions, Options};
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join("nvm-journal-hello");
     let folder = std::env::args_os().nth(1).map_or(folder, PathBuf::from);
     std::fs::create_dir_all(&folder)?;

@@ -18,14 +18,15 @@ use nvm_journal::core::{EXAMINE_BYTES_MAX, PmemRead as _, examine};
 use nvm_journal::pmem::NativeKernels;
 use nvm_journal::{Journal, Options, Region};
 
-use crate::show::{Progress, percentiles};
-use crate::work::{BLOCK, Mix, Model, THREADS, Tag, mix};
-use crate::{Place, Verdict};
+use super::show::{Progress, percentiles};
+use super::work::{BLOCK, Mix, Model, THREADS, Tag, mix};
+use super::{Place, Verdict};
 
-/// More kills than these are not tried.
-const KILLS_MAX: u64 = 150;
+/// Where too few kills have hit a record, they go on for so many times the time given.
+const PATIENCE: u32 = 3;
 const SIGKILL: i32 = 9;
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
+const COMMIT_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// What a child has said of one thread.
 #[derive(Clone, Copy, Default)]
@@ -46,16 +47,18 @@ pub(crate) fn kills(
     let progress = Progress::new("kills");
     let (mut verdict, mut recoveries) = (Verdict::default(), Vec::new());
     let mut random = u64::from(std::process::id());
-    while verdict.unfinished < wanted && verdict.kills < KILLS_MAX {
-        if verdict.kills > 2 && start.elapsed() > time {
-            break;
-        }
-        let note = format!("{} of {wanted} hit a record", verdict.unfinished);
-        progress.show(verdict.unfinished as f64 / wanted as f64, &note);
+    let is_over = |verdict: &Verdict| {
+        let times = if verdict.unfinished < wanted { PATIENCE } else { 1 };
+        verdict.kills > 0 && start.elapsed() > time * times
+    };
+    while !is_over(&verdict) {
+        let note = format!("{}, {} hit a record", verdict.kills, verdict.unfinished);
+        progress.show(start.elapsed().as_secs_f64() / time.as_secs_f64(), &note);
         let run = 2 + verdict.kills;
         random = mix(random + 1);
         let before: Vec<u64> = models.iter().map(|model| model.number).collect();
-        let heard = one_child(place, run, &before, Duration::from_micros(1000 + random % 40_000))?;
+        let delay = Duration::from_micros(1000 + random % 40_000);
+        let heard = one_child(place, run, &before, delay, Duration::from_micros(random % 500))?;
         verdict.kills += 1;
 
         let nvm = place.open_nvm()?;
@@ -92,7 +95,7 @@ pub(crate) fn kills(
         "   {unfinished} were found unfinished, and dropped; {} blocks are wrong",
         verdict.wrong_blocks
     );
-    println!("   recovery took {}", percentiles(&mut recoveries));
+    println!("   an open with its recovery took {}", percentiles(&mut recoveries));
     if unfinished < wanted {
         println!(
             "   (Fewer than {wanted} kills hit a record in the time given: --seconds gives more.)"
@@ -101,24 +104,29 @@ pub(crate) fn kills(
     Ok(verdict)
 }
 
-/// Starts a child, listens, kills it some time after it has opened the journal; returns what it has
-/// said.
+/// Starts a child, listens, and kills it: some time after it has opened the journal, and a little
+/// after it has said that a commit was deferred, since it is then more likely to store than to wait
+/// for the disk. Returns what it has said.
 fn one_child(
     place: &Place,
     run: u64,
     before: &[u64],
-    delay: Duration,
+    after_open: Duration,
+    after_commit: Duration,
 ) -> Result<Vec<Heard>, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--child").arg(&place.folder).arg(run.to_string());
     command.args(before.iter().map(u64::to_string));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().ok_or("the child has no output")?;
-    let (opened, has_opened) = channel();
-    let listener = std::thread::spawn(move || listen(output, &opened));
-    let opened = has_opened.recv_timeout(OPEN_TIME_MAX);
+    let (sender, said) = channel();
+    let listener = std::thread::spawn(move || listen(output, &sender));
+    let opened = said.recv_timeout(OPEN_TIME_MAX);
     if opened.is_ok() {
-        std::thread::sleep(delay);
+        std::thread::sleep(after_open);
+        while said.try_recv().is_ok() {}
+        let _ = said.recv_timeout(COMMIT_TIME_MAX);
+        std::thread::sleep(after_commit);
     }
     child.kill()?;
     let status = child.wait()?;
@@ -129,8 +137,9 @@ fn one_child(
     Ok(heard)
 }
 
-/// Takes down what a child says, until it says no more. A last line without an end was not said.
-fn listen(output: ChildStdout, opened: &Sender<()>) -> Vec<Heard> {
+/// Takes down what a child says, until it says no more, and passes on that it has opened the journal
+/// or deferred a commit. A last line without an end was not said.
+fn listen(output: ChildStdout, said: &Sender<()>) -> Vec<Heard> {
     let mut heard = vec![Heard::default(); THREADS as usize];
     let mut output = BufReader::new(output);
     let mut line = String::new();
@@ -144,8 +153,10 @@ fn listen(output: ChildStdout, opened: &Sender<()>) -> Vec<Heard> {
                     heard.acknowledged = number;
                 }
             }
-        } else {
-            let _ = opened.send(());
+        }
+        if !line.starts_with("durable") {
+            // Nobody listens any more once the kill is under way.
+            let _ = said.send(());
         }
         line.clear();
     }

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use nvm_journal::{BlockDevice as _, Journal, LaneStats, Options};
 
-use crate::show::{Progress, bytes, percentiles};
-use crate::work::{BLOCK, Mix, Model, Tag};
-use crate::{Place, Verdict};
+use super::show::{Progress, bytes, percentiles};
+use super::work::{BLOCK, Mix, Model, Tag};
+use super::{Place, Verdict};
 
 /// The first run of the program on these files.
 const RUN: u64 = 1;
@@ -57,7 +57,7 @@ pub(crate) fn load(
     println!(
         "   {commits} transactions changed {frames} blocks; {fences} fences made them durable"
     );
-    println!("   nvm   {} in {} lines", bytes(nvm_bytes), nvm_bytes / 64);
+    println!("   nvm   {} of records in {} lines", bytes(nvm_bytes), nvm_bytes / 64);
     println!(
         "   disk  {} in {} writes and {} syncs, by {} checkpoints",
         bytes(home.blocks * BLOCK as u64),

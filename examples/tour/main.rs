@@ -10,7 +10,7 @@ mod kills;
 mod load;
 mod power;
 mod show;
-mod work;
+pub(crate) mod work;
 
 use core::error::Error;
 use core::time::Duration;
@@ -26,7 +26,8 @@ const HELP: &str = "A tour of the journal.
 
   --dir FOLDER   where its two files go; a temporary folder if it is not given
   --seconds N    about how long the first two stops take, 20 by default
-  --kills N      so many kills have to hit a record that is being stored, 3 by default
+  --kills N      at least so many kills are to hit a record that is being stored,
+                 3 by default; it goes on longer for them
 ";
 
 /// Where the persistent memory and the disk are.
@@ -142,9 +143,9 @@ fn tour(words: impl Iterator<Item = String>) -> Result<bool, Box<dyn Error>> {
 
     println!("1. Two threads commit: one block, several, some discarded, some deferred.");
     let share = |part: f64| Duration::try_from_secs_f64(seconds * part);
-    let load = load::load(&place, &mut models, share(0.4)?)?;
+    let load = load::load(&place, &mut models, share(0.5)?)?;
     println!("\n2. Processes are killed while they commit, and what they left is recovered.");
-    let killed = kills::kills(&place, &mut models, kills, share(0.6)?)?;
+    let killed = kills::kills(&place, &mut models, kills, share(0.5)?)?;
     println!(
         "\n3. A killed process tears nothing it has stored; a power cut does, in a simulator."
     );

@@ -9,7 +9,7 @@ use nvm_journal::{BlockNumber, BlockSize, Journal, Options};
 use sim_disk::tape::Mark;
 use sim_disk::{CrashPoints, DiskImage, Image, Model, Rng, World};
 
-use crate::Verdict;
+use super::Verdict;
 
 const ACKNOWLEDGED: u64 = 3;
 const BLOCKS: u64 = 4;
