@@ -3,6 +3,7 @@
 //! `cargo run --example hello [FOLDER]`
 
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
+#![allow(clippy::std_instead_of_core, reason = "a program with std, as most are")]
 
 use std::error::Error;
 use std::path::PathBuf;

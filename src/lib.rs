@@ -1,7 +1,8 @@
 //! An embeddable journal engine for block stores on byte-addressable non-volatile memory.
 //!
-//! [`Journal`] is the front door. [`core`] is the journal itself, with one owner and memory of the
-//! caller's, for where there is no operating system; [`pmem`] is persistent memory on real machines.
+//! [`Journal`] is the front door; the README has a program. [`core`] is the journal itself, with
+//! one owner and memory of the caller's, for where there is no operating system; [`pmem`] is
+//! persistent memory on real machines.
 
 #![forbid(unsafe_code)]
 
@@ -31,3 +32,8 @@ pub use pmem_sys as pmem;
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use stats::{LaneStats, Stats};
 pub use transaction::Transaction;
+
+/// Runs the program in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

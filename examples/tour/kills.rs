@@ -137,8 +137,8 @@ fn one_child(
     Ok(heard)
 }
 
-/// Takes down what a child says, until it says no more, and passes on that it has opened the journal
-/// or deferred a commit. A last line without an end was not said.
+/// Takes down what a child says, until it says no more, and passes on that it has opened the
+/// journal or deferred a commit. A last line without an end was not said.
 fn listen(output: ChildStdout, said: &Sender<()>) -> Vec<Heard> {
     let mut heard = vec![Heard::default(); THREADS as usize];
     let mut output = BufReader::new(output);

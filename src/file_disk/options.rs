@@ -3,8 +3,9 @@
 //! `create` makes a new file and never touches one that exists; `open` never creates. Both take the
 //! lock before anything is written.
 //!
-//! **Crash**: `create` returns when the file, its length and its directory entry are durable. Before
-//! that a crash leaves no file, or one of the right length or of none, which `open` refuses.
+//! **Crash**: `create` returns when the file, its length and its directory entry are durable.
+//! Before that a crash leaves no file, or one of the right length, or one of none, which `open`
+//! refuses.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek as _, SeekFrom};

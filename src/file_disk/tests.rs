@@ -1,5 +1,6 @@
 //! A file disk against a plain vector, and what it refuses.
 
+use core::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 
@@ -164,13 +165,12 @@ fn run(disk: &mut FileDisk, model: &mut [u8], step: &Act) -> Result<(), TestCase
 fn is_as_its_model(mut disk: FileDisk, scratch: &Scratch) {
     let mut model = vec![0; BLOCKS as usize * BLOCK];
     let mut runner = TestRunner::new(Config::with_cases(64));
-    let model_of = std::cell::RefCell::new((&mut disk, &mut model));
+    let model_of = RefCell::new((&mut disk, &mut model));
     let outcome = runner.run(&steps(), |steps| {
         let (disk, model) = &mut *model_of.borrow_mut();
         steps.iter().try_for_each(|step| run(disk, model, step))
     });
     outcome.expect("the file is as the model");
-    drop(model_of);
     drop(disk);
     assert_eq!(fs::read(&scratch.0).expect("is there"), model);
 }

@@ -1,7 +1,10 @@
 //! Each call does what its documentation says.
 
 use journal_core::CheckpointReport;
-use nvm_journal::{BlockNumber, BlockSize, Error, FileDisk, FullBlock, Journal, Options, Region};
+use nvm_journal::{
+    BlockNumber, BlockSize, Error, FileDisk, FileDiskErrorKind, FileDiskOptions, FullBlock,
+    Journal, Options, Region,
+};
 
 pub(crate) const BLOCK: usize = 4096;
 pub(crate) const BLOCKS: u64 = 256;
@@ -115,6 +118,41 @@ fn a_full_journal_makes_room_by_itself() {
     let stats = journal.stats().expect("counts");
     assert_eq!((stats.total().commits, stats.total().fences), (200, 200));
     assert!(stats.checkpoints >= 10, "{stats:?}");
+}
+
+#[test]
+fn a_disk_past_the_cache_holds_everything_behind_a_close() {
+    let files = Files::new("direct");
+    let disk = FileDiskOptions::new().direct(true).create(&files.0, BlockSize::DEFAULT, BLOCKS);
+    let disk = match disk.map_err(|error| error.kind) {
+        Ok(disk) => disk,
+        Err(FileDiskErrorKind::DirectRefused { source }) => {
+            let says = format!("NOT TESTED: a disk past the cache, which is refused: {source}\n");
+            let told = std::io::Write::write_all(&mut std::io::stderr(), says.as_bytes());
+            return told.expect("a standard error");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let options = Options::new().lanes(1).lane_bytes(128 << 10);
+    let journal = Journal::format(memory(1 << 20), disk, &options).expect("formats");
+    for round in 0..200_u64 {
+        let content = [round as u8; BLOCK];
+        let write = journal.transact(|tx| {
+            tx.write(block(round % 50), &content)?;
+            tx.write_at(block(100 + round % 7), 5, &[round as u8])
+        });
+        write.expect("commits");
+    }
+    journal.close().expect("closes");
+    let disk = std::fs::read(&files.0).expect("is there");
+    for number in 0..50 {
+        assert!(disk[number * BLOCK..][..BLOCK] == [(150 + number) as u8; BLOCK]);
+    }
+    for number in 0..7 {
+        let last = (193..200).find(|round| round % 7 == number).expect("one of seven");
+        let at = (100 + number) * BLOCK;
+        assert_eq!((disk[at + 4], usize::from(disk[at + 5])), (0, last));
+    }
 }
 
 #[test]
