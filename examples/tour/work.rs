@@ -98,7 +98,7 @@ impl Tag {
         if words.clone().next() != Some(MAGIC) {
             return None;
         }
-        let last = words.clone().last()?;
+        let last = words.clone().next_back()?;
         let count = image.len() / 8;
         let sum = words.clone().take(count - 1).fold(0, |sum, word| mix(sum ^ word));
         let (_, run, thread, number) = (words.next(), words.next()?, words.next()?, words.next()?);
@@ -121,9 +121,9 @@ impl Tag {
             Ok::<_, Error>(())
         };
         if durable {
-            journal.transact(body)?
+            journal.transact(body)?;
         } else {
-            journal.transact_deferred(body)?
+            journal.transact_deferred(body)?;
         }
         Ok(durable)
     }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
+#![allow(clippy::std_instead_of_core, reason = "a part of it is a program with std")]
 
 #[path = "../../examples/hello.rs"]
 mod hello;
