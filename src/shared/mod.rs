@@ -2,7 +2,7 @@
 //!
 //! | part | behind | who takes it |
 //! |---|---|---|
-//! | a block | a word of [`block_locks`] | a transaction, from first touch until it is durable |
+//! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
 //! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | everybody, for a moment |
 //! | what writes home | a mutex | one checkpoint at a time |
