@@ -1,6 +1,9 @@
 //! The smallest program: a journal that is formatted the first time and opened from then on.
 //!
 //! `cargo run --example hello [FOLDER]`
+//!
+//! Formatting and opening are two calls on purpose: an open that made a journal where it finds none
+//! would hide that one was lost. A first run that is killed halfway leaves files to be deleted.
 
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 #![allow(clippy::std_instead_of_core, reason = "a program with std, as most are")]

@@ -85,12 +85,13 @@ impl Verdict {
 
 struct Arguments {
     folder: Option<PathBuf>,
-    seconds: f64,
+    /// For each of the first two stops.
+    time: Duration,
     kills: u64,
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
-    let mut arguments = Arguments { folder: None, seconds: 20.0, kills: 3 };
+    let mut arguments = Arguments { folder: None, time: Duration::from_secs(10), kills: 3 };
     while let Some(name) = words.next() {
         if name == "--help" || name == "-h" {
             return Ok(None);
@@ -99,7 +100,11 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         let bad = format!("{value} is no value for {name}");
         match name.as_str() {
             "--dir" => arguments.folder = Some(value.into()),
-            "--seconds" => arguments.seconds = value.parse().map_err(|_| bad)?,
+            "--seconds" => {
+                let half = value.parse().ok().map(|seconds: f64| seconds / 2.0);
+                let half = half.and_then(|half| Duration::try_from_secs_f64(half).ok());
+                arguments.time = half.ok_or(bad)?;
+            }
             "--kills" => arguments.kills = value.parse().map_err(|_| bad)?,
             _ => return Err(format!("{name} is unknown: --help")),
         }
@@ -132,7 +137,7 @@ fn as_child(words: &[String]) -> Result<bool, Box<dyn Error>> {
 }
 
 fn tour(words: impl Iterator<Item = String>) -> Result<bool, Box<dyn Error>> {
-    let Some(Arguments { folder, seconds, kills }) = arguments(words)? else {
+    let Some(Arguments { folder, time, kills }) = arguments(words)? else {
         print!("{HELP}");
         return Ok(true);
     };
@@ -142,10 +147,9 @@ fn tour(words: impl Iterator<Item = String>) -> Result<bool, Box<dyn Error>> {
     let mut models: Vec<_> = (0..THREADS).map(Model::new).collect();
 
     println!("1. Two threads commit: one block, several, some discarded, some deferred.");
-    let share = |part: f64| Duration::try_from_secs_f64(seconds * part);
-    let load = load::load(&place, &mut models, share(0.5)?)?;
+    let load = load::load(&place, &mut models, time)?;
     println!("\n2. Processes are killed while they commit, and what they left is recovered.");
-    let killed = kills::kills(&place, &mut models, kills, share(0.5)?)?;
+    let killed = kills::kills(&place, &mut models, kills, time)?;
     println!(
         "\n3. A killed process tears nothing it has stored; a power cut does, in a simulator."
     );

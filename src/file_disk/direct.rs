@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 /// Where buffers begin in memory: what every file system is content with.
-const ALIGN: usize = 4096;
+pub(super) const ALIGN: usize = 4096;
 
 /// Bytes that go through the buffer at once; a multiple of every block size.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -16,11 +16,13 @@ use std::sync::Arc;
 
 use journal_core::{BlockSize, DeviceFacts, Overwrite};
 use pmem_sys::Step;
-use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
+use rustix::fs::{
+    AtFlags, FlockOperation, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, flock, statx,
+};
 use rustix::io::Errno;
 
 use super::FileDisk;
-use super::direct::Bounce;
+use super::direct::{ALIGN, Bounce};
 use super::error::{FileDiskError, FileDiskErrorKind};
 
 /// Settings of a [`FileDisk`], and the calls that make or open one with them.
@@ -41,7 +43,7 @@ impl FileDiskOptions {
     /// A journal keeps what is read again in its own memory, and writes every block seldom: the
     /// cache then only costs. Buffers that do not begin on a multiple of 4096 bytes are copied. A
     /// file system that does not do it is an error, not a reason to go through the cache; there are
-    /// some, though, that say yes and use their cache all the same.
+    /// some, though, that say yes and use their cache all the same (`tmpfs`, which is nothing else).
     #[must_use]
     pub const fn direct(self, on: bool) -> Self {
         Self { direct: on }
@@ -161,10 +163,21 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Turns direct I/O on, and tries it: a file system may refuse it then, or blocks that are so
-/// small.
+/// Turns direct I/O on, if blocks of this size can be read and written by it.
+///
+/// Systems since Linux 6.1 say what they want. On older ones a read is tried, which is refused
+/// unless a hole of the file is all that it meets.
 fn go_direct(file: &File, block_size: BlockSize) -> io::Result<Bounce> {
     fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT)?;
+    let known = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let known = known.ok().filter(|known| known.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+    if let Some(Statx { stx_dio_mem_align, stx_dio_offset_align, .. }) = known {
+        // Both are zero where the file system would go through the cache.
+        let fits = |has: usize, unit: u32| has.checked_rem(unit as usize) == Some(0);
+        if !fits(ALIGN, stx_dio_mem_align) || !fits(block_size.bytes(), stx_dio_offset_align) {
+            return Err(Errno::INVAL.into());
+        }
+    }
     let mut bounce = Bounce::default();
     bounce.read(file, &mut vec![0; block_size.bytes()], 0)?;
     Ok(bounce)

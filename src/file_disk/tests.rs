@@ -218,6 +218,25 @@ fn more_buffers_than_one_call_takes_and_more_bytes_than_the_bounce_has() {
 }
 
 #[test]
+fn a_refusal_of_direct_io_is_told_and_not_worked_around() {
+    // No disk has sectors that small.
+    let scratch = Scratch::new("direct-refused");
+    let direct = FileDiskOptions::new().direct(true);
+    match direct.create(&scratch.0, BlockSize::MIN, BLOCKS).map_err(|error| error.kind) {
+        Err(FileDiskErrorKind::DirectRefused { source }) => {
+            assert!(source.raw_os_error().is_some(), "{source}");
+            assert!(!scratch.0.exists(), "no file is left behind");
+        }
+        Ok(_) => return say_loudly("NOT TESTED: a refusal of direct I/O, there is none here\n"),
+        Err(kind) => panic!("{kind}"),
+    }
+    drop(FileDisk::create(&scratch.0, BlockSize::MIN, BLOCKS).expect("a new file"));
+    let refused = direct.open(&scratch.0, BlockSize::MIN);
+    assert!(matches!(kind_of(refused), FileDiskErrorKind::DirectRefused { .. }));
+    assert!(scratch.0.exists(), "what was there stays there");
+}
+
+#[test]
 fn lengths_are_checked_before_anything_is_written() {
     let scratch = Scratch::new("lengths");
     let mut disk = scratch.create(FileDiskOptions::new()).expect("a new file");
