@@ -144,22 +144,10 @@ fn tour(words: impl Iterator<Item = String>) -> Result<bool, Box<dyn Error>> {
     let own = std::env::temp_dir().join(format!("nvm-journal-tour-{}", std::process::id()));
     let place = Place::new(folder.clone().unwrap_or(own));
     std::fs::create_dir_all(&place.folder)?;
-    let mut models: Vec<_> = (0..THREADS).map(Model::new).collect();
-
-    println!("1. Two threads commit: one block, several, some discarded, some deferred.");
-    let load = load::load(&place, &mut models, time)?;
-    println!("\n2. Processes are killed while they commit, and what they left is recovered.");
-    let killed = kills::kills(&place, &mut models, kills, time)?;
-    println!(
-        "\n3. A killed process tears nothing it has stored; a power cut does, in a simulator."
-    );
-    let cut = power::power()?;
-
-    let bad = load.is_bad() || killed.is_bad() || cut.is_bad();
-    if bad {
-        println!("\nSOMETHING WAS LOST OR TORN: {load:?} {killed:?} {cut:?}");
+    let is_good = stops(&place, time, kills);
+    if !matches!(is_good, Ok(true)) {
         println!("The files are still there: {}", place.folder.display());
-        return Ok(false);
+        return is_good;
     }
     std::fs::remove_file(&place.nvm)?;
     std::fs::remove_file(&place.disk)?;
@@ -168,4 +156,22 @@ fn tour(words: impl Iterator<Item = String>) -> Result<bool, Box<dyn Error>> {
     }
     println!("\nEvery acknowledged transaction was there, whole; none was there in part.");
     Ok(true)
+}
+
+/// The three stops; returns whether all is well.
+fn stops(place: &Place, time: Duration, kills: u64) -> Result<bool, Box<dyn Error>> {
+    let mut models: Vec<_> = (0..THREADS).map(Model::new).collect();
+    println!("1. Two threads commit: one block, several, some discarded, some deferred.");
+    let load = load::load(place, &mut models, time)?;
+    println!("\n2. Processes are killed while they commit, and what they left is recovered.");
+    let killed = kills::kills(place, &mut models, kills, time)?;
+    println!(
+        "\n3. A killed process tears nothing it has stored; a power cut does, in a simulator."
+    );
+    let cut = power::power()?;
+    let is_bad = load.is_bad() || killed.is_bad() || cut.is_bad();
+    if is_bad {
+        println!("\nSOMETHING WAS LOST OR TORN: {load:?} {killed:?} {cut:?}");
+    }
+    Ok(!is_bad)
 }
