@@ -43,7 +43,7 @@ impl FileDiskOptions {
     /// A journal keeps what is read again in its own memory, and writes every block seldom: the
     /// cache then only costs. Buffers that do not begin on a multiple of 4096 bytes are copied. A
     /// file system that does not do it is an error, not a reason to go through the cache; there are
-    /// some, though, that say yes and use their cache all the same (`tmpfs`, which is nothing else).
+    /// some, though, that say yes and use their cache all the same, as `tmpfs` does.
     #[must_use]
     pub const fn direct(self, on: bool) -> Self {
         Self { direct: on }
