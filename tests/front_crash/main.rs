@@ -1,0 +1,9 @@
+//! The front door under the simulator: what its documentation promises of transactions, after every
+//! crash of short programs, and of threads that run at once.
+
+#![forbid(unsafe_code)]
+
+mod oracle;
+mod probe;
+mod program;
+mod short;
