@@ -3,7 +3,11 @@
 
 #![forbid(unsafe_code)]
 
+mod guards;
+mod mutants;
 mod oracle;
 mod probe;
 mod program;
+mod rules;
 mod short;
+mod threads;
