@@ -80,16 +80,18 @@ fn is_of_format(site: &Site) -> bool {
 fn every_mutant_at_every_site_is_killed() {
     let bag = within(300, || {
         let explorer = Explorer::new(Model::Torn8)
-            .with_images_per_point_max(1 << 8)
-            .with_random_per_point(32)
-            .with_kills();
+            .with_images_per_point_max(1 << 6)
+            .with_random_per_point(16);
+        let kills = explorer.clone().with_kills();
+        // What is quick comes first: most are killed there.
         let groups = [
-            Group::new(explorer.clone().with_depth(1), &commits),
+            Group::new(explorer.clone(), &commits),
             Group::new(explorer.clone(), &shielded),
             Group::new(explorer.clone().with_damage(rot::<0>), &after_a_checkpoint),
             Group::new(explorer.clone().with_damage(rot::<1>), &after_a_checkpoint),
-            Group::new(explorer.clone(), &grouped),
-            Group::new(explorer.with_depth(1), &shielded),
+            Group::new(explorer, &grouped),
+            Group::new(kills.clone().with_depth(1), &shielded),
+            Group::new(kills.with_depth(1), &commits),
         ];
         let sites = journal_core::SITES.concat();
         let sites: Vec<Site> = sites.into_iter().filter(|site| !is_of_format(site)).collect();

@@ -3,6 +3,7 @@
 //!
 //! `PartsChained` is not here: nothing gives a transaction up when a part of it is stored.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use journal_core::check::crc64;
@@ -232,9 +233,14 @@ fn a_cut_leaves_nothing_older_than_what_it_drops() {
                 let program = Program::new(Logged::Halves, 2, Vec::new());
                 program.step(&stage.world, &stage.journal, &step).expect("commits");
             }
-            stage.at_first("checkpoint.sync", |stage| {
-                stage.help_transact(4, &[(1, Touch)], Durable);
-                assert!(stage.have_helped(), "a commit does not wait for a checkpoint");
+            // As often as it syncs: the last time is after the last batch.
+            let (there, syncs) = (stage.clone(), AtomicU64::new(0));
+            stage.probe.watch(move |site| {
+                if site.name == "checkpoint.sync" {
+                    let number = 4 + syncs.fetch_add(1, Ordering::Relaxed);
+                    there.help_transact(number, &[(1, Touch)], Durable);
+                    assert!(there.have_helped(), "a commit does not wait for a checkpoint");
+                }
             });
             covering(&stage.world, || stage.journal.checkpoint().map(drop)).expect("writes home");
             Ok(())
