@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capacity;
 mod guards;
 mod mutants;
 mod oracle;
@@ -10,4 +11,5 @@ mod probe;
 mod program;
 mod rules;
 mod short;
+mod sticky;
 mod threads;

@@ -79,9 +79,8 @@ fn is_of_format(site: &Site) -> bool {
 #[test]
 fn every_mutant_at_every_site_is_killed() {
     let bag = within(300, || {
-        let explorer = Explorer::new(Model::Torn8)
-            .with_images_per_point_max(1 << 6)
-            .with_random_per_point(16);
+        let explorer =
+            Explorer::new(Model::Torn8).with_images_per_point_max(1 << 6).with_random_per_point(16);
         let kills = explorer.clone().with_kills();
         // What is quick comes first: most are killed there.
         let groups = [

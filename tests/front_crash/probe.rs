@@ -191,6 +191,8 @@ pub(crate) enum Logged {
     /// Where the lowest bit of the second word is set, only the first two words: it means that the
     /// rest is as before, to which whoever sets it sees.
     Halves,
+    /// Whole images, as if they were something else: they take all the room there is for that.
+    Stuffed,
 }
 
 impl Policy for Logged {
@@ -200,17 +202,17 @@ impl Policy for Logged {
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         let Change::Image(image) = update.change else { return Placement::Image };
-        if *self == Self::Whole || image[8] & 1 == 0 || out.put(&image[..HALF_BYTES]).is_err() {
-            return Placement::Image;
-        }
-        Placement::Encoded
+        let payload = match self {
+            Self::Halves if image[8] & 1 == 1 => &image[..HALF_BYTES],
+            Self::Stuffed => image,
+            _ => return Placement::Image,
+        };
+        if out.put(payload).is_err() { Placement::Image } else { Placement::Encoded }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        if payload.len() != HALF_BYTES {
-            return Err(ApplyError::Malformed { at: payload.len() });
-        }
-        block[..HALF_BYTES].copy_from_slice(payload);
+        let into = block.get_mut(..payload.len());
+        into.ok_or(ApplyError::OutOfBlock { at: 0 })?.copy_from_slice(payload);
         Ok(())
     }
 

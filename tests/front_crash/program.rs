@@ -90,7 +90,7 @@ impl Program {
             block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
-            shield_blocks: if self.logs == Logged::Halves { 2 } else { 0 },
+            shield_blocks: if self.logs == Logged::Whole { 0 } else { 2 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
         }
     }
