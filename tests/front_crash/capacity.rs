@@ -42,7 +42,7 @@ fn fill(journal: &Front, number: u64) -> (usize, Option<Error>) {
 #[test]
 fn a_transaction_as_large_as_a_lane_fits_and_one_block_more_does_not() {
     for logs in [Logged::Whole, Logged::Stuffed] {
-        for lanes in [1, 3, 7] {
+        for lanes in [1, 2, 3] {
             let with = |lane_bytes| Program { lane_bytes, ..Program::new(logs, lanes, Vec::new()) };
             // The front door's own bound says what the next block takes.
             let mut lane_bytes = 10 * 64;

@@ -288,6 +288,34 @@ fn a_reader_does_not_see_a_block_half_written_home() {
     Scripted { program, ..scripted }.survives();
 }
 
+#[test]
+fn a_reader_does_not_mix_what_was_home_with_what_is_in_the_lanes_since() {
+    Scripted::new(1, |stage| {
+        stage.transact(1, &[(0, Write)], Durable)?;
+        covering(&stage.world, || stage.journal.checkpoint().map(drop)).expect("writes home");
+        stage.transact(2, &[(0, Touch)], Durable)?;
+        let (there, was_there) = (stage.clone(), AtomicBool::new(false));
+        stage.device.watch_reads(move |_| {
+            if was_there.swap(true, Ordering::AcqRel) {
+                return;
+            }
+            there.help(|stage| {
+                let result = stage.transact(3, &[(0, Write)], Durable);
+                result.map_err(|error| error.to_string())?;
+                covering(&stage.world, || stage.journal.checkpoint().map(drop))?;
+                let result = stage.transact(4, &[(0, Touch)], Durable);
+                result.map_err(|error| error.to_string())
+            });
+            assert!(there.have_helped(), "readers keep nobody waiting");
+        });
+        let content = read_block(&stage.journal, 0)?;
+        judge_read(&stage.world, 0, &content).unwrap_or_else(|wrong| panic!("{wrong}"));
+        stage.device.look_away();
+        Ok(())
+    })
+    .survives();
+}
+
 /// The same for hunts, around a mutator.
 pub(crate) fn a_group_around(mutator: &Mutator) -> Scripted {
     let scripted = a_group();

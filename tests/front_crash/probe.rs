@@ -128,11 +128,17 @@ impl Hook for Probe {
 pub(crate) struct Device {
     disk: SimDisk,
     watched: Watched<BlockNumber>,
+    reads: Watched<BlockNumber>,
 }
 
 impl Device {
     pub(crate) fn new(disk: SimDisk) -> Self {
-        Self { disk, watched: Watched::new() }
+        Self { disk, watched: Watched::new(), reads: Watched::new() }
+    }
+
+    /// From now on `call` is called behind every read, before its caller has it.
+    pub(crate) fn watch_reads(&self, call: impl Fn(BlockNumber) + Send + Sync + 'static) {
+        self.reads.set(Some(Arc::new(call)));
     }
 
     /// From now on `call` is called in the middle of every write.
@@ -142,6 +148,7 @@ impl Device {
 
     pub(crate) fn look_away(&self) {
         self.watched.set(None);
+        self.reads.set(None);
     }
 
     fn is_watched(&self) -> bool {
@@ -163,7 +170,9 @@ impl BlockDevice for Device {
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.disk.read(first, into)
+        self.disk.read(first, into)?;
+        self.reads.tell(first);
+        Ok(())
     }
 
     fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
