@@ -4,16 +4,22 @@
 //! were committed, with at least all those that were acknowledged as durable; what an open has
 //! shown, either way, stays so.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use full_block::FullBlock;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry, Journal,
-    OpenError, Operation, Overwrite, PortableKernels,
+    OpenError, Operation, Overwrite, PortableKernels, Row,
 };
 use nvm_journal::Buffers;
 use sim_disk::rng::mix;
-use sim_disk::{DiskImage, Image, Mark, Mutator, Scenario, SimDisk, SimPmem, World};
+use sim_disk::{
+    CrashPoints, DiskImage, Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World,
+};
 
 use crate::delta::Words;
 
@@ -74,11 +80,41 @@ pub(crate) struct Program {
     pub(crate) batch: usize,
     /// Whether an open may say that a durable record is gone: media were damaged.
     pub(crate) may_report_rot: bool,
+    /// What the media hold at first; an empty journal where it is not said.
+    pub(crate) begin: Option<Arc<Begin>>,
     pub(crate) steps: Vec<Step>,
     /// What is done after each recovery, to see that the journal goes on.
     pub(crate) steps_after: Vec<Step>,
     pub(crate) mutator: Mutator,
+    /// Where the rows of the recovery table are counted.
+    pub(crate) rows: Arc<Rows>,
 }
+
+/// How often each row of the recovery table was reached.
+#[derive(Debug, Default)]
+pub(crate) struct Rows([AtomicU64; Row::ALL.len()]);
+
+impl Rows {
+    fn hit(&self, row: Row, times: u64) {
+        self.0[row as usize].fetch_add(times, Ordering::Relaxed);
+    }
+
+    #[allow(dead_code, reason = "the laboratory prints them, the tests do not")]
+    pub(crate) fn counts(&self) -> [(Row, u64); Row::ALL.len()] {
+        Row::ALL.map(|row| (row, self.0[row as usize].load(Ordering::Relaxed)))
+    }
+}
+
+/// What the media hold before a program runs.
+#[derive(Debug)]
+pub(crate) struct Begin {
+    image: Image,
+    blocks: [Block; BLOCKS],
+}
+
+/// The first call of a program that does not begin with an empty journal: what earlier calls wrote
+/// is told apart from what it writes.
+const FIRST_CALL: u64 = 1_000;
 
 impl Program {
     pub(crate) fn new(kind: Kind, lanes: u16, steps: Vec<Step>) -> Self {
@@ -89,10 +125,42 @@ impl Program {
             overwrite: Overwrite::OldOrNew,
             batch: 2,
             may_report_rot: false,
+            begin: None,
             steps,
             steps_after: Vec::new(),
             mutator: Mutator::new(),
+            rows: Arc::default(),
         }
+    }
+
+    /// What this program leaves behind, after a power loss that keeps of each call but the last
+    /// `torn` ones everything, and of those what was written to every other place.
+    #[allow(dead_code, reason = "the laboratory begins with it, the tests do not")]
+    pub(crate) fn leaves(&self, torn: bool) -> Result<Begin, String> {
+        let world = World::boot(self.start(), Model::Torn8);
+        self.program(&world)?;
+        let tape = world.tape();
+        let points = CrashPoints::new(&world.start(), &tape, Model::Torn8, tape.len());
+        let point = points.last().ok_or("a tape ends with a crash point")?;
+        let choice: Vec<usize> = point
+            .cells()
+            .iter()
+            .enumerate()
+            .map(|(index, cell)| if torn && index % 2 == 0 { 0 } else { cell.newest() })
+            .collect();
+        let world = World::boot(point.image(&choice), Model::Torn8);
+        let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
+        let shown = |journal: &mut dyn Read| read_all(journal);
+        let found = RefCell::new(None);
+        let keep = |journal: &mut dyn Read| {
+            *found.borrow_mut() = Some(shown(journal)?);
+            Ok(())
+        };
+        self.with_policy(&world, &Run { shown: Some(&keep), steps: &[], shown_after: None })?;
+        if let Some(found) = found.into_inner() {
+            blocks = found;
+        }
+        Ok(Begin { image: world.visible(), blocks })
     }
 
     fn geometry(&self) -> Geometry {
@@ -120,13 +188,21 @@ impl Program {
         loop {
             let mut buffers = Buffers::new(&self.geometry(), 64, self.batch);
             let mut journal = match self.open(world, policy, &mut buffers) {
-                Err(OpenError::Rot { .. } | OpenError::SuperblockLost { .. })
-                    if self.may_report_rot =>
-                {
+                Err(OpenError::Rot { row, .. }) if self.may_report_rot => {
+                    self.rows.hit(row, 1);
+                    return Ok(());
+                }
+                Err(OpenError::SuperblockLost { .. }) if self.may_report_rot => {
+                    self.rows.hit(Row::SuperblockLost, 1);
                     return Ok(());
                 }
                 opened => opened.map_err(|error| format!("open: {error}"))?,
             };
+            let recovery = journal.recovery();
+            self.rows.hit(Row::KnownDurable, recovery.records - recovery.found);
+            self.rows.hit(Row::Found, recovery.found);
+            self.rows.hit(Row::Tail, u64::from(recovery.tails));
+            self.rows.hit(Row::Void, u64::from(recovery.voids));
             if let Some(shown) = run.shown.filter(|_| first) {
                 shown(&mut Access(&mut journal))?;
             }
@@ -193,6 +269,18 @@ impl Program {
         }
     }
 
+    /// The number of the next call of the journal's whole life.
+    fn next_call(&self, world: &World) -> u64 {
+        let calls = world.history();
+        let called = calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count() as u64;
+        called + if self.begin.is_some() { FIRST_CALL } else { 1 }
+    }
+
+    /// The contents before the first call.
+    fn first_state(&self) -> State {
+        self.begin.as_ref().map_or([Some([0; BLOCK_BYTES]); BLOCKS], |begin| begin.blocks.map(Some))
+    }
+
     /// A streamed transaction over several lists of blocks, none of them twice.
     fn stream<L: Policy>(
         &self,
@@ -202,7 +290,7 @@ impl Program {
         parts: &[Vec<(usize, Change1)>],
         commits: bool,
     ) -> Result<(), String> {
-        let label = Label { number: next_call(world), changes: parts.concat() };
+        let label = Label { number: self.next_call(world), changes: parts.concat() };
         let mut images = Vec::new();
         for part in parts {
             images.push(Images::of(part, label.number, |block| {
@@ -242,7 +330,7 @@ impl Program {
         durability: Durability,
     ) -> Result<(), String> {
         let lane = LaneNumber(lane % self.lanes);
-        let label = Label { number: next_call(world), changes: changes.to_vec() };
+        let label = Label { number: self.next_call(world), changes: changes.to_vec() };
         let images = Images::of(changes, label.number, |block| {
             let mut old = [0; BLOCK_BYTES];
             let read = journal.read(BlockNumber(block as u64), &mut old);
@@ -261,12 +349,6 @@ impl Program {
         }
         Ok(())
     }
-}
-
-/// The number of the next call of the journal's whole life.
-fn next_call(world: &World) -> u64 {
-    let calls = world.history();
-    calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count() as u64 + 1
 }
 
 /// What a transaction makes of its blocks.
@@ -421,9 +503,9 @@ struct Life {
 }
 
 /// The states that the history allows now.
-fn allowed(history: &[Mark]) -> Vec<Life> {
+fn allowed(history: &[Mark], first: State) -> Vec<Life> {
     let begin = |state| Life { states: vec![state], acknowledged: 0 };
-    let mut lives = vec![begin([Some([0; BLOCK_BYTES]); BLOCKS])];
+    let mut lives = vec![begin(first)];
     for mark in history {
         match mark {
             Mark::Called(label) => {
@@ -464,10 +546,10 @@ fn read_all(journal: &mut dyn Read) -> Result<[Block; BLOCKS], String> {
 }
 
 /// Judges what a journal shows by what may have been done so far.
-fn judge(world: &World, journal: &mut dyn Read) -> Result<[Block; BLOCKS], String> {
+fn judge(world: &World, journal: &mut dyn Read, first: State) -> Result<[Block; BLOCKS], String> {
     let found = read_all(journal)?;
     let history = world.history();
-    let fits = allowed(&history)
+    let fits = allowed(&history, first)
         .iter()
         .any(|life| life.states[life.acknowledged..].iter().any(|state| shows(state, &found)));
     if fits {
@@ -483,11 +565,14 @@ impl Scenario for Program {
     }
 
     fn start(&self) -> Image {
+        if let Some(begin) = &self.begin {
+            return begin.image.clone();
+        }
         let geometry = self.geometry();
         let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
         let facts = DeviceFacts::new(32, self.overwrite);
         let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
-        let world = World::boot(Image::blank(span).with_disk(disk), sim_disk::Model::Torn8);
+        let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
         let id = *b"sixteen bytes id";
         let (hook, kernels) = (Mutator::new(), PortableKernels);
         let blocks = BLOCKS as u64;
@@ -516,11 +601,12 @@ impl Scenario for Program {
 
     fn recover(&self, world: &World) -> Result<(), String> {
         let shown = |journal: &mut dyn Read| {
-            let found = judge(world, journal)?;
+            let found = judge(world, journal, self.first_state())?;
             world.recovered(digest(&found));
             Ok(())
         };
-        let shown_after = |journal: &mut dyn Read| judge(world, journal).map(drop);
+        let shown_after =
+            |journal: &mut dyn Read| judge(world, journal, self.first_state()).map(drop);
         let run =
             Run { shown: Some(&shown), steps: &self.steps_after, shown_after: Some(&shown_after) };
         self.with_policy(world, &run)
