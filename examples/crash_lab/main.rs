@@ -1,192 +1,203 @@
 //! The crash laboratory: short programs on a tiny journal, from several starting states, and every
 //! crash of each.
 //!
-//! `cargo run --release --example crash_lab -- --policy full-block [--budget 2m]`
+//! `cargo run --release --example crash_lab -- --policy full-block [--budget 2m] [--seed 7]`
 //!
-//! Under each of two persistency models, on one lane and on two: all programs of one step and of
-//! two, and as many of three as the budget allows. The power is cut at every persist point and
-//! return; every image that the crash may leave is recovered and judged, all of them where a point
-//! has at most 65,536, else a declared sample. Images that recovery cannot tell apart are recovered
-//! once. Exits with an error at the first state that is not allowed, or when it saw too few.
+//! Under each of two persistency models, on one lane and on two, from each starting state: all
+//! programs of one step and of two, and as many of three as there is time for. The power is cut at
+//! every persist point and at every return. Programs of one step have every image of every crash
+//! recovered and judged (up to 65,536 images a point); longer ones as many as the time allows, and
+//! of their crashes only those that a shorter program has not had. Then the recoveries themselves
+//! are crashed, twice over, and every mutant at every persist site has to be noticed.
+//!
+//! The whole of it takes ten minutes on two cores; a shorter budget leaves things out, and says
+//! which. Ends with a table of what was required and what was reached, and fails when a state is
+//! not allowed or something falls short.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a laboratory reports")]
 
+#[path = "../../tests/crash/damage.rs"]
+mod damage;
 #[path = "../../tests/crash/delta.rs"]
 mod delta;
+#[path = "../../tests/crash/mutants.rs"]
+mod mutants;
+#[path = "../../tests/crash/oracle.rs"]
+mod oracle;
 mod plan;
 #[path = "../../tests/crash/program.rs"]
 mod program;
+mod table;
+mod work;
 
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sim_disk::{Explorer, Failure, Model, Report};
+use journal_core::{Durability, Rule};
+use sim_disk::mutants::Bag;
+use sim_disk::{Explorer, Model, Mutator};
 
-use plan::{Experiment, Plan};
-use program::Kind;
+use oracle::Edit;
+use plan::Plan;
+use program::{Kind, Program, Step};
+use table::Table;
+use work::{IMAGES_ALL, Progress, THREADS, Work};
 
-/// What every model has to see at the least.
-const STATES_MIN: u64 = 1_000_000;
+const USAGE: &str = "\
+usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
 
-/// Programs that have to reach each row of the recovery table that no damage is needed for.
-const PROGRAMS_PER_ROW_MIN: u64 = 3;
+  --policy  full-block: every update is logged as an image
+            words: the tests' own policy, which logs a changed word as that
+  --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
+  --seed    of everything that is left to chance; 1 where nothing is said";
+
+/// What a full run takes.
+const FULL: Duration = Duration::from_secs(10 * 60);
 
 struct Arguments {
     kind: Kind,
     budget: Duration,
+    seed: u64,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut found = Arguments { kind: Kind::FullBlock, budget: Duration::from_secs(10 * 60) };
+    let (mut kind, mut budget, mut seed) = (None, FULL, 1);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
         match argument.as_str() {
-            "--policy" => {
-                found.kind = match value()?.as_str() {
-                    "full-block" => Kind::FullBlock,
-                    "words" => Kind::Words,
-                    other => {
-                        return Err(format!("no policy {other}: full-block, or words (for tests)"));
-                    }
-                };
+            "--policy" => kind = Some(policy(&value()?)?),
+            "--budget" => budget = duration(&value()?)?,
+            "--seed" => {
+                let value = value()?;
+                seed = value.parse().map_err(|_| format!("{value} is no seed"))?;
             }
-            "--budget" => found.budget = duration(&value()?)?,
             other => return Err(format!("unknown argument {other}")),
         }
     }
-    Ok(found)
+    let kind = kind.ok_or("which policy?")?;
+    Ok(Arguments { kind, budget, seed })
+}
+
+fn policy(name: &str) -> Result<Kind, String> {
+    match name {
+        "full-block" => Ok(Kind::FullBlock),
+        "words" => Ok(Kind::Words),
+        other => Err(format!("there is no policy {other}; there are full-block and words")),
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text} is no time; write 90s, 2m, 1h");
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let number = text[..text.len() - unit.len()].parse::<u64>();
+    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
         "h" => 3_600,
-        _ => return Err(format!("{text} is no duration: 90s, 15m, 4h")),
+        _ => return Err(wrong()),
     };
-    let number = number.map_err(|_| format!("{text} is no duration: 90s, 15m, 4h"))?;
-    Ok(Duration::from_secs(number * seconds))
-}
-
-/// What was seen under one model.
-#[derive(Default)]
-struct Seen {
-    report: Report,
-    /// Experiments done, of each length of program.
-    done: [u64; 4],
-    /// Experiments that reached each row of the recovery table.
-    rows: [u64; journal_core::Row::ALL.len()],
+    number.checked_mul(seconds).filter(|n| *n > 0).map(Duration::from_secs).ok_or_else(wrong)
 }
 
 fn main() -> ExitCode {
-    let arguments = match arguments() {
-        Ok(arguments) => arguments,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let models = [Model::X86Line, Model::Torn8];
-    let share = arguments.budget / 2;
-    let mut good = true;
-    for model in models {
-        let plan = match Plan::new(arguments.kind) {
-            Ok(plan) => plan,
+    match arguments() {
+        Ok(arguments) => match laboratory(&arguments) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
             Err(message) => {
-                eprintln!("a starting state cannot be made: {message}");
-                return ExitCode::FAILURE;
+                println!("\n{message}");
+                ExitCode::FAILURE
             }
-        };
-        match explore(model, &plan, share) {
-            Ok(seen) => good &= print(model, &plan, &seen),
-            Err(failure) => {
-                println!("{model}: NOT ALLOWED\n\n{failure}");
-                good = false;
-            }
+        },
+        Err(message) => {
+            eprintln!("{message}\n\n{USAGE}");
+            ExitCode::from(2)
         }
     }
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Works through the plan on two threads until it or the time is at its end.
-fn explore(model: Model, plan: &Plan, budget: Duration) -> Result<Seen, Box<Failure>> {
+/// Everything; whether it was enough.
+fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let begin = Instant::now();
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let seen = Mutex::new(Ok(Seen::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while begin.elapsed() < budget && !failed.load(Ordering::Relaxed) {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(experiment) = plan.experiment(index) else { break };
-                    let outcome = run(model, &experiment, index);
-                    let mut seen = seen.lock().expect("no thread panics with it");
-                    match (&mut *seen, outcome) {
-                        (Ok(seen), Ok(report)) => note(seen, &experiment, report, begin, plan),
-                        (_, Ok(_)) => {}
-                        (seen, Err(failure)) => {
-                            *seen = Err(failure);
-                            failed.store(true, Ordering::Relaxed);
-                        }
-                    }
-                }
-            });
+    let (budget, seed) = (arguments.budget, arguments.seed);
+    println!("policy {:?}, seed {seed}, budget {} s", arguments.kind, budget.as_secs());
+    let writes_at = match arguments.kind {
+        Kind::FullBlock => "logged as an image, since this policy logs nothing else",
+        Kind::Words => "logged as that word",
+    };
+    println!("write_at is a new image that differs in one word, {writes_at}; an aborted");
+    println!("transaction is a streamed one, given up after its parts were stored");
+    the_oracle_can_fail()?;
+    let plan = Plan::new(arguments.kind)
+        .map_err(|message| format!("a starting state cannot be made: {message}"))?;
+    let progress = Progress::new(budget);
+    let mut table = Table::new(budget, FULL);
+    let models = [Model::X86Line, Model::Torn8];
+    // The hunt takes one thread, and its share of the time.
+    let hunt = std::thread::spawn(mutants::hunt_all);
+    let mut hunt = Some(hunt);
+    for (index, model) in models.into_iter().enumerate() {
+        let left = budget.saturating_sub(begin.elapsed());
+        let share = left / u32::try_from(models.len() - index).expect("few models");
+        let work = Work {
+            model,
+            plan: &plan,
+            seed,
+            until: Instant::now() + share,
+            images_all: images_all(budget),
+            progress: &progress,
+        };
+        let seen = work.run().map_err(|failure| format!("{model}: NOT ALLOWED\n\n{failure}"))?;
+        progress.clear();
+        table.add_model(model, &plan, &seen);
+        if let Some(hunt) = hunt.take() {
+            let bag = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
+            let bag =
+                bag.map_err(|failure| format!("without a mutant: NOT ALLOWED\n\n{failure}"))?;
+            print_bag(&bag);
+            table.add_bag(&bag);
         }
-    });
-    eprintln!();
-    seen.into_inner().expect("no thread panics with it")
+    }
+    println!("\n{} s on {THREADS} threads", begin.elapsed().as_secs());
+    Ok(table.print())
 }
 
-fn run(model: Model, experiment: &Experiment, seed: usize) -> Result<Report, Box<Failure>> {
-    let explorer = Explorer::new(model)
-        .with_seed(seed as u64)
-        .with_depth(experiment.depth)
-        .with_images_told_apart_by_reads();
-    let explorer = if experiment.kills { explorer.with_kills() } else { explorer };
-    explorer.explore(&experiment.program)
+/// Images up to which a point of a one-step program is explored whole: fewer in a short run.
+fn images_all(budget: Duration) -> u64 {
+    let full = FULL.as_secs();
+    let share = budget.as_secs().min(full);
+    (IMAGES_ALL * share / full).next_power_of_two().clamp(1, IMAGES_ALL)
 }
 
-fn note(seen: &mut Seen, experiment: &Experiment, report: Report, begin: Instant, plan: &Plan) {
-    seen.report += report;
-    seen.done[experiment.length] += 1;
-    for (count, (_, hits)) in seen.rows.iter_mut().zip(experiment.program.rows.counts()) {
-        *count += u64::from(hits > 0);
-    }
-    let done: u64 = seen.done.iter().sum();
-    eprint!(
-        "\r{:>4} s  {done} of {} programs, {} states ",
-        begin.elapsed().as_secs(),
-        plan.exhaustive(),
-        seen.report.images
-    );
+fn print_bag(bag: &Bag) {
+    println!("\nmutants, under torn8 ('.': nothing at the site to change in this way)\n{bag}");
 }
 
-/// Prints what was seen; whether it is enough.
-fn print(model: Model, plan: &Plan, seen: &Seen) -> bool {
-    let report = &seen.report;
-    println!("{model}: {report}");
-    let lengths = [(1, plan.of_length(1)), (2, plan.of_length(2))];
-    let mut enough = report.images >= STATES_MIN;
-    for (length, planned) in lengths {
-        println!("  programs of length {length}: {} of {planned}", seen.done[length]);
-        enough &= seen.done[length] == planned;
+/// An oracle that finds nothing wrong may be asleep: it has to notice a record that is believed
+/// without its check, a commit without its fence, and a promise that was never kept.
+fn the_oracle_can_fail() -> Result<(), String> {
+    let commit = |durability| Step::Commit(0, vec![(0, Edit::Write)], durability);
+    let program = Program::new(Kind::FullBlock, 1, vec![commit(Durability::Durable)]);
+    let unchecked = Mutator::without(&[Rule::RecordCheck]);
+    let broken = [
+        ("a check not looked at", Program { mutator: unchecked, ..program.clone() }),
+        (
+            "a promise not kept",
+            Program {
+                promises_too_much: true,
+                steps: vec![commit(Durability::Deferred)],
+                ..program.clone()
+            },
+        ),
+    ];
+    let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8);
+    for (what, program) in broken {
+        if explorer.explore(&program).is_ok() {
+            return Err(format!("the oracle does not notice {what}"));
+        }
+        println!("the oracle notices {what}");
     }
-    println!("  programs of length 3, sampled: {}", seen.done[3]);
-    println!("  states {} (at least {STATES_MIN})", report.images);
-    for (row, programs) in journal_core::Row::ALL.iter().zip(seen.rows) {
-        // The other rows tell of damaged media, which power losses alone do not make.
-        use journal_core::Row::{Found, KnownDurable, Tail, Void};
-        let by_power_loss = matches!(row, KnownDurable | Found | Void | Tail);
-        let needed = if by_power_loss { PROGRAMS_PER_ROW_MIN } else { 0 };
-        println!("  {row:?}: reached by {programs} programs (at least {needed})");
-        enough &= programs >= needed;
-    }
-    println!("  {}", if enough { "enough, and every state was allowed" } else { "TOO FEW" });
-    enough
+    Ok(())
 }

@@ -2,108 +2,107 @@
 
 use std::sync::Arc;
 
-use journal_core::Durability::{self, Deferred, Durable};
-use sim_disk::Rng;
+use journal_core::Durability::{Deferred, Durable};
+use journal_core::Overwrite;
+use sim_disk::{Damage, Rng};
 
-use crate::program::{Begin, Change1, Kind, Program, Step};
+use crate::damage::{
+    lose_the_newest_superblock, rot_first_record, rot_noted_record, stale_first_record,
+};
+use crate::oracle::{Edit, Edits};
+use crate::program::{Begin, Kind, Program, Step};
 
-/// One program from one starting state.
-pub(crate) struct Experiment {
-    pub(crate) program: Program,
-    /// How many steps it has.
-    pub(crate) length: usize,
-    pub(crate) depth: u32,
-    pub(crate) kills: bool,
-}
+use Edit::{Append, Discard, Write, WriteAt};
 
-/// A starting state, and the number of lanes it has.
-struct Start {
-    lanes: u16,
+/// A state that programs begin with.
+pub(crate) struct Start {
+    pub(crate) name: &'static str,
+    pub(crate) lanes: u16,
     begin: Option<Arc<Begin>>,
 }
 
-/// All of them, in order: length one, length two, then length three by chance.
+/// All programs.
 pub(crate) struct Plan {
     kind: Kind,
-    starts: Vec<Start>,
+    pub(crate) starts: Vec<Start>,
 }
 
-fn commit(lane: u16, block: usize, change: Change1, durability: Durability) -> Step {
-    Step::Commit(lane, vec![(block, change)], durability)
+/// A program by its place among all those of its length.
+#[derive(Clone)]
+pub(crate) struct Numbered {
+    pub(crate) program: Program,
+    /// The same without its last step.
+    pub(crate) prefix: Program,
 }
 
-/// What a transaction may do: write (the first block is live, the second was never written), write
-/// in part, discard; to one block or to two.
-fn changes() -> Vec<Vec<(usize, Change1)>> {
-    use Change1::{Discard, Touch, Write};
-    vec![
-        vec![(0, Write)],
-        vec![(0, Touch)],
-        vec![(0, Discard)],
-        vec![(1, Write)],
-        vec![(0, Write), (1, Write)],
-        vec![(0, Touch), (1, Touch)],
-        vec![(0, Discard), (1, Write)],
-    ]
+/// Every edit, with the block that it is done to where it stands alone: an append is to a block
+/// that is not live in most starting states, the others are to one that is.
+const EDITS: [(usize, Edit); 5] =
+    [(0, Write), (0, WriteAt), (0, Edit::Overwrite), (1, Append), (0, Discard)];
+
+/// What a transaction may do: one edit, or two of them, to a block each.
+fn transactions() -> Vec<Edits> {
+    let mut all: Vec<Edits> = EDITS.iter().map(|edit| vec![*edit]).collect();
+    for (index, (_, first)) in EDITS.iter().enumerate() {
+        all.extend(EDITS[index..].iter().map(|(_, second)| vec![(0, *first), (1, *second)]));
+    }
+    all
 }
 
-/// Every step a program may have.
-fn alphabet(lanes: u16) -> Vec<Step> {
+/// Every step that a program may have.
+pub(crate) fn alphabet(lanes: u16) -> Vec<Step> {
     let mut steps = vec![Step::Checkpoint, Step::Reopen, Step::Sync];
     for lane in 0..lanes {
-        for changes in changes() {
-            steps.push(Step::Commit(lane, changes.clone(), Durable));
-            steps.push(Step::Commit(lane, changes.clone(), Deferred));
-            // In a part of its own each, and then given up.
-            let parts = changes.into_iter().map(|change| vec![change]).collect();
+        for edits in transactions() {
+            steps.push(Step::Commit(lane, edits.clone(), Durable));
+            steps.push(Step::Commit(lane, edits.clone(), Deferred));
+            // Each edit is stored as a part of its own, and then given up.
+            let parts = edits.into_iter().map(|edit| vec![edit]).collect();
             steps.push(Step::Stream(lane, parts, false));
         }
     }
     steps
 }
 
+/// What is done after a recovery: three more operations, on a block that no program touches.
+fn three_more() -> Vec<Step> {
+    let more = |edit| Step::Commit(0, vec![(2, edit)], Durable);
+    vec![more(Write), Step::Checkpoint, more(WriteAt)]
+}
+
 impl Plan {
     pub(crate) fn new(kind: Kind) -> Result<Self, String> {
         let mut starts = Vec::new();
         for lanes in [1, 2] {
-            starts.push(Start { lanes, begin: None });
-            for (steps, torn) in prologues(lanes) {
-                let begin = Program::new(kind, lanes, steps).leaves(torn)?;
-                starts.push(Start { lanes, begin: Some(Arc::new(begin)) });
+            starts.push(Start { name: "fresh", lanes, begin: None });
+            for (name, steps, torn) in prologues(lanes) {
+                let program =
+                    Program { overwrite: overwrite(kind), ..Program::new(kind, lanes, steps) };
+                let begin = program.leaves(torn)?;
+                if torn && begin.blocks()[2] != [0; crate::oracle::BLOCK_BYTES] {
+                    return Err(format!("{name}: the crash was to drop the last record"));
+                }
+                starts.push(Start { name, lanes, begin: Some(Arc::new(begin)) });
             }
         }
         Ok(Self { kind, starts })
     }
 
-    fn count(&self, length: u32) -> usize {
+    /// Programs of a length, over all starting states.
+    pub(crate) fn count(&self, length: u32) -> usize {
         self.starts.iter().map(|start| alphabet(start.lanes).len().pow(length)).sum()
     }
 
-    /// Programs of this length, over all starting states.
-    pub(crate) fn of_length(&self, length: u32) -> u64 {
-        self.count(length) as u64
-    }
-
-    /// Programs that are not left to chance.
-    pub(crate) fn exhaustive(&self) -> u64 {
-        self.of_length(1) + self.of_length(2)
-    }
-
-    pub(crate) fn experiment(&self, index: usize) -> Option<Experiment> {
-        let (ones, twos) = (self.count(1), self.count(2));
-        if index < ones {
-            return self.numbered(index, 1);
+    fn program(&self, start: &Start, steps: Vec<Step>) -> Program {
+        Program {
+            begin: start.begin.clone(),
+            overwrite: overwrite(self.kind),
+            ..Program::new(self.kind, start.lanes, steps)
         }
-        if index < ones + twos {
-            return self.numbered(index - ones, 2);
-        }
-        let mut rng = Rng::new(index as u64);
-        let all = self.count(3);
-        self.numbered(rng.index(all), 3)
     }
 
-    /// The `index`-th program of a length, counted through the starting states.
-    fn numbered(&self, index: usize, length: u32) -> Option<Experiment> {
+    /// The `index`-th program of a length.
+    pub(crate) fn numbered(&self, index: usize, length: u32) -> Numbered {
         let mut index = index;
         for start in &self.starts {
             let alphabet = alphabet(start.lanes);
@@ -117,38 +116,93 @@ impl Plan {
                 steps.push(alphabet[index % alphabet.len()].clone());
                 index /= alphabet.len();
             }
-            let program = Program::new(self.kind, start.lanes, steps);
-            let is_smallest = length == 1 && start.lanes == 1;
-            return Some(Experiment {
-                program: Program {
-                    begin: start.begin.clone(),
-                    // After recovery: three more operations, crashed like the rest where the
-                    // depth says so.
-                    steps_after: vec![
-                        commit(0, 2, Change1::Write, Durable),
-                        Step::Checkpoint,
-                        commit(0, 2, Change1::Touch, Durable),
-                    ],
-                    ..program
-                },
-                length: length as usize,
-                depth: u32::from(is_smallest),
-                kills: length == 1,
-            });
+            let prefix = steps[..steps.len() - 1].to_vec();
+            let program = self.program(start, steps);
+            return Numbered { program, prefix: self.program(start, prefix) };
         }
-        None
+        unreachable!("an index below the count")
+    }
+
+    /// The order in which programs of a length are run: each once, by a seed, so that what a short
+    /// run leaves out is left out by chance.
+    pub(crate) fn order(&self, length: u32, seed: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.count(length)).collect();
+        let mut rng = Rng::new(seed);
+        for last in (1..order.len()).rev() {
+            order.swap(last, rng.index(last + 1));
+        }
+        order
+    }
+
+    /// Programs whose recovery is crashed in turn, twice over, in the smallest geometry: one lane of
+    /// two records.
+    pub(crate) fn nested(&self) -> Vec<Program> {
+        let commit = |edit, durability| Step::Commit(0, vec![(0, edit)], durability);
+        let programs = [
+            vec![commit(Write, Durable)],
+            vec![commit(Write, Deferred)],
+            vec![commit(WriteAt, Durable)],
+            vec![commit(Discard, Durable)],
+            vec![Step::Stream(0, vec![vec![(0, Write)]], false)],
+            vec![commit(WriteAt, Durable), Step::Checkpoint],
+            vec![commit(WriteAt, Durable), Step::Reopen],
+        ];
+        let small = |steps| Program {
+            lane_bytes: 2 * 192,
+            overwrite: overwrite(self.kind),
+            ..Program::new(self.kind, 1, steps)
+        };
+        programs.into_iter().map(small).collect()
+    }
+
+    /// Programs on media that are harmed, for the rows of the recovery table that no power loss
+    /// reaches.
+    pub(crate) fn damaged(&self) -> Vec<(Program, Damage)> {
+        let write = |lane, block| Step::Commit(lane, vec![(block, Write)], Durable);
+        let mut all: Vec<(Program, Damage)> = Vec::new();
+        let mut add = |lanes, steps, damage| {
+            let program = Program::new(Kind::FullBlock, lanes, steps);
+            all.push((Program { may_report_rot: true, ..program }, damage));
+        };
+        for block in 0..3 {
+            let two = || vec![write(0, block), write(0, block + 1)];
+            add(1, two(), rot_first_record::<2>);
+            add(2, vec![write(0, block), write(1, block)], rot_first_record::<2>);
+            add(1, vec![write(0, block), Step::Reopen], rot_noted_record::<1>);
+            add(1, two(), stale_first_record::<2>);
+            let fill = [write(0, 0), write(0, 1), write(0, 2), Step::Checkpoint];
+            let steps = fill.into_iter().chain(two()).collect();
+            add(1, steps, lose_the_newest_superblock);
+        }
+        all
     }
 }
 
-/// Programs that lead to the other starting states, and whether a crash tears their last record.
-fn prologues(lanes: u16) -> Vec<(Vec<Step>, bool)> {
-    use Change1::Write;
-    let last = lanes - 1;
-    let write = |lane, block| commit(lane, block, Write, Durable);
+/// The same with three more operations after each recovery, and one more crash.
+pub(crate) fn going_on(program: &Program) -> Program {
+    Program { steps_after: three_more(), crash_after: true, ..program.clone() }
+}
+
+/// Deltas need the shield where a device leaves garbage; so it does.
+fn overwrite(kind: Kind) -> Overwrite {
+    match kind {
+        Kind::FullBlock => Overwrite::OldOrNew,
+        Kind::Words => Overwrite::MayLeaveGarbage,
+    }
+}
+
+/// Programs that lead to the other starting states, and whether a crash tears their last records.
+fn prologues(lanes: u16) -> Vec<(&'static str, Vec<Step>, bool)> {
+    let write = |lane, block| Step::Commit(lane, vec![(block, Write)], Durable);
+    let deferred = |block| Step::Commit(0, vec![(block, Write)], Deferred);
+    let in_all_lanes = |times: usize, block| -> Vec<Step> {
+        (0..times).flat_map(|_| (0..lanes).map(move |lane| write(lane, block))).collect()
+    };
     // A lane holds four records; when it is full, the program checkpoints and goes on.
-    let wrapped = (0..13).flat_map(|_| (0..lanes).map(|lane| write(lane, 0))).collect();
-    let nearly_full = vec![write(0, 0), write(0, 0), write(0, 0)];
-    let in_both_lanes = vec![write(0, 0), write(last, 0)];
-    let dropped = vec![write(0, 0), commit(0, 0, Write, Deferred), commit(0, 2, Write, Deferred)];
-    vec![(wrapped, false), (nearly_full, false), (in_both_lanes, false), (dropped, true)]
+    vec![
+        ("ring wrapped 3 times", in_all_lanes(13, 0), false),
+        ("one record short of full", in_all_lanes(3, 0), false),
+        ("a block with two frames, in both lanes", vec![write(0, 0), write(lanes - 1, 0)], false),
+        ("a crash dropped records", vec![write(0, 0), deferred(0), deferred(2)], true),
+    ]
 }

@@ -1,8 +1,10 @@
 //! The journal under the simulator: every crash of short programs, and every bug at every persist
 //! site.
 
+mod damage;
 mod delta;
 mod mutants;
+mod oracle;
 mod program;
 mod rules;
 mod short;
