@@ -127,8 +127,11 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         Kind::FullBlock => "logged as an image, since this policy logs nothing else",
         Kind::Words => "logged as that word",
     };
-    println!("write_at is a new image that differs in one word, {writes_at}; an aborted");
-    println!("transaction is a streamed one, given up after its parts were stored");
+    println!("write_at is a new image that differs in one word, {writes_at}");
+    println!(
+        "overwrite and append keep the old image from the policy; append says it is not needed"
+    );
+    println!("an aborted transaction is a streamed one, given up after its parts were stored");
     the_oracle_can_fail()?;
     let plan = Plan::new(arguments.kind)
         .map_err(|message| format!("a starting state cannot be made: {message}"))?;

@@ -56,7 +56,7 @@ impl Table {
             seen.done.iter().sum::<u64>() + seen.damaged + seen.nested
         );
         for length in 1..=LENGTH_MAX {
-            let all = plan.count(length as u32);
+            let all = plan.count(length);
             let drawn = if length == LENGTH_MAX { ", drawn by chance" } else { "" };
             let limit = match seen.limits[length] {
                 Some((least, most)) if least == most => format!("{most}"),
@@ -99,7 +99,7 @@ impl Table {
         }
         self.require(format!("{model}: states"), self.part(STATES_MIN), report.images);
         for length in 1..=2_usize {
-            let all = plan.count(length as u32) as u64;
+            let all = plan.count(length) as u64;
             let what = format!("{model}: programs of length {length}");
             let owed = if length == 1 { all } else { self.part(all) };
             self.require(what, owed, seen.done[length]);

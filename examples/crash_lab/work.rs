@@ -15,11 +15,14 @@ pub(crate) const THREADS: usize = 2;
 /// Images of a crash point up to which all are tried, for programs of one step.
 pub(crate) const IMAGES_ALL: u64 = 1 << 16;
 
-/// The same where recovery goes on, is killed, or where programs are many.
+/// The same where the process is killed, where recovery goes on, and where programs are many.
 const IMAGES_FEW: u64 = 1 << 4;
 
 /// The same for recoveries that are crashed in turn: a superblock's torn writes are fewer.
-const IMAGES_NESTED: u64 = 1 << 7;
+const IMAGES_NESTED: u64 = 1 << 9;
+
+/// Of so many programs of two steps or three, one goes on after recovery; of shorter ones, all do.
+const GOES_ON_ONE_IN: usize = 8;
 
 /// Longest programs.
 pub(crate) const LENGTH_MAX: usize = 3;
@@ -192,82 +195,112 @@ impl Work<'_> {
         self.each(programs.len(), None, job, take)
     }
 
-    /// Every image of every crash; then, for a sample, kills and a journal that goes on.
+    /// Every image of every crash; then, for a sample, kills, and a journal that goes on.
     fn length_one(&self, seen: &Mutex<Seen>) -> Result<(), Box<Failure>> {
         let order = self.plan.order(1, self.seed);
+        // Longer programs get what is left of the time, half of it at least.
+        let until = Instant::now() + self.until.saturating_duration_since(Instant::now()) / 2;
+        let pace = Pace::new(self.images_all, self.images_all, until, order.len());
         let job = |at: usize| {
-            let index = order[at];
+            let (index, images) = (order[at], pace.images());
             let program = self.plan.numbered(index, 1).program;
-            let mut report = self.explorer(index, self.images_all).explore(&program)?;
-            let few = self.explorer(index, IMAGES_FEW).with_kills();
-            let more = few.explore(&going_on(&program))?;
-            report += without_program(more);
-            Ok(Added { report, rows: rows(&program) })
+            let mut report = self.explorer(index, images).explore(&program)?;
+            let few = self.explorer(index, IMAGES_FEW);
+            report += without_program(few.clone().with_kills().explore(&program)?);
+            report += without_program(few.explore(&going_on(&program))?);
+            pace.done();
+            Ok((Added { report, rows: rows(&program) }, images))
         };
-        let take = |added| {
-            self.add(seen, &added, |seen| {
-                seen.done[1] += 1;
-                seen.limits[1] = Some((self.images_all, self.images_all));
-            });
+        let take = |(added, images): (Added, u64)| {
+            self.add(seen, &added, |seen| seen.note_program(1, images));
         };
         self.each(order.len(), Some(self.until), job, take)
     }
 
     /// Crashes in the last step of programs of two steps, or of three; those before it belong to
     /// the shorter programs. As many images as the time allows, a few at least.
-    fn longer(&self, seen: &Mutex<Seen>, length: u32) -> Result<(), Box<Failure>> {
+    fn longer(&self, seen: &Mutex<Seen>, length: usize) -> Result<(), Box<Failure>> {
         let order = if length == 2 { self.plan.order(2, self.seed) } else { Vec::new() };
         // The longest ones are drawn, for as long as there is time.
         let drawn = |at: usize| Rng::new(self.seed ^ at as u64).index(self.plan.count(length));
-        let count = if order.is_empty() { usize::MAX / 2 } else { order.len() };
-        let (done, limit) = (AtomicUsize::new(0), Mutex::new((Instant::now(), 0, IMAGES_FEW)));
+        let is_drawn = order.is_empty();
+        let count = if is_drawn { usize::MAX / 2 } else { order.len() };
+        // A twentieth of the time is kept for them.
+        let left = self.until.saturating_duration_since(Instant::now());
+        let until = Instant::now() + left * 19 / 20;
+        let most = if is_drawn { IMAGES_FEW } else { IMAGES_ALL };
+        let pace = Pace::new(IMAGES_FEW, most, until, count.min(1 << 20));
         let job = |at: usize| {
-            let images = match order.len() {
-                0 => IMAGES_FEW,
-                all => self.pace(&limit, done.load(Ordering::Relaxed), all),
-            };
             let index = order.get(at).copied().unwrap_or_else(|| drawn(at));
+            let images = if is_drawn { IMAGES_FEW } else { pace.images() };
             let numbered = self.plan.numbered(index, length);
+            let program = numbered.program;
             let from = tape_length(&numbered.prefix);
             let explorer = self.explorer(index, images).with_points_from(from);
-            let mut report = explorer.explore(&numbered.program)?;
-            let few = self.explorer(index, 1).with_random_per_point(0).with_points_from(from);
-            report += without_program(few.explore(&going_on(&numbered.program))?);
-            done.fetch_add(1, Ordering::Relaxed);
-            Ok((Added { report, rows: rows(&numbered.program) }, images))
+            let mut report = explorer.explore(&program)?;
+            if at % GOES_ON_ONE_IN == 0 {
+                let few = self.explorer(index, IMAGES_FEW).with_points_from(from);
+                report += without_program(few.explore(&going_on(&program))?);
+            }
+            pace.done();
+            Ok((Added { report, rows: rows(&program) }, images))
         };
         let take = |(added, images): (Added, u64)| {
-            self.add(seen, &added, |seen| {
-                let length = length as usize;
-                seen.done[length] += 1;
-                let (least, most) = seen.limits[length].unwrap_or((images, images));
-                seen.limits[length] = Some((least.min(images), most.max(images)));
-            });
+            self.add(seen, &added, |seen| seen.note_program(length, images));
         };
         self.each(count, Some(self.until), job, take)
     }
+}
 
-    /// How many images of a point may be tried so that all programs are run in time: twice as many
-    /// as before, or half, where the pace of the last programs allows, or asks for, it.
-    fn pace(&self, limit: &Mutex<(Instant, usize, u64)>, done: usize, all: usize) -> u64 {
-        const PROGRAMS: usize = 200;
-        let mut limit = limit.lock().expect("no thread panics with it");
-        let (since, at, images) = *limit;
-        if done >= at + PROGRAMS {
-            let took = since.elapsed().as_secs_f64() / (done - at) as f64;
+impl Seen {
+    fn note_program(&mut self, length: usize, images: u64) {
+        self.done[length] += 1;
+        let (least, most) = self.limits[length].unwrap_or((images, images));
+        self.limits[length] = Some((least.min(images), most.max(images)));
+    }
+}
+
+/// How many images of a crash point may be tried so that all programs are run in time.
+struct Pace {
+    until: Instant,
+    all: usize,
+    most: u64,
+    done: AtomicUsize,
+    /// Since when, and how many programs were done by then.
+    state: Mutex<(Instant, usize, u64)>,
+}
+
+impl Pace {
+    fn new(first: u64, most: u64, until: Instant, all: usize) -> Self {
+        let state = Mutex::new((Instant::now(), 0, first));
+        Self { until, all, most, done: AtomicUsize::new(0), state }
+    }
+
+    fn done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Twice as many as before, or half, where the pace since the last change allows, or asks for,
+    /// it.
+    fn images(&self) -> u64 {
+        let done = self.done.load(Ordering::Relaxed);
+        let mut state = self.state.lock().expect("no thread panics with it");
+        let (since, at, images) = *state;
+        let enough = (self.all / 200).clamp(10, 200);
+        if done >= at + enough {
+            let each = since.elapsed().as_secs_f64() / (done - at) as f64;
             let left = self.until.saturating_duration_since(Instant::now()).as_secs_f64();
-            let needed = took * (all - done.min(all)) as f64;
-            // A twentieth is kept for longer programs.
-            let images = if needed * 2.5 < left * 0.95 {
-                (images * 2).min(IMAGES_ALL)
-            } else if needed > left * 0.95 {
+            let needed = each * self.all.saturating_sub(done) as f64;
+            let images = if needed > left {
                 (images / 2).max(1)
+            } else if needed * 2.5 < left {
+                (images * 2).min(self.most)
             } else {
                 images
             };
-            *limit = (Instant::now(), done, images);
+            *state = (Instant::now(), done, images);
         }
-        limit.2
+        state.2
     }
 }
 

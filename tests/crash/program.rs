@@ -136,16 +136,18 @@ impl Program {
         }
     }
 
-    /// What this program leaves behind after a power loss: everything, or, where it is `torn`, of
-    /// what was not durable only every other place. The journal was opened once after that.
+    /// What this program leaves behind after a power loss: everything, but what was not durable
+    /// of the first `lost_bytes` of lane 0. The journal was opened once after that.
     #[allow(dead_code, reason = "the laboratory begins with it, the tests do not")]
-    pub(crate) fn leaves(&self, torn: bool) -> Result<Begin, String> {
+    pub(crate) fn leaves(&self, lost_bytes: u64) -> Result<Begin, String> {
         let world = World::boot(self.start(), Model::Torn8);
         self.program(&world)?;
         let mut history = world.history();
         history.push(Mark::PowerLost);
         let point = last_point(&world)?;
-        let kept = |index: usize| !torn || index % 2 == 1;
+        let geometry = self.geometry();
+        let lost_to = geometry.shield().raw() + geometry.shield_bytes() + lost_bytes;
+        let kept = |index: usize| point.cells()[index].places()[0] >= lost_to;
         let world = World::boot(point.image(&choice(&point, kept)), Model::Torn8);
         let found = RefCell::new(None);
         let keep = |journal: &mut dyn Read| {
