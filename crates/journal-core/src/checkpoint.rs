@@ -6,21 +6,26 @@
 //! 3. One cut through all lanes says what can be dropped. All heads move in one superblock write
 //!    (both copies); after the second fence the space is free.
 //!
+//! Commits may go on meanwhile: what is stored after the first step counts for nothing here, until
+//! the next time. A frame more never makes one needed that was not.
+//!
 //! **Crash** before the superblock: the lanes still hold everything; what is home is written again
 //! some time. After its first fence: nothing dropped is needed by anything that is left.
 
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
+use crate::common::Common;
 use crate::errors::JournalError;
 use crate::geometry::LANES_MAX;
+use crate::home::{Home, HomeScratch, Lanes, View};
 use crate::hook::{Hook, Rule};
-use crate::index::{FrameAt, NodeId};
-use crate::journal::Journal;
+use crate::index::{Bounds, Index, IndexMemory, Indexes, NodeId};
 use crate::memory::Batched;
 use crate::order::Unsynced;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::Form;
+use crate::superblock::Superblock;
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
 crate::sites! {
@@ -46,129 +51,208 @@ pub struct CheckpointReport {
     pub freed_bytes: u64,
 }
 
-/// Per lane: records below this sequence are dropped.
-type Cut = [Sequence; LANES_MAX as usize];
+/// All that is durable: where each lane stood when everything in it had been fenced.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    /// Records below are durable.
+    bounds: Bounds,
+    tails: [u64; LANES_MAX as usize],
+    /// At or above every stamp so far.
+    stamp: Stamp,
+}
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
-    /// Writes everything home and empties the lanes.
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Makes every record durable that is stored by now.
     ///
     /// # Errors
-    /// The medium's or the device's. No head has moved past what is not home; the journal refuses
-    /// to go on.
-    pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
-        let mut report = CheckpointReport::default();
-        while self.checkpoint_batch(&mut report)? {}
-        self.reclaim(&mut report)?;
-        Ok(report)
+    /// The medium's.
+    pub fn settle<L, K>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<(), JournalError>
+    where
+        L: Policy,
+        K: Kernels,
+    {
+        self.settled(common, lanes, true).map(drop)
     }
 
-    /// Writes one batch of blocks home. Commits may come between batches, and between the last one
-    /// and [`reclaim`](Self::reclaim). Returns whether there was anything to write.
+    fn settled<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        flushes: bool,
+    ) -> Result<Settled, JournalError> {
+        let mut settled = Settled {
+            bounds: [Sequence(0); LANES_MAX as usize],
+            tails: [0; LANES_MAX as usize],
+            stamp: self.superblock.stamp_floor(),
+        };
+        let places = settled.bounds.iter_mut().zip(settled.tails.iter_mut());
+        for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
+            lanes.with(LaneNumber(number), |lane| {
+                if let Some(deferred) = lane.flush_all_deferred().filter(|_| flushes) {
+                    let _ = lane.fence(deferred).map_err(JournalError::Medium)?;
+                }
+                (*bound, *tail) = (lane.next_sequence, lane.tail);
+                settled.stamp = settled.stamp.max(lane.last_stamp);
+                Ok(())
+            })??;
+        }
+        Ok(settled)
+    }
+
+    /// Writes one batch of blocks home; returns whether there was anything to write.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
-    pub fn checkpoint_batch(
+    /// The medium's or the device's. The journal must then refuse to go on.
+    pub fn checkpoint_batch<L: Policy, K: Kernels>(
         &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
-        if self.keeps(Rule::DurableGoesHome) {
-            self.settle_all_lanes()?;
-        }
-        let count = self.collect();
+        let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let count = self.collect(common, indexes, &settled.bounds, scratch.batch);
         if count == 0 {
             return Ok(false);
         }
-        let result = self.write_home(count, report);
-        if result.is_err() {
-            self.fail();
-        }
-        result.map(|()| true)
+        let lanes = &*lanes;
+        let view = View { common, lanes, bounds: &settled.bounds };
+        let mut batch = Batch { view, indexes, count };
+        self.write_home(&mut batch, scratch, report)?;
+        Ok(true)
     }
 
     /// Drops from the lanes what is home, as far as the order of records allows.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
-    pub fn reclaim(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
-        self.settle_all_lanes()?;
-        let cut = self.cut();
-        let result = self.advance(&cut, report);
-        if result.is_err() {
-            self.fail();
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn reclaim<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        report: &mut CheckpointReport,
+    ) -> Result<(), JournalError> {
+        let settled = self.settled(common, lanes, true)?;
+        let cut = self.cut(indexes, &settled.bounds);
+        self.advance(common, lanes, indexes, &settled, &cut, report)
+    }
+
+    /// Notes in the superblock that everything is durable, so that a loss is found out at the next
+    /// open even where nothing later covers it.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn note_durable<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<(), JournalError> {
+        let settled = self.settled(common, lanes, true)?;
+        let mut superblock = self.superblock.clone();
+        for (note, bound) in superblock.notes_mut().iter_mut().zip(settled.bounds) {
+            note.durable_to = bound.raw().into();
         }
-        result
+        self.store_superblock(common, lanes, superblock, settled.stamp)
+    }
+
+    /// Writes both copies of a superblock of the next generation, which all records name from then
+    /// on.
+    fn store_superblock<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        mut superblock: Superblock,
+        stamp: Stamp,
+    ) -> Result<(), JournalError> {
+        superblock.head.stamp_floor = stamp.raw().into();
+        let generation = superblock.generation().raw().saturating_add(1);
+        superblock.head.generation = generation.into();
+        let stored = self.superblocks.store(&superblock, &common.kernels);
+        let _ = stored.map_err(JournalError::Medium)?;
+        let generation = superblock.generation();
+        self.identity.generation = generation;
+        self.superblock = superblock;
+        // Whoever misses a dropped frame later is above its stamp, and whoever takes the space
+        // that was given up names the generation that gave it up.
+        for number in 0..common.geometry.lanes {
+            lanes.with(LaneNumber(number), |lane| {
+                lane.last_stamp = lane.last_stamp.max(stamp);
+                lane.identity.generation = generation;
+            })?;
+        }
+        Ok(())
     }
 
     /// Fills the batch with blocks that are not home; returns how many.
-    fn collect(&mut self) -> usize {
-        let shield_room = self.geometry.shield_blocks as usize;
+    fn collect<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        indexes: &mut impl Indexes,
+        bounds: &Bounds,
+        batch: &mut [Batched],
+    ) -> usize {
+        let shield_room = common.geometry.shield_blocks as usize;
+        let tears = !self.device.device().facts().block_atomic(common.geometry.block_size)
+            && self.keeps(Rule::ShieldFirst);
         let (mut count, mut shielded) = (0_usize, 0_usize);
-        for (_, block) in self.index.blocks_from(0) {
-            if self.index.is_home(block) {
-                continue;
+        indexes.each(|index| {
+            for block in index.each_block() {
+                let newest = index.newest_below(block, bounds);
+                let Some(newest) = newest.filter(|newest| !index.is_home(*newest)) else {
+                    continue;
+                };
+                // A torn overwrite would leave no whole copy of it.
+                let needs_shield = tears && crate::home::oldest_needed(index, newest).1;
+                if needs_shield && shielded >= shield_room {
+                    continue;
+                }
+                let Some(place) = batch.get_mut(count) else { break };
+                let frame = index.frame(newest);
+                let discarded = frame.form == Form::Discard;
+                *place = Batched { block, stamp: frame.stamp.raw(), needs_shield, discarded };
+                count = count.saturating_add(1);
+                shielded = shielded.saturating_add(usize::from(needs_shield));
             }
-            let needs_shield = self.needs_shield(block);
-            if needs_shield && shielded >= shield_room {
-                continue;
-            }
-            let Some(place) = self.batch.get_mut(count) else { break };
-            let newest = self.index.newest(block).map(|id| self.index.frame(id));
-            let stamp = newest.map_or(0, |frame| frame.stamp.raw());
-            let discarded = newest.is_some_and(|frame| frame.form == Form::Discard);
-            *place = Batched { block, stamp, needs_shield, discarded };
-            count = count.saturating_add(1);
-            shielded = shielded.saturating_add(usize::from(needs_shield));
+        });
+        for batched in batch.get(..count).unwrap_or_default() {
+            indexes.of(batched.block, |index| index.set_leaving(batched.block));
         }
-        if let Some(batch) = self.batch.get_mut(..count) {
+        if let Some(batch) = batch.get_mut(..count) {
             batch.sort_unstable_by_key(|batched| batched.block);
         }
         count
     }
 
-    /// Whether a torn overwrite of the block's home would leave no whole copy of it.
-    fn needs_shield(&self, block: BlockNumber) -> bool {
-        let facts = self.device.device().facts();
-        if facts.block_atomic(self.geometry.block_size) || !self.keeps(Rule::ShieldFirst) {
-            return false;
-        }
-        let mut next = self.index.newest(block);
-        while let Some(id) = next {
-            if self.index.frame(id).form != Form::Encoded {
-                return false;
-            }
-            next = self.index.older(id);
-        }
-        true
-    }
-
-    fn write_home(
+    fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
-        count: usize,
+        batch: &mut Batch<'_, L, K, N, I>,
+        scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        self.raise_shield(count, report)?;
-        let block_bytes = self.geometry.block_size.bytes();
-        let room = self.blocks.len().checked_div(block_bytes).unwrap_or(0);
+        self.raise_shield(batch, scratch, report)?;
+        let count = batch.count;
+        let block_bytes = batch.view.common.block_bytes();
+        let room = scratch.blocks.len().checked_div(block_bytes).unwrap_or(0);
         let mut unsynced: Option<Unsynced> = None;
         let mut at = 0;
         while at < count {
-            let Some(first) = self.batch.get(at).copied() else { break };
+            let Some(first) = scratch.batch.get(at).copied() else { break };
             if first.discarded {
                 at = at.saturating_add(1);
                 continue;
             }
-            let run = self.run_length(at, count.min(at.saturating_add(room)));
+            let run = run_length(scratch.batch, at, count.min(at.saturating_add(room)));
             for index in 0..run {
-                self.load_block(first.block.raw().saturating_add(index as u64), index)?;
+                let block = BlockNumber(first.block.raw().saturating_add(index as u64));
+                self.load_block(batch, block, index, scratch)?;
             }
-            let bytes = self.blocks.get(..run.saturating_mul(block_bytes)).unwrap_or_default();
+            let bytes = scratch.blocks.get(..run.saturating_mul(block_bytes)).unwrap_or_default();
             let written = self.device.write(site::HOME, first.block, &[bytes]);
             let written = written.map_err(JournalError::Device)?;
             unsynced = Some(match unsynced {
@@ -184,60 +268,55 @@ where
             let _ = synced.map_err(JournalError::Device)?;
         }
         report.batches = report.batches.saturating_add(1);
-        for batched in self.batch.get(..count).unwrap_or_default() {
-            self.index.set_home(batched.block, Stamp(batched.stamp));
+        for batched in scratch.batch.get(..count).unwrap_or_default() {
+            let (block, stamp) = (batched.block, Stamp(batched.stamp));
+            batch.indexes.of(block, |index| index.set_home(block, stamp));
         }
         Ok(())
     }
 
-    /// Blocks from `at` on that follow each other, up to `end`.
-    fn run_length(&self, at: usize, end: usize) -> usize {
-        let batch = self.batch.get(at..end).unwrap_or_default();
-        let first = batch.first().map_or(0, |batched| batched.block.raw());
-        let expected = (first..).zip(batch);
-        expected
-            .take_while(|(block, batched)| batched.block.raw() == *block && !batched.discarded)
-            .count()
-            .max(1)
-    }
-
-    /// Builds a block's newest content in the `index`-th of the block buffers.
-    fn load_block(&mut self, block: u64, index: usize) -> Result<(), JournalError> {
-        let block_bytes = self.geometry.block_size.bytes();
+    /// Builds a block's durable content in the `index`-th of the block buffers.
+    fn load_block<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &mut self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        block: BlockNumber,
+        index: usize,
+        scratch: &mut HomeScratch<'_>,
+    ) -> Result<(), JournalError> {
+        let block_bytes = batch.view.common.block_bytes();
         let start = index.saturating_mul(block_bytes);
-        // Taken out while the content is built, since that borrows the rest of the journal.
-        let blocks = core::mem::take(&mut self.blocks);
-        let into = blocks.get_mut(start..start.saturating_add(block_bytes)).unwrap_or_default();
-        let result = self.content(BlockNumber(block), into);
-        self.blocks = blocks;
-        result
+        let into = scratch.blocks.get_mut(start..start.saturating_add(block_bytes));
+        let into = into.unwrap_or_default();
+        self.content(&batch.view, batch.indexes, block, scratch.payload, into)
     }
 
     /// Copies into the shield what a torn overwrite could not restore.
-    fn raise_shield(
+    fn raise_shield<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
-        count: usize,
+        batch: &mut Batch<'_, L, K, N, I>,
+        scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        let batch = self.batch.get(..count).unwrap_or_default();
-        let needing = batch.iter().filter(|batched| batched.needs_shield).count();
+        let geometry = &batch.view.common.geometry;
+        let batched = scratch.batch.get(..batch.count).unwrap_or_default();
+        let needing = batched.iter().filter(|batched| batched.needs_shield).count();
         let Some(shield) = self.shield.as_ref().filter(|_| needing > 0) else { return Ok(()) };
-        let mut intent = shield.begin(&self.geometry, needing);
-        for at in 0..count {
-            let batched = self.batch.get(at).copied().unwrap_or(Batched::EMPTY);
+        let mut intent = shield.begin(geometry, needing);
+        for at in 0..batch.count {
+            let batched = scratch.batch.get(at).copied().unwrap_or(Batched::EMPTY);
             if !batched.needs_shield {
                 continue;
             }
-            self.load_block(batched.block.raw(), 0)?;
-            let image = self.blocks.get(..self.geometry.block_size.bytes()).unwrap_or_default();
+            self.load_block(batch, batched.block, 0, scratch)?;
+            let image = scratch.blocks.get(..geometry.block_size.bytes()).unwrap_or_default();
             if let Some(shield) = &mut self.shield {
                 let stamp = Stamp(batched.stamp);
-                shield.add(&mut intent, self.front, batched.block, stamp, image);
+                shield.add(&mut intent, scratch.front, batched.block, stamp, image);
             }
         }
         if let Some(shield) = &mut self.shield {
-            let (geometry, identity) = (&self.geometry, &self.identity);
-            let raised = shield.finish(intent, self.front, geometry, identity, &self.kernels);
+            let (identity, kernels) = (&self.identity, &batch.view.common.kernels);
+            let raised = shield.finish(intent, scratch.front, geometry, identity, kernels);
             let _ = raised.map_err(JournalError::Medium)?;
         }
         report.shielded = report.shielded.saturating_add(needing as u64);
@@ -250,18 +329,17 @@ where
     /// - A block that is home and loses one of those keeps nothing older, and nothing at all if it
     ///   loses its newest: older frames would hide what is home.
     ///
-    /// Begins with everything and shortens a lane at each violation; each round but the last
-    /// shortens one, so it ends.
-    fn cut(&self) -> Cut {
-        let mut cut = [Sequence(0); LANES_MAX as usize];
-        for (bound, slot) in cut.iter_mut().zip(self.lanes.iter()) {
-            *bound = slot.0.as_ref().map_or(Sequence(0), |lane| lane.next_sequence);
-        }
+    /// Begins with everything that is settled and shortens a lane at each violation; each round but
+    /// the last shortens one, so it ends.
+    fn cut(&self, indexes: &mut impl Indexes, settled: &Bounds) -> Bounds {
+        let mut cut = *settled;
         loop {
             let mut shortened = false;
-            for (_, block) in self.index.blocks_from(0) {
-                shortened |= self.shorten_for(block, &mut cut);
-            }
+            indexes.each(|index| {
+                for block in index.each_block() {
+                    shortened |= self.shorten_for(index, block, settled, &mut cut);
+                }
+            });
             if !shortened {
                 return cut;
             }
@@ -269,19 +347,24 @@ where
     }
 
     /// Shortens the cut where it violates what a block needs.
-    fn shorten_for(&self, block: BlockNumber, cut: &mut Cut) -> bool {
-        let is_home = self.index.is_home(block);
-        let newest = self.index.newest(block);
-        let mut next = newest;
+    fn shorten_for(
+        &self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+        settled: &Bounds,
+        cut: &mut Bounds,
+    ) -> bool {
+        let mut next = index.newest_below(block, settled);
+        let is_home = next.is_none_or(|newest| index.is_home(newest));
         let mut shortened = false;
         while let Some(id) = next {
-            let frame = self.index.frame(id);
+            let frame = index.frame(id);
             let must_stay = if is_home {
-                self.keeps(Rule::CutDropsOlder) && self.keeps_older(id, cut)
+                self.keeps(Rule::CutDropsOlder) && keeps_older(index, id, cut)
             } else {
                 self.keeps(Rule::CutKeepsNeeded)
             };
-            if must_stay && is_dropped(cut, &frame) {
+            if must_stay && frame.is_below(cut) {
                 if let Some(bound) = cut.get_mut(usize::from(frame.lane.raw())) {
                     *bound = frame.sequence;
                     shortened = true;
@@ -290,68 +373,86 @@ where
             if frame.form != Form::Encoded {
                 break;
             }
-            next = self.index.older(id);
+            next = index.older(id);
         }
         shortened
     }
 
-    /// Whether a frame older than this one is left.
-    fn keeps_older(&self, id: NodeId, cut: &Cut) -> bool {
-        let mut next = self.index.older(id);
-        while let Some(older) = next {
-            if !is_dropped(cut, &self.index.frame(older)) {
-                return true;
-            }
-            next = self.index.older(older);
-        }
-        false
-    }
-
     /// Moves all heads to the cut, durably, and then takes the space.
-    fn advance(&mut self, cut: &Cut, report: &mut CheckpointReport) -> Result<(), JournalError> {
+    fn advance<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        settled: &Settled,
+        cut: &Bounds,
+        report: &mut CheckpointReport,
+    ) -> Result<(), JournalError> {
         let mut superblock = self.superblock.clone();
+        let mut firsts: [Option<(Sequence, u64)>; LANES_MAX as usize] = [None; LANES_MAX as usize];
+        indexes.each(|index| {
+            let left = index.all().map(|id| index.frame(id)).filter(|frame| !frame.is_below(cut));
+            for frame in left.filter(|frame| frame.is_below(&settled.bounds)) {
+                if let Some(first) = firsts.get_mut(usize::from(frame.lane.raw())) {
+                    let found = (frame.sequence, frame.record);
+                    *first = Some(first.map_or(found, |first| first.min(found)));
+                }
+            }
+        });
         let mut moved = false;
-        let mut stamp = superblock.stamp_floor();
-        for (number, note) in (0_u16..).zip(superblock.notes_mut()) {
-            let lane = self.lane(LaneNumber(number));
-            let first_left = self
-                .index
-                .all()
-                .map(|id| self.index.frame(id))
-                .filter(|frame| frame.lane == lane.number && !is_dropped(cut, frame))
-                .min_by_key(|frame| frame.sequence);
-            let (head, sequence) = first_left
-                .map_or((lane.tail, lane.next_sequence), |frame| (frame.record, frame.sequence));
-            moved |= head != lane.head;
+        let ends = settled.bounds.iter().zip(settled.tails);
+        for ((note, first), end) in superblock.notes_mut().iter_mut().zip(firsts).zip(ends) {
+            let (sequence, head) = first.unwrap_or((*end.0, end.1));
+            moved |= head != note.head.get();
             note.head = head.into();
             note.head_sequence = sequence.raw().into();
-            note.durable_to = lane.durable_to.raw().into();
-            stamp = stamp.max(lane.last_stamp);
+            note.durable_to = end.0.raw().into();
         }
         if !moved {
             return Ok(());
         }
-        superblock.head.stamp_floor = stamp.raw().into();
-        let generation = superblock.generation().raw().saturating_add(1);
-        superblock.head.generation = generation.into();
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.head.shield_floor = shield.next_batch.into();
         }
-        let stored = self.superblocks.store(&superblock, &self.kernels);
-        let _ = stored.map_err(JournalError::Medium)?;
-        self.identity.generation = superblock.generation();
-        self.index.remove_where(|frame| is_dropped(cut, frame));
-        for (number, note) in (0_u16..).zip(superblock.notes()) {
-            let lane = self.lane_mut(LaneNumber(number));
-            let freed = note.head.get().saturating_sub(lane.head);
-            lane.head = note.head.get();
-            report.freed_bytes = report.freed_bytes.saturating_add(freed);
+        self.store_superblock(common, lanes, superblock, settled.stamp)?;
+        indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
+        for (number, note) in (0..common.geometry.lanes).zip(self.superblock.notes()) {
+            lanes.with(LaneNumber(number), |lane| {
+                let freed = note.head.get().saturating_sub(lane.head);
+                lane.head = note.head.get();
+                report.freed_bytes = report.freed_bytes.saturating_add(freed);
+            })?;
         }
-        self.superblock = superblock;
         Ok(())
     }
 }
 
-fn is_dropped(cut: &Cut, frame: &FrameAt) -> bool {
-    cut.get(usize::from(frame.lane.raw())).is_some_and(|bound| frame.sequence < *bound)
+/// A batch on its way home.
+struct Batch<'a, L, K, N: ?Sized, I> {
+    view: View<'a, L, K, N>,
+    indexes: &'a mut I,
+    count: usize,
+}
+
+/// Blocks from `at` on that follow each other, up to `end`.
+fn run_length(batch: &[Batched], at: usize, end: usize) -> usize {
+    let batch = batch.get(at..end).unwrap_or_default();
+    let first = batch.first().map_or(0, |batched| batched.block.raw());
+    let expected = (first..).zip(batch);
+    expected
+        .take_while(|(block, batched)| batched.block.raw() == *block && !batched.discarded)
+        .count()
+        .max(1)
+}
+
+/// Whether a frame older than this one is left.
+fn keeps_older(index: &Index<impl IndexMemory>, id: NodeId, cut: &Bounds) -> bool {
+    let mut next = index.older(id);
+    while let Some(older) = next {
+        if !index.frame(older).is_below(cut) {
+            return true;
+        }
+        next = index.older(older);
+    }
+    false
 }

@@ -97,11 +97,12 @@ impl core::error::Error for GeometryError {}
 const LINE: u64 = LINE_BYTES as u64;
 
 impl Geometry {
-    /// Checks every bound that the rest of the crate relies on.
+    /// Checks every bound that the rest of the crate relies on. `const`, so that a program whose
+    /// geometry is fixed can be refused by the compiler.
     ///
     /// # Errors
     /// The first bound that does not hold.
-    pub fn check(&self) -> Result<(), GeometryError> {
+    pub const fn check(&self) -> Result<(), GeometryError> {
         if self.lanes == 0 || self.lanes > LANES_MAX {
             return Err(GeometryError::Lanes { lanes: self.lanes });
         }
@@ -110,14 +111,18 @@ impl Geometry {
             return Err(GeometryError::LaneBytes { bytes: self.lane_bytes, least });
         }
         let least = superblock_bytes(self.lanes).next_multiple_of(LINE_BYTES);
-        if u64::from(self.unit_bytes) % LINE != 0 || (self.unit_bytes as usize) < least {
-            let least = u32::try_from(least).unwrap_or(u32::MAX);
+        if self.unit_bytes as u64 % LINE != 0 || (self.unit_bytes as usize) < least {
+            // No more than `LANES_MAX` notes are in it.
+            let least = least as u32;
             return Err(GeometryError::UnitBytes { bytes: self.unit_bytes, least });
         }
         if self.shield_blocks as usize > FRAMES_PER_PART {
             return Err(GeometryError::ShieldBlocks { blocks: self.shield_blocks });
         }
-        self.span_bytes().map(drop).ok_or(GeometryError::Overflow)
+        match self.span_bytes() {
+            Some(_) => Ok(()),
+            None => Err(GeometryError::Overflow),
+        }
     }
 
     /// Bytes of a record that holds one block image.
@@ -145,10 +150,12 @@ impl Geometry {
 
     /// Bytes of the whole span, or `None` when they cannot be counted.
     #[must_use]
-    pub fn span_bytes(&self) -> Option<u64> {
-        let superblocks = u64::from(self.unit_bytes).checked_mul(2)?;
-        let lanes = self.lane_bytes.checked_mul(u64::from(self.lanes))?;
-        superblocks.checked_add(self.shield_bytes())?.checked_add(lanes)
+    pub const fn span_bytes(&self) -> Option<u64> {
+        let fixed = (self.unit_bytes as u64).saturating_mul(2).checked_add(self.shield_bytes());
+        match (fixed, self.lane_bytes.checked_mul(self.lanes as u64)) {
+            (Some(fixed), Some(lanes)) => fixed.checked_add(lanes),
+            _ => None,
+        }
     }
 
     /// Where the second superblock copy begins.

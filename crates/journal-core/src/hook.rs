@@ -4,6 +4,11 @@
 //! [`Site`]. The default hook, [`NoHook`], is zero-sized and passes every call on; `sim-disk` has
 //! one that counts sites and can make any of them misbehave (a *mutant*), which the tests then have
 //! to notice.
+//!
+//! What takes a site or a rule and hands it on is `#[inline]`, here and elsewhere in the crate: not
+//! to be inlined at any price, but to be compiled where it is used, so that with `NoHook` the
+//! compiler sees that nobody looks at the site and drops it. The no-alloc probe looks for names of
+//! sites in what it builds.
 
 use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};

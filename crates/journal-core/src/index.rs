@@ -1,6 +1,9 @@
 //! Which block has its newest content where: a hash table and chains of frames, in memory that the
 //! caller gives. Rebuilt at every open, never trusted from a medium.
 //!
+//! A journal has one index, or several that share the blocks among them ([`Indexes`]), so that
+//! threads with different blocks need not meet.
+//!
 //! An *entry* stands for a block with at least one frame in the lanes; its *nodes* are those
 //! frames, newest first.
 //!
@@ -9,6 +12,7 @@
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
 
+use crate::geometry::LANES_MAX;
 use crate::record::Form;
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
@@ -20,13 +24,15 @@ const NONE: u32 = u32::MAX;
 pub struct Entry {
     block: u64,
     newest: u32,
+    /// Whether it is being written home now.
+    is_leaving: bool,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
     home: u64,
 }
 
 impl Entry {
     /// Nothing yet.
-    pub const EMPTY: Self = Self { block: 0, newest: NONE, home: 0 };
+    pub const EMPTY: Self = Self { block: 0, newest: NONE, is_leaving: false, home: 0 };
 }
 
 /// Room for one frame.
@@ -63,81 +69,210 @@ impl Node {
 
 /// A frame as the index knows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameAt {
-    pub(crate) block: BlockNumber,
-    pub(crate) stamp: Stamp,
-    pub(crate) lane: LaneNumber,
-    pub(crate) sequence: Sequence,
+pub struct FrameAt {
+    /// Whose content it is.
+    pub block: BlockNumber,
+    /// Its place in the order of versions.
+    pub stamp: Stamp,
+    /// The lane it lies in.
+    pub lane: LaneNumber,
+    /// Its record there.
+    pub sequence: Sequence,
     /// Log offset of the record.
-    pub(crate) record: u64,
+    pub record: u64,
     /// Log offset of the payload.
-    pub(crate) payload: u64,
-    pub(crate) len: u32,
-    pub(crate) form: Form,
+    pub payload: u64,
+    /// Bytes of the payload.
+    pub len: u32,
+    /// How it carries the content.
+    pub form: Form,
 }
 
 /// The index has no room for another block or frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub struct Full;
 
-/// A handle to a node.
+/// A handle to a frame in one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodeId(u32);
+pub struct NodeId(u32);
 
+/// Where an index keeps its table and its frames.
+pub trait IndexMemory {
+    /// The table.
+    fn entries(&self) -> &[Entry];
+    /// The same, to write.
+    fn entries_mut(&mut self) -> &mut [Entry];
+    /// The frames.
+    fn nodes(&self) -> &[Node];
+    /// The same, to write.
+    fn nodes_mut(&mut self) -> &mut [Node];
+}
+
+/// Index memory that somebody else owns.
 #[derive(Debug)]
-pub(crate) struct Index<'m> {
-    entries: &'m mut [Entry],
-    nodes: &'m mut [Node],
+pub struct Lent<'m> {
+    /// The table.
+    pub entries: &'m mut [Entry],
+    /// The frames.
+    pub nodes: &'m mut [Node],
+}
+
+impl IndexMemory for Lent<'_> {
+    #[inline]
+    fn entries(&self) -> &[Entry] {
+        self.entries
+    }
+
+    #[inline]
+    fn entries_mut(&mut self) -> &mut [Entry] {
+        self.entries
+    }
+
+    #[inline]
+    fn nodes(&self) -> &[Node] {
+        self.nodes
+    }
+
+    #[inline]
+    fn nodes_mut(&mut self) -> &mut [Node] {
+        self.nodes
+    }
+}
+
+/// The index, or one share of it.
+#[derive(Debug)]
+pub struct Index<M> {
+    memory: M,
     free: u32,
     nodes_used: usize,
     entries_used: usize,
+    /// Frames added and forgotten so far, and blocks sent home.
+    changes: u64,
 }
 
-impl<'m> Index<'m> {
-    pub(crate) fn new(entries: &'m mut [Entry], nodes: &'m mut [Node]) -> Self {
-        entries.fill(Entry::EMPTY);
+/// All indexes of a journal: one, or several that share the blocks.
+pub trait Indexes {
+    /// Where they keep things.
+    type Memory: IndexMemory;
+
+    /// Calls with the index that has this block, and keeps others from it meanwhile.
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Self::Memory>) -> R) -> R;
+
+    /// Calls with each index, one after the other.
+    fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
+}
+
+impl<M: IndexMemory> Indexes for Index<M> {
+    type Memory = M;
+
+    #[inline]
+    fn of<R>(&mut self, _block: BlockNumber, call: impl FnOnce(&mut Self) -> R) -> R {
+        call(self)
+    }
+
+    #[inline]
+    fn each(&mut self, mut call: impl FnMut(&mut Self)) {
+        call(self);
+    }
+}
+
+/// Per lane, the first sequence that does not count: what is at or above is as if it were not
+/// there.
+pub type Bounds = [Sequence; LANES_MAX as usize];
+
+/// Spreads block numbers over the whole range; the upper bits choose a place in a table.
+const fn scatter(block: u64) -> u64 {
+    block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Which of `count` indexes (a power of two) has this block.
+#[inline]
+#[must_use]
+pub fn share_of(block: BlockNumber, count: usize) -> usize {
+    // Not the upper bits: blocks of one share still have to spread over its table.
+    let middle = scatter(block.raw()).checked_shr(20).unwrap_or(0);
+    usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
+}
+
+impl FrameAt {
+    /// Whether the frame's record lies below the bound of its lane.
+    #[must_use]
+    pub fn is_below(&self, bounds: &Bounds) -> bool {
+        bounds.get(usize::from(self.lane.raw())).is_some_and(|bound| self.sequence < *bound)
+    }
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// An empty index.
+    pub fn new(mut memory: M) -> Self {
+        memory.entries_mut().fill(Entry::EMPTY);
+        let nodes = memory.nodes_mut();
         let count = u32::try_from(nodes.len()).unwrap_or(NONE);
         for (next, node) in (1..=count).zip(nodes.iter_mut()) {
             *node = Node { older: if next == count { NONE } else { next }, ..Node::EMPTY };
         }
         let free = if count == 0 { NONE } else { 0 };
-        Self { entries, nodes, free, nodes_used: 0, entries_used: 0 }
+        Self { memory, free, nodes_used: 0, entries_used: 0, changes: 0 }
     }
 
-    /// Frames that can still be added, if they belong to known blocks.
-    pub(crate) const fn nodes_free(&self) -> usize {
-        self.nodes.len().saturating_sub(self.nodes_used)
+    /// Frames that can still be added, whatever blocks they belong to.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.nodes_free().min(self.entries_free())
+    }
+
+    /// Frames in it.
+    #[must_use]
+    pub const fn frames(&self) -> usize {
+        self.nodes_used
+    }
+
+    /// Changes with every frame that is added or forgotten, and before any block here is written
+    /// home: what was read at home while it stayed the same is no mixture.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Blocks that have frames in it.
+    #[must_use]
+    pub const fn blocks(&self) -> usize {
+        self.entries_used
+    }
+
+    fn nodes_free(&self) -> usize {
+        self.memory.nodes().len().saturating_sub(self.nodes_used)
     }
 
     /// Blocks that can still be added. One place stays empty, to end every search.
-    pub(crate) const fn entries_free(&self) -> usize {
-        self.entries.len().saturating_sub(self.entries_used).saturating_sub(1)
+    fn entries_free(&self) -> usize {
+        self.memory.entries().len().saturating_sub(self.entries_used).saturating_sub(1)
     }
 
     fn node(&self, id: u32) -> Option<&Node> {
-        self.nodes.get(id as usize)
+        self.memory.nodes().get(id as usize)
     }
 
     fn node_mut(&mut self, id: u32) -> Option<&mut Node> {
-        self.nodes.get_mut(id as usize)
+        self.memory.nodes_mut().get_mut(id as usize)
     }
 
     fn home_place(&self, block: u64) -> usize {
-        let hash = block.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
-        let places = self.entries.len().max(1) as u64;
-        usize::try_from(hash.checked_rem(places).unwrap_or(0)).unwrap_or(0)
+        let places = self.memory.entries().len() as u128;
+        let scaled = u128::from(scatter(block)).wrapping_mul(places).checked_shr(64);
+        usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
     }
 
     fn next_place(&self, place: usize) -> usize {
         let next = place.saturating_add(1);
-        if next >= self.entries.len() { 0 } else { next }
+        if next >= self.memory.entries().len() { 0 } else { next }
     }
 
     /// The place of a block's entry, or the empty one where it would be.
     fn find(&self, block: u64) -> Option<usize> {
         let mut place = self.home_place(block);
-        for _ in 0..self.entries.len() {
-            let entry = self.entries.get(place)?;
+        for _ in 0..self.memory.entries().len() {
+            let entry = self.memory.entries().get(place)?;
             if entry.newest == NONE || entry.block == block {
                 return Some(place);
             }
@@ -147,17 +282,32 @@ impl<'m> Index<'m> {
     }
 
     fn entry(&self, block: BlockNumber) -> Option<&Entry> {
-        let entry = self.entries.get(self.find(block.raw())?)?;
+        let entry = self.memory.entries().get(self.find(block.raw())?)?;
         (entry.newest != NONE).then_some(entry)
     }
 
     /// The newest frame of a block.
-    pub(crate) fn newest(&self, block: BlockNumber) -> Option<NodeId> {
+    #[must_use]
+    pub fn newest(&self, block: BlockNumber) -> Option<NodeId> {
         self.entry(block).map(|entry| NodeId(entry.newest))
     }
 
+    /// The newest frame of a block that lies below the bounds.
+    #[must_use]
+    pub fn newest_below(&self, block: BlockNumber, bounds: &Bounds) -> Option<NodeId> {
+        let mut next = self.newest(block);
+        while let Some(id) = next {
+            if self.frame(id).is_below(bounds) {
+                return Some(id);
+            }
+            next = self.older(id);
+        }
+        None
+    }
+
     /// The frame before this one, of the same block.
-    pub(crate) fn older(&self, id: NodeId) -> Option<NodeId> {
+    #[must_use]
+    pub fn older(&self, id: NodeId) -> Option<NodeId> {
         self.node(id.0).map(|node| node.older).filter(|older| *older != NONE).map(NodeId)
     }
 
@@ -167,7 +317,8 @@ impl<'m> Index<'m> {
     }
 
     /// What a node stands for.
-    pub(crate) fn frame(&self, id: NodeId) -> FrameAt {
+    #[must_use]
+    pub fn frame(&self, id: NodeId) -> FrameAt {
         let node = self.node(id.0).copied().unwrap_or(Node::EMPTY);
         FrameAt {
             block: BlockNumber(node.block),
@@ -182,15 +333,18 @@ impl<'m> Index<'m> {
     }
 
     /// Adds a frame where its stamp says.
-    pub(crate) fn insert(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    pub fn insert(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let place = self.find(frame.block.raw()).ok_or(Full)?;
         let (free, entries_free) = (self.free, self.entries_free());
-        let entry = self.entries.get_mut(place).ok_or(Full)?;
+        let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
         if free == NONE || (entry.newest == NONE && entries_free == 0) {
             return Err(Full);
         }
         if entry.newest == NONE {
-            *entry = Entry { block: frame.block.raw(), newest: NONE, home: 0 };
+            *entry = Entry { block: frame.block.raw(), ..Entry::EMPTY };
             self.entries_used = self.entries_used.saturating_add(1);
         }
         let (mut newer, mut older) = (NONE, entry.newest);
@@ -213,13 +367,14 @@ impl<'m> Index<'m> {
         };
         self.free = next_free;
         self.nodes_used = self.nodes_used.saturating_add(1);
+        self.changes = self.changes.wrapping_add(1);
         if let Some(node) = self.node_mut(older) {
             node.newer = free;
         }
         match self.node_mut(newer) {
             Some(node) => node.older = free,
             None => {
-                if let Some(entry) = self.entries.get_mut(place) {
+                if let Some(entry) = self.memory.entries_mut().get_mut(place) {
                     entry.newest = free;
                 }
             }
@@ -243,13 +398,14 @@ impl<'m> Index<'m> {
         }
         self.free = id.0;
         self.nodes_used = self.nodes_used.saturating_sub(1);
+        self.changes = self.changes.wrapping_add(1);
     }
 
     fn set_newest(&mut self, block: u64, newest: u32) {
         let Some(place) = self.find(block) else { return };
         if newest == NONE {
             self.vacate(place);
-        } else if let Some(entry) = self.entries.get_mut(place) {
+        } else if let Some(entry) = self.memory.entries_mut().get_mut(place) {
             entry.newest = newest;
         }
     }
@@ -259,9 +415,10 @@ impl<'m> Index<'m> {
     fn vacate(&mut self, place: usize) {
         let mut hole = place;
         let mut at = place;
-        for _ in 0..self.entries.len() {
+        for _ in 0..self.memory.entries().len() {
             at = self.next_place(at);
-            let Some(entry) = self.entries.get(at).copied().filter(|e| e.newest != NONE) else {
+            let Some(entry) = self.memory.entries().get(at).copied().filter(|e| e.newest != NONE)
+            else {
                 break;
             };
             // The entry may move to the hole unless its home place lies cyclically behind the hole.
@@ -269,13 +426,13 @@ impl<'m> Index<'m> {
             let stays =
                 if hole <= at { home > hole && home <= at } else { home > hole || home <= at };
             if !stays {
-                if let Some(to) = self.entries.get_mut(hole) {
+                if let Some(to) = self.memory.entries_mut().get_mut(hole) {
                     *to = entry;
                 }
                 hole = at;
             }
         }
-        if let Some(to) = self.entries.get_mut(hole) {
+        if let Some(to) = self.memory.entries_mut().get_mut(hole) {
             *to = Entry::EMPTY;
         }
         self.entries_used = self.entries_used.saturating_sub(1);
@@ -283,33 +440,46 @@ impl<'m> Index<'m> {
 
     /// Notes that the content up to `stamp` is home and synced.
     pub(crate) fn set_home(&mut self, block: BlockNumber, stamp: Stamp) {
-        if let Some(entry) = self.find(block.raw()).and_then(|place| self.entries.get_mut(place)) {
+        if let Some(entry) =
+            self.find(block.raw()).and_then(|place| self.memory.entries_mut().get_mut(place))
+        {
             if entry.newest != NONE {
                 entry.home = stamp.raw();
+                entry.is_leaving = false;
             }
         }
     }
 
-    /// Whether a block's newest content is home and synced (or it has no frames).
-    pub(crate) fn is_home(&self, block: BlockNumber) -> bool {
-        self.entry(block).is_none_or(|entry| {
-            self.node(entry.newest).is_some_and(|node| node.stamp == entry.home)
-        })
+    /// Notes that the block is about to be written home.
+    pub(crate) fn set_leaving(&mut self, block: BlockNumber) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            entry.is_leaving = true;
+            self.changes = self.changes.wrapping_add(1);
+        }
     }
 
-    /// Every block with frames, with the place in the table to go on from.
-    pub(crate) fn blocks_from(
-        &self,
-        place: usize,
-    ) -> impl Iterator<Item = (usize, BlockNumber)> + '_ {
-        let rest = self.entries.iter().enumerate().skip(place);
-        rest.filter(|(_, entry)| entry.newest != NONE)
-            .map(|(place, entry)| (place, BlockNumber(entry.block)))
+    /// Whether the block is being written home now, so that what is there may be of any age.
+    #[must_use]
+    pub fn is_leaving(&self, block: BlockNumber) -> bool {
+        self.entry(block).is_some_and(|entry| entry.is_leaving)
+    }
+
+    /// Whether a block's content up to this frame is home and synced.
+    pub(crate) fn is_home(&self, id: NodeId) -> bool {
+        let frame = self.frame(id);
+        self.entry(frame.block).is_some_and(|entry| entry.home == frame.stamp.raw())
+    }
+
+    /// Every block with frames.
+    pub(crate) fn each_block(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        let entries = self.memory.entries().iter().filter(|entry| entry.newest != NONE);
+        entries.map(|entry| BlockNumber(entry.block))
     }
 
     /// Forgets every frame that `goes` says.
     pub(crate) fn remove_where(&mut self, goes: impl Fn(&FrameAt) -> bool) {
-        for id in (0..NONE).take(self.nodes.len()).map(NodeId) {
+        for id in (0..NONE).take(self.memory.nodes().len()).map(NodeId) {
             if self.node(id.0).is_some_and(|node| node.stamp != 0) && goes(&self.frame(id)) {
                 self.remove(id);
             }
@@ -318,7 +488,7 @@ impl<'m> Index<'m> {
 
     /// Every frame.
     pub(crate) fn all(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let ids = (0..NONE).zip(self.nodes.iter());
+        let ids = (0..NONE).zip(self.memory.nodes().iter());
         // A free node has no block of its own; a used one is reachable from its entry.
         ids.filter(|(_, node)| node.stamp != 0).map(|(id, _)| NodeId(id))
     }
@@ -348,7 +518,7 @@ mod tests {
         }
     }
 
-    fn chain(index: &Index<'_>, block: u64) -> Vec<u64> {
+    fn chain(index: &Index<Lent<'_>>, block: u64) -> Vec<u64> {
         let first = index.newest(BlockNumber(block));
         let ids = core::iter::successors(first, |id| index.older(*id));
         ids.map(|id| index.frame(id).stamp.raw()).collect()
@@ -361,7 +531,7 @@ mod tests {
         ) {
             let mut entries = vec![Entry::EMPTY; 5];
             let mut nodes = vec![Node::EMPTY; 12];
-            let mut index = Index::new(&mut entries, &mut nodes);
+            let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
             let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
             for (adds, block, stamp) in steps {
                 let frames: usize = model.values().map(Vec::len).sum();
@@ -391,7 +561,7 @@ mod tests {
                 let frames: usize = model.values().map(Vec::len).sum();
                 prop_assert_eq!(index.nodes_free(), 12 - frames);
                 prop_assert_eq!(index.entries_free(), 4 - model.len());
-                prop_assert_eq!(index.blocks_from(0).count(), model.len());
+                prop_assert_eq!(index.each_block().count(), model.len());
             }
         }
     }

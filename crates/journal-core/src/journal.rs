@@ -15,40 +15,20 @@
 
 use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
+use crate::checkpoint::CheckpointReport;
+use crate::common::Common;
 use crate::errors::{CommitError, JournalError};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, LANES_MAX};
+use crate::home::{Home, HomeScratch, View, lane_of};
 use crate::hook::{Hook, NoHook, Rule};
-use crate::index::{Full, Index, NodeId};
-use crate::lane::{FrameIn, Identity, Lane, Names, OpenRecord, Pace, Part, Payload, part_extent};
+use crate::index::{Bounds, Full, Index, Lent};
+use crate::lane::{Ends, Lane, NO_NAMES, Names, Pace};
 use crate::memory::{Batched, LaneSlot};
-use crate::order::OrderedDevice;
+use crate::place::{Content, Operation, Operations, Places, Prepared, Scratch};
 use crate::pmem::Pmem;
-use crate::policy::{Change, Encoder, Placement, Policy, Update};
-use crate::record::{Extent, FRAMES_PER_PART, Form};
+use crate::policy::Policy;
 use crate::recover::Recovery;
-use crate::scan::Reader;
-use crate::shield::Shield;
-use crate::superblock::{Superblock, Superblocks};
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
-
-/// One block's share of a transaction.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Operation<'a> {
-    /// New content.
-    Update(Update<'a>),
-    /// The block is not live any more: its content is undefined until it is written again.
-    Discard(BlockNumber),
-}
-
-impl Operation<'_> {
-    const fn block(&self) -> BlockNumber {
-        match self {
-            Self::Update(update) => update.block,
-            Self::Discard(block) => *block,
-        }
-    }
-}
 
 /// When a commit is to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,47 +54,44 @@ pub struct Committed {
 /// An open journal.
 #[derive(Debug)]
 pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
-    pub(crate) superblocks: Superblocks<P, H>,
-    pub(crate) superblock: Superblock,
-    /// `None` where the geometry has no shield.
-    pub(crate) shield: Option<Shield<P, H>>,
+    pub(crate) common: Common<L, K>,
     pub(crate) lanes: &'m mut [LaneSlot<P, H>],
-    pub(crate) device: OrderedDevice<D, H>,
-    pub(crate) policy: L,
-    pub(crate) kernels: K,
-    pub(crate) geometry: Geometry,
-    pub(crate) identity: Identity,
-    pub(crate) index: Index<'m>,
+    pub(crate) index: Index<Lent<'m>>,
+    pub(crate) home: Home<P, D, H>,
     pub(crate) batch: &'m mut [Batched],
     pub(crate) front: &'m mut [u8],
     pub(crate) encoded: &'m mut [u8],
     pub(crate) blocks: &'m mut [u8],
+    pub(crate) places: Places,
     pub(crate) recovery: Recovery,
     pub(crate) failed: bool,
 }
 
-/// What the last part that is stored ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// The record.
-    Record,
-    /// Nothing yet: more parts follow.
-    Nothing,
-}
+/// Everything counts: the journal has one owner, who sees what it has just done.
+pub(crate) const NO_BOUNDS: Bounds = [Sequence(u64::MAX); LANES_MAX as usize];
 
-/// Where a placed update's payload is.
-#[derive(Clone, Copy, Debug)]
-enum Placed {
-    Image,
-    Encoded { start: usize, end: usize },
-    Discard,
+/// The scratch memory of a journal, leaving the rest of it free to be borrowed.
+macro_rules! scratch {
+    ($journal:expr) => {
+        Scratch {
+            front: &mut *$journal.front,
+            encoded: &mut *$journal.encoded,
+            places: &mut $journal.places,
+        }
+    };
 }
+pub(crate) use scratch;
 
-/// The frames of one part, before they are stored.
-#[derive(Debug)]
-struct Chunk {
-    placed: [(usize, Placed); FRAMES_PER_PART],
-    len: usize,
+/// Likewise for writing home.
+macro_rules! home_scratch {
+    ($journal:expr) => {
+        HomeScratch {
+            batch: &mut *$journal.batch,
+            front: &mut *$journal.front,
+            payload: &mut *$journal.encoded,
+            blocks: &mut *$journal.blocks,
+        }
+    };
 }
 
 impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
@@ -128,7 +105,7 @@ where
     /// The geometry it was formatted with.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
-        &self.geometry
+        &self.common.geometry
     }
 
     /// What recovery found when this journal was opened.
@@ -148,20 +125,61 @@ where
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Committed, CommitError> {
-        if self.failed {
-            return Err(CommitError::Failed);
-        }
-        self.validate(lane, operations)?;
-        let names = self.names(lane, operations);
-        let (bytes, frames) = self.measure(operations, &names)?;
-        self.check_space(lane, bytes, frames)?;
+        self.check_usable(lane)?;
+        self.common.validate(operations)?;
+        let (names, overwritten) = self.overwritten(lane, operations);
+        let prepared = self.common.prepare(operations, &names, &mut scratch!(self))?;
+        self.check_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;
-        let stamp = self.next_stamp(lane, operations);
-        let result = self.store(lane, operations, &names, stamp, durability);
-        if matches!(result, Err(CommitError::Medium(_))) {
+        let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
+        let highest = self.lane(lane).last_stamp.max(overwritten);
+        let stamp = Stamp(highest.raw().saturating_add(1));
+        let result = self.store(lane, operations, &names, &prepared, stamp, durability);
+        if result.is_err() {
             self.fail();
         }
         result
+    }
+
+    /// Stores a prepared record, and makes it durable if that is asked for.
+    fn store(
+        &mut self,
+        lane: LaneNumber,
+        operations: &[Operation<'_>],
+        names: &Names,
+        prepared: &Prepared,
+        stamp: Stamp,
+        durability: Durability,
+    ) -> Result<Committed, CommitError> {
+        let pace = match durability {
+            Durability::Durable => Pace::AtOnce,
+            Durability::Deferred => Pace::Deferred,
+        };
+        let mut scratch = scratch!(self);
+        let at = lane_of(self.lanes, lane);
+        let mut open = at.begin(stamp, pace);
+        let sequence = open.sequence;
+        let content = Content { operations, names, prepared, ends: Ends::Record };
+        self.common.store(at, &mut open, &content, &mut scratch);
+        let stored = self.common.stored_frames(at, &open, prepared, &mut scratch, |frame| {
+            self.index.insert(frame).map(drop)
+        });
+        debug_assert!(stored.is_ok(), "the room was checked");
+        if let Some(in_flight) = at.close(open) {
+            let durable = at.fence(in_flight).map_err(CommitError::Medium)?;
+            debug_assert_eq!(*durable.what(), sequence);
+        }
+        Ok(Committed { lane, sequence, stamp })
+    }
+
+    pub(crate) fn check_usable(&self, lane: LaneNumber) -> Result<(), CommitError> {
+        if self.failed {
+            return Err(CommitError::Failed);
+        }
+        if usize::from(lane.raw()) >= self.lanes.len() {
+            return Err(CommitError::NoSuchLane { lane });
+        }
+        Ok(())
     }
 
     /// Refuses to go on.
@@ -169,64 +187,32 @@ where
         self.failed |= self.keeps(Rule::Sticky);
     }
 
+    #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
-        self.device.keeps(rule)
+        self.home.keeps(rule)
     }
 
-    pub(crate) fn validate(
+    /// The records of other lanes that hold the newest frames of these blocks, and the highest
+    /// stamp of those frames in any lane.
+    pub(crate) fn overwritten(
         &self,
         lane: LaneNumber,
         operations: &[Operation<'_>],
-    ) -> Result<(), CommitError> {
-        if usize::from(lane.raw()) >= self.lanes.len() {
-            return Err(CommitError::NoSuchLane { lane });
-        }
-        if operations.is_empty() {
-            return Err(CommitError::Empty);
-        }
-        let mut last = None;
-        for operation in operations {
-            let block = operation.block();
-            if block.raw() >= self.superblock.head.device_blocks.get() {
-                return Err(CommitError::OutOfDevice { block });
-            }
-            if last.is_some_and(|last| last >= block) {
-                return Err(CommitError::NotAscending { block });
-            }
-            last = Some(block);
-            if let Operation::Update(Update { change: Change::Image(image), .. }) = operation {
-                if image.len() != self.geometry.block_size.bytes() {
-                    return Err(CommitError::WrongLength { block, bytes: image.len() });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The records of other lanes that hold the newest frames of these blocks.
-    pub(crate) fn names(&self, lane: LaneNumber, operations: &[Operation<'_>]) -> Names {
-        let mut names = [Sequence(0); crate::geometry::LANES_MAX as usize];
-        for operation in operations {
-            let Some(newest) = self.index.newest(operation.block()) else { continue };
+    ) -> (Names, Stamp) {
+        let (mut names, mut stamp) = (NO_NAMES, Stamp(0));
+        for at in 0..operations.count() {
+            let Some(newest) = self.index.newest(operations.operation(at).block()) else {
+                continue;
+            };
             let frame = self.index.frame(newest);
+            stamp = stamp.max(frame.stamp);
             if let Some(name) = names.get_mut(usize::from(frame.lane.raw())) {
                 if frame.lane != lane {
                     *name = (*name).max(frame.sequence);
                 }
             }
         }
-        names
-    }
-
-    /// One more than every stamp that this transaction overwrites, and than its lane's.
-    fn next_stamp(&self, lane: LaneNumber, operations: &[Operation<'_>]) -> Stamp {
-        let overwritten = operations.iter().filter_map(|operation| {
-            self.index.newest(operation.block()).map(|newest| self.index.frame(newest).stamp)
-        });
-        let of_lane = self.lane(lane).last_stamp.max(self.superblock.stamp_floor());
-        let overwritten = overwritten.filter(|_| self.keeps(Rule::StampAbove));
-        let highest = overwritten.fold(of_lane, Stamp::max);
-        Stamp(highest.raw().saturating_add(1))
+        (names, stamp)
     }
 
     pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<P, H> {
@@ -236,98 +222,21 @@ where
         }
     }
 
-    pub(crate) fn lane_mut(&mut self, lane: LaneNumber) -> &mut Lane<P, H> {
-        lane_of(self.lanes, lane)
-    }
-
-    /// Asks the policy for as many of the operations as fit into one part, from `first` on. Their
-    /// encoded payloads are left in `self.encoded`.
-    fn place_chunk(
-        &mut self,
-        operations: &[Operation<'_>],
-        first: usize,
-    ) -> Result<(Chunk, usize), CommitError> {
-        let mut chunk = Chunk { placed: [(0, Placed::Discard); FRAMES_PER_PART], len: 0 };
-        let block_bytes = self.geometry.block_size.bytes();
-        let mut used = 0_usize;
-        let mut next = first;
-        while let Some(operation) = operations.get(next) {
-            let Some(place) = chunk.placed.get_mut(chunk.len) else { break };
-            let placed = match operation {
-                Operation::Discard(_) => Some(Placed::Discard),
-                Operation::Update(update) => {
-                    // A policy always has a whole block of room: its choice must not depend on
-                    // the update's neighbours.
-                    let room = used..used.saturating_add(block_bytes);
-                    let Some(room) = self.encoded.get_mut(room) else { break };
-                    let mut encoder = Encoder::new(room);
-                    match self.policy.place(update, &mut encoder) {
-                        Placement::Unchanged => None,
-                        Placement::Encoded => {
-                            let start = used;
-                            used = used.saturating_add(encoder.as_bytes().len());
-                            Some(Placed::Encoded { start, end: used })
-                        }
-                        Placement::Image if matches!(update.change, Change::Image(_)) => {
-                            Some(Placed::Image)
-                        }
-                        placement => {
-                            let block = update.block;
-                            return Err(CommitError::CannotPlace { block, placement });
-                        }
-                    }
-                }
-            };
-            if let Some(placed) = placed {
-                *place = (next, placed);
-                chunk.len = chunk.len.saturating_add(1);
-            }
-            next = next.saturating_add(1);
-        }
-        Ok((chunk, next))
-    }
-
-    /// Bytes of all parts, and how many frames they have.
-    pub(crate) fn measure(
-        &mut self,
-        operations: &[Operation<'_>],
-        names: &Names,
-    ) -> Result<(u64, usize), CommitError> {
-        let (mut bytes, mut count, mut next, mut part_names) = (0_u64, 0_usize, 0, *names);
-        while next < operations.len() {
-            let (chunk, behind) = self.place_chunk(operations, next)?;
-            let mut frames = [NO_FRAME; FRAMES_PER_PART];
-            let frames = chunk.frames(operations, self.encoded, &mut frames);
-            let extent = part_extent(&self.geometry, frames, &part_names);
-            let Some(Extent { total, .. }) = extent else { return Err(CommitError::TooManyFrames) };
-            if !frames.is_empty() {
-                bytes = bytes.saturating_add(total);
-                count = count.saturating_add(frames.len());
-                part_names = NO_NAMES;
-            }
-            next = behind;
-        }
-        if count == 0 {
-            return Err(CommitError::Unchanged);
-        }
-        Ok((bytes, count))
-    }
-
     pub(crate) fn check_space(
         &self,
         lane: LaneNumber,
         bytes: u64,
         frames: usize,
     ) -> Result<(), CommitError> {
-        let ring = self.lane(lane).ring().bytes();
-        if bytes > ring {
-            return Err(CommitError::TooLarge { needed: bytes, capacity: ring });
+        let capacity = self.lane(lane).capacity_bytes();
+        if bytes > capacity {
+            return Err(CommitError::TooLarge { needed: bytes, capacity });
         }
         let free = self.lane(lane).free_bytes();
         if bytes > free {
             return Err(CommitError::NoSpace { needed: bytes, free });
         }
-        let free = self.index.nodes_free().min(self.index.entries_free());
+        let free = self.index.room();
         if frames > free {
             return Err(CommitError::IndexFull { needed: frames, free });
         }
@@ -340,121 +249,16 @@ where
         if !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
-        for number in 0..self.geometry.lanes {
-            if LaneNumber(number) != lane {
-                self.settle_lane(LaneNumber(number)).map_err(CommitError::Medium)?;
+        for number in (0..self.common.geometry.lanes).map(LaneNumber) {
+            let at = lane_of(self.lanes, number);
+            let deferred = if number == lane { None } else { at.flush_all_deferred() };
+            let Some(deferred) = deferred else { continue };
+            if let Err(error) = at.fence(deferred) {
+                self.fail();
+                return Err(CommitError::Medium(error));
             }
         }
         Ok(())
-    }
-
-    fn settle_lane(&mut self, lane: LaneNumber) -> Result<(), crate::error::MediumError> {
-        let lane = self.lane_mut(lane);
-        let Some(in_flight) = lane.flush_all_deferred() else { return Ok(()) };
-        let result = lane.fence(in_flight).map(drop);
-        if result.is_err() {
-            self.fail();
-        }
-        result
-    }
-
-    /// Stores the record, and makes it durable if that is asked for.
-    fn store(
-        &mut self,
-        lane: LaneNumber,
-        operations: &[Operation<'_>],
-        names: &Names,
-        stamp: Stamp,
-        durability: Durability,
-    ) -> Result<Committed, CommitError> {
-        let pace = match durability {
-            Durability::Durable => Pace::AtOnce,
-            Durability::Deferred => Pace::Deferred,
-        };
-        let start = self.lane(lane).tail;
-        let sequence = self.lane(lane).next_sequence;
-        let mut open = self.lane(lane).begin(stamp, pace, &self.identity);
-        if let Err(error) = self.store_parts(lane, operations, names, &mut open, Ends::Record) {
-            self.abandon(lane, &open);
-            return Err(error);
-        }
-        let stored = self.index_record(lane, start);
-        debug_assert!(stored.is_ok(), "the room was checked");
-        let lane_at = self.lane_mut(lane);
-        if let Some(in_flight) = lane_at.close(open) {
-            let durable = lane_at.fence(in_flight).map_err(CommitError::Medium)?;
-            debug_assert_eq!(*durable.what(), sequence);
-        }
-        Ok(Committed { lane, sequence, stamp })
-    }
-
-    /// Stores operations in as many parts as they take.
-    pub(crate) fn store_parts(
-        &mut self,
-        lane: LaneNumber,
-        operations: &[Operation<'_>],
-        names: &Names,
-        open: &mut OpenRecord,
-        ends: Ends,
-    ) -> Result<(), CommitError> {
-        let (mut next, mut part_names) = (0, *names);
-        while next < operations.len() {
-            let (chunk, behind) = self.place_chunk(operations, next)?;
-            let mut frames = [NO_FRAME; FRAMES_PER_PART];
-            let frames = chunk.frames(operations, self.encoded, &mut frames);
-            next = behind;
-            if frames.is_empty() {
-                continue;
-            }
-            let last = ends == Ends::Record
-                && !operations.get(next..).unwrap_or_default().iter().any(|rest| {
-                    // What follows may turn out to be unchanged, which the policy alone knows.
-                    self.is_logged(rest)
-                });
-            let part = Part { frames, names: &part_names, last };
-            let (identity, geometry) = (&self.identity, &self.geometry);
-            let lane_at = lane_of(self.lanes, lane);
-            lane_at.store_part(open, &part, identity, geometry, &self.kernels, self.front);
-            part_names = NO_NAMES;
-        }
-        Ok(())
-    }
-
-    /// Stores one part.
-    pub(crate) fn store_part(&mut self, lane: LaneNumber, open: &mut OpenRecord, part: &Part<'_>) {
-        let (identity, geometry) = (&self.identity, &self.geometry);
-        let lane_at = lane_of(self.lanes, lane);
-        lane_at.store_part(open, part, identity, geometry, &self.kernels, self.front);
-    }
-
-    /// Puts the frames of the record that was stored at `start` into the index.
-    pub(crate) fn index_record(&mut self, lane: LaneNumber, start: u64) -> Result<(), Full> {
-        let ring = match self.lanes.get(usize::from(lane.raw())) {
-            Some(LaneSlot(Some(lane))) => lane.ring(),
-            _ => unreachable!("an open journal has all its lanes"),
-        };
-        let mut reader = Reader {
-            ring,
-            lane,
-            geometry: &self.geometry,
-            identity: &self.identity,
-            kernels: &self.kernels,
-            scratch: &mut *self.front,
-        };
-        reader.index_record(&mut self.index, start).map(drop).map_err(|_| Full)
-    }
-
-    /// Forgets a record whose last part is not stored.
-    pub(crate) fn abandon(&mut self, lane: LaneNumber, open: &OpenRecord) {
-        lane_of(self.lanes, lane).abandon(open);
-    }
-
-    /// Whether an operation leads to a frame.
-    fn is_logged(&self, operation: &Operation<'_>) -> bool {
-        let Operation::Update(update) = operation else { return true };
-        // No room: a policy says `Unchanged` without it.
-        let mut encoder = Encoder::new(&mut []);
-        self.policy.place(update, &mut encoder) != Placement::Unchanged
     }
 
     /// Makes every transaction committed so far durable.
@@ -462,17 +266,70 @@ where
     /// # Errors
     /// The medium's; the journal then refuses to go on.
     pub fn sync(&mut self) -> Result<(), JournalError> {
-        self.settle_all_lanes()
+        self.check_not_failed()?;
+        let result = self.home.settle(&self.common, self.lanes);
+        self.fail_unless(result)
     }
 
-    pub(crate) fn settle_all_lanes(&mut self) -> Result<(), JournalError> {
-        if self.failed {
-            return Err(JournalError::Failed);
+    fn check_not_failed(&self) -> Result<(), JournalError> {
+        if self.failed { Err(JournalError::Failed) } else { Ok(()) }
+    }
+
+    fn fail_unless<T>(&mut self, result: Result<T, JournalError>) -> Result<T, JournalError> {
+        if result.is_err() {
+            self.fail();
         }
-        for lane in 0..self.geometry.lanes {
-            self.settle_lane(LaneNumber(lane)).map_err(JournalError::Medium)?;
-        }
-        Ok(())
+        result
+    }
+
+    /// Writes everything home and empties the lanes.
+    ///
+    /// # Errors
+    /// The medium's or the device's. No head has moved past what is not home; the journal refuses
+    /// to go on.
+    pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
+        let mut report = CheckpointReport::default();
+        while self.checkpoint_batch(&mut report)? {}
+        self.reclaim(&mut report)?;
+        Ok(report)
+    }
+
+    /// Writes one batch of blocks home. Commits may come between batches, and between the last one
+    /// and [`reclaim`](Self::reclaim). Returns whether there was anything to write.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn checkpoint_batch(
+        &mut self,
+        report: &mut CheckpointReport,
+    ) -> Result<bool, JournalError> {
+        self.check_not_failed()?;
+        let mut scratch = home_scratch!(self);
+        let (common, lanes, index) = (&self.common, &mut *self.lanes, &mut self.index);
+        let result = self.home.checkpoint_batch(common, lanes, index, &mut scratch, report);
+        self.fail_unless(result)
+    }
+
+    /// Drops from the lanes what is home, as far as the order of records allows.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn reclaim(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
+        self.check_not_failed()?;
+        let result = self.home.reclaim(&self.common, self.lanes, &mut self.index, report);
+        self.fail_unless(result)
+    }
+
+    /// Ends the journal's use, everything committed being durable, and notes that in the journal.
+    /// The blocks stay in the lanes; [`checkpoint`](Self::checkpoint) before if they are to go
+    /// home.
+    ///
+    /// # Errors
+    /// The medium's. What was durable is.
+    pub fn close(mut self) -> Result<(), JournalError> {
+        self.check_not_failed()?;
+        let result = self.home.note_durable(&self.common, self.lanes);
+        self.fail_unless(result)
     }
 
     /// Reads a block's newest committed content, from the lanes and from home.
@@ -480,97 +337,24 @@ where
     /// # Errors
     /// The medium's or the device's, or a payload that does not apply.
     pub fn read(&mut self, block: BlockNumber, into: &mut [u8]) -> Result<(), JournalError> {
-        if self.failed {
-            return Err(JournalError::Failed);
-        }
-        if block.raw() >= self.superblock.head.device_blocks.get()
-            || into.len() != self.geometry.block_size.bytes()
-        {
+        self.check_not_failed()?;
+        if !self.common.has(block) || into.len() != self.common.block_bytes() {
             return Err(JournalError::BadRequest { block, bytes: into.len() });
         }
-        self.content(block, into)
+        let view = View { common: &self.common, lanes: &*self.lanes, bounds: &NO_BOUNDS };
+        self.home.content(&view, &mut self.index, block, self.encoded, into)
     }
 
-    /// The newest content: the newest whole placement, and everything newer on top of it.
-    pub(crate) fn content(
+    /// Puts the frames of a record that was stored part by part into the index.
+    pub(crate) fn index_parts(
         &mut self,
-        block: BlockNumber,
-        into: &mut [u8],
-    ) -> Result<(), JournalError> {
-        let mut base = self.index.newest(block);
-        let mut oldest = base;
-        while let Some(id) = base {
-            oldest = base;
-            if self.index.frame(id).form != Form::Encoded {
-                break;
-            }
-            base = self.index.older(id);
-        }
-        if base.is_none() {
-            self.device.read(block, into).map_err(JournalError::Device)?;
-        }
-        let mut next = oldest;
-        while let Some(id) = next {
-            self.apply(id, into)?;
-            next = self.index.newer(id);
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, id: NodeId, into: &mut [u8]) -> Result<(), JournalError> {
-        let frame = self.index.frame(id);
-        let ring = match self.lanes.get(usize::from(frame.lane.raw())) {
-            Some(LaneSlot(Some(lane))) => lane.ring(),
-            _ => unreachable!("the index names lanes of this journal"),
-        };
-        match frame.form {
-            Form::Discard => into.fill(0),
-            Form::Image => ring.read(frame.payload, into).map_err(JournalError::Medium)?,
-            Form::Encoded => {
-                let payload = self.encoded.get_mut(..frame.len as usize);
-                let Some(payload) = payload else { unreachable!("fits: it was made there") };
-                ring.read(frame.payload, payload).map_err(JournalError::Medium)?;
-                self.policy
-                    .apply(payload, into)
-                    .map_err(|error| JournalError::Apply { block: frame.block, error })?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A lane of an open journal, leaving the rest of it free to be borrowed.
-fn lane_of<P, H>(lanes: &mut [LaneSlot<P, H>], lane: LaneNumber) -> &mut Lane<P, H> {
-    match lanes.get_mut(usize::from(lane.raw())) {
-        Some(LaneSlot(Some(lane))) => lane,
-        _ => unreachable!("an open journal has all its lanes"),
-    }
-}
-
-const NO_FRAME: FrameIn<'static> = FrameIn { block: BlockNumber(0), payload: Payload::Discard };
-const NO_NAMES: Names = [Sequence(0); crate::geometry::LANES_MAX as usize];
-
-impl Chunk {
-    /// The frames, with their payloads where the operations and the encoder left them.
-    fn frames<'a, 'f>(
-        &self,
-        operations: &[Operation<'a>],
-        encoded: &'a [u8],
-        into: &'f mut [FrameIn<'a>; FRAMES_PER_PART],
-    ) -> &'f [FrameIn<'a>] {
-        for (frame, (index, placed)) in into.iter_mut().zip(self.placed).take(self.len) {
-            let Some(operation) = operations.get(index) else { continue };
-            let payload = match (placed, operation) {
-                (Placed::Encoded { start, end }, _) => {
-                    Payload::Encoded(encoded.get(start..end).unwrap_or_default())
-                }
-                (Placed::Image, Operation::Update(Update { change: Change::Image(image), .. })) => {
-                    Payload::Image(image)
-                }
-                _ => Payload::Discard,
-            };
-            *frame = FrameIn { block: operation.block(), payload };
-        }
-        into.get(..self.len).unwrap_or_default()
+        lane: LaneNumber,
+        open: &crate::lane::OpenRecord,
+        parts: &Prepared,
+    ) -> Result<(), Full> {
+        let at = lane_of(self.lanes, lane);
+        self.common.stored_frames(at, open, parts, &mut scratch!(self), |frame| {
+            self.index.insert(frame).map(drop)
+        })
     }
 }

@@ -12,17 +12,20 @@
 //! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::check::Kernels;
+use crate::common::Identity;
 use crate::error::MediumError;
 use crate::geometry::{Geometry, LANES_MAX};
-use crate::hook::{Hook, Rule};
+use crate::hook::{Hook, NoHook, Rule};
+use crate::index::{FrameAt, Full};
 use crate::order::{Durable, InFlight};
-use crate::pmem::Pmem;
+use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
-    CHECK_BYTES, Extent, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES,
-    NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
+    CHECK_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES, NAME_BYTES,
+    Name, RecordHeader, RecordKind, evidence_check, extent,
 };
-use crate::ring::Ring;
-use crate::units::{BlockNumber, Epoch, Generation, LINE_BYTES, LaneNumber, Sequence, Stamp};
+use crate::ring::{LaneReader, Ring};
+use crate::scan::each_frame_of_front;
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 crate::sites! {
@@ -36,17 +39,6 @@ crate::sites! {
     }
 }
 
-/// What all records of an open journal have in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
-    /// The small checks' seed: made of the journal's id.
-    pub(crate) id_seed: u32,
-    /// The large checks' seed: made of the same.
-    pub(crate) body_seed: u64,
-    pub(crate) epoch: Epoch,
-    pub(crate) generation: Generation,
-}
-
 /// A block's new content, as it goes into a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
@@ -58,14 +50,48 @@ pub(crate) enum Payload<'a> {
     Discard,
 }
 
+/// A frame, before it is stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameIn<'a> {
     pub(crate) block: BlockNumber,
     pub(crate) payload: Payload<'a>,
 }
 
+/// The frames of a part.
+pub(crate) trait Frames {
+    fn count(&self) -> usize;
+
+    /// One of them; `at` is below the count.
+    fn frame(&self, at: usize) -> FrameIn<'_>;
+}
+
+/// A part without frames.
+pub(crate) struct NoFrames;
+
+impl Frames for NoFrames {
+    fn count(&self) -> usize {
+        0
+    }
+
+    fn frame(&self, _at: usize) -> FrameIn<'_> {
+        FrameIn { block: BlockNumber(0), payload: Payload::Discard }
+    }
+}
+
 /// The highest sequence that a record names of each other lane; zero for none.
-pub(crate) type Names = [Sequence; LANES_MAX as usize];
+pub type Names = [Sequence; LANES_MAX as usize];
+
+/// No record is named.
+pub const NO_NAMES: Names = [Sequence(0); LANES_MAX as usize];
+
+/// What the last part that is stored ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// The record.
+    Record,
+    /// Nothing yet: more parts follow.
+    Nothing,
+}
 
 /// The most bytes of encoded payload that one part has, in blocks.
 pub(crate) const ENCODED_BLOCKS: usize = 2;
@@ -84,8 +110,8 @@ pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
 
 /// One part of a record, before it is stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
-    pub(crate) frames: &'a [FrameIn<'a>],
+pub(crate) struct Part<'a, F> {
+    pub(crate) frames: &'a F,
     pub(crate) names: &'a Names,
     pub(crate) last: bool,
 }
@@ -95,27 +121,35 @@ pub(crate) struct Part<'a> {
 /// A deferred record is merely stored: the thread that makes it durable may be another one, and
 /// no thread completes what another has streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub enum Pace {
+    /// Put in flight as it is stored.
     AtOnce,
+    /// Stored; flushed by whoever fences the lane next.
     Deferred,
 }
 
 /// A record that is being stored part by part.
 #[derive(Debug)]
-pub(crate) struct OpenRecord {
+#[must_use = "a record that is not closed has to be abandoned"]
+pub struct OpenRecord {
     pub(crate) stamp: Stamp,
+    pub(crate) sequence: Sequence,
     pace: Pace,
     parts: u16,
     /// The check of the parts so far.
     check: u64,
     /// Where the record began, to go back there.
     pub(crate) start: u64,
+    /// Bytes of the last part's front.
+    front: usize,
     in_flight: Option<InFlight>,
 }
 
+/// One lane: a ring of records with one writer at a time.
 #[derive(Debug)]
-pub(crate) struct Lane<P, H> {
+pub struct Lane<P, H = NoHook> {
     ring: Ring<P, H>,
+    pub(crate) identity: Identity,
     pub(crate) number: LaneNumber,
     /// Log offset of the first live record.
     pub(crate) head: u64,
@@ -129,10 +163,18 @@ pub(crate) struct Lane<P, H> {
     deferred_from: Option<u64>,
 }
 
+impl<P: PmemShare, H> Lane<P, H> {
+    /// Reads the lane beside its writer.
+    pub fn reader(&self) -> LaneReader<P::Reader> {
+        self.ring.reader()
+    }
+}
+
 impl<P: Pmem, H: Hook> Lane<P, H> {
     /// A lane that continues at `tail`; all before is durable.
     pub(crate) const fn new(
         ring: Ring<P, H>,
+        identity: Identity,
         number: LaneNumber,
         head: u64,
         tail: u64,
@@ -141,6 +183,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ) -> Self {
         Self {
             ring,
+            identity,
             number,
             head,
             tail,
@@ -155,42 +198,88 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         &self.ring
     }
 
+    /// Which lane it is.
+    #[must_use]
+    pub const fn number(&self) -> LaneNumber {
+        self.number
+    }
+
+    /// Every record below this sequence is durable.
+    #[must_use]
+    pub const fn durable_to(&self) -> Sequence {
+        self.durable_to
+    }
+
+    /// The sequence of the next record.
+    #[must_use]
+    pub const fn next_sequence(&self) -> Sequence {
+        self.next_sequence
+    }
+
+    /// At or above every stamp in the lane.
+    #[must_use]
+    pub const fn last_stamp(&self) -> Stamp {
+        self.last_stamp
+    }
+
+    /// Log offset of the first live record.
+    #[must_use]
+    pub const fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Bytes of the ring.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.ring.bytes()
+    }
+
     /// Bytes that records can take before a head advances.
-    pub(crate) const fn free_bytes(&self) -> u64 {
+    #[must_use]
+    pub const fn free_bytes(&self) -> u64 {
         self.ring.bytes().saturating_sub(self.tail.saturating_sub(self.head))
     }
 
+    /// Whether deferred records wait for somebody to flush them.
+    #[must_use]
+    pub const fn has_deferred(&self) -> bool {
+        self.deferred_from.is_some()
+    }
+
     /// Begins a record. The caller has seen to it that all of it fits.
-    pub(crate) fn begin(&self, stamp: Stamp, pace: Pace, identity: &Identity) -> OpenRecord {
+    pub fn begin(&self, stamp: Stamp, pace: Pace) -> OpenRecord {
         OpenRecord {
             stamp,
+            sequence: self.next_sequence,
             pace,
             parts: 0,
-            check: identity.body_seed,
+            check: self.identity.body_seed,
             start: self.tail,
+            front: 0,
             in_flight: None,
         }
     }
 
-    /// Stores one part behind the tail. `scratch` holds a front.
-    pub(crate) fn store_part(
+    /// Stores one part behind the tail. `scratch` holds a front, and is left holding this one.
+    pub(crate) fn store_part<F: Frames>(
         &mut self,
         open: &mut OpenRecord,
-        part: &Part<'_>,
-        identity: &Identity,
+        part: &Part<'_, F>,
         geometry: &Geometry,
         kernels: &impl Kernels,
         scratch: &mut [u8],
     ) {
         let Part { frames, names, last } = *part;
-        let extent = part_extent(geometry, frames, names);
+        let count = frames.count();
+        let (encoded, images) = payload_sizes(frames);
+        let extent = extent(geometry, count_names(names), count, encoded, images);
         let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
-            unreachable!("the caller cut the transaction into parts that fit")
+            unreachable!("the transaction was cut into parts that fit")
         };
         assert!(extent.total <= self.free_bytes(), "L1: the space was reserved");
         let mut image_at = self.tail.saturating_add(extent.front as u64);
-        for frame in frames {
-            if let Payload::Image(image) = frame.payload {
+        for at in 0..count {
+            if let Payload::Image(image) = frames.frame(at).payload {
                 match open.pace {
                     Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
                     Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
@@ -204,19 +293,19 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         header.lines = extent.lines().into();
         header.position = self.tail.into();
         header.sequence = self.next_sequence.raw().into();
-        header.epoch = identity.epoch.raw().into();
-        header.generation = identity.generation.raw().into();
+        header.epoch = self.identity.epoch.raw().into();
+        header.generation = self.identity.generation.raw().into();
         header.watermark = self.durable_to.raw().into();
         header.stamp = open.stamp.raw().into();
         if last {
             header.set_last_part();
         }
         let front = scratch.get_mut(..extent.front).unwrap_or_default();
-        fill_front(front, header, frames, names, identity.id_seed);
+        fill_front(front, header, frames, names, self.identity.id_seed);
         let body = front.len().saturating_sub(CHECK_BYTES);
         let mut check = kernels.crc64(open.check, front.get(..body).unwrap_or_default());
-        for frame in frames {
-            if let Payload::Image(image) = frame.payload {
+        for at in 0..count {
+            if let Payload::Image(image) = frames.frame(at).payload {
                 check = kernels.crc64(check, image);
             }
         }
@@ -231,6 +320,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             open.check = check;
         }
         open.parts = open.parts.saturating_add(1);
+        open.front = extent.front;
         self.tail = self.tail.saturating_add(extent.total);
     }
 
@@ -238,7 +328,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// Returns what a fence has to complete, deferred records before it included; `None` for one
     /// that is deferred itself.
-    pub(crate) fn close(&mut self, open: OpenRecord) -> Option<InFlight<Sequence>> {
+    pub fn close(&mut self, open: OpenRecord) -> Option<InFlight<Sequence>> {
         let sequence = self.next_sequence;
         self.last_stamp = self.last_stamp.max(open.stamp);
         self.next_sequence = Sequence(sequence.raw().saturating_add(1));
@@ -263,22 +353,22 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Puts all deferred records in flight; `None` when there is none.
-    pub(crate) fn flush_all_deferred(&mut self) -> Option<InFlight<Sequence>> {
+    pub fn flush_all_deferred(&mut self) -> Option<InFlight<Sequence>> {
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
         self.flush_deferred(self.tail).map(|in_flight| in_flight.carrying(last))
     }
 
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
     /// of it that are still in the ring never count, since no later part's check continues theirs.
-    pub(crate) const fn abandon(&mut self, open: &OpenRecord) {
+    pub const fn abandon(&mut self, open: &OpenRecord) {
         self.tail = open.start;
     }
 
     /// One fence: the record and every earlier one of this lane is durable.
-    pub(crate) fn fence(
-        &mut self,
-        record: InFlight<Sequence>,
-    ) -> Result<Durable<Sequence>, MediumError> {
+    ///
+    /// # Errors
+    /// The medium's: the outcome is unknown, and the lane must not be used any more.
+    pub fn fence(&mut self, record: InFlight<Sequence>) -> Result<Durable<Sequence>, MediumError> {
         let durable = self.ring.fence(site::FENCE, record)?;
         self.durable_to = Sequence(durable.what().raw().saturating_add(1));
         Ok(durable)
@@ -287,9 +377,27 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     pub(crate) fn ring_mut(&mut self) -> &mut Ring<P, H> {
         &mut self.ring
     }
+
+    /// Calls with every frame of a record of one part, whose front is still at hand.
+    pub(crate) fn frames_of_front(
+        &self,
+        open: &OpenRecord,
+        geometry: &Geometry,
+        front: &[u8],
+        call: impl FnMut(FrameAt) -> Result<(), Full>,
+    ) -> Result<(), Full> {
+        let front = front.get(..open.front).unwrap_or_default();
+        each_frame_of_front(geometry, self.number, open.start, open.start, front, call)
+    }
 }
 
 impl OpenRecord {
+    /// Its sequence, once it is closed.
+    #[must_use]
+    pub const fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
     fn add(&mut self, stored: InFlight) {
         self.in_flight = Some(match self.in_flight.take() {
             Some(before) => before.and(stored),
@@ -298,25 +406,20 @@ impl OpenRecord {
     }
 }
 
-/// The sizes of the part that holds these frames.
-pub(crate) fn part_extent(
-    geometry: &Geometry,
-    frames: &[FrameIn<'_>],
-    names: &Names,
-) -> Option<Extent> {
-    let mut encoded = 0_usize;
-    let mut images = 0_usize;
-    for frame in frames {
-        match frame.payload {
-            Payload::Image(_) => images = images.checked_add(1)?,
-            Payload::Encoded(bytes) => encoded = encoded.checked_add(bytes.len())?,
+/// Bytes of encoded payload, and how many images these frames have.
+pub(crate) fn payload_sizes(frames: &impl Frames) -> (usize, usize) {
+    let (mut encoded, mut images) = (0_usize, 0_usize);
+    for at in 0..frames.count() {
+        match frames.frame(at).payload {
+            Payload::Image(_) => images = images.saturating_add(1),
+            Payload::Encoded(bytes) => encoded = encoded.saturating_add(bytes.len()),
             Payload::Discard => {}
         }
     }
-    extent(geometry, count_names(names), frames.len(), encoded, images)
+    (encoded, images)
 }
 
-fn count_names(names: &Names) -> usize {
+pub(crate) fn count_names(names: &Names) -> usize {
     names.iter().filter(|sequence| sequence.raw() != 0).count()
 }
 
@@ -324,11 +427,12 @@ fn count_names(names: &Names) -> usize {
 fn fill_front(
     front: &mut [u8],
     mut header: RecordHeader,
-    frames: &[FrameIn<'_>],
+    frames: &impl Frames,
     names: &Names,
     id_seed: u32,
 ) {
-    header.frames = u16::try_from(frames.len()).unwrap_or(u16::MAX).into();
+    let count = frames.count();
+    header.frames = u16::try_from(count).unwrap_or(u16::MAX).into();
     header.names = u16::try_from(count_names(names)).unwrap_or(u16::MAX).into();
     front.fill(0);
     let mut at = HEADER_BYTES;
@@ -343,7 +447,8 @@ fn fill_front(
         let name = Name { lane: lane.into(), reserved: [0; 6], sequence: sequence.raw().into() };
         put(front, name.as_bytes());
     }
-    for frame in frames {
+    for at in 0..count {
+        let frame = frames.frame(at);
         let (form, len) = match frame.payload {
             Payload::Image(image) => (Form::Image, image.len()),
             Payload::Encoded(bytes) => (Form::Encoded, bytes.len()),
@@ -357,8 +462,8 @@ fn fill_front(
         };
         put(front, frame.as_bytes());
     }
-    for frame in frames {
-        if let Payload::Encoded(bytes) = frame.payload {
+    for at in 0..count {
+        if let Payload::Encoded(bytes) = frames.frame(at).payload {
             put(front, bytes);
         }
     }

@@ -1,5 +1,9 @@
-//! The core of nvm-journal: the ports a medium, a device and a policy plug into, and the types that
-//! make the order of persistence part of the type system.
+//! The core of nvm-journal: the journal itself, with one owner; the ports a medium, a device and a
+//! policy plug into; and the types that make the order of persistence part of the type system.
+//!
+//! [`format()`] makes an empty journal, [`Journal::open`] takes one in whatever state a crash left
+//! it. It works in the caller's memory, a [`JournalMemory`]; [`Needs::of`] says how much that is,
+//! at compile time if the geometry is known then.
 //!
 //! The crate is `no_std`, allocates nothing, contains no `unsafe`, spawns nothing and reads no
 //! clock. Everything it needs from outside comes through three traits, and each trait method says
@@ -30,16 +34,20 @@
 pub mod block_device;
 pub mod check;
 mod checkpoint;
+mod common;
 mod decide;
 pub mod error;
 mod errors;
 pub mod geometry;
+mod home;
 pub mod hook;
 mod index;
 mod journal;
 mod lane;
 mod memory;
 pub mod order;
+pub mod parts;
+mod place;
 pub mod pmem;
 pub mod policy;
 pub mod record;
@@ -60,9 +68,10 @@ pub use errors::{CommitError, JournalError, OpenError};
 pub use geometry::{Geometry, GeometryError};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};
-pub use journal::{Committed, Durability, Journal, Operation};
+pub use journal::{Committed, Durability, Journal};
 pub use memory::{Batched, JournalMemory, LaneSlot, Needs};
 pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};
+pub use place::Operation;
 pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use policy::{Policy, PolicyId};
 pub use recover::{Recovery, format};

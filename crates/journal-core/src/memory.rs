@@ -15,6 +15,11 @@ pub struct LaneSlot<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
 impl<P, H> LaneSlot<P, H> {
     /// Nothing yet.
     pub const EMPTY: Self = Self(None);
+
+    /// The lane that an open has put here, for an owner that keeps it elsewhere.
+    pub const fn take(&mut self) -> Option<Lane<P, H>> {
+        self.0.take()
+    }
 }
 
 /// Room for one block of a checkpoint's batch.

@@ -74,7 +74,7 @@ use core::marker::PhantomData;
 use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};
 use crate::hook::{Hook, NoHook, Rule, Site, SiteKind};
-use crate::pmem::{Pmem, PmemFacts, PmemRead};
+use crate::pmem::{Pmem, PmemFacts, PmemRead, PmemShare};
 use crate::units::{BlockNumber, Offset};
 
 /// Stored, not yet flushed: a crash may keep any of its words, old or new.
@@ -301,6 +301,14 @@ impl<P: Pmem, H> Ordered<P, H> {
     }
 }
 
+impl<P: PmemShare, H> Ordered<P, H> {
+    /// A reader beside this writer. See [`PmemShare::reader`].
+    #[inline]
+    pub fn reader(&self) -> P::Reader {
+        self.pmem.reader()
+    }
+}
+
 /// A block device that is written through the ordering types, as [`Ordered`] is for memory.
 #[derive(Debug)]
 pub struct OrderedDevice<D, H = NoHook> {
@@ -349,6 +357,7 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
     ///
     /// # Errors
     /// The device's.
+    #[inline]
     pub fn write(
         &mut self,
         site: Site,
@@ -364,6 +373,7 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
     ///
     /// # Errors
     /// The device's: what was written may be lost, now or later, whatever later syncs say.
+    #[inline]
     pub fn sync<T>(
         &mut self,
         site: Site,

@@ -13,15 +13,18 @@
 
 use crate::block_device::BlockDevice;
 use crate::check::{Kernels, crc32};
+use crate::common::{Common, Identity};
 use crate::decide::{Facts, RecordEpoch, Row, decide};
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX};
+use crate::home::Home;
 use crate::hook::{Hook, Rule};
-use crate::index::Index;
+use crate::index::{FrameAt, Index, Indexes, Lent};
 use crate::journal::Journal;
-use crate::lane::{Identity, Lane};
+use crate::lane::Lane;
 use crate::memory::{JournalMemory, LaneSlot};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
+use crate::place::Places;
 use crate::pmem::{PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
@@ -109,15 +112,97 @@ where
         kernels: K,
         memory: JournalMemory<'m, P, H>,
     ) -> Result<Self, OpenError> {
-        let whole = Ordered::with_hook(pmem, hook.clone());
-        let (places, mut superblock) = load(&whole, &kernels)?;
-        let geometry = superblock.geometry()?;
-        check_fits(&geometry, whole.len())?;
-        check_partners(&superblock, &geometry, &policy, &device)?;
-        if let Some(slice) = memory.too_short(&geometry) {
+        let found = Found::load(pmem, hook, &kernels)?;
+        if let Some(slice) = memory.too_short(found.geometry()) {
             return Err(OpenError::MemoryTooShort { slice });
         }
-        let identity = identity(&superblock, &kernels);
+        let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
+        let room = Room { lanes: memory.lanes, front: memory.front, block: memory.blocks };
+        let opened = found.open(device, policy, kernels, room, &mut index)?;
+        let Opened { common, home, recovery } = opened;
+        Ok(Self {
+            common,
+            lanes: memory.lanes,
+            index,
+            home,
+            batch: memory.batch,
+            front: memory.front,
+            encoded: memory.encoded,
+            blocks: memory.blocks,
+            places: Places::EMPTY,
+            recovery,
+            failed: false,
+        })
+    }
+}
+
+/// A journal that was found in a span: its shape is known, and nothing has been written.
+#[derive(Debug)]
+pub struct Found<P, H> {
+    whole: Ordered<P, H>,
+    hook: H,
+    places: [Offset; 2],
+    superblock: Superblock,
+    geometry: Geometry,
+    identity: Identity,
+}
+
+/// The memory that opening takes.
+#[derive(Debug)]
+pub struct Room<'m, P, H> {
+    /// One for each lane.
+    pub lanes: &'m mut [LaneSlot<P, H>],
+    /// Holds a front.
+    pub front: &'m mut [u8],
+    /// Holds a block.
+    pub block: &'m mut [u8],
+}
+
+/// What an open journal consists of, beside its lanes and indexes.
+#[derive(Debug)]
+pub struct Opened<P, D, L, H, K> {
+    /// What nothing changes.
+    pub common: Common<L, K>,
+    /// What writes home.
+    pub home: Home<P, D, H>,
+    /// What was found.
+    pub recovery: Recovery,
+}
+
+impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
+    /// Looks for a journal in a span.
+    ///
+    /// # Errors
+    /// `Superblock`, `Geometry` or `Medium`.
+    pub fn load(pmem: P, hook: H, kernels: &impl Kernels) -> Result<Self, OpenError> {
+        let whole = Ordered::with_hook(pmem, hook.clone());
+        let (places, superblock) = load(&whole, kernels)?;
+        let geometry = superblock.geometry()?;
+        check_fits(&geometry, whole.len())?;
+        let identity = identity(&superblock, kernels);
+        Ok(Self { whole, hook, places, superblock, geometry, identity })
+    }
+
+    /// The shape of the journal.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Opens it. The indexes are empty, and hold all its frames afterwards.
+    ///
+    /// # Errors
+    /// Any [`OpenError`]. All but `Medium` and `Device` leave the span untouched.
+    pub fn open<D: BlockDevice, L: Policy, K: Kernels>(
+        self,
+        device: D,
+        policy: L,
+        kernels: K,
+        room: Room<'_, P, H>,
+        indexes: &mut impl Indexes,
+    ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+        let Self { whole, hook, places, mut superblock, geometry, identity } = self;
+        check_partners(&superblock, &geometry, &policy, &device)?;
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
         let mut shield = (geometry.shield_blocks > 0).then(|| {
@@ -125,16 +210,16 @@ where
             Shield::new(area, superblock.head.shield_floor.get())
         });
         let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
-        place_lanes(rest, &hook, &superblock, &geometry, memory.lanes)?;
+        place_lanes(rest, &hook, &superblock, &geometry, identity, room.lanes)?;
 
         let mut opening = Opening {
-            lanes: &mut *memory.lanes,
+            lanes: room.lanes,
             starts: starts(&superblock),
             walked: [None; LANES_MAX as usize],
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
-            front: &mut *memory.front,
+            front: room.front,
         };
         let mut evidence = opening.walk(&superblock)?;
         let intent = opening.find_intent(shield.as_ref(), &superblock, &mut evidence)?;
@@ -148,33 +233,23 @@ where
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
             // The index is built later: until then its scratch memory holds the intent's front.
             let front = opening.front.get(..front).unwrap_or_default();
-            repeat_intent(shield, front, &geometry, &mut device, memory.blocks)?;
+            repeat_intent(shield, front, &geometry, &mut device, room.block)?;
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.head.shield_floor = shield.next_batch.into();
         }
-        let mut index = Index::new(memory.entries, memory.nodes);
-        opening.build(&mut index)?;
+        opening.build(indexes)?;
         opening.take_over(&mut superblock, &evidence);
         let _ = superblocks.store(&superblock, &kernels)?;
         let identity =
             Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
-        Ok(Self {
-            superblocks,
-            superblock,
-            shield,
-            lanes: memory.lanes,
-            device,
-            policy,
-            kernels,
-            geometry,
-            identity,
-            index,
-            batch: memory.batch,
-            front: memory.front,
-            encoded: memory.encoded,
-            blocks: memory.blocks,
+        for lane in room.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
+            lane.identity = identity;
+        }
+        let device_blocks = superblock.head.device_blocks.get();
+        Ok(Opened {
+            common: Common { policy, kernels, geometry, device_blocks },
+            home: Home { superblocks, superblock, shield, device, identity },
             recovery,
-            failed: false,
         })
     }
 }
@@ -221,6 +296,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     hook: &H,
     superblock: &Superblock,
     geometry: &Geometry,
+    identity: Identity,
     slots: &mut [LaneSlot<P, H>],
 ) -> Result<(), OpenError> {
     let mut rest = rest;
@@ -230,8 +306,8 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         rest = behind;
         let ring = Ring::new(Ordered::with_hook(region, hook.clone()));
         let (head, sequence) = (start.head, start.head_sequence);
-        let lane =
-            Lane::new(ring, LaneNumber(number), head, head, sequence, superblock.stamp_floor());
+        let stamp = superblock.stamp_floor();
+        let lane = Lane::new(ring, identity, LaneNumber(number), head, head, sequence, stamp);
         *slot = LaneSlot(Some(lane));
     }
     Ok(())
@@ -263,6 +339,7 @@ macro_rules! reader {
 }
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
+    #[inline]
     fn keeps(&self, rule: Rule) -> bool {
         let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
         lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
@@ -366,7 +443,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
 
     /// Puts the frames of all accepted records into the index, in the order of their stamps, so
     /// that each goes to the front of its block's chain.
-    fn build(&mut self, index: &mut Index<'_>) -> Result<(), OpenError> {
+    fn build(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
         let mut cursors = [None; LANES_MAX as usize];
         for (cursor, (walked, start)) in
             cursors.iter_mut().zip(self.walked.iter().zip(&self.starts))
@@ -391,7 +468,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             }
             let Some((number, _)) = lowest else { return Ok(()) };
             if let Some(Some(cursor)) = cursors.get_mut(number) {
-                cursor.position = self.index_record(index, number, cursor.position)?;
+                cursor.position = self.index_record(indexes, number, cursor.position)?;
                 cursor.stamp = None;
             }
         }
@@ -407,13 +484,15 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     /// Indexes the record at `position`; returns where the next one begins.
     fn index_record(
         &mut self,
-        index: &mut Index<'_>,
+        indexes: &mut impl Indexes,
         number: usize,
         record: u64,
     ) -> Result<u64, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(u64::MAX) };
-        reader!(self, lane).index_record(index, record).map_err(|error| match error {
+        let mut insert =
+            |frame: FrameAt| indexes.of(frame.block, |index| index.insert(frame)).map(drop);
+        reader!(self, lane).each_frame(record, &mut insert).map_err(|error| match error {
             IndexError::Full => OpenError::IndexFull,
             IndexError::Medium(error) => OpenError::Medium(error),
         })

@@ -6,7 +6,7 @@
 use crate::error::MediumError;
 use crate::hook::{Hook, Rule, Site};
 use crate::order::{Dirty, Durable, InFlight, Ordered};
-use crate::pmem::{Pmem, PmemRead as _};
+use crate::pmem::{Pmem, PmemRead, PmemShare};
 use crate::units::Offset;
 
 #[derive(Debug)]
@@ -22,6 +22,56 @@ struct Pieces {
     second: (Offset, usize),
 }
 
+impl Pieces {
+    const fn of(ring_bytes: u64, position: u64, len: usize) -> Self {
+        let place = match position.checked_rem(ring_bytes) {
+            Some(place) => place,
+            None => 0,
+        };
+        let to_end = ring_bytes.saturating_sub(place);
+        let first = if (len as u64) < to_end { len } else { to_end as usize };
+        Self { first: (Offset(place), first), second: (Offset(0), len.saturating_sub(first)) }
+    }
+}
+
+fn read_pieces(
+    region: &impl PmemRead,
+    ring_bytes: u64,
+    position: u64,
+    into: &mut [u8],
+) -> Result<(), MediumError> {
+    let Pieces { first, second } = Pieces::of(ring_bytes, position, into.len());
+    let (front, back) = into.split_at_mut(first.1);
+    region.read_into(first.0, front)?;
+    if back.is_empty() {
+        return Ok(());
+    }
+    region.read_into(second.0, back)
+}
+
+/// Reads a lane beside its writer.
+#[derive(Clone, Debug)]
+pub struct LaneReader<R> {
+    region: R,
+    bytes: u64,
+}
+
+impl<R: PmemRead> LaneReader<R> {
+    /// Copies a range of log offsets.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        read_pieces(&self.region, self.bytes, position, into)
+    }
+}
+
+impl<P: PmemShare, H> Ring<P, H> {
+    pub(crate) fn reader(&self) -> LaneReader<P::Reader> {
+        LaneReader { region: self.region.reader(), bytes: self.bytes }
+    }
+}
+
 impl<P: Pmem, H: Hook> Ring<P, H> {
     /// The ring that a whole region is; it must not be empty.
     pub(crate) fn new(region: Ordered<P, H>) -> Self {
@@ -30,6 +80,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         Self { region, bytes }
     }
 
+    #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.region.keeps(rule)
     }
@@ -38,11 +89,8 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         self.bytes
     }
 
-    fn pieces(&self, position: u64, len: usize) -> Pieces {
-        let place = position.checked_rem(self.bytes).unwrap_or(0);
-        let to_end = usize::try_from(self.bytes.saturating_sub(place)).unwrap_or(usize::MAX);
-        let first = len.min(to_end);
-        Pieces { first: (Offset(place), first), second: (Offset(0), len.saturating_sub(first)) }
+    const fn pieces(&self, position: u64, len: usize) -> Pieces {
+        Pieces::of(self.bytes, position, len)
     }
 
     /// The bytes of a range, in two pieces where it wraps.
@@ -57,16 +105,11 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
 
     /// Copies a range.
     pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        let Pieces { first, second } = self.pieces(position, into.len());
-        let (front, back) = into.split_at_mut(first.1);
-        self.region.read_into(first.0, front)?;
-        if back.is_empty() {
-            return Ok(());
-        }
-        self.region.read_into(second.0, back)
+        read_pieces(&self.region, self.bytes, position, into)
     }
 
     /// Writes a range and puts it in flight.
+    #[inline]
     pub(crate) fn write(&mut self, site: Site, position: u64, bytes: &[u8]) -> InFlight {
         let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
@@ -78,6 +121,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.
+    #[inline]
     pub(crate) fn store(&mut self, site: Site, position: u64, bytes: &[u8]) {
         let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
@@ -88,6 +132,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     }
 
     /// Flushes a range that somebody stored, maybe another thread or a process that is no more.
+    #[inline]
     pub(crate) fn flush_found(&mut self, site: Site, position: u64, len: u64) -> InFlight {
         let len = usize::try_from(len.min(self.bytes)).unwrap_or(usize::MAX);
         let Pieces { first, second } = self.pieces(position, len);
@@ -98,6 +143,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         in_flight.and(self.region.flush_found(site, second.0, second.1))
     }
 
+    #[inline]
     pub(crate) fn fence<T>(
         &mut self,
         site: Site,

@@ -11,12 +11,12 @@
 use zerocopy::FromBytes as _;
 
 use crate::check::Kernels;
+use crate::common::Identity;
 use crate::decide::RecordEpoch;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, Rule};
-use crate::index::{FrameAt, Full, Index};
-use crate::lane::Identity;
+use crate::index::{FrameAt, Full};
 use crate::pmem::Pmem;
 use crate::record::{
     FRAME_BYTES, Form, FrameHeader, Front, RecordHeader, RecordKind, evidence_check, names,
@@ -324,51 +324,54 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
 }
 
 impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
-    /// Puts the frames of the whole record at `start` into the index; returns where the next record
-    /// begins.
-    pub(crate) fn index_record(
+    /// Calls with every frame of the whole record at `start`; returns where the next record begins.
+    pub(crate) fn each_frame(
         &mut self,
-        index: &mut Index<'_>,
         start: u64,
+        call: &mut impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<u64, IndexError> {
         let mut at = start;
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
             let Some((header, front)) = read else { return Ok(u64::MAX) };
             let front = self.scratch.get(..front).unwrap_or_default();
-            self.index_front(index, start, at, front).map_err(|Full| IndexError::Full)?;
+            each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)
+                .map_err(|Full| IndexError::Full)?;
             at = at.saturating_add(header.total_bytes());
             if header.is_last_part() {
                 return Ok(at);
             }
         }
     }
+}
 
-    fn index_front(
-        &self,
-        index: &mut Index<'_>,
-        record: u64,
-        position: u64,
-        front: &[u8],
-    ) -> Result<(), Full> {
-        let Some(front) = Front::parse(self.geometry, front) else { return Ok(()) };
-        if front.header.record_kind() != Some(RecordKind::Commit) {
-            return Ok(());
-        }
-        for frame in front.frames(self.geometry) {
-            index.insert(FrameAt {
-                block: frame.block,
-                stamp: Stamp(front.header.stamp.get()),
-                lane: self.lane,
-                sequence: Sequence(front.header.sequence.get()),
-                record,
-                payload: position.saturating_add(frame.offset),
-                len: frame.len,
-                form: frame.form,
-            })?;
-        }
-        Ok(())
+/// Calls with every frame of the part at `position`, whose front is given, of the record that
+/// begins at `record`.
+pub(crate) fn each_frame_of_front(
+    geometry: &Geometry,
+    lane: LaneNumber,
+    record: u64,
+    position: u64,
+    front: &[u8],
+    mut call: impl FnMut(FrameAt) -> Result<(), Full>,
+) -> Result<(), Full> {
+    let Some(front) = Front::parse(geometry, front) else { return Ok(()) };
+    if front.header.record_kind() != Some(RecordKind::Commit) {
+        return Ok(());
     }
+    for frame in front.frames(geometry) {
+        call(FrameAt {
+            block: frame.block,
+            stamp: Stamp(front.header.stamp.get()),
+            lane,
+            sequence: Sequence(front.header.sequence.get()),
+            record,
+            payload: position.saturating_add(frame.offset),
+            len: frame.len,
+            form: frame.form,
+        })?;
+    }
+    Ok(())
 }
 
 /// Why a record's frames are not all in the index.

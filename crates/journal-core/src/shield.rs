@@ -12,10 +12,10 @@
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::check::Kernels;
+use crate::common::Identity;
 use crate::error::MediumError;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
-use crate::lane::Identity;
 use crate::order::{Durable, InFlight};
 use crate::pmem::Pmem;
 use crate::record::{

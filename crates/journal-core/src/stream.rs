@@ -11,10 +11,11 @@
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::CommitError;
-use crate::geometry::LANES_MAX;
+use crate::home::lane_of;
 use crate::hook::Hook;
-use crate::journal::{Committed, Ends, Journal, Operation};
-use crate::lane::{OpenRecord, Pace, Part};
+use crate::journal::{Committed, Journal, scratch};
+use crate::lane::{Ends, NO_NAMES, NoFrames, OpenRecord, Pace, Part};
+use crate::place::{Content, Operation, Prepared, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::extent;
@@ -58,20 +59,15 @@ where
         lane: LaneNumber,
         bytes: u64,
     ) -> Result<Streamed<'_, 'm, P, D, L, H, K>, CommitError> {
-        if self.failed {
-            return Err(CommitError::Failed);
-        }
-        if usize::from(lane.raw()) >= self.lanes.len() {
-            return Err(CommitError::NoSuchLane { lane });
-        }
-        let closing = extent(&self.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
+        self.check_usable(lane)?;
+        let closing = extent(&self.common.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
         self.check_space(lane, bytes.max(closing), 0)?;
         self.settle_other_lanes(lane)?;
         // Which blocks will be overwritten is not known yet: the stamp is above all of them.
-        let lanes = (0..self.geometry.lanes).map(|lane| self.lane(LaneNumber(lane)).last_stamp);
-        let highest = lanes.fold(self.superblock.stamp_floor(), Stamp::max);
+        let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
+        let highest = lanes.map(|lane| self.lane(lane).last_stamp).fold(Stamp(0), Stamp::max);
         let stamp = Stamp(highest.raw().saturating_add(1));
-        let open = self.lane(lane).begin(stamp, Pace::AtOnce, &self.identity);
+        let open = self.lane(lane).begin(stamp, Pace::AtOnce);
         let left_bytes = bytes.saturating_sub(closing);
         Ok(Streamed { journal: self, lane, open: Some(open), left_bytes, frames: 0 })
     }
@@ -96,18 +92,23 @@ where
     /// was reserved.
     pub fn write(&mut self, operations: &[Operation<'_>]) -> Result<(), CommitError> {
         let Some(open) = &mut self.open else { return Err(CommitError::Failed) };
-        self.journal.validate(self.lane, operations)?;
-        let names = self.journal.names(self.lane, operations);
-        let (bytes, frames) = match self.journal.measure(operations, &names) {
+        let journal = &mut *self.journal;
+        journal.common.validate(operations)?;
+        let (names, _) = journal.overwritten(self.lane, operations);
+        let prepared = match journal.common.prepare(operations, &names, &mut scratch!(journal)) {
             Err(CommitError::Unchanged) => return Ok(()),
-            measured => measured?,
+            prepared => prepared?,
         };
-        if bytes > self.left_bytes {
-            return Err(CommitError::NoSpace { needed: bytes, free: self.left_bytes });
+        if prepared.bytes > self.left_bytes {
+            return Err(CommitError::NoSpace { needed: prepared.bytes, free: self.left_bytes });
         }
-        let needed = self.frames.saturating_add(frames);
-        self.journal.check_space(self.lane, bytes, needed)?;
-        self.journal.store_parts(self.lane, operations, &names, open, Ends::Nothing)?;
+        let needed = self.frames.saturating_add(prepared.frames);
+        journal.check_space(self.lane, prepared.bytes, needed)?;
+        let (lane, mut scratch) = (lane_of(journal.lanes, self.lane), scratch!(journal));
+        let ends = Ends::Nothing;
+        let content = Content { operations, names: &names, prepared: &prepared, ends };
+        journal.common.store(lane, open, &content, &mut scratch);
+        let bytes = prepared.bytes;
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         self.frames = needed;
         Ok(())
@@ -120,19 +121,19 @@ where
     /// refuses to go on.
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let Some(mut open) = self.open.take() else { return Err(CommitError::Failed) };
+        let journal = &mut *self.journal;
+        let lane = lane_of(journal.lanes, self.lane);
         if self.frames == 0 {
-            self.journal.abandon(self.lane, &open);
+            lane.abandon(&open);
             return Err(CommitError::Unchanged);
         }
-        let (start, stamp) = (open.start, open.stamp);
-        let no_names = [crate::units::Sequence(0); LANES_MAX as usize];
-        let part = Part { frames: &[], names: &no_names, last: true };
-        let journal = &mut *self.journal;
-        journal.store_part(self.lane, &mut open, &part);
-        let stored = journal.index_record(self.lane, start);
+        let part = Part { frames: &NoFrames, names: &NO_NAMES, last: true };
+        let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
+        lane.store_part(&mut open, &part, geometry, kernels, journal.front);
+        let stored = journal.index_parts(self.lane, &open, &Prepared::PARTS);
         debug_assert!(stored.is_ok(), "the room was checked");
-        let lane = journal.lane_mut(self.lane);
-        let sequence = lane.next_sequence;
+        let lane = lane_of(journal.lanes, self.lane);
+        let (sequence, stamp) = (open.sequence, open.stamp);
         if let Some(in_flight) = lane.close(open) {
             if let Err(error) = lane.fence(in_flight) {
                 journal.fail();
@@ -158,7 +159,7 @@ where
 {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            self.journal.abandon(self.lane, &open);
+            lane_of(self.journal.lanes, self.lane).abandon(&open);
         }
     }
 }

@@ -53,8 +53,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} programs, {} crash points ({} sampled), {} images ({} distinct, {} alike), {} recoveries \
-             ({} crashed in turn), {} kills, {} outcomes",
+            "{} programs, {} crash points ({} sampled), {} images ({} distinct, {} alike), \
+             {} recoveries ({} crashed in turn), {} kills, {} outcomes",
             self.programs,
             self.points,
             self.points_sampled,

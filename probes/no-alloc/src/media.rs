@@ -3,31 +3,31 @@
 use journal_core::block_device::check_request;
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation, Granularity,
-    MediumError, MediumErrorKind, Offset, Overwrite, Pmem, PmemFacts, PmemRead,
+    LINE_BYTES, MediumError, MediumErrorKind, Offset, Pmem, PmemFacts, PmemRead, PmemSplit,
 };
 
-pub(crate) const BLOCK_BYTES: usize = 64;
-const BLOCKS: usize = 4;
-const MEMORY_BYTES: usize = 512;
+pub(crate) const BLOCK_BYTES: usize = BlockSize::MIN.bytes();
+pub(crate) const BLOCKS: u64 = 8;
 
 /// Memory that forgets everything anyway, so that its fence has nothing to do.
-pub(crate) struct Memory {
-    bytes: [u8; MEMORY_BYTES],
+#[derive(Debug)]
+pub(crate) struct Region<'a> {
+    bytes: &'a mut [u8],
 }
 
-impl Memory {
-    pub(crate) const fn blank() -> Self {
-        Self { bytes: [0; MEMORY_BYTES] }
-    }
-
-    fn start(at: Offset) -> usize {
-        usize::try_from(at.raw()).unwrap_or(usize::MAX)
+impl<'a> Region<'a> {
+    pub(crate) const fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes }
     }
 }
 
-impl PmemRead for Memory {
+fn start(at: Offset) -> usize {
+    usize::try_from(at.raw()).unwrap_or(usize::MAX)
+}
+
+impl PmemRead for Region<'_> {
     fn len(&self) -> u64 {
-        MEMORY_BYTES as u64
+        self.bytes.len() as u64
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
@@ -36,18 +36,18 @@ impl PmemRead for Memory {
     }
 }
 
-impl Pmem for Memory {
+impl Pmem for Region<'_> {
     fn facts(&self) -> PmemFacts {
         PmemFacts::new(Granularity::Store)
     }
 
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
-        let rest = self.bytes.get(Self::start(at)..).and_then(|rest| rest.get(..len));
+        let rest = self.bytes.get(start(at)..).and_then(|rest| rest.get(..len));
         rest.ok_or(MediumError::new(MediumErrorKind::OutOfRange, at, len))
     }
 
     fn store(&mut self, at: Offset, bytes: &[u8]) {
-        self.bytes[Self::start(at)..][..bytes.len()].copy_from_slice(bytes);
+        self.bytes[start(at)..][..bytes.len()].copy_from_slice(bytes);
     }
 
     fn store_u64(&mut self, at: Offset, value: u64) {
@@ -68,13 +68,24 @@ impl Pmem for Memory {
     }
 }
 
+impl PmemSplit for Region<'_> {
+    fn split_at(self, at: Offset) -> Result<(Self, Self), MediumError> {
+        let outside = MediumError::new(MediumErrorKind::OutOfRange, at, 0);
+        let middle = Some(start(at)).filter(|at| at % LINE_BYTES == 0);
+        let parts = middle.and_then(|middle| self.bytes.split_at_mut_checked(middle));
+        parts.map(|(first, second)| (Self::new(first), Self::new(second))).ok_or(outside)
+    }
+}
+
+/// A disk that might do anything when its power fails, so that the shield is needed.
+#[derive(Debug)]
 pub(crate) struct Disk {
-    blocks: [[u8; BLOCK_BYTES]; BLOCKS],
+    blocks: [[u8; BLOCK_BYTES]; BLOCKS as usize],
 }
 
 impl Disk {
     pub(crate) const fn blank() -> Self {
-        Self { blocks: [[0; BLOCK_BYTES]; BLOCKS] }
+        Self { blocks: [[0; BLOCK_BYTES]; BLOCKS as usize] }
     }
 
     /// The blocks of a request, from `first` to the end of the disk.
@@ -93,7 +104,7 @@ impl Disk {
 
 impl BlockDevice for Disk {
     fn facts(&self) -> DeviceFacts {
-        DeviceFacts::new(BLOCK_BYTES as u32, Overwrite::OldOrNew)
+        DeviceFacts::cautious()
     }
 
     fn block_size(&self) -> BlockSize {
@@ -101,7 +112,7 @@ impl BlockDevice for Disk {
     }
 
     fn block_count(&self) -> u64 {
-        BLOCKS as u64
+        BLOCKS
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {

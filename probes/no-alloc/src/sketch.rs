@@ -2,6 +2,7 @@
 
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Sketch;
 
 impl Policy for Sketch {

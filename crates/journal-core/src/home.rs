@@ -1,0 +1,188 @@
+//! What writes home: superblocks, shield and device, with one owner.
+//!
+//! A journal has one of them. The lanes and the indexes that it works on may be shared with
+//! committing threads: it borrows each only for a moment ([`Lanes`], [`Indexes`]).
+
+use crate::block_device::BlockDevice;
+use crate::check::Kernels;
+use crate::common::{Common, Identity};
+use crate::error::MediumError;
+use crate::errors::JournalError;
+use crate::hook::{Hook, NoHook, Rule};
+use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
+use crate::lane::Lane;
+use crate::memory::{Batched, LaneSlot};
+use crate::order::OrderedDevice;
+use crate::pmem::Pmem;
+use crate::policy::Policy;
+use crate::record::Form;
+use crate::shield::Shield;
+use crate::superblock::{Superblock, Superblocks};
+use crate::units::{BlockNumber, LaneNumber};
+
+/// All lanes of a journal.
+pub trait Lanes<P, H> {
+    /// Calls with a lane, and keeps others from it meanwhile.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] when the lane is not to be used any more.
+    fn with<R>(
+        &mut self,
+        lane: LaneNumber,
+        call: impl FnOnce(&mut Lane<P, H>) -> R,
+    ) -> Result<R, JournalError>;
+
+    /// Copies bytes of a lane that nobody writes.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn read(&self, lane: LaneNumber, position: u64, into: &mut [u8]) -> Result<(), MediumError>;
+}
+
+impl<P: Pmem, H: Hook> Lanes<P, H> for [LaneSlot<P, H>] {
+    fn with<R>(
+        &mut self,
+        lane: LaneNumber,
+        call: impl FnOnce(&mut Lane<P, H>) -> R,
+    ) -> Result<R, JournalError> {
+        Ok(call(lane_of(self, lane)))
+    }
+
+    fn read(&self, lane: LaneNumber, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        match self.get(usize::from(lane.raw())) {
+            Some(LaneSlot(Some(lane))) => lane.ring().read(position, into),
+            _ => unreachable!("the index names lanes of this journal"),
+        }
+    }
+}
+
+/// A lane of an open journal, leaving the rest of it free to be borrowed.
+pub(crate) fn lane_of<P, H>(lanes: &mut [LaneSlot<P, H>], lane: LaneNumber) -> &mut Lane<P, H> {
+    match lanes.get_mut(usize::from(lane.raw())) {
+        Some(LaneSlot(Some(lane))) => lane,
+        _ => unreachable!("an open journal has all its lanes"),
+    }
+}
+
+/// Memory for writing home.
+#[derive(Debug)]
+pub struct HomeScratch<'m> {
+    /// Blocks that one batch writes.
+    pub batch: &'m mut [Batched],
+    /// Where fronts of intents are built.
+    pub front: &'m mut [u8],
+    /// Where an encoded payload is copied to be applied.
+    pub payload: &'m mut [u8],
+    /// Whole blocks: where images are built. More make longer writes.
+    pub blocks: &'m mut [u8],
+}
+
+/// What content is built from.
+pub(crate) struct View<'a, L, K, N: ?Sized> {
+    pub(crate) common: &'a Common<L, K>,
+    pub(crate) lanes: &'a N,
+    pub(crate) bounds: &'a Bounds,
+}
+
+/// What writes home.
+#[derive(Debug)]
+pub struct Home<P, D, H = NoHook> {
+    pub(crate) superblocks: Superblocks<P, H>,
+    pub(crate) superblock: Superblock,
+    /// `None` where the geometry has no shield.
+    pub(crate) shield: Option<Shield<P, H>>,
+    pub(crate) device: OrderedDevice<D, H>,
+    pub(crate) identity: Identity,
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.device.keeps(rule)
+    }
+
+    /// Reads a block's home.
+    pub(crate) fn read(&mut self, block: BlockNumber, into: &mut [u8]) -> Result<(), JournalError> {
+        self.device.read(block, into).map_err(JournalError::Device)
+    }
+
+    /// A block's content up to the bounds: the newest whole placement below them, and everything
+    /// newer on top of it.
+    ///
+    /// While it is built nobody else may remove frames, or write the block home.
+    pub(crate) fn content<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized>(
+        &mut self,
+        view: &View<'_, L, K, N>,
+        indexes: &mut impl Indexes,
+        block: BlockNumber,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<(), JournalError> {
+        let View { common, lanes, bounds } = *view;
+        let needs_home = indexes.of(block, |index| {
+            let newest = index.newest_below(block, bounds);
+            newest.is_none_or(|newest| oldest_needed(index, newest).1)
+        });
+        if needs_home {
+            self.read(block, into)?;
+        }
+        indexes.of(block, |index| {
+            let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
+            let read = |lane, position, into: &mut [u8]| lanes.read(lane, position, into);
+            apply_frames(common, index, newest, read, payload, into)
+        })
+    }
+}
+
+/// The frame from which the content up to `newest` is built, and whether that lies on top of what
+/// is home.
+#[must_use]
+pub fn oldest_needed(index: &Index<impl IndexMemory>, newest: NodeId) -> (NodeId, bool) {
+    let mut oldest = newest;
+    loop {
+        if index.frame(oldest).form != Form::Encoded {
+            return (oldest, false);
+        }
+        match index.older(oldest) {
+            Some(older) => oldest = older,
+            None => return (oldest, true),
+        }
+    }
+}
+
+/// Builds the content up to `newest` in `into`, which holds what is home where that is needed.
+///
+/// # Errors
+/// The medium's, or a payload that does not apply.
+pub fn apply_frames<L: Policy, K: Kernels>(
+    common: &Common<L, K>,
+    index: &Index<impl IndexMemory>,
+    newest: NodeId,
+    read: impl Fn(LaneNumber, u64, &mut [u8]) -> Result<(), MediumError>,
+    payload: &mut [u8],
+    into: &mut [u8],
+) -> Result<(), JournalError> {
+    let (mut id, _) = oldest_needed(index, newest);
+    loop {
+        let frame: FrameAt = index.frame(id);
+        match frame.form {
+            Form::Discard => into.fill(0),
+            Form::Image => {
+                read(frame.lane, frame.payload, into).map_err(JournalError::Medium)?;
+            }
+            Form::Encoded => {
+                let payload = payload.get_mut(..frame.len as usize);
+                let Some(payload) = payload else { unreachable!("fits: it was made there") };
+                read(frame.lane, frame.payload, payload).map_err(JournalError::Medium)?;
+                common
+                    .policy
+                    .apply(payload, into)
+                    .map_err(|error| JournalError::Apply { block: frame.block, error })?;
+            }
+        }
+        if id == newest {
+            return Ok(());
+        }
+        let Some(newer) = index.newer(id) else { return Ok(()) };
+        id = newer;
+    }
+}

@@ -1,0 +1,27 @@
+//! The journal in parts, for owners that bring their own locks.
+//!
+//! [`Journal`](crate::Journal) has one owner. Who wants several threads to commit at a time takes
+//! the parts, keeps each behind a lock of its choice, and sees to this order:
+//!
+//! 1. A block is locked from before its newest frame is looked up ([`Index::newest`]) until the
+//!    record that overwrites it is durable, or readable where it is deferred.
+//! 2. Deferred records of other lanes that were readable are made durable
+//!    ([`Lane::flush_all_deferred`], [`Lane::fence`]) before a record is stored.
+//! 3. The lane is locked: [`Lane::begin`], [`Common::store`], its frames into the indexes
+//!    ([`Common::stored_frames`]), [`Lane::close`]. The stamp is above [`Lane::last_stamp`] and
+//!    above those of all overwritten frames.
+//! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
+//!    it has flushed. Only then may a frame be read by others, and the locks go.
+//!
+//! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
+//! [`Indexes`]; nobody else removes frames or writes home.
+
+pub use crate::common::Common;
+pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
+pub use crate::index::{
+    Bounds, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, share_of,
+};
+pub use crate::lane::{Ends, Lane, NO_NAMES, Names, OpenRecord, Pace};
+pub use crate::place::{Content, Operations, Places, Prepared, Scratch};
+pub use crate::recover::{Found, Opened, Room};
+pub use crate::ring::LaneReader;

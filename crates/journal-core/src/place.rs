@@ -1,0 +1,344 @@
+//! From a transaction's operations to the parts of its record: what the policy makes of them, what
+//! that takes, and storing it.
+//!
+//! A transaction is *prepared* first, which changes nothing and says how large it is, and *stored*
+//! when room for it is certain. A policy is a pure function, so both see the same.
+
+use crate::check::Kernels;
+use crate::common::Common;
+use crate::errors::CommitError;
+use crate::hook::Hook;
+use crate::index::{FrameAt, Full};
+use crate::lane::{Ends, FrameIn, Frames, Lane, NO_NAMES, Names, OpenRecord, Part, Payload};
+use crate::pmem::Pmem;
+use crate::policy::{Change, Encoder, Placement, Policy, Update};
+use crate::record::{Extent, FRAMES_PER_PART, extent};
+use crate::scan::{IndexError, Reader};
+use crate::units::BlockNumber;
+
+/// One block's share of a transaction.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// New content.
+    Update(Update<'a>),
+    /// The block is not live any more: its content is undefined until it is written again.
+    Discard(BlockNumber),
+}
+
+impl Operation<'_> {
+    /// Whose content it changes.
+    #[must_use]
+    pub const fn block(&self) -> BlockNumber {
+        match self {
+            Self::Update(update) => update.block,
+            Self::Discard(block) => *block,
+        }
+    }
+}
+
+/// The operations of one transaction, ascending by block, each block once.
+pub trait Operations {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them; `at` is below the count.
+    fn operation(&self, at: usize) -> Operation<'_>;
+}
+
+impl Operations for [Operation<'_>] {
+    #[inline]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn operation(&self, at: usize) -> Operation<'_> {
+        self.get(at).copied().unwrap_or(Operation::Discard(BlockNumber(0)))
+    }
+}
+
+/// Where a placed update's payload is.
+#[derive(Clone, Copy, Debug)]
+enum Payloads {
+    Image,
+    Encoded { start: u32, end: u32 },
+    Discard,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    operation: usize,
+    payload: Payloads,
+}
+
+/// What became of the operations of one part; kept from commit to commit.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    placed: [Placed; FRAMES_PER_PART],
+    count: usize,
+}
+
+impl Places {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        placed: [Placed { operation: 0, payload: Payloads::Discard }; FRAMES_PER_PART],
+        count: 0,
+    };
+}
+
+/// Memory in which one transaction at a time is prepared.
+#[derive(Debug)]
+pub struct Scratch<'m> {
+    /// Where fronts of records are built.
+    pub front: &'m mut [u8],
+    /// Where encoded payloads lie until they are stored.
+    pub encoded: &'m mut [u8],
+    /// Where it is kept what the policy decided.
+    pub places: &'m mut Places,
+}
+
+/// How large a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Bytes that its record takes.
+    pub bytes: u64,
+    /// Frames in it.
+    pub frames: usize,
+    parts: usize,
+    /// Whether the scratch memory holds all of it.
+    at_hand: bool,
+}
+
+/// A prepared transaction, to be stored.
+#[derive(Debug)]
+pub struct Content<'a, O: ?Sized> {
+    /// What it does.
+    pub operations: &'a O,
+    /// The records of other lanes that it overwrites.
+    pub names: &'a Names,
+    /// What preparing it has said.
+    pub prepared: &'a Prepared,
+    /// Whether the record ends with it.
+    pub ends: Ends,
+}
+
+impl Prepared {
+    /// What was stored part by part, and is no longer at hand.
+    pub(crate) const PARTS: Self = Self { bytes: 0, frames: 0, parts: 2, at_hand: false };
+}
+
+/// The frames of one part.
+struct Chunk<'a, O: ?Sized> {
+    operations: &'a O,
+    encoded: &'a [u8],
+    places: &'a Places,
+}
+
+impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.places.count
+    }
+
+    #[inline]
+    fn frame(&self, at: usize) -> FrameIn<'_> {
+        let none = FrameIn { block: BlockNumber(0), payload: Payload::Discard };
+        let Some(placed) = self.places.placed.get(at) else { return none };
+        let operation = self.operations.operation(placed.operation);
+        let payload = match (placed.payload, operation) {
+            (Payloads::Encoded { start, end }, _) => {
+                let range = start as usize..end as usize;
+                Payload::Encoded(self.encoded.get(range).unwrap_or_default())
+            }
+            (Payloads::Image, Operation::Update(Update { change: Change::Image(image), .. })) => {
+                Payload::Image(image)
+            }
+            _ => Payload::Discard,
+        };
+        FrameIn { block: operation.block(), payload }
+    }
+}
+
+/// The sizes of the part that holds these frames.
+fn part_extent(
+    common: &Common<impl Policy, impl Kernels>,
+    frames: &impl Frames,
+    names: &Names,
+) -> Option<Extent> {
+    let (encoded, images) = crate::lane::payload_sizes(frames);
+    extent(&common.geometry, crate::lane::count_names(names), frames.count(), encoded, images)
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Whether these operations can be one transaction of this journal.
+    ///
+    /// # Errors
+    /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`.
+    pub fn validate(&self, operations: &(impl Operations + ?Sized)) -> Result<(), CommitError> {
+        if operations.count() == 0 {
+            return Err(CommitError::Empty);
+        }
+        let mut last = None;
+        for at in 0..operations.count() {
+            let operation = operations.operation(at);
+            let block = operation.block();
+            if !self.has(block) {
+                return Err(CommitError::OutOfDevice { block });
+            }
+            if last.is_some_and(|last| last >= block) {
+                return Err(CommitError::NotAscending { block });
+            }
+            last = Some(block);
+            if let Operation::Update(Update { change: Change::Image(image), .. }) = operation {
+                if image.len() != self.block_bytes() {
+                    return Err(CommitError::WrongLength { block, bytes: image.len() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
+    /// the first one that does not belong to it.
+    fn place_chunk(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        first: usize,
+        scratch: &mut Scratch<'_>,
+    ) -> Result<usize, CommitError> {
+        let block_bytes = self.block_bytes();
+        let mut used = 0_usize;
+        let mut next = first;
+        let places = &mut *scratch.places;
+        places.count = 0;
+        while next < operations.count() {
+            let Some(place) = places.placed.get_mut(places.count) else { break };
+            let payload = match operations.operation(next) {
+                Operation::Discard(_) => Some(Payloads::Discard),
+                Operation::Update(update) => {
+                    // A policy always has a whole block of room: its choice must not depend on
+                    // the update's neighbours.
+                    let room = used..used.saturating_add(block_bytes);
+                    let Some(room) = scratch.encoded.get_mut(room) else { break };
+                    let mut encoder = Encoder::new(room);
+                    match self.policy.place(&update, &mut encoder) {
+                        Placement::Unchanged => None,
+                        Placement::Encoded => {
+                            let start = u32::try_from(used).unwrap_or(u32::MAX);
+                            used = used.saturating_add(encoder.as_bytes().len());
+                            let end = u32::try_from(used).unwrap_or(u32::MAX);
+                            Some(Payloads::Encoded { start, end })
+                        }
+                        Placement::Image if matches!(update.change, Change::Image(_)) => {
+                            Some(Payloads::Image)
+                        }
+                        placement => {
+                            let block = update.block;
+                            return Err(CommitError::CannotPlace { block, placement });
+                        }
+                    }
+                }
+            };
+            if let Some(payload) = payload {
+                *place = Placed { operation: next, payload };
+                places.count = places.count.saturating_add(1);
+            }
+            next = next.saturating_add(1);
+        }
+        Ok(next)
+    }
+
+    /// Finds out what a transaction takes.
+    ///
+    /// # Errors
+    /// `CannotPlace`, `TooManyFrames`, or `Unchanged` when nothing is left to be logged.
+    pub fn prepare(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        names: &Names,
+        scratch: &mut Scratch<'_>,
+    ) -> Result<Prepared, CommitError> {
+        let mut prepared = Prepared { bytes: 0, frames: 0, parts: 0, at_hand: false };
+        let mut next = 0;
+        while next < operations.count() {
+            prepared.at_hand = next == 0;
+            next = self.place_chunk(operations, next, scratch)?;
+            let (encoded, places) = (&*scratch.encoded, &*scratch.places);
+            let chunk = Chunk { operations, encoded, places };
+            if chunk.count() == 0 {
+                continue;
+            }
+            let part_names = if prepared.parts == 0 { names } else { &NO_NAMES };
+            let extent = part_extent(self, &chunk, part_names);
+            let Some(Extent { total, .. }) = extent else { return Err(CommitError::TooManyFrames) };
+            prepared.bytes = prepared.bytes.saturating_add(total);
+            prepared.frames = prepared.frames.saturating_add(chunk.count());
+            prepared.parts = prepared.parts.saturating_add(1);
+        }
+        if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
+    }
+
+    /// Stores a prepared transaction, with the scratch memory as `prepare` has left it. The caller
+    /// has seen to it that it fits.
+    pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        content: &Content<'_, O>,
+        scratch: &mut Scratch<'_>,
+    ) {
+        let Content { operations, names, prepared, ends } = *content;
+        let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
+        while frames < prepared.frames {
+            if !prepared.at_hand {
+                let placed = self.place_chunk(operations, next, scratch);
+                assert!(placed.is_ok_and(|behind| behind > next), "policies are deterministic");
+                next = placed.unwrap_or(next);
+            }
+            let (encoded, places) = (&*scratch.encoded, &*scratch.places);
+            let chunk = Chunk { operations, encoded, places };
+            if chunk.count() == 0 {
+                // Nothing but unchanged updates.
+                continue;
+            }
+            frames = frames.saturating_add(chunk.count());
+            let last = ends == Ends::Record && frames == prepared.frames;
+            let part_names = if parts == 0 { names } else { &NO_NAMES };
+            let part = Part { frames: &chunk, names: part_names, last };
+            lane.store_part(open, &part, &self.geometry, &self.kernels, scratch.front);
+            parts = parts.saturating_add(1);
+        }
+    }
+
+    /// Calls with every frame of the record that [`store`](Self::store) has just stored, in order.
+    ///
+    /// # Errors
+    /// What the call answers, and `Full` where the record cannot be read any more.
+    pub fn stored_frames<P: Pmem, H: Hook>(
+        &self,
+        lane: &Lane<P, H>,
+        open: &OpenRecord,
+        prepared: &Prepared,
+        scratch: &mut Scratch<'_>,
+        mut call: impl FnMut(FrameAt) -> Result<(), Full>,
+    ) -> Result<(), Full> {
+        if prepared.parts == 1 {
+            // The front is still at hand: what was streamed need not be read back.
+            return lane.frames_of_front(open, &self.geometry, scratch.front, call);
+        }
+        let mut reader = Reader {
+            ring: lane.ring(),
+            lane: lane.number(),
+            geometry: &self.geometry,
+            identity: &lane.identity,
+            kernels: &self.kernels,
+            scratch: &mut *scratch.front,
+        };
+        let read = reader.each_frame(open.start, &mut call).map(drop);
+        read.map_err(|error| {
+            debug_assert!(error == IndexError::Full, "what was just stored can be read");
+            Full
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! What `check` asks the core itself, and so never copies: the names of its persist sites. Before
+//! that it runs the probe's program, since one that does nothing would need no allocator.
+
+#![forbid(unsafe_code)]
+
+#[path = "../src/drive.rs"]
+mod drive;
+#[path = "../src/media.rs"]
+mod media;
+#[path = "../src/sketch.rs"]
+mod sketch;
+
+use journal_core::{NoHook, SITES};
+
+fn main() {
+    assert_eq!(drive::run(&NoHook).expect("nothing fails"), 3, "transactions of the second life");
+    for site in SITES.iter().copied().flatten() {
+        println!("{}", site.name);
+    }
+}

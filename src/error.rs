@@ -1,0 +1,157 @@
+//! What a journal can answer instead of doing what it was asked.
+
+use core::fmt;
+
+use journal_core::policy::{ApplyError, Placement};
+use journal_core::{BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError};
+
+use crate::options::OptionsError;
+
+/// Why a journal did not do what it was asked.
+///
+/// Nothing that was acknowledged is lost by any of them. After [`Medium`](Self::Medium) and
+/// [`Device`](Self::Device) in a commit, sync, checkpoint or close the journal has *failed*: what
+/// was under way may be durable or not, and everything but dropping it is refused with
+/// [`Failed`](Self::Failed) until it is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// An earlier failure, or a panic inside, left the journal in an unknown state: open it again.
+    Failed,
+    /// Another transaction is in the way. Nothing has changed; try again, from the beginning, as
+    /// [`Journal::transact`](crate::Journal::transact) does by itself.
+    Conflict {
+        /// On the way to this block.
+        block: BlockNumber,
+    },
+    /// The device has no such block.
+    OutOfDevice {
+        /// Which.
+        block: BlockNumber,
+    },
+    /// The bytes given for a block do not lie inside it, or are not a whole one where that is
+    /// asked for.
+    OutOfBlock {
+        /// Which block.
+        block: BlockNumber,
+        /// Where in the block they would begin.
+        at: usize,
+        /// How many there are.
+        bytes: usize,
+    },
+    /// The transaction may take more bytes than a lane has: it is for ever too large.
+    TooLarge {
+        /// Bytes that it may take.
+        needed: u64,
+        /// Bytes that a lane has.
+        capacity: u64,
+    },
+    /// The transaction has more blocks than the journal's memory has room for frames:
+    /// [`Options::index_frames`](crate::Options::index_frames).
+    TooManyBlocks {
+        /// Blocks in it so far.
+        blocks: usize,
+    },
+    /// The policy placed an update where this journal cannot put it.
+    CannotPlace {
+        /// Which block's.
+        block: BlockNumber,
+        /// Where.
+        placement: Placement,
+    },
+    /// What the journal holds of a block does not apply to its home: the device has lost or
+    /// changed it.
+    Apply {
+        /// Which block.
+        block: BlockNumber,
+        /// Why.
+        error: ApplyError,
+    },
+    /// The persistent memory failed.
+    Medium(MediumError),
+    /// The block device failed.
+    Device(DeviceError),
+    /// The journal could not be formatted or opened.
+    Open(OpenError),
+    /// Settings that cannot be.
+    Options(OptionsError),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed => f.write_str("refused after an earlier failure: open the journal again"),
+            Self::Conflict { block } => {
+                write!(f, "another transaction is in the way at {block}: try again")
+            }
+            Self::OutOfDevice { block } => write!(f, "the device has no {block}"),
+            Self::OutOfBlock { block, at, bytes } => {
+                write!(f, "{bytes} bytes at {at} are not what {block} can take")
+            }
+            Self::TooLarge { needed, capacity } => {
+                write!(f, "the transaction may take {needed} bytes, a lane has {capacity}")
+            }
+            Self::TooManyBlocks { blocks } => {
+                write!(f, "the index has no room for a transaction of {blocks} blocks")
+            }
+            Self::CannotPlace { block, placement } => {
+                write!(f, "the policy placed {block} as {placement:?}, which cannot be done here")
+            }
+            Self::Apply { block, error } => write!(f, "{block}: {error}"),
+            Self::Medium(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Open(error) => error.fmt(f),
+            Self::Options(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Apply { error, .. } => Some(error),
+            Self::Medium(error) => Some(error),
+            Self::Device(error) => Some(error),
+            Self::Open(error) => Some(error),
+            Self::Options(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<OptionsError> for Error {
+    fn from(error: OptionsError) -> Self {
+        Self::Options(error)
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Medium(error) => Self::Medium(error),
+            JournalError::Device(error) => Self::Device(error),
+            JournalError::Apply { block, error } => Self::Apply { block, error },
+            JournalError::BadRequest { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::OutOfDevice { block } => Self::OutOfDevice { block },
+            CommitError::WrongLength { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
+            CommitError::CannotPlace { block, placement } => Self::CannotPlace { block, placement },
+            CommitError::TooLarge { needed, capacity } => Self::TooLarge { needed, capacity },
+            CommitError::Medium(error) => Self::Medium(error),
+            _ => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Committing: from staged operations to a durable record, beside other threads.
+//!
+//! 1. The policy has its say, and the record's size is known; what was reserved beyond it goes
+//!    back. Nothing below can fail for lack of space.
+//! 2. Deferred records of other lanes are made durable: this transaction may depend on them.
+//! 3. The lane is taken. The record is stored, and its frames enter the index, where nobody sees
+//!    them before the lane says that they may be read.
+//! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
+//!    seat are given back.
+//!
+//! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
+//! the lane to the next and waits. The last of them, or the one that completes [`GROUP_MAX`],
+//! flushes what all of them stored, and its one fence makes all of them durable.
+//!
+//! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
+
+use crossbeam_utils::Backoff;
+use journal_core::parts::{Content, Ends, Pace};
+use journal_core::policy::Policy;
+use journal_core::units::Stamp;
+use journal_core::{
+    BlockDevice, CommitError, Committed, Durability, Hook, Kernels, PmemShare, Rule,
+};
+use std::sync::atomic::Ordering;
+
+use super::seat::Seat;
+use super::{LaneRoom, Shared, failed_fence, pause};
+use crate::error::Error;
+
+/// The most records that one fence makes durable, in a group.
+const GROUP_MAX: u32 = 32;
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone,
+    H: Hook,
+    K: Kernels,
+{
+    /// Commits what is staged at a seat. `None` when nothing of it had to be logged.
+    ///
+    /// However it ends, the transaction is over; its blocks are free again but after a failure,
+    /// when nobody may see what has become of them.
+    #[inline]
+    pub(crate) fn commit(
+        &self,
+        seat: &mut Seat<D>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let result = self.commit_staged(seat, durability);
+        match result {
+            Err(Error::Medium(_) | Error::Failed) => {}
+            _ => self.unlock_blocks(seat),
+        }
+        seat.defers = durability == Durability::Deferred;
+        seat.clear();
+        result
+    }
+
+    fn commit_staged(
+        &self,
+        seat: &mut Seat<D>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.check_not_failed()?;
+        let (staged, names, mut scratch) = seat.to_prepare();
+        let prepared = if staged.is_empty() {
+            Err(CommitError::Unchanged)
+        } else {
+            self.common.prepare(staged, names, &mut scratch)
+        };
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.unreserve(seat);
+                if error != CommitError::Unchanged {
+                    return Err(error.into());
+                }
+                if durability == Durability::Durable {
+                    // What it has read is to be durable all the same.
+                    self.settle_deferred(None)?;
+                }
+                return Ok(None);
+            }
+        };
+        self.settle_deferred(Some(seat.lane))?;
+        let room = self.lane(seat.lane);
+        let mut state = self.lock_to_commit(room)?;
+        self.check_not_failed()?;
+        let waits = room.is_busy() && state.grouped + 1 < GROUP_MAX;
+        let pace = match durability {
+            Durability::Durable if !waits => Pace::AtOnce,
+            _ => Pace::Deferred,
+        };
+        let overwritten =
+            if self.keeps(Rule::StampAbove) { seat.overwritten } else { Stamp(0) };
+        let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
+        let reserved_bytes = seat.reserved_bytes;
+        let lane_number = seat.lane;
+        let (staged, names, mut scratch) = seat.to_prepare();
+        let mut open = state.lane.begin(stamp, pace);
+        let sequence = open.sequence();
+        let content =
+            Content { operations: staged, names, prepared: &prepared, ends: Ends::Record };
+        self.common.store(&mut state.lane, &mut open, &content, &mut scratch);
+        let mut unreserved = Vec::new();
+        let all_placed = prepared.frames == staged.len();
+        let placed =
+            self.common.stored_frames(&state.lane, &open, &prepared, &mut scratch, |frame| {
+                let Ok(mut share) = self.share(frame.block) else { return Ok(()) };
+                share.index.insert(frame)?;
+                share.reserved -= 1;
+                if !all_placed {
+                    unreserved.push(frame.block);
+                }
+                Ok(())
+            });
+        debug_assert!(placed.is_ok(), "the room was reserved");
+        if !all_placed {
+            seat.staged.placed(&unreserved);
+            for block in seat.staged.reserved() {
+                self.share(block)?.reserved -= 1;
+            }
+        }
+        let left = reserved_bytes - prepared.bytes;
+        if left > 0 {
+            room.unreserved.fetch_add(left, Ordering::Relaxed);
+        }
+        state.stats.commits += 1;
+        state.stats.frames += prepared.frames as u64;
+        state.stats.bytes += prepared.bytes;
+        let committed = Committed { lane: lane_number, sequence, stamp };
+        let in_flight = match state.lane.close(open) {
+            Some(in_flight) => Some(in_flight),
+            // A deferred record does not leave a group behind that nobody fences.
+            None if durability == Durability::Deferred && state.grouped > 0 && !waits => {
+                state.lane.flush_all_deferred()
+            }
+            None => None,
+        };
+        if let Some(in_flight) = in_flight {
+            if let Err(error) = state.lane.fence(in_flight) {
+                return failed_fence(self, error);
+            }
+            state.stats.fences += 1;
+            state.grouped = 0;
+            room.publish(&state.lane);
+            return Ok(Some(committed));
+        }
+        if durability == Durability::Deferred && state.grouped == 0 {
+            room.publish_deferred(&state.lane);
+            return Ok(Some(committed));
+        }
+        state.grouped += 1;
+        drop(state);
+        self.await_durable(room, committed)
+    }
+
+    /// Waits until the group's last has fenced.
+    #[cold]
+    fn await_durable(
+        &self,
+        room: &LaneRoom<P, H>,
+        committed: Committed,
+    ) -> Result<Option<Committed>, Error> {
+        let backoff = Backoff::new();
+        while !room.is_durable(committed.sequence) {
+            self.check_not_failed()?;
+            pause(&backoff);
+        }
+        Ok(Some(committed))
+    }
+
+    /// Makes deferred records durable, of all lanes but one.
+    #[inline]
+    pub(crate) fn settle_deferred(
+        &self,
+        but: Option<journal_core::units::LaneNumber>,
+    ) -> Result<(), Error> {
+        for room in &self.lanes {
+            if room.has_deferred() {
+                self.settle_lane(room, but)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn settle_lane(
+        &self,
+        room: &LaneRoom<P, H>,
+        but: Option<journal_core::units::LaneNumber>,
+    ) -> Result<(), Error> {
+        let mut state = self.lock_lane(room)?;
+        let is_own = but == Some(state.lane.number());
+        if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {
+            return Ok(());
+        }
+        self.check_not_failed()?;
+        let Some(in_flight) = state.lane.flush_all_deferred() else { return Ok(()) };
+        if let Err(error) = state.lane.fence(in_flight) {
+            return failed_fence(self, error);
+        }
+        state.stats.fences += 1;
+        state.grouped = 0;
+        room.publish(&state.lane);
+        Ok(())
+    }
+
+    /// Ends a transaction without a trace.
+    pub(crate) fn abort(&self, seat: &mut Seat<D>) {
+        self.unreserve(seat);
+        self.unlock_blocks(seat);
+        seat.clear();
+    }
+
+    /// Gives back what the seat's transaction has reserved.
+    fn unreserve(&self, seat: &Seat<D>) {
+        for block in seat.staged.reserved() {
+            if let Ok(mut share) = self.share(block) {
+                share.reserved -= 1;
+            }
+        }
+        if seat.reserved_bytes > 0 {
+            let room = self.lane(seat.lane);
+            room.unreserved.fetch_add(seat.reserved_bytes, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn unlock_blocks(&self, seat: &mut Seat<D>) {
+        for stripe in &seat.held {
+            self.blocks.unlock(*stripe);
+        }
+    }
+}

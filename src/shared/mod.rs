@@ -1,0 +1,358 @@
+//! One journal for many threads: the core's parts, each behind a lock of its own.
+//!
+//! | part | behind | who takes it |
+//! |---|---|---|
+//! | a block | a word of [`block_locks`] | a transaction, from its first touch until it is durable |
+//! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
+//! | a share of the index | a [`StoreLock`] each | everybody, for a moment |
+//! | what writes home | a mutex | one checkpoint at a time |
+//!
+//! Order of locks: blocks, then what writes home, then a lane, then a share of the index; of lanes
+//! and of shares nobody holds two. Only blocks are waited for while others are held, and
+//! [`block_locks`] says why that ends.
+//!
+//! What is released after a commit's fence is released by plain stores: no locked instruction runs
+//! between the fence and the return.
+
+pub(crate) mod block_locks;
+pub(crate) mod commit;
+pub(crate) mod home;
+pub(crate) mod read;
+pub(crate) mod seat;
+mod staged;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+
+use crossbeam_utils::{Backoff, CachePadded};
+use journal_core::parts::{
+    Common, FrameAt, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
+};
+use journal_core::units::{LaneNumber, Sequence};
+use journal_core::{
+    BlockNumber, Entry, Hook, JournalError, MediumError, Node, Pmem, PmemShare, Recovery, Rule,
+};
+use pmem_sys::{StoreLock, StoreLockGuard};
+
+use crate::error::Error;
+use crate::stats::LaneStats;
+use block_locks::BlockLocks;
+use home::HomeRoom;
+use seat::Seats;
+
+/// Everything of a journal that its threads share.
+#[derive(Debug)]
+pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
+    pub(crate) common: Common<L, K>,
+    pub(crate) hook: H,
+    pub(crate) lanes: Box<[CachePadded<LaneRoom<P, H>>]>,
+    pub(crate) shares: Box<[CachePadded<StoreLock<Share>>]>,
+    pub(crate) blocks: BlockLocks,
+    pub(crate) seats: Seats<D>,
+    pub(crate) home: Mutex<HomeRoom<P, D, H>>,
+    pub(crate) recovery: Recovery,
+    /// For ever: after a failed fence, write or sync nothing goes on.
+    failed: AtomicBool,
+    /// The checkpointing thread, if there is one.
+    pub(crate) checkpointer: OnceLock<Thread>,
+    /// Whether it was asked to work.
+    pub(crate) asked: AtomicBool,
+    /// Free bytes of a lane below which it is asked to.
+    pub(crate) low_bytes: u64,
+}
+
+/// A lane, and what others may know of it without its lock.
+#[derive(Debug)]
+pub(crate) struct LaneRoom<P: PmemShare, H> {
+    lane: StoreLock<LaneState<P, H>>,
+    pub(crate) reader: LaneReader<P::Reader>,
+    /// Every record below is durable.
+    durable_to: AtomicU64,
+    /// Every record below may be read: it is durable, or was deferred.
+    readable_to: AtomicU64,
+    /// Whether deferred records wait to be flushed.
+    has_deferred: AtomicBool,
+    /// Bytes that are neither used nor reserved.
+    pub(crate) unreserved: CachePadded<AtomicU64>,
+    /// Threads that wait for the lane in order to commit.
+    committers: CachePadded<AtomicU32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct LaneState<P, H> {
+    pub(crate) lane: Lane<P, H>,
+    /// Records of the group under way that are stored and not fenced.
+    pub(crate) grouped: u32,
+    pub(crate) stats: LaneStats,
+}
+
+/// One share of the index.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) index: Index<Owned>,
+    /// Frames that transactions have reserved room for.
+    pub(crate) reserved: usize,
+}
+
+/// Index memory of its own.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    entries: Box<[Entry]>,
+    nodes: Box<[Node]>,
+}
+
+impl Owned {
+    pub(crate) fn new(frames: usize) -> Self {
+        Self {
+            // A third more, and one that stays empty, to keep searches short.
+            entries: vec![Entry::EMPTY; frames + frames / 3 + 2].into(),
+            nodes: vec![Node::EMPTY; frames].into(),
+        }
+    }
+}
+
+impl IndexMemory for Owned {
+    #[inline]
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    #[inline]
+    fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+
+    #[inline]
+    fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    #[inline]
+    fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+}
+
+/// Waits a little, and longer the more often it is called.
+pub(crate) fn pause(backoff: &Backoff) {
+    if backoff.is_completed() {
+        std::thread::sleep(Duration::from_micros(20));
+    } else {
+        backoff.snooze();
+    }
+}
+
+impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
+    pub(crate) fn new(lane: Lane<P, H>) -> Self {
+        Self {
+            reader: lane.reader(),
+            durable_to: AtomicU64::new(lane.durable_to().raw()),
+            readable_to: AtomicU64::new(lane.durable_to().raw()),
+            has_deferred: AtomicBool::new(false),
+            unreserved: CachePadded::new(AtomicU64::new(lane.free_bytes())),
+            committers: CachePadded::new(AtomicU32::new(0)),
+            lane: StoreLock::new(LaneState { lane, grouped: 0, stats: LaneStats::default() }),
+        }
+    }
+
+    /// Whether a frame of this sequence may be read.
+    #[inline]
+    pub(crate) fn is_readable(&self, sequence: Sequence) -> bool {
+        // Pairs with the release in `publish`: with the sequence comes the content.
+        sequence.raw() < self.readable_to.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
+        sequence.raw() < self.durable_to.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.has_deferred.load(Ordering::Acquire)
+    }
+
+    /// Whether others are waiting to commit here.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.committers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Tells everybody what the lane's holder has made durable. Plain stores only.
+    #[inline]
+    pub(crate) fn publish(&self, lane: &Lane<P, H>) {
+        let durable_to = lane.durable_to().raw();
+        self.durable_to.store(durable_to, Ordering::Release);
+        if self.readable_to.load(Ordering::Relaxed) < durable_to {
+            self.readable_to.store(durable_to, Ordering::Release);
+        }
+        if !lane.has_deferred() && self.has_deferred.load(Ordering::Relaxed) {
+            self.has_deferred.store(false, Ordering::Release);
+        }
+    }
+
+    /// Lets everybody read what the lane's holder has stored, durable or not.
+    pub(crate) fn publish_deferred(&self, lane: &Lane<P, H>) {
+        self.has_deferred.store(true, Ordering::Release);
+        self.readable_to.store(lane.next_sequence().raw(), Ordering::Release);
+    }
+}
+
+impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.hook.keeps(rule)
+    }
+
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn check_not_failed(&self) -> Result<(), Error> {
+        if self.has_failed() { Err(Error::Failed) } else { Ok(()) }
+    }
+
+    /// Refuses to go on.
+    #[cold]
+    pub(crate) fn fail(&self) {
+        if self.keeps(Rule::Sticky) {
+            self.failed.store(true, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn lane(&self, lane: LaneNumber) -> &LaneRoom<P, H> {
+        &self.lanes[usize::from(lane.raw())]
+    }
+
+    /// Takes a lane in order to commit: others see that somebody waits.
+    #[inline]
+    pub(crate) fn lock_to_commit<'s>(
+        &'s self,
+        room: &'s LaneRoom<P, H>,
+    ) -> Result<StoreLockGuard<'s, LaneState<P, H>>, Error> {
+        match room.lane.try_lock() {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => {
+                room.committers.fetch_add(1, Ordering::Relaxed);
+                let locked = room.lane.lock();
+                room.committers.fetch_sub(1, Ordering::Relaxed);
+                locked.map_err(|_| self.poisoned())
+            }
+            Err(_) => Err(self.poisoned()),
+        }
+    }
+
+    /// Takes a lane for anything else.
+    pub(crate) fn lock_lane<'s>(
+        &'s self,
+        room: &'s LaneRoom<P, H>,
+    ) -> Result<StoreLockGuard<'s, LaneState<P, H>>, Error> {
+        room.lane.lock().map_err(|_| self.poisoned())
+    }
+
+    /// A thread panicked inside: what it held may be half done.
+    #[cold]
+    fn poisoned(&self) -> Error {
+        self.failed.store(true, Ordering::Release);
+        Error::Failed
+    }
+
+    /// The share of the index that has a block.
+    #[inline]
+    pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
+        let share = &self.shares[share_of(block, self.shares.len())];
+        share.lock().map_err(|_| self.poisoned())
+    }
+
+    /// Whether a frame may be read.
+    #[inline]
+    pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
+        self.lane(frame.lane).is_readable(frame.sequence)
+    }
+}
+
+/// The lanes, as whatever writes home borrows them.
+pub(crate) struct LanesOf<'s, L, P: PmemShare, D, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
+
+impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
+    fn with<R>(
+        &mut self,
+        lane: LaneNumber,
+        call: impl FnOnce(&mut Lane<P, H>) -> R,
+    ) -> Result<R, JournalError> {
+        let room = self.0.lane(lane);
+        let mut guard = self.0.lock_lane(room).map_err(|_| JournalError::Failed)?;
+        if self.0.has_failed() {
+            return Err(JournalError::Failed);
+        }
+        let free_before = guard.lane.free_bytes();
+        let result = call(&mut guard.lane);
+        room.publish(&guard.lane);
+        if !guard.lane.has_deferred() {
+            guard.grouped = 0;
+        }
+        let freed = guard.lane.free_bytes().saturating_sub(free_before);
+        if freed > 0 {
+            room.unreserved.fetch_add(freed, Ordering::Relaxed);
+        }
+        Ok(result)
+    }
+
+    fn read(&self, lane: LaneNumber, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        self.0.lane(lane).reader.read(position, into)
+    }
+}
+
+/// The shares of the index, as whatever writes home borrows them.
+///
+/// A share whose holder panicked cannot be given out; the journal has failed then, and the copy
+/// that is given instead is empty and thrown away.
+pub(crate) struct SharesOf<'s, L, P: PmemShare, D, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
+
+impl<L, P: PmemShare, D, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
+    type Memory = Owned;
+
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Owned>) -> R) -> R {
+        match self.0.share(block) {
+            Ok(mut share) => call(&mut share.index),
+            Err(_) => call(&mut Index::new(Owned::new(0))),
+        }
+    }
+
+    fn each(&mut self, mut call: impl FnMut(&mut Index<Owned>)) {
+        for share in &self.0.shares {
+            match share.lock() {
+                Ok(mut share) => call(&mut share.index),
+                Err(_) => {
+                    self.0.poisoned();
+                }
+            }
+        }
+    }
+}
+
+/// Before a journal is shared, its shares are filled without locks.
+impl Indexes for Box<[Share]> {
+    type Memory = Owned;
+
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Owned>) -> R) -> R {
+        let count = self.len();
+        call(&mut self[share_of(block, count)].index)
+    }
+
+    fn each(&mut self, mut call: impl FnMut(&mut Index<Owned>)) {
+        self.iter_mut().for_each(|share| call(&mut share.index));
+    }
+}
+
+/// A medium error behind a failed fence: the outcome is unknown, and stays so.
+pub(crate) fn failed_fence<T>(
+    shared: &Shared<impl Sized, impl PmemShare + Pmem, impl Sized, impl Hook, impl Sized>,
+    error: MediumError,
+) -> Result<T, Error> {
+    shared.fail();
+    Err(Error::Medium(error))
+}

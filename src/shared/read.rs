@@ -1,0 +1,96 @@
+//! Reading a block's newest committed content, beside writers and a checkpoint.
+//!
+//! What lies in the lanes is copied under the lock of the block's share of the index, which keeps
+//! it from being forgotten meanwhile. The device is read without any lock; if the share has changed
+//! by then, or the block is just being written home, what was read may be a mixture, and it is read
+//! again.
+
+use crossbeam_utils::Backoff;
+use journal_core::parts::{NodeId, apply_frames, oldest_needed};
+use journal_core::policy::Policy;
+use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
+
+use super::seat::Seat;
+use super::{Share, Shared, pause};
+use crate::error::Error;
+
+/// So often the device is read without a lock; then with one.
+const TRIES: u32 = 16;
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone,
+    H: Hook,
+    K: Kernels,
+{
+    /// Reads what is committed; `into` is one block long.
+    pub(crate) fn read(
+        &self,
+        seat: &mut Seat<D>,
+        block: BlockNumber,
+        into: &mut [u8],
+    ) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let (device, payload) = seat.to_read();
+        let backoff = Backoff::new();
+        let mut tries = 0;
+        loop {
+            let share = self.share(block)?;
+            let newest = self.newest_readable(&share, block);
+            let needs_home = newest.is_none_or(|newest| oldest_needed(&share.index, newest).1);
+            if !needs_home {
+                return self.apply(&share, newest, payload, into);
+            }
+            if share.index.is_leaving(block) {
+                // Until the batch is home: it is not long, and only for what lies on top of home.
+                drop(share);
+                self.check_not_failed()?;
+                pause(&backoff);
+                continue;
+            }
+            let changes = share.index.changes();
+            let kept = (tries >= TRIES).then_some(share);
+            device.read(block, into).map_err(Error::Device)?;
+            let share = match kept {
+                Some(share) => share,
+                None => self.share(block)?,
+            };
+            if share.index.changes() == changes {
+                return self.apply(&share, newest, payload, into);
+            }
+            tries += 1;
+        }
+    }
+
+    /// The newest frame of a block that may be read. At most one may not: the one of the
+    /// transaction that holds the block.
+    fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
+        let mut next = share.index.newest(block);
+        while let Some(id) = next {
+            if self.is_readable(&share.index.frame(id)) {
+                return Some(id);
+            }
+            next = share.index.older(id);
+        }
+        None
+    }
+
+    fn apply(
+        &self,
+        share: &Share,
+        newest: Option<NodeId>,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<(), Error> {
+        let Some(newest) = newest else { return Ok(()) };
+        let read = |lane, position, into: &mut [u8]| self.lane(lane).reader.read(position, into);
+        let applied = apply_frames(&self.common, &share.index, newest, read, payload, into);
+        applied.map_err(|error| match error {
+            JournalError::Apply { block, error } => Error::Apply { block, error },
+            JournalError::Medium(error) => Error::Medium(error),
+            _ => Error::Failed,
+        })
+    }
+}

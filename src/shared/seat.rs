@@ -1,0 +1,244 @@
+//! Seats: what one transaction at a time works with.
+//!
+//! A seat has the buffers, a device handle and the favourite lane of whoever sits there. Threads
+//! come back to the same seat, so that its memory is warm and its lane their own. When all seats
+//! are taken, a new one is made for one transaction.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crossbeam_utils::CachePadded;
+use journal_core::parts::{NO_NAMES, Names, Places, Scratch};
+use journal_core::units::{LaneNumber, Stamp};
+use journal_core::{BlockDevice, Geometry, Needs};
+use pmem_sys::{StoreLock, StoreLockGuard};
+
+use super::block_locks::{Age, Stripe};
+use super::staged::Staged;
+
+/// Threads that find a seat without an allocation.
+const SEATS: usize = 64;
+
+/// The number of every seat that is made for one transaction.
+const EXTRA: u64 = SEATS as u64;
+const NUMBER_BITS: u32 = EXTRA.ilog2() + 1;
+
+/// What one transaction works with.
+#[derive(Debug)]
+pub(crate) struct Seat<D> {
+    number: u64,
+    /// Transactions begun here.
+    clock: u64,
+    pub(crate) lane: LaneNumber,
+    pub(crate) device: D,
+    front: Vec<u8>,
+    encoded: Vec<u8>,
+    places: Box<Places>,
+    pub(crate) staged: Staged,
+    pub(crate) held: Vec<Stripe>,
+    pub(crate) names: Names,
+    /// At or above the stamps of everything that is overwritten.
+    pub(crate) overwritten: Stamp,
+    /// Bytes of the lane that are reserved.
+    pub(crate) reserved_bytes: u64,
+    /// Whether the last commit here was deferred.
+    pub(crate) defers: bool,
+}
+
+impl<D> Seat<D> {
+    fn new(number: u64, lane: LaneNumber, device: D, geometry: &Geometry) -> Self {
+        let needs = Needs::of(geometry, 1);
+        Self {
+            number,
+            clock: 0,
+            lane,
+            device,
+            front: vec![0; needs.front_bytes],
+            encoded: vec![0; needs.encoded_bytes],
+            places: Box::new(Places::EMPTY),
+            staged: Staged::new(geometry.block_size.bytes()),
+            held: Vec::new(),
+            names: NO_NAMES,
+            overwritten: Stamp(0),
+            reserved_bytes: 0,
+            defers: false,
+        }
+    }
+
+    /// The staged operations and the scratch memory to prepare them in.
+    pub(crate) fn to_prepare(&mut self) -> (&Staged, &Names, Scratch<'_>) {
+        let scratch = Scratch {
+            front: &mut self.front,
+            encoded: &mut self.encoded,
+            places: &mut self.places,
+        };
+        (&self.staged, &self.names, scratch)
+    }
+
+    /// The device, and where a payload is copied to be applied.
+    pub(crate) fn to_read(&mut self) -> (&mut D, &mut [u8]) {
+        (&mut self.device, &mut self.encoded)
+    }
+
+    /// Forgets the transaction.
+    pub(crate) fn clear(&mut self) {
+        self.staged.clear();
+        self.held.clear();
+        self.names = NO_NAMES;
+        self.overwritten = Stamp(0);
+        self.reserved_bytes = 0;
+    }
+
+    /// The age of a transaction that begins now: of all ages at a time it is the only one like it.
+    pub(crate) fn next_age(&mut self, seats: &Seats<D>) -> Age {
+        self.clock = match self.number {
+            EXTRA => seats.extra_clock.fetch_add(1, Ordering::Relaxed),
+            _ => self.clock + 1,
+        };
+        Age(self.clock << NUMBER_BITS | self.number)
+    }
+}
+
+/// A seat, as long as somebody sits there.
+#[derive(Debug)]
+pub(crate) enum Seated<'s, D> {
+    Kept(StoreLockGuard<'s, Option<Box<Seat<D>>>>),
+    Extra(Box<Seat<D>>),
+}
+
+impl<D> Deref for Seated<'_, D> {
+    type Target = Seat<D>;
+
+    #[inline]
+    fn deref(&self) -> &Seat<D> {
+        match self {
+            Self::Kept(guard) => guard.as_ref().expect("a seat is made before it is taken"),
+            Self::Extra(seat) => seat,
+        }
+    }
+}
+
+impl<D> DerefMut for Seated<'_, D> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Seat<D> {
+        match self {
+            Self::Kept(guard) => guard.as_mut().expect("a seat is made before it is taken"),
+            Self::Extra(seat) => seat,
+        }
+    }
+}
+
+/// All seats of a journal.
+#[derive(Debug)]
+pub(crate) struct Seats<D> {
+    seats: Box<[CachePadded<StoreLock<Option<Box<Seat<D>>>>>]>,
+    /// The thread that sat down last at each.
+    threads: Box<[CachePadded<AtomicUsize>]>,
+    /// Counted up with every new seat: each has another favourite lane than the one before.
+    next_lane: AtomicUsize,
+    extra_clock: AtomicU64,
+    device: Mutex<D>,
+    geometry: Geometry,
+}
+
+impl<D: BlockDevice + Clone> Seats<D> {
+    pub(crate) fn new(device: D, geometry: Geometry) -> Self {
+        Self {
+            seats: (0..SEATS).map(|_| CachePadded::new(StoreLock::new(None))).collect(),
+            threads: (0..SEATS).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
+            next_lane: AtomicUsize::new(0),
+            extra_clock: AtomicU64::new(1),
+            device: Mutex::new(device),
+            geometry,
+        }
+    }
+
+    /// Takes a seat: the one this thread had before, if it is free.
+    #[inline]
+    pub(crate) fn sit(&self) -> Seated<'_, D> {
+        let thread = this_thread();
+        let first = (thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - 6)) % SEATS;
+        for number in (first..SEATS).chain(0..first) {
+            // A seat whose last user panicked is not used again.
+            let Ok(Some(mut guard)) = self.seats[number].try_lock() else { continue };
+            if guard.is_none() {
+                *guard = Some(Box::new(self.make(number as u64)));
+            }
+            self.threads[number].store(thread, Ordering::Relaxed);
+            return Seated::Kept(guard);
+        }
+        Seated::Extra(Box::new(self.make(EXTRA)))
+    }
+
+    #[cold]
+    fn make(&self, number: u64) -> Seat<D> {
+        let device = self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seat = Seat::new(number, LaneNumber(0), device, &self.geometry);
+        Seat { lane: self.another_lane(), ..seat }
+    }
+
+    /// The next lane, for a seat whose own is busy.
+    pub(crate) fn another_lane(&self) -> LaneNumber {
+        let count = usize::from(self.geometry.lanes);
+        LaneNumber((self.next_lane.fetch_add(1, Ordering::Relaxed) % count) as u16)
+    }
+
+    /// Whether the transaction of this age is this thread's own, so that waiting for it would be
+    /// for ever.
+    pub(crate) fn is_own(&self, age: Age) -> bool {
+        let number = age.0 & ((1 << NUMBER_BITS) - 1);
+        let thread = self.threads.get(number as usize);
+        thread.is_some_and(|thread| thread.load(Ordering::Relaxed) == this_thread())
+    }
+}
+
+/// A number that no other living thread has.
+fn this_thread() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| core::ptr::from_ref(here) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use journal_core::BlockSize;
+
+    use super::*;
+    use crate::file_disk::tests::TinyDisk;
+
+    const GEOMETRY: Geometry = Geometry {
+        block_size: BlockSize::MIN,
+        lanes: 3,
+        lane_bytes: 1 << 12,
+        shield_blocks: 0,
+        unit_bytes: 4096,
+    };
+
+    #[test]
+    fn a_thread_finds_its_seat_again_and_every_seat_has_its_lane() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let number = seats.sit().number;
+        assert_eq!(seats.sit().number, number);
+        let lanes = std::thread::scope(|scope| {
+            let sit = || seats.sit().lane;
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(sit)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("sits")).collect::<Vec<_>>()
+        });
+        assert!(lanes.iter().all(|lane| lane.raw() < 3));
+    }
+
+    #[test]
+    fn there_is_always_another_seat_and_all_ages_differ() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let mut seated: Vec<_> = (0..SEATS + 10).map(|_| seats.sit()).collect();
+        let mut ages: Vec<_> = seated.iter_mut().map(|seat| seat.next_age(&seats)).collect();
+        ages.extend(seated.iter_mut().map(|seat| seat.next_age(&seats)));
+        ages.sort_unstable();
+        assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "each there once");
+        assert!(ages.iter().all(|age| age.0 != 0));
+        let kept = seated.iter_mut().find(|seat| seat.number != EXTRA).expect("there are some");
+        assert!(seats.is_own(kept.next_age(&seats)), "all of them are this thread's");
+    }
+}
