@@ -22,7 +22,7 @@ const IMAGES_FEW: u64 = 1 << 4;
 const IMAGES_NESTED: u64 = 1 << 9;
 
 /// Of so many programs of two steps or three, one goes on after recovery; of shorter ones, all do.
-const GOES_ON_ONE_IN: usize = 8;
+const GOES_ON_ONE_IN: usize = 16;
 
 /// Longest programs.
 pub(crate) const LENGTH_MAX: usize = 3;
@@ -106,7 +106,7 @@ impl Work<'_> {
         Explorer::new(self.model)
             .with_seed(self.seed ^ index as u64)
             .with_images_per_point_max(images)
-            .with_random_per_point(16)
+            .with_random_per_point(u32::try_from(images.min(16)).unwrap_or(16))
     }
 
     /// All of it, in the order of worth.

@@ -8,3 +8,5 @@ mod oracle;
 mod program;
 mod rules;
 mod short;
+mod space;
+mod traces;

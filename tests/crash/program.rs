@@ -85,16 +85,25 @@ pub(crate) struct Program {
 
 /// How often each row of the recovery table was reached.
 #[derive(Debug, Default)]
-pub(crate) struct Rows([AtomicU64; Row::ALL.len()]);
+pub(crate) struct Rows {
+    hits: [AtomicU64; Row::ALL.len()],
+    behind: AtomicU64,
+}
 
 impl Rows {
     fn hit(&self, row: Row, times: u64) {
-        self.0[row as usize].fetch_add(times, Ordering::Relaxed);
+        self.hits[row as usize].fetch_add(times, Ordering::Relaxed);
+    }
+
+    /// How many lanes were found with records of their epoch behind their end.
+    #[allow(dead_code, reason = "the tests ask, the laboratory does not")]
+    pub(crate) fn lanes_with_records_behind(&self) -> u64 {
+        self.behind.load(Ordering::Relaxed)
     }
 
     #[allow(dead_code, reason = "the laboratory prints them, the tests do not")]
     pub(crate) fn counts(&self) -> [(Row, u64); Row::ALL.len()] {
-        Row::ALL.map(|row| (row, self.0[row as usize].load(Ordering::Relaxed)))
+        Row::ALL.map(|row| (row, self.hits[row as usize].load(Ordering::Relaxed)))
     }
 }
 
@@ -220,6 +229,8 @@ impl Program {
             self.rows.hit(Row::Found, recovery.found);
             self.rows.hit(Row::Tail, u64::from(recovery.tails));
             self.rows.hit(Row::Void, u64::from(recovery.voids));
+            let behind = u64::from(recovery.lanes_with_records_behind);
+            self.rows.behind.fetch_add(behind, Ordering::Relaxed);
             if let Some(shown) = run.shown.filter(|_| first) {
                 shown(&mut Access(&mut journal))?;
             }

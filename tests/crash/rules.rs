@@ -7,30 +7,31 @@ use sim_disk::{Explorer, Model, Mutator};
 
 use crate::damage::{
     lose_the_newest_superblock, rot_first_record, rot_noted_record, rot_the_first_copy,
+    stale_first_record,
 };
 use crate::oracle::Edit;
 use crate::program::{Kind, Program, Step};
 
 use Edit::{Write, WriteAt};
 
-fn commit(lane: u16, changes: &[(usize, Edit)], durability: Durability) -> Step {
+pub(crate) fn commit(lane: u16, changes: &[(usize, Edit)], durability: Durability) -> Step {
     Step::Commit(lane, changes.to_vec(), durability)
 }
 
-fn write(lane: u16, block: usize) -> Step {
+pub(crate) fn write(lane: u16, block: usize) -> Step {
     commit(lane, &[(block, Write)], Durable)
 }
 
-fn write_at(lane: u16, block: usize) -> Step {
+pub(crate) fn write_at(lane: u16, block: usize) -> Step {
     commit(lane, &[(block, WriteAt)], Durable)
 }
 
-fn explorer() -> Explorer {
+pub(crate) fn explorer() -> Explorer {
     Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8).with_random_per_point(32)
 }
 
 /// The program survives as the protocol is, and does not without the rule.
-fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
+pub(crate) fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
     needs_beside(&[], rule, explorer, program);
 }
 
@@ -93,6 +94,14 @@ fn a_watermark_tells_rot_from_a_torn_tail() {
     let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), write(0, 1)]);
     let program = Program { may_report_rot: true, ..program };
     needs(Rule::Watermarks, &explorer().with_damage(rot_first_record::<2>), &program);
+}
+
+/// A write was lost, and a record of an older epoch is still in its place, whole.
+#[test]
+fn a_watermark_tells_a_lost_write_from_an_old_record() {
+    let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), write(0, 1)]);
+    let program = Program { may_report_rot: true, ..program };
+    needs(Rule::Watermarks, &explorer().with_damage(stale_first_record::<2>), &program);
 }
 
 #[test]

@@ -194,7 +194,8 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         };
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
-        if header.position.get() != position || usize::from(header.names.get()) > LANES_MAX.into() {
+        let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
+        if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
             return Ok(None);
         }
         let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
@@ -302,7 +303,8 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
             let Some(part) = self.part(at, seed, end)? else { return Ok(None) };
             let header = part.header;
             let belongs = header.record_kind() != Some(RecordKind::Intent)
-                && header.sequence.get() == sequence.raw()
+                && (header.sequence.get() == sequence.raw()
+                    || !self.ring.keeps(Rule::PlaceChecked))
                 && header.part.get() == index
                 && first
                     .is_none_or(|first| first.epoch == header.epoch && first.stamp == header.stamp);
