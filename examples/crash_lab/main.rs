@@ -31,8 +31,9 @@ mod program;
 mod table;
 mod work;
 
+use core::time::Duration;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use journal_core::{Durability, Rule};
 use sim_disk::mutants::Bag;

@@ -1,6 +1,6 @@
 //! What was required, what was reached, and whether that is enough.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use journal_core::Row;
 use sim_disk::Model;

@@ -1,9 +1,10 @@
 //! Working through the plan: two threads, one queue, a time to stop.
 
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sim_disk::{Explorer, Failure, Model, Report, Rng, Scenario as _, World};
 

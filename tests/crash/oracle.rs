@@ -115,8 +115,8 @@ pub(crate) fn latest(history: &[Mark], first: &State) -> State {
 }
 
 pub(crate) fn digest(found: &Found) -> u64 {
-    let bytes = found.iter().flatten().copied();
-    bytes.fold(1, |sum, byte| mix(sum ^ u64::from(byte)))
+    let words = found.iter().flat_map(|block| block.chunks_exact(8));
+    words.fold(1, |sum, word| mix(sum ^ u64::from_le_bytes(word.try_into().expect("a word"))))
 }
 
 /// The digest of what a state shows; `None` where that is not determined.

@@ -1,8 +1,8 @@
 //! Programs on a journal as scenarios for the simulator. [`crate::oracle`] judges them.
 
-use std::cell::RefCell;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use full_block::FullBlock;
 use journal_core::policy::{Change, Kind as UpdateKind, Policy, Update};

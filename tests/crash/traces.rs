@@ -111,6 +111,16 @@ fn a_partial_checkpoint_makes_no_state_that_never_was() {
     }
 }
 
+/// H20: a block is at home and counts as that for the cut, but only until it is written again, in
+/// the same lane or in another one.
+#[test]
+fn a_block_that_is_written_again_is_not_at_home() {
+    for again in [write(0, 0), write(1, 0), commit(1, &[(0, Write)], Deferred)] {
+        let steps = vec![write(0, 0), Step::Batch, again, Step::Reclaim];
+        needs(Rule::CutKeepsNeeded, &explorer(), &Program::new(Kind::FullBlock, 2, steps));
+    }
+}
+
 /// H4: records of the same epoch behind a torn one are told of, and not replayed. A crash loses the
 /// first of three deferred records and keeps the others, or any other part of them.
 #[test]
