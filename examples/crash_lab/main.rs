@@ -139,7 +139,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let progress = Progress::new(budget);
     let mut table = Table::new(budget, FULL);
     let models = [Model::X86Line, Model::Torn8];
-    // The hunt takes one thread, and its share of the time.
+    // The hunt has a thread of its own, beside the first model's.
     let hunt = std::thread::spawn(mutants::hunt_all);
     let mut hunt = Some(hunt);
     for (index, model) in models.into_iter().enumerate() {
@@ -164,7 +164,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
             table.add_bag(&bag);
         }
     }
-    println!("\n{} s on {THREADS} threads", begin.elapsed().as_secs());
+    println!("\n{} s on {THREADS} threads, and one for the hunt", begin.elapsed().as_secs());
     Ok(table.print())
 }
 
