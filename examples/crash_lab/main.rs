@@ -139,9 +139,8 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let progress = Progress::new(budget);
     let mut table = Table::new(budget, FULL);
     let models = [Model::X86Line, Model::Torn8];
-    // The hunt has a thread of its own, beside the first model's.
+    // The hunt has a thread of its own, beside those of the models.
     let hunt = std::thread::spawn(mutants::hunt_all);
-    let mut hunt = Some(hunt);
     for (index, model) in models.into_iter().enumerate() {
         let left = budget.saturating_sub(begin.elapsed());
         let share = left / u32::try_from(models.len() - index).expect("few models");
@@ -156,14 +155,11 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         let seen = work.run().map_err(|failure| format!("{model}: NOT ALLOWED\n\n{failure}"))?;
         progress.clear();
         table.add_model(model, &plan, &seen);
-        if let Some(hunt) = hunt.take() {
-            let bag = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
-            let bag =
-                bag.map_err(|failure| format!("without a mutant: NOT ALLOWED\n\n{failure}"))?;
-            print_bag(&bag);
-            table.add_bag(&bag);
-        }
     }
+    let bag = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
+    let bag = bag.map_err(|failure| format!("without a mutant: NOT ALLOWED\n\n{failure}"))?;
+    print_bag(&bag);
+    table.add_bag(&bag);
     println!("\n{} s on {THREADS} threads, and one for the hunt", begin.elapsed().as_secs());
     Ok(table.print())
 }
