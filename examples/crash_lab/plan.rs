@@ -134,8 +134,8 @@ impl Plan {
         order
     }
 
-    /// Programs whose recovery is crashed in turn, twice over, in the smallest geometry: one lane of
-    /// two records.
+    /// Programs whose recovery is crashed in turn, twice over, in the smallest geometry: one lane
+    /// of two records.
     pub(crate) fn nested(&self) -> Vec<Program> {
         let commit = |edit, durability| Step::Commit(0, vec![(0, edit)], durability);
         let programs = [
