@@ -109,7 +109,7 @@ impl Memory {
 
     fn lane(&self, number: usize, method: Method) -> RefMut<'_, Lane> {
         let mut lane = self.lanes[number].borrow_mut();
-        lane.region.set_method(method);
+        lane.region.set_method(method).expect("it flushes");
         lane
     }
 }

@@ -67,6 +67,12 @@ pub enum Error {
         /// Why.
         error: ApplyError,
     },
+    /// A torn overwrite of the block's home would leave no whole copy of it, and the journal was
+    /// formatted without a shield: it stays in the lanes until a whole image of it is committed.
+    NoShield {
+        /// Which block.
+        block: BlockNumber,
+    },
     /// The persistent memory failed.
     Medium(MediumError),
     /// The block device failed.
@@ -98,6 +104,9 @@ impl fmt::Display for Error {
                 write!(f, "the policy placed {block} as {placement:?}, which cannot be done here")
             }
             Self::Apply { block, error } => write!(f, "{block}: {error}"),
+            Self::NoShield { block } => {
+                write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
+            }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Open(error) => error.fmt(f),
@@ -137,6 +146,7 @@ impl From<JournalError> for Error {
             JournalError::Medium(error) => Self::Medium(error),
             JournalError::Device(error) => Self::Device(error),
             JournalError::Apply { block, error } => Self::Apply { block, error },
+            JournalError::NoShield { block } => Self::NoShield { block },
             JournalError::BadRequest { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
             _ => Self::Failed,
         }

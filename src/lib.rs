@@ -1,14 +1,34 @@
 //! An embeddable journal engine for block stores on byte-addressable non-volatile memory.
 //!
-//! Under construction: so far this crate re-exports the core ([`core`]) and real persistent memory
-//! ([`pmem`]), and owns the core's memory ([`Buffers`]).
+//! [`Journal`] is the front door. [`core`] is the journal itself, with one owner and memory of the
+//! caller's, for where there is no operating system; [`pmem`] is persistent memory on real
+//! machines.
 
 #![forbid(unsafe_code)]
 
 mod buffers;
+mod error;
+mod file_disk;
+mod journal;
+mod options;
+mod shared;
+mod stats;
+mod transaction;
 
 pub use buffers::Buffers;
+pub use error::Error;
+pub use file_disk::FileDisk;
+/// The full-block policy, the default.
+pub use full_block::FullBlock;
+pub use journal::Journal;
 /// The journal itself, with one owner.
 pub use journal_core as core;
+pub use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Geometry, Recovery,
+};
+pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;
+pub use pmem_sys::{MapOptions, Region};
+pub use stats::{LaneStats, Stats};
+pub use transaction::Transaction;

@@ -21,6 +21,8 @@
 mod damage;
 #[path = "../../tests/crash/delta.rs"]
 mod delta;
+#[path = "../../tests/crash/format.rs"]
+mod format;
 #[path = "../../tests/crash/mutants.rs"]
 mod mutants;
 #[path = "../../tests/crash/oracle.rs"]

@@ -8,7 +8,7 @@
 //! nobody waits in a circle, and whoever is oldest gets through. One that holds nothing yet may
 //! wait for anybody: nobody waits for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::Backoff;
 use journal_core::BlockNumber;
@@ -77,8 +77,7 @@ impl BlockLocks {
         loop {
             let found = holder.load(Ordering::Relaxed);
             if found == 0 {
-                let taken =
-                    holder.compare_exchange(0, age.0, Ordering::Acquire, Ordering::Relaxed);
+                let taken = holder.compare_exchange(0, age.0, Ordering::Acquire, Ordering::Relaxed);
                 if taken.is_ok() {
                     return Ok(true);
                 }
@@ -127,7 +126,7 @@ mod tests {
         assert_eq!(locks.lock(stripe, Age(9), |_| false), Ok(true));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| locks.lock(stripe, Age(1), |holder| holder == Age(9)));
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(core::time::Duration::from_millis(2));
             locks.unlock(stripe);
             assert_eq!(waiting.join().expect("does not panic"), Ok(true));
         });

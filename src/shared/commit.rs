@@ -14,14 +14,14 @@
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
+use core::sync::atomic::Ordering;
 use crossbeam_utils::Backoff;
-use journal_core::parts::{Content, Ends, Pace};
+use journal_core::parts::{Content, Ends, IndexError, Pace};
 use journal_core::policy::Policy;
-use journal_core::units::Stamp;
+use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
     BlockDevice, CommitError, Committed, Durability, Hook, Kernels, PmemShare, Rule,
 };
-use std::sync::atomic::Ordering;
 
 use super::seat::Seat;
 use super::{LaneRoom, Shared, failed_fence, pause};
@@ -49,9 +49,8 @@ where
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let result = self.commit_staged(seat, durability);
-        match result {
-            Err(Error::Medium(_) | Error::Failed) => {}
-            _ => self.unlock_blocks(seat),
+        if result.is_ok() || !self.has_failed() {
+            self.unlock_blocks(seat);
         }
         seat.defers = durability == Durability::Deferred;
         seat.clear();
@@ -64,7 +63,7 @@ where
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
-        let (staged, names, mut scratch) = seat.to_prepare();
+        let (staged, names, mut scratch) = seat.for_preparing();
         let prepared = if staged.is_empty() {
             Err(CommitError::Unchanged)
         } else {
@@ -93,12 +92,11 @@ where
             Durability::Durable if !waits => Pace::AtOnce,
             _ => Pace::Deferred,
         };
-        let overwritten =
-            if self.keeps(Rule::StampAbove) { seat.overwritten } else { Stamp(0) };
+        let overwritten = if self.keeps(Rule::StampAbove) { seat.overwritten } else { Stamp(0) };
         let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
         let reserved_bytes = seat.reserved_bytes;
         let lane_number = seat.lane;
-        let (staged, names, mut scratch) = seat.to_prepare();
+        let (staged, names, mut scratch) = seat.for_preparing();
         let mut open = state.lane.begin(stamp, pace);
         let sequence = open.sequence();
         let content =
@@ -116,7 +114,11 @@ where
                 }
                 Ok(())
             });
-        debug_assert!(placed.is_ok(), "the room was reserved");
+        match placed {
+            Ok(()) => {}
+            Err(IndexError::Medium(error)) => return failed_fence(self, error),
+            Err(IndexError::Full) => unreachable!("the room was reserved"),
+        }
         if !all_placed {
             seat.staged.placed(&unreserved);
             for block in seat.staged.reserved() {
@@ -174,10 +176,7 @@ where
 
     /// Makes deferred records durable, of all lanes but one.
     #[inline]
-    pub(crate) fn settle_deferred(
-        &self,
-        but: Option<journal_core::units::LaneNumber>,
-    ) -> Result<(), Error> {
+    pub(crate) fn settle_deferred(&self, but: Option<LaneNumber>) -> Result<(), Error> {
         for room in &self.lanes {
             if room.has_deferred() {
                 self.settle_lane(room, but)?;
@@ -187,11 +186,7 @@ where
     }
 
     #[cold]
-    fn settle_lane(
-        &self,
-        room: &LaneRoom<P, H>,
-        but: Option<journal_core::units::LaneNumber>,
-    ) -> Result<(), Error> {
+    fn settle_lane(&self, room: &LaneRoom<P, H>, but: Option<LaneNumber>) -> Result<(), Error> {
         let mut state = self.lock_lane(room)?;
         let is_own = but == Some(state.lane.number());
         if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {

@@ -1,7 +1,7 @@
 //! Checkpoints, beside threads that commit.
 
-use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, TryLockError};
+use core::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use journal_core::parts::{Home, HomeScratch};
 use journal_core::policy::Policy;
@@ -12,7 +12,7 @@ use journal_core::{
 use super::{LanesOf, Shared, SharesOf};
 use crate::error::Error;
 
-/// What writes home, with its memory and what it has done so far.
+/// What writes home, with its memory.
 #[derive(Debug)]
 pub(crate) struct HomeRoom<P, D, H> {
     home: Home<P, D, H>,
@@ -20,8 +20,6 @@ pub(crate) struct HomeRoom<P, D, H> {
     front: Vec<u8>,
     payload: Vec<u8>,
     blocks: Vec<u8>,
-    pub(crate) total: CheckpointReport,
-    pub(crate) checkpoints: u64,
 }
 
 impl<P, D, H> HomeRoom<P, D, H> {
@@ -34,8 +32,6 @@ impl<P, D, H> HomeRoom<P, D, H> {
             payload: vec![0; needs.encoded_bytes],
             // A whole batch may lie in one run.
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
-            total: CheckpointReport::default(),
-            checkpoints: 0,
         }
     }
 }
@@ -65,12 +61,13 @@ where
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
         let result = self.write_and_reclaim(room, &mut report);
-        if result.is_err() {
+        if !matches!(result, Ok(()) | Err(Error::NoShield { .. })) {
             self.fail();
         }
         result?;
-        room.checkpoints += 1;
-        let total = &mut room.total;
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let (checkpoints, total) = &mut *done;
+        *checkpoints += 1;
         total.blocks += report.blocks;
         total.writes += report.writes;
         total.batches += report.batches;
@@ -93,8 +90,7 @@ where
         loop {
             let before = report.blocks;
             let (common, lanes) = (&self.common, &mut lanes);
-            let more =
-                home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, report)?;
+            let more = home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, report)?;
             left = left.saturating_sub((report.blocks - before).max(1));
             if !more || left == 0 {
                 break;
@@ -140,11 +136,8 @@ where
         Ok(noted?)
     }
 
-    /// What checkpoints have done so far; `None` while one is under way.
-    pub(crate) fn checkpointed(&self) -> Option<(u64, CheckpointReport)> {
-        match self.home.try_lock() {
-            Ok(room) => Some((room.checkpoints, room.total)),
-            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => None,
-        }
+    /// How many checkpoints have ended, and what they did.
+    pub(crate) fn checkpointed(&self) -> (u64, CheckpointReport) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | part | behind | who takes it |
 //! |---|---|---|
-//! | a block | a word of [`block_locks`] | a transaction, from its first touch until it is durable |
+//! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
 //! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | everybody, for a moment |
 //! | what writes home | a mutex | one checkpoint at a time |
@@ -21,10 +21,10 @@ pub(crate) mod read;
 pub(crate) mod seat;
 mod staged;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
-use std::time::Duration;
 
 use crossbeam_utils::{Backoff, CachePadded};
 use journal_core::parts::{
@@ -32,7 +32,8 @@ use journal_core::parts::{
 };
 use journal_core::units::{LaneNumber, Sequence};
 use journal_core::{
-    BlockNumber, Entry, Hook, JournalError, MediumError, Node, Pmem, PmemShare, Recovery, Rule,
+    BlockNumber, CheckpointReport, Entry, Hook, JournalError, MediumError, Node, PmemShare,
+    Recovery, Rule,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -52,9 +53,11 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<D>,
     pub(crate) home: Mutex<HomeRoom<P, D, H>>,
+    /// Checkpoints that have ended, and what they did.
+    pub(crate) done: Mutex<(u64, CheckpointReport)>,
     pub(crate) recovery: Recovery,
     /// For ever: after a failed fence, write or sync nothing goes on.
-    failed: AtomicBool,
+    pub(crate) failed: AtomicBool,
     /// The checkpointing thread, if there is one.
     pub(crate) checkpointer: OnceLock<Thread>,
     /// Whether it was asked to work.
@@ -94,6 +97,14 @@ pub(crate) struct Share {
     pub(crate) index: Index<Owned>,
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
+}
+
+impl Share {
+    /// Whether there is room for another frame, beside those that are reserved.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.index.room() > self.reserved
+    }
 }
 
 /// Index memory of its own.
@@ -267,6 +278,11 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
         share.lock().map_err(|_| self.poisoned())
     }
 
+    /// Whether two blocks belong to the same share.
+    pub(crate) fn share_together(&self, a: BlockNumber, b: BlockNumber) -> bool {
+        share_of(a, self.shares.len()) == share_of(b, self.shares.len())
+    }
+
     /// Whether a frame may be read.
     #[inline]
     pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
@@ -334,23 +350,26 @@ impl<L, P: PmemShare, D, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
     }
 }
 
-/// Before a journal is shared, its shares are filled without locks.
-impl Indexes for Box<[Share]> {
+/// The shares of the index before a journal is shared: they are filled without locks.
+#[derive(Debug)]
+pub(crate) struct Unshared(pub(crate) Vec<Share>);
+
+impl Indexes for Unshared {
     type Memory = Owned;
 
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Owned>) -> R) -> R {
-        let count = self.len();
-        call(&mut self[share_of(block, count)].index)
+        let count = self.0.len();
+        call(&mut self.0[share_of(block, count)].index)
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<Owned>)) {
-        self.iter_mut().for_each(|share| call(&mut share.index));
+        self.0.iter_mut().for_each(|share| call(&mut share.index));
     }
 }
 
 /// A medium error behind a failed fence: the outcome is unknown, and stays so.
 pub(crate) fn failed_fence<T>(
-    shared: &Shared<impl Sized, impl PmemShare + Pmem, impl Sized, impl Hook, impl Sized>,
+    shared: &Shared<impl Sized, impl PmemShare, impl Sized, impl Hook, impl Sized>,
     error: MediumError,
 ) -> Result<T, Error> {
     shared.fail();

@@ -33,7 +33,7 @@ where
         into: &mut [u8],
     ) -> Result<(), Error> {
         self.check_not_failed()?;
-        let (device, payload) = seat.to_read();
+        let (device, payload) = seat.for_reading();
         let backoff = Backoff::new();
         let mut tries = 0;
         loop {

@@ -4,8 +4,8 @@
 //! come back to the same seat, so that its memory is warm and its lane their own. When all seats
 //! are taken, a new one is made for one transaction.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
@@ -30,8 +30,11 @@ pub(crate) struct Seat<D> {
     number: u64,
     /// Transactions begun here.
     clock: u64,
+    /// The lane of its transactions, as long as they are durable.
+    pub(crate) favourite: LaneNumber,
+    /// The lane of the transaction under way.
     pub(crate) lane: LaneNumber,
-    pub(crate) device: D,
+    device: D,
     front: Vec<u8>,
     encoded: Vec<u8>,
     places: Box<Places>,
@@ -52,6 +55,7 @@ impl<D> Seat<D> {
         Self {
             number,
             clock: 0,
+            favourite: lane,
             lane,
             device,
             front: vec![0; needs.front_bytes],
@@ -67,7 +71,7 @@ impl<D> Seat<D> {
     }
 
     /// The staged operations and the scratch memory to prepare them in.
-    pub(crate) fn to_prepare(&mut self) -> (&Staged, &Names, Scratch<'_>) {
+    pub(crate) fn for_preparing(&mut self) -> (&Staged, &Names, Scratch<'_>) {
         let scratch = Scratch {
             front: &mut self.front,
             encoded: &mut self.encoded,
@@ -77,7 +81,7 @@ impl<D> Seat<D> {
     }
 
     /// The device, and where a payload is copied to be applied.
-    pub(crate) fn to_read(&mut self) -> (&mut D, &mut [u8]) {
+    pub(crate) fn for_reading(&mut self) -> (&mut D, &mut [u8]) {
         (&mut self.device, &mut self.encoded)
     }
 
@@ -129,10 +133,13 @@ impl<D> DerefMut for Seated<'_, D> {
     }
 }
 
+/// Where a seat is kept, once it is made.
+type Place<D> = StoreLock<Option<Box<Seat<D>>>>;
+
 /// All seats of a journal.
 #[derive(Debug)]
 pub(crate) struct Seats<D> {
-    seats: Box<[CachePadded<StoreLock<Option<Box<Seat<D>>>>>]>,
+    seats: Box<[CachePadded<Place<D>>]>,
     /// The thread that sat down last at each.
     threads: Box<[CachePadded<AtomicUsize>]>,
     /// Counted up with every new seat: each has another favourite lane than the one before.
@@ -174,8 +181,7 @@ impl<D: BlockDevice + Clone> Seats<D> {
     #[cold]
     fn make(&self, number: u64) -> Seat<D> {
         let device = self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let seat = Seat::new(number, LaneNumber(0), device, &self.geometry);
-        Seat { lane: self.another_lane(), ..seat }
+        Seat::new(number, self.another_lane(), device, &self.geometry)
     }
 
     /// The next lane, for a seat whose own is busy.

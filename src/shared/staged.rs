@@ -100,7 +100,8 @@ impl Staged {
         if self.image(block).is_none() {
             self.write(block, Kind::Overwrite, class, old);
         }
-        let entry = &mut self.entries[self.find(block).expect("was just put there")];
+        let position = self.find(block).expect("was just put there");
+        let entry = &mut self.entries[position];
         entry.class = class;
         let image = entry.image.expect("an image was just written") as usize;
         self.images[image * self.block_bytes + at..][..new.len()].copy_from_slice(new);

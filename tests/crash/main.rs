@@ -3,10 +3,13 @@
 
 mod damage;
 mod delta;
+mod examine;
+mod format;
 mod mutants;
 mod oracle;
 mod program;
 mod rules;
 mod short;
 mod space;
+mod sticky;
 mod traces;

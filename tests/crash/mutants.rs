@@ -10,6 +10,7 @@ use sim_disk::mutants::{Bag, Group, hunt};
 use sim_disk::{Explorer, Failure, Model, Mutator, Scenario};
 
 use crate::damage::{rot_the_first_copy, rot_the_second_copy};
+use crate::format::{Reformat, rot_the_new_copy};
 use crate::oracle::Edit;
 use crate::program::{Kind, Program, Step};
 
@@ -58,6 +59,11 @@ fn after_a_checkpoint(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     boxed([program(mutator, Kind::FullBlock, 1, steps)])
 }
 
+/// A span that held another journal.
+fn formats(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    vec![Box::new(Reformat { mutator: mutator.clone() })]
+}
+
 /// Gets every site wrong in every way. No mutant is known to be equivalent.
 pub(crate) fn hunt_all() -> Result<Bag, Box<Failure>> {
     let explorer = Explorer::new(Model::Torn8)
@@ -69,6 +75,7 @@ pub(crate) fn hunt_all() -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone(), &shielded),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),
+        Group::new(explorer.clone().with_damage(rot_the_new_copy), &formats),
         Group::new(explorer.with_depth(1), &shielded),
     ];
     hunt(&groups, journal_core::SITES, &[])

@@ -189,7 +189,7 @@ impl Program {
         Ok(())
     }
 
-    fn geometry(&self) -> Geometry {
+    pub(crate) fn geometry(&self) -> Geometry {
         Geometry {
             block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
             lanes: self.lanes,
@@ -251,7 +251,7 @@ impl Program {
         }
     }
 
-    fn open<'m, L: Policy>(
+    pub(crate) fn open<'m, L: Policy>(
         &self,
         world: &World,
         policy: L,
@@ -261,7 +261,7 @@ impl Program {
         Journal::open(pmem, disk, policy, hook, PortableKernels, buffers.borrow())
     }
 
-    fn step<L: Policy>(
+    pub(crate) fn step<L: Policy>(
         &self,
         world: &World,
         journal: &mut Opened<'_, L>,
@@ -427,7 +427,7 @@ impl Images {
     }
 }
 
-type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKernels>;
+pub(crate) type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKernels>;
 
 /// Reading a journal, whatever its policy.
 struct Access<'a, 'm, L: Policy>(&'a mut Opened<'m, L>);

@@ -180,6 +180,21 @@ fn an_intent_is_not_believed_after_its_checkpoint() {
     needs(Rule::ShieldFloor, &explorer(), &program);
 }
 
+/// A process is killed while it stores a second intent over the first one; the next open sees a
+/// torn one and goes on, until a power loss forgets what was stored over the first.
+#[test]
+fn an_intent_does_not_come_back_with_a_killed_process() {
+    let mut program = a_delta_goes_home();
+    program.steps = vec![write(0, 0), Step::Checkpoint];
+    program.steps.extend([write_at(0, 0), Step::Batch, write_at(0, 0), Step::Batch]);
+    program.steps_after = vec![write(0, 0), Step::Checkpoint];
+    let explorer = Explorer::new(Model::Torn8)
+        .with_images_per_point_max(1 << 5)
+        .with_random_per_point(8)
+        .with_kills();
+    needs(Rule::OlderEpochVoid, &explorer, &program);
+}
+
 #[test]
 fn a_cut_keeps_what_is_not_home() {
     let steps = vec![write(0, 0), write(0, 1), Step::Batch, Step::Reclaim];

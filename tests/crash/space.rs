@@ -1,16 +1,15 @@
 //! Space: what fits, what is refused and with which numbers, and that a full journal always gets
-//! out of it by a checkpoint; and that nothing goes on after a failure.
+//! out of it by a checkpoint.
 
 use full_block::FullBlock;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, JournalError,
-    Operation, Overwrite, PortableKernels, Rule,
+    BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, Operation,
+    Overwrite, PortableKernels, Rule,
 };
 use nvm_journal::Buffers;
-use sim_disk::fault::Operation as Call;
-use sim_disk::{DiskImage, Fault, FaultKind, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
 
 use crate::delta::Words;
 
@@ -174,39 +173,5 @@ fn a_full_journal_gets_out_of_it_by_a_checkpoint() {
                 }
             }
         });
-    }
-}
-
-/// A fence, a home write or a sync fails: whatever is asked for after that is refused.
-fn goes_on_after_a_failure(call: Call, mutator: &Mutator) -> bool {
-    let mut goes_on = false;
-    open(&geometry(1, 4 * RECORD, 1), FullBlock, mutator, |world, journal| {
-        commit(journal, 0, &[0], 1).expect("fits");
-        let next = world.operations().of(call);
-        world.inject(Fault::on(call, next, FaultKind::Error));
-        let committed = commit(journal, 0, &[1], 2);
-        let checkpointed = journal.checkpoint().map(drop);
-        let failed = committed.is_err() || checkpointed.is_err();
-        assert!(failed, "the fault is met: {call:?}");
-        let again = commit(journal, 0, &[2], 3);
-        let mut content = [0; BLOCK];
-        let answers = [
-            again == Err(CommitError::Failed),
-            journal.sync() == Err(JournalError::Failed),
-            journal.checkpoint().map(drop) == Err(JournalError::Failed),
-            journal.begin(LaneNumber(0), RECORD).map(drop) == Err(CommitError::Failed),
-            journal.read(BlockNumber(0), &mut content) == Err(JournalError::Failed),
-        ];
-        goes_on = answers != [true; 5];
-    });
-    goes_on
-}
-
-#[test]
-fn nothing_goes_on_after_a_failure() {
-    for call in [Call::Fence, Call::DiskWrite, Call::DiskSync] {
-        assert!(!goes_on_after_a_failure(call, &Mutator::new()), "{call:?}");
-        let without = Mutator::without(&[Rule::Sticky]);
-        assert!(goes_on_after_a_failure(call, &without), "{call:?}: nothing notices");
     }
 }

@@ -118,7 +118,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let count = self.collect(common, indexes, &settled.bounds, scratch.batch);
         if count == 0 {
-            return Ok(false);
+            // What is left has to be shielded, and nothing can be.
+            return match not_home(indexes, &settled.bounds) {
+                Some(block) => Err(JournalError::NoShield { block }),
+                None => Ok(false),
+            };
         }
         let lanes = &*lanes;
         let view = View { common, lanes, bounds: &settled.bounds };
@@ -435,6 +439,21 @@ struct Batch<'a, L, K, N: ?Sized, I> {
     view: View<'a, L, K, N>,
     indexes: &'a mut I,
     count: usize,
+}
+
+/// A block whose durable content is not home, if there is any.
+fn not_home(indexes: &mut impl Indexes, bounds: &Bounds) -> Option<BlockNumber> {
+    let mut found = None;
+    indexes.each(|index| {
+        let mut blocks = index.each_block();
+        found = found.or_else(|| {
+            blocks.find(|block| {
+                let newest = index.newest_below(*block, bounds);
+                newest.is_some_and(|newest| !index.is_home(newest))
+            })
+        });
+    });
+    found
 }
 
 /// Blocks from `at` on that follow each other, up to `end`.

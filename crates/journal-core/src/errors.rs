@@ -127,6 +127,12 @@ pub enum JournalError {
         /// Why.
         error: ApplyError,
     },
+    /// A torn overwrite of the block's home would leave no whole copy of it, and the geometry has
+    /// no shield: it stays in the lanes until a whole image of it is committed.
+    NoShield {
+        /// Which block.
+        block: BlockNumber,
+    },
     /// The persistent memory.
     Medium(MediumError),
     /// The block device.
@@ -141,6 +147,9 @@ impl fmt::Display for JournalError {
                 write!(f, "cannot read {block} into {bytes} bytes")
             }
             Self::Apply { block, error } => write!(f, "{block}: {error}"),
+            Self::NoShield { block } => {
+                write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
+            }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
         }

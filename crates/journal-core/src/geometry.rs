@@ -16,6 +16,10 @@ use crate::units::{BlockSize, LINE_BYTES, Offset};
 /// The most lanes a journal can have.
 pub const LANES_MAX: u16 = 32;
 
+/// The largest media unit: where the first superblock copy is not whole, the second one is looked
+/// for at every line up to here.
+pub const UNIT_BYTES_MAX: u32 = 1 << 21;
+
 /// The shape of a journal; fixed when it is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -28,7 +32,8 @@ pub struct Geometry {
     /// Blocks that one batch of a checkpoint protects against torn overwrites; zero where the
     /// device never tears.
     pub shield_blocks: u32,
-    /// Bytes of a media unit: what a medium error takes at once. A multiple of the line.
+    /// Bytes of a media unit: what a medium error takes at once. A multiple of the line, and at
+    /// most [`UNIT_BYTES_MAX`].
     pub unit_bytes: u32,
 }
 
@@ -48,7 +53,8 @@ pub enum GeometryError {
         /// The least there has to be.
         least: u64,
     },
-    /// The media unit is not a multiple of the line, or a superblock does not fit into it.
+    /// The media unit is not a multiple of the line, a superblock does not fit into it, or it is
+    /// larger than [`UNIT_BYTES_MAX`].
     UnitBytes {
         /// What was asked for.
         bytes: u32,
@@ -79,7 +85,11 @@ impl fmt::Display for GeometryError {
                 write!(f, "lanes of {bytes} bytes; multiples of {LINE_BYTES} from {least} on")
             }
             Self::UnitBytes { bytes, least } => {
-                write!(f, "media units of {bytes} bytes; multiples of {LINE_BYTES} from {least} on")
+                write!(
+                    f,
+                    "media units of {bytes} bytes; multiples of {LINE_BYTES} from {least} to \
+                     {UNIT_BYTES_MAX}"
+                )
             }
             Self::ShieldBlocks { blocks } => {
                 write!(f, "batches of {blocks} blocks; there are up to {FRAMES_PER_PART}")
@@ -111,9 +121,12 @@ impl Geometry {
             return Err(GeometryError::LaneBytes { bytes: self.lane_bytes, least });
         }
         let least = superblock_bytes(self.lanes).next_multiple_of(LINE_BYTES);
-        if self.unit_bytes as u64 % LINE != 0 || (self.unit_bytes as usize) < least {
-            // No more than `LANES_MAX` notes are in it.
-            let least = least as u32;
+        // No more than `LANES_MAX` notes are in it.
+        let least = least as u32;
+        if self.unit_bytes as u64 % LINE != 0
+            || self.unit_bytes < least
+            || self.unit_bytes > UNIT_BYTES_MAX
+        {
             return Err(GeometryError::UnitBytes { bytes: self.unit_bytes, least });
         }
         if self.shield_blocks as usize > FRAMES_PER_PART {

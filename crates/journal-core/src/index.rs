@@ -221,6 +221,12 @@ impl<M: IndexMemory> Index<M> {
         self.nodes_free().min(self.entries_free())
     }
 
+    /// Frames that there is room for, when it is empty.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.nodes().len().min(self.memory.entries().len().saturating_sub(1))
+    }
+
     /// Frames in it.
     #[must_use]
     pub const fn frames(&self) -> usize {

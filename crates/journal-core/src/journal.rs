@@ -17,17 +17,19 @@ use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
 use crate::checkpoint::CheckpointReport;
 use crate::common::Common;
+use crate::error::MediumError;
 use crate::errors::{CommitError, JournalError};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::home::{Home, HomeScratch, View, lane_of};
 use crate::hook::{Hook, NoHook, Rule};
-use crate::index::{Bounds, Full, Index, Lent};
+use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, Lane, NO_NAMES, Names, Pace};
 use crate::memory::{Batched, LaneSlot};
 use crate::place::{Content, Operation, Operations, Places, Prepared, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
+use crate::scan::IndexError;
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
 /// When a commit is to be durable.
@@ -164,7 +166,7 @@ where
         let stored = self.common.stored_frames(at, &open, prepared, &mut scratch, |frame| {
             self.index.insert(frame).map(drop)
         });
-        debug_assert!(stored.is_ok(), "the room was checked");
+        stored.map_err(|error| CommitError::Medium(unreadable(error)))?;
         if let Some(in_flight) = at.close(open) {
             let durable = at.fence(in_flight).map_err(CommitError::Medium)?;
             debug_assert_eq!(*durable.what(), sequence);
@@ -276,7 +278,8 @@ where
     }
 
     fn fail_unless<T>(&mut self, result: Result<T, JournalError>) -> Result<T, JournalError> {
-        if result.is_err() {
+        // A block that cannot go home yet has changed nothing.
+        if !matches!(result, Ok(_) | Err(JournalError::NoShield { .. })) {
             self.fail();
         }
         result
@@ -351,10 +354,19 @@ where
         lane: LaneNumber,
         open: &crate::lane::OpenRecord,
         parts: &Prepared,
-    ) -> Result<(), Full> {
+    ) -> Result<(), MediumError> {
         let at = lane_of(self.lanes, lane);
-        self.common.stored_frames(at, open, parts, &mut scratch!(self), |frame| {
+        let stored = self.common.stored_frames(at, open, parts, &mut scratch!(self), |frame| {
             self.index.insert(frame).map(drop)
-        })
+        });
+        stored.map_err(unreadable)
+    }
+}
+
+/// Why a record that was just stored cannot be read back: its outcome is unknown.
+fn unreadable(error: IndexError) -> MediumError {
+    match error {
+        IndexError::Medium(error) => error,
+        IndexError::Full => unreachable!("the room was checked"),
     }
 }

@@ -142,6 +142,9 @@ pub struct OpenRecord {
     pub(crate) start: u64,
     /// Bytes of the last part's front.
     front: usize,
+    /// Where its next part goes. The lane's own tail stays in front of the record until that is
+    /// stored whole: an open record that nobody ends leaves no gap.
+    next: u64,
     in_flight: Option<InFlight>,
 }
 
@@ -256,6 +259,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             check: self.identity.body_seed,
             start: self.tail,
             front: 0,
+            next: self.tail,
             in_flight: None,
         }
     }
@@ -276,8 +280,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
             unreachable!("the transaction was cut into parts that fit")
         };
-        assert!(extent.total <= self.free_bytes(), "L1: the space was reserved");
-        let mut image_at = self.tail.saturating_add(extent.front as u64);
+        let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
+        assert!(used <= self.ring.bytes(), "L1: the space was reserved");
+        let mut image_at = open.next.saturating_add(extent.front as u64);
         for at in 0..count {
             if let Payload::Image(image) = frames.frame(at).payload {
                 match open.pace {
@@ -291,7 +296,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         header.kind = RecordKind::Commit as u8;
         header.part = open.parts.into();
         header.lines = extent.lines().into();
-        header.position = self.tail.into();
+        header.position = open.next.into();
         header.sequence = self.next_sequence.raw().into();
         header.epoch = self.identity.epoch.raw().into();
         header.generation = self.identity.generation.raw().into();
@@ -313,15 +318,15 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             *place = check.to_le_bytes();
         }
         match open.pace {
-            Pace::AtOnce => open.add(self.ring.write(site::FRONT, self.tail, front)),
-            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, self.tail, front),
+            Pace::AtOnce => open.add(self.ring.write(site::FRONT, open.next, front)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, open.next, front),
         }
         if self.ring.keeps(Rule::PartsChained) {
             open.check = check;
         }
-        open.parts = open.parts.saturating_add(1);
+        open.parts = open.parts.wrapping_add(1);
         open.front = extent.front;
-        self.tail = self.tail.saturating_add(extent.total);
+        open.next = open.next.saturating_add(extent.total);
     }
 
     /// The record is stored whole, and can no longer be taken back. It is not durable yet.
@@ -330,6 +335,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// that is deferred itself.
     pub fn close(&mut self, open: OpenRecord) -> Option<InFlight<Sequence>> {
         let sequence = self.next_sequence;
+        self.tail = open.next;
         self.last_stamp = self.last_stamp.max(open.stamp);
         self.next_sequence = Sequence(sequence.raw().saturating_add(1));
         if open.pace == Pace::Deferred {

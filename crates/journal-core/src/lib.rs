@@ -38,6 +38,7 @@ mod common;
 mod decide;
 pub mod error;
 mod errors;
+mod examine;
 pub mod geometry;
 mod home;
 pub mod hook;
@@ -58,6 +59,7 @@ mod shield;
 mod stream;
 pub mod superblock;
 pub mod units;
+mod verdict;
 
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
 pub use check::{Kernels, PortableKernels};
@@ -65,6 +67,9 @@ pub use checkpoint::CheckpointReport;
 pub use decide::Row;
 pub use error::{DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind};
 pub use errors::{CommitError, JournalError, OpenError};
+pub use examine::{
+    CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
+};
 pub use geometry::{Geometry, GeometryError};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};

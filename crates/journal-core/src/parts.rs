@@ -25,3 +25,4 @@ pub use crate::lane::{Ends, Lane, NO_NAMES, Names, OpenRecord, Pace};
 pub use crate::place::{Content, Operations, Places, Prepared, Scratch};
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;
+pub use crate::scan::IndexError;

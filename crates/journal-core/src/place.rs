@@ -314,7 +314,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// Calls with every frame of the record that [`store`](Self::store) has just stored, in order.
     ///
     /// # Errors
-    /// What the call answers, and `Full` where the record cannot be read any more.
+    /// What the call answers, and the medium's where the record cannot be read back: its outcome is
+    /// unknown then.
     pub fn stored_frames<P: Pmem, H: Hook>(
         &self,
         lane: &Lane<P, H>,
@@ -322,10 +323,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         prepared: &Prepared,
         scratch: &mut Scratch<'_>,
         mut call: impl FnMut(FrameAt) -> Result<(), Full>,
-    ) -> Result<(), Full> {
+    ) -> Result<(), IndexError> {
         if prepared.parts == 1 {
             // The front is still at hand: what was streamed need not be read back.
-            return lane.frames_of_front(open, &self.geometry, scratch.front, call);
+            let read = lane.frames_of_front(open, &self.geometry, scratch.front, call);
+            return read.map_err(|Full| IndexError::Full);
         }
         let mut reader = Reader {
             ring: lane.ring(),
@@ -335,10 +337,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             kernels: &self.kernels,
             scratch: &mut *scratch.front,
         };
-        let read = reader.each_frame(open.start, &mut call).map(drop);
-        read.map_err(|error| {
-            debug_assert!(error == IndexError::Full, "what was just stored can be read");
-            Full
-        })
+        reader.each_frame(open.start, &mut call).map(drop)
     }
 }

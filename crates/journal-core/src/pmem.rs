@@ -19,6 +19,8 @@
 //! - A killed process loses nothing it stored, and has made nothing durable by dying: the next
 //!   process sees the stores, and a later power loss may still forget them.
 
+use core::fmt;
+
 use crate::error::MediumError;
 use crate::units::{LINE_BYTES, Offset};
 
@@ -153,7 +155,7 @@ pub trait PmemSplit: Pmem + Sized {
 /// A region whose bytes may be read by others while it is written.
 pub trait PmemShare: Pmem {
     /// A cheap handle that reads by copy and never blocks the writer.
-    type Reader: PmemRead + Clone + Send + Sync;
+    type Reader: PmemRead + Clone + Send + Sync + fmt::Debug;
 
     /// A reader of this region. It may outlive the region's handle.
     fn reader(&self) -> Self::Reader;

@@ -9,6 +9,11 @@
 //! 2. [`Policy::apply`] is total: any payload bytes give a result, never a panic, a hang or a write
 //!    outside the block. A checksum was verified before, yet media lie.
 //! 3. Both are deterministic and read nothing but their arguments: no clock, no I/O, no state.
+//! 4. Payloads may meet an image that already has them. Let consecutive updates lead from image to
+//!    image, v0 to vn. Applied in order to any image vk, the payloads from any one on that begins
+//!    at vk or earlier give vn. (The home of a block may be newer than the frames that a crash, or
+//!    a checkpoint that frees only some lanes, leaves behind.) Runs of bytes and whole objects keep
+//!    that; a difference to the old image does not, unless it says which images it lies between.
 //!
 //! A crash may therefore do to a policy what it may do to a pure function: nothing.
 

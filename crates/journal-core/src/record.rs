@@ -30,24 +30,25 @@ pub const RECORD_LINES_MIN: usize = 2;
 /// The most frames that one part has.
 pub(crate) const FRAMES_PER_PART: usize = 64;
 
+/// No counter gets here: the fastest of them counts bytes, and no medium endures so many. What
+/// counts up from a header never has to look for the end of its type.
+pub(crate) const COUNTER_END: u64 = 1 << 61;
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
     /// A transaction.
     Commit = 1,
-    /// Takes the place of a transaction that was aborted after its last part was stored.
-    Pad = 2,
     /// Whole images of blocks that are about to be overwritten at home.
-    Intent = 3,
+    Intent = 2,
 }
 
 impl RecordKind {
     const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Commit),
-            2 => Some(Self::Pad),
-            3 => Some(Self::Intent),
+            2 => Some(Self::Intent),
             _ => None,
         }
     }
@@ -66,7 +67,7 @@ pub struct RecordHeader {
     pub kind: u8,
     /// Bit 0: the last part.
     pub flags: u8,
-    /// Which part of its record.
+    /// Which part of its record, modulo 2^16.
     pub part: U16,
     /// Lines of the whole part.
     pub lines: U32,
@@ -202,6 +203,13 @@ impl RecordHeader {
         self.flags |= LAST_PART;
     }
 
+    /// Whether no counter is where none can be.
+    pub(crate) fn counters_are_in_range(&self) -> bool {
+        [self.position, self.sequence, self.epoch, self.generation, self.watermark, self.stamp]
+            .iter()
+            .all(|counter| counter.get() < COUNTER_END)
+    }
+
     /// Bytes of the whole part.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -260,27 +268,28 @@ impl<'a> Front<'a> {
 
     fn is_consistent(&self, geometry: &Geometry, front_bytes: usize) -> bool {
         let block_bytes = geometry.block_size.bytes();
+        let is_intent = self.header.record_kind() == Some(RecordKind::Intent);
         let mut encoded = 0_usize;
         let mut images = 0_usize;
         for frame in self.frames {
             let len = frame.len.get() as usize;
             match Form::from_byte(frame.form) {
                 Some(Form::Image) if len == block_bytes => images = images.saturating_add(1),
-                Some(Form::Encoded) => encoded = encoded.saturating_add(len),
+                // Only images can be repeated.
+                _ if is_intent => return false,
+                Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
                 Some(Form::Discard) if len == 0 => {}
                 _ => return false,
             }
         }
         // An intent keeps the stamp of each image among the encoded bytes.
-        if self.header.record_kind() == Some(RecordKind::Intent) {
+        if is_intent {
             encoded = encoded.saturating_add(self.frames.len().saturating_mul(size_of::<u64>()));
         }
         let names = usize::from(self.header.names.get());
         let extent = extent(geometry, names, self.frames.len(), encoded, images);
-        // A pad keeps the length of what it replaces.
-        let is_pad = self.header.record_kind() == Some(RecordKind::Pad);
         extent.is_some_and(|extent| {
-            extent.front == front_bytes && (is_pad || extent.total == self.header.total_bytes())
+            extent.front == front_bytes && extent.total == self.header.total_bytes()
         })
     }
 

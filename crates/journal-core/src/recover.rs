@@ -14,7 +14,6 @@
 use crate::block_device::BlockDevice;
 use crate::check::{Kernels, crc32};
 use crate::common::{Common, Identity};
-use crate::decide::{Facts, RecordEpoch, Row, decide};
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX};
 use crate::home::Home;
@@ -22,17 +21,18 @@ use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, Indexes, Lent};
 use crate::journal::Journal;
 use crate::lane::Lane;
-use crate::memory::{JournalMemory, LaneSlot};
+use crate::memory::{JournalMemory, LaneSlot, Needs};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
 use crate::place::Places;
-use crate::pmem::{PmemRead as _, PmemSplit};
+use crate::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
 use crate::ring::Ring;
-use crate::scan::{Evidence, IndexError, Reader, Walked};
+use crate::scan::{IndexError, Reader, gone};
 use crate::shield::Shield;
-use crate::superblock::{LaneStart, Superblock, Superblocks, load, superblock_bytes};
-use crate::units::{Epoch, Generation, LaneNumber, Offset, Sequence, Stamp};
+use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
+use crate::units::{LaneNumber, Offset, Sequence, Stamp};
+use crate::verdict::Scanned;
 
 crate::sites! {
     pub(crate) mod site {
@@ -61,12 +61,14 @@ pub struct Recovery {
 
 /// Formats a span: an empty journal of this geometry, for the device with so many blocks.
 ///
-/// Until it has returned, a crash leaves whatever was there before, or the new journal. `id` must
-/// be new (random): it keeps records of an earlier journal in the same span from being believed.
+/// Until it has returned, a crash leaves whatever was there before, or the new journal; it is then
+/// to be done again, since remains of an older journal may still be mistaken for parts of this one.
+/// `id` must be new (random): it keeps records of an earlier journal in the same span from being
+/// believed.
 ///
 /// # Errors
 /// `Geometry`, with the span untouched, or `Medium`.
-pub fn format<P: PmemSplit, H: Hook>(
+pub fn format<P: Pmem, H: Hook>(
     pmem: P,
     hook: H,
     kernels: &impl Kernels,
@@ -80,10 +82,11 @@ pub fn format<P: PmemSplit, H: Hook>(
     let places = [Offset(0), geometry.second_superblock()];
     let mut superblocks = Superblocks::new(Ordered::with_hook(pmem, hook), places);
     let _ = superblocks.store(&superblock, kernels)?;
+    superblocks.void_between()?;
     Ok(())
 }
 
-fn check_fits(geometry: &Geometry, available: u64) -> Result<(), OpenError> {
+pub(crate) fn check_fits(geometry: &Geometry, available: u64) -> Result<(), OpenError> {
     geometry.check().map_err(OpenError::Geometry)?;
     let needed = geometry.span_bytes().ok_or(OpenError::Geometry(GeometryError::Overflow))?;
     if needed > available {
@@ -116,18 +119,23 @@ where
         if let Some(slice) = memory.too_short(found.geometry()) {
             return Err(OpenError::MemoryTooShort { slice });
         }
+        // What is written must not depend on how much memory there is: the next open may have less.
+        let needs = Needs::of(found.geometry(), 1);
+        let lanes = memory.lanes.get_mut(..needs.lanes).unwrap_or_default();
+        let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
+        let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
         let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
-        let room = Room { lanes: memory.lanes, front: memory.front, block: memory.blocks };
+        let room = Room { lanes: &mut *lanes, front: &mut *front, block: memory.blocks };
         let opened = found.open(device, policy, kernels, room, &mut index)?;
         let Opened { common, home, recovery } = opened;
         Ok(Self {
             common,
-            lanes: memory.lanes,
+            lanes,
             index,
             home,
             batch: memory.batch,
-            front: memory.front,
-            encoded: memory.encoded,
+            front,
+            encoded,
             blocks: memory.blocks,
             places: Places::EMPTY,
             recovery,
@@ -147,14 +155,14 @@ pub struct Found<P, H> {
     identity: Identity,
 }
 
-/// The memory that opening takes.
+/// The memory that opening takes: exactly what [`Needs::of`] says.
 #[derive(Debug)]
 pub struct Room<'m, P, H> {
     /// One for each lane.
     pub lanes: &'m mut [LaneSlot<P, H>],
     /// Holds a front.
     pub front: &'m mut [u8],
-    /// Holds a block.
+    /// Holds a block, or more.
     pub block: &'m mut [u8],
 }
 
@@ -214,16 +222,15 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
 
         let mut opening = Opening {
             lanes: room.lanes,
-            starts: starts(&superblock),
-            walked: [None; LANES_MAX as usize],
+            scanned: Scanned::of(&superblock),
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
             front: room.front,
         };
-        let mut evidence = opening.walk(&superblock)?;
-        let intent = opening.find_intent(shield.as_ref(), &superblock, &mut evidence)?;
-        let recovery = opening.judge(&superblock, &evidence)?;
+        opening.walk(&superblock)?;
+        let intent = opening.find_intent(shield.as_ref(), &superblock)?;
+        let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
         let found = match (&mut shield, &intent) {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
             _ => None,
@@ -238,7 +245,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             superblock.head.shield_floor = shield.next_batch.into();
         }
         opening.build(indexes)?;
-        opening.take_over(&mut superblock, &evidence);
+        opening.take_over(&mut superblock);
         let _ = superblocks.store(&superblock, &kernels)?;
         let identity =
             Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
@@ -273,21 +280,13 @@ fn check_partners(
 }
 
 /// The seeds made of the journal's id, and what the superblock says of the present.
-fn identity(superblock: &Superblock, kernels: &impl Kernels) -> Identity {
+pub(crate) fn identity(superblock: &Superblock, kernels: &impl Kernels) -> Identity {
     Identity {
         id_seed: crc32(0, &superblock.head.journal_id),
         body_seed: kernels.crc64(0, &superblock.head.journal_id),
         epoch: superblock.epoch(),
         generation: superblock.generation(),
     }
-}
-
-fn starts(superblock: &Superblock) -> [LaneStart; LANES_MAX as usize] {
-    let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
-    for (start, note) in starts.iter_mut().zip(superblock.notes()) {
-        *start = LaneStart::from(note);
-    }
-    starts
 }
 
 /// Cuts the lanes out of what is left of the span.
@@ -300,7 +299,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     slots: &mut [LaneSlot<P, H>],
 ) -> Result<(), OpenError> {
     let mut rest = rest;
-    let notes = superblock.notes().iter().map(LaneStart::from);
+    let notes = superblock.notes().iter().map(crate::superblock::LaneStart::from);
     for ((number, start), slot) in (0..geometry.lanes).zip(notes).zip(slots) {
         let (region, behind) = rest.split_at(Offset(geometry.lane_bytes))?;
         rest = behind;
@@ -316,8 +315,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
 /// An open under way.
 struct Opening<'a, P, H, K> {
     lanes: &'a mut [LaneSlot<P, H>],
-    starts: [LaneStart; LANES_MAX as usize],
-    walked: [Option<Walked>; LANES_MAX as usize],
+    scanned: Scanned,
     geometry: &'a Geometry,
     identity: &'a Identity,
     kernels: &'a K,
@@ -345,14 +343,12 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
     }
 
-    fn walk(&mut self, superblock: &Superblock) -> Result<Evidence, OpenError> {
-        let mut evidence =
-            Evidence::new(superblock.epoch(), superblock.generation(), superblock.stamp_floor());
-        let lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
-        for ((lane, start), walked) in lanes.zip(&self.starts).zip(&mut self.walked) {
-            *walked = Some(reader!(self, lane).walk(start, &mut evidence)?);
+    fn walk(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
+        let device_blocks = superblock.head.device_blocks.get();
+        for lane in self.lanes.iter().filter_map(|slot| slot.0.as_ref()) {
+            self.scanned.walk(&mut reader!(self, lane), device_blocks)?;
         }
-        Ok(evidence)
+        Ok(())
     }
 
     /// The intent of a batch that may not have reached home whole; its front is left in the
@@ -361,59 +357,16 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         &mut self,
         shield: Option<&Shield<P, H>>,
         superblock: &Superblock,
-        evidence: &mut Evidence,
     ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
         let Some(shield) = shield else { return Ok(None) };
-        let loaded = shield.load(self.geometry, self.identity, self.kernels, self.front)?;
+        let device_blocks = superblock.head.device_blocks.get();
+        let (geometry, identity) = (self.geometry, self.identity);
+        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front)?;
         let Some((header, front)) = loaded else { return Ok(None) };
-        evidence.epoch = evidence.epoch.max(Epoch(header.epoch.get()));
-        evidence.generation = evidence.generation.max(Generation(header.generation.get()));
-        let believed = header.sequence.get() >= superblock.head.shield_floor.get();
+        let epochs = self.keeps(Rule::OlderEpochVoid);
+        let keeps = |rule| rule != Rule::OlderEpochVoid || epochs;
+        let believed = self.scanned.take_intent(&header, superblock, keeps);
         Ok(believed.then_some((header, front)))
-    }
-
-    /// Looks the end of every lane up in the table.
-    fn judge(&self, superblock: &Superblock, evidence: &Evidence) -> Result<Recovery, OpenError> {
-        let mut recovery = Recovery::default();
-        let later =
-            evidence.generation > superblock.generation() || evidence.epoch > superblock.epoch();
-        let of_later_superblock = later && self.keeps(Rule::LaterSuperblock);
-        let ends = self.walked.iter().zip(&self.starts).zip(&evidence.durable_to);
-        for (number, ((walked, start), durable_to)) in (0_u16..).zip(ends) {
-            let Some(walked) = walked else { continue };
-            let row = decide(Facts {
-                whole: walked.void_behind,
-                of_later_superblock,
-                below_note: walked.next_sequence < start.epoch_first && self.keeps(Rule::Notes),
-                epoch: RecordEpoch::Older,
-                covered: walked.next_sequence < *durable_to,
-            });
-            match row {
-                Row::Tail => recovery.tails = recovery.tails.saturating_add(1),
-                Row::Void => recovery.voids = recovery.voids.saturating_add(1),
-                Row::SuperblockLost => {
-                    return Err(OpenError::SuperblockLost {
-                        generation: evidence.generation,
-                        epoch: evidence.epoch,
-                    });
-                }
-                _ => {
-                    return Err(OpenError::Rot {
-                        lane: LaneNumber(number),
-                        sequence: walked.next_sequence,
-                        position: walked.tail,
-                        row,
-                    });
-                }
-            }
-            recovery.records = recovery.records.saturating_add(walked.records);
-            let known = start.epoch_first.raw().max(start.head_sequence.raw());
-            let found = walked.next_sequence.raw().saturating_sub(known);
-            recovery.found = recovery.found.saturating_add(found);
-            recovery.lanes_with_records_behind =
-                recovery.lanes_with_records_behind.saturating_add(u16::from(walked.records_behind));
-        }
-        Ok(recovery)
     }
 
     /// Makes durable what was accepted and may be only visible.
@@ -430,7 +383,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             found = found.and(intent);
         }
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
-        for (lane, walked) in lanes.zip(self.walked.iter().flatten()) {
+        for (lane, walked) in lanes.zip(self.scanned.walked.iter().flatten()) {
             let len = walked.tail.saturating_sub(walked.found_from);
             if len > 0 {
                 let flushed = lane.ring_mut().flush_found(site::FOUND, walked.found_from, len);
@@ -445,21 +398,15 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     /// that each goes to the front of its block's chain.
     fn build(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
         let mut cursors = [None; LANES_MAX as usize];
-        for (cursor, (walked, start)) in
-            cursors.iter_mut().zip(self.walked.iter().zip(&self.starts))
-        {
-            *cursor = walked.map(|walked| Cursor {
-                position: start.head,
-                tail: walked.tail,
-                stamp: None,
-            });
+        for (cursor, (start, walked)) in cursors.iter_mut().zip(self.scanned.lanes()) {
+            *cursor = Some(Cursor { position: start.head, tail: walked.tail, stamp: None });
         }
         loop {
             let mut lowest: Option<(usize, Stamp)> = None;
             for (number, cursor) in cursors.iter_mut().enumerate() {
                 let Some(cursor) = cursor else { continue };
                 if cursor.stamp.is_none() && cursor.position < cursor.tail {
-                    cursor.stamp = self.stamp_at(number, cursor.position)?;
+                    cursor.stamp = Some(self.stamp_at(number, cursor.position)?);
                 }
                 let Some(stamp) = cursor.stamp else { continue };
                 if lowest.is_none_or(|(_, known)| stamp < known) {
@@ -474,11 +421,12 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         }
     }
 
-    fn stamp_at(&mut self, number: usize, position: u64) -> Result<Option<Stamp>, OpenError> {
+    fn stamp_at(&mut self, number: usize, position: u64) -> Result<Stamp, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
-        let Some(lane) = lane else { return Ok(None) };
-        let header = reader!(self, lane).header(position)?;
-        Ok(header.map(|header| Stamp(header.stamp.get())))
+        let Some(lane) = lane else { return Ok(Stamp(u64::MAX)) };
+        // It was there a moment ago.
+        let header = reader!(self, lane).header(position)?.ok_or_else(|| gone(position))?;
+        Ok(Stamp(header.stamp.get()))
     }
 
     /// Indexes the record at `position`; returns where the next one begins.
@@ -499,7 +447,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 
     /// Begins a new epoch in memory.
-    fn take_over(&mut self, superblock: &mut Superblock, evidence: &Evidence) {
+    fn take_over(&mut self, superblock: &mut Superblock) {
+        let evidence = &self.scanned.evidence;
         let epoch = evidence.epoch.max(superblock.epoch());
         let generation = evidence.generation.max(superblock.generation());
         let raise = u64::from(self.keeps(Rule::EpochRaised));
@@ -509,7 +458,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         superblock.head.stamp_floor = stamp.raw().into();
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
         for ((lane, walked), note) in
-            lanes.zip(self.walked.iter().flatten()).zip(superblock.notes_mut())
+            lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.notes_mut())
         {
             let next: Sequence = walked.next_sequence;
             lane.tail = walked.tail;

@@ -3,15 +3,89 @@
 //! A log offset says how many bytes the lane held before, ever; its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
-use crate::error::MediumError;
+use crate::error::{MediumError, MediumErrorKind};
 use crate::hook::{Hook, Rule, Site};
 use crate::order::{Dirty, Durable, InFlight, Ordered};
 use crate::pmem::{Pmem, PmemRead, PmemShare};
 use crate::units::Offset;
 
+/// A region that can be read in place, whether or not it can be written.
+pub(crate) trait Source {
+    fn len(&self) -> u64;
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError>;
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError>;
+    fn keeps(&self, rule: Rule) -> bool;
+}
+
+impl<P: Pmem, H: Hook> Source for Ordered<P, H> {
+    fn len(&self) -> u64 {
+        PmemRead::len(self)
+    }
+
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        Self::bytes(self, at, len)
+    }
+
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        PmemRead::read_into(self, at, into)
+    }
+
+    fn keeps(&self, rule: Rule) -> bool {
+        Self::keeps(self, rule)
+    }
+}
+
+/// A part of a span, borrowed: nothing that holds one can write.
 #[derive(Debug)]
-pub(crate) struct Ring<P, H> {
-    region: Ordered<P, H>,
+pub(crate) struct View<'p, P> {
+    pmem: &'p P,
+    start: Offset,
+    len: u64,
+}
+
+impl<'p, P: Pmem> View<'p, P> {
+    /// All of it.
+    pub(crate) fn of(pmem: &'p P) -> Self {
+        Self { pmem, start: Offset(0), len: pmem.len() }
+    }
+
+    /// A part of it; whatever leaves the whole cannot be read.
+    pub(crate) fn part(&self, start: Offset, len: u64) -> Self {
+        let start = Offset(self.start.raw().saturating_add(start.raw()));
+        Self { pmem: self.pmem, start, len }
+    }
+
+    fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
+        let end = at.raw().checked_add(len as u64).filter(|end| *end <= self.len);
+        let place = end.and_then(|_| self.start.raw().checked_add(at.raw()));
+        place.map(Offset).ok_or(MediumError::new(MediumErrorKind::OutOfRange, at, len))
+    }
+}
+
+impl<P: Pmem> Source for View<'_, P> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        self.pmem.bytes(self.place(at, len)?, len)
+    }
+
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        self.pmem.read_into(self.place(at, into.len())?, into)
+    }
+
+    fn keeps(&self, _rule: Rule) -> bool {
+        true
+    }
+}
+
+/// The ring of an open journal.
+pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
+
+#[derive(Debug)]
+pub(crate) struct RingOf<S> {
+    region: S,
     bytes: u64,
 }
 
@@ -32,21 +106,17 @@ impl Pieces {
         let first = if (len as u64) < to_end { len } else { to_end as usize };
         Self { first: (Offset(place), first), second: (Offset(0), len.saturating_sub(first)) }
     }
-}
 
-fn read_pieces(
-    region: &impl PmemRead,
-    ring_bytes: u64,
-    position: u64,
-    into: &mut [u8],
-) -> Result<(), MediumError> {
-    let Pieces { first, second } = Pieces::of(ring_bytes, position, into.len());
-    let (front, back) = into.split_at_mut(first.1);
-    region.read_into(first.0, front)?;
-    if back.is_empty() {
-        return Ok(());
+    /// Copies what lies there, piece by piece.
+    fn read(
+        self,
+        into: &mut [u8],
+        read: impl Fn(Offset, &mut [u8]) -> Result<(), MediumError>,
+    ) -> Result<(), MediumError> {
+        let (front, back) = into.split_at_mut(self.first.1);
+        read(self.first.0, front)?;
+        if back.is_empty() { Ok(()) } else { read(self.second.0, back) }
     }
-    region.read_into(second.0, back)
 }
 
 /// Reads a lane beside its writer.
@@ -62,7 +132,8 @@ impl<R: PmemRead> LaneReader<R> {
     /// # Errors
     /// The medium's.
     pub fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        read_pieces(&self.region, self.bytes, position, into)
+        let pieces = Pieces::of(self.bytes, position, into.len());
+        pieces.read(into, |at, into| self.region.read_into(at, into))
     }
 }
 
@@ -72,9 +143,9 @@ impl<P: PmemShare, H> Ring<P, H> {
     }
 }
 
-impl<P: Pmem, H: Hook> Ring<P, H> {
+impl<S: Source> RingOf<S> {
     /// The ring that a whole region is; it must not be empty.
-    pub(crate) fn new(region: Ordered<P, H>) -> Self {
+    pub(crate) fn new(region: S) -> Self {
         let bytes = region.len();
         debug_assert!(bytes > 0, "the geometry was checked");
         Self { region, bytes }
@@ -105,9 +176,12 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
 
     /// Copies a range.
     pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        read_pieces(&self.region, self.bytes, position, into)
+        let pieces = self.pieces(position, into.len());
+        pieces.read(into, |at, into| self.region.read_into(at, into))
     }
+}
 
+impl<P: Pmem, H: Hook> Ring<P, H> {
     /// Writes a range and puts it in flight.
     #[inline]
     pub(crate) fn write(&mut self, site: Site, position: u64, bytes: &[u8]) -> InFlight {

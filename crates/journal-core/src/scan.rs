@@ -15,20 +15,16 @@ use crate::common::Identity;
 use crate::decide::RecordEpoch;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX};
-use crate::hook::{Hook, Rule};
+use crate::hook::Rule;
 use crate::index::{FrameAt, Full};
-use crate::pmem::Pmem;
 use crate::record::{
     FRAME_BYTES, Form, FrameHeader, Front, RecordHeader, RecordKind, evidence_check, names,
 };
-use crate::ring::Ring;
+use crate::ring::{RingOf, Source};
 use crate::superblock::LaneStart;
-use crate::units::{Epoch, Generation, LINE_BYTES, LaneNumber, Sequence, Stamp};
+use crate::units::{Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
 
 const LINE: u64 = LINE_BYTES as u64;
-
-/// Bytes of a pad's front: a header and a check.
-const PAD_FRONT_BYTES: u64 = 2 * LINE;
 
 /// What the headers of all lanes prove.
 #[derive(Clone, Debug)]
@@ -37,12 +33,20 @@ pub(crate) struct Evidence {
     pub(crate) durable_to: [Sequence; LANES_MAX as usize],
     pub(crate) epoch: Epoch,
     pub(crate) generation: Generation,
+    /// At or above the stamps of all records that count. Others never count again, so what they
+    /// claim is of no matter: it may be a payload that looks like a header.
     pub(crate) stamp: Stamp,
 }
 
 impl Evidence {
     pub(crate) const fn new(epoch: Epoch, generation: Generation, stamp: Stamp) -> Self {
         Self { durable_to: [Sequence(0); LANES_MAX as usize], epoch, generation, stamp }
+    }
+
+    /// Takes in what the header of an intent says.
+    pub(crate) fn take_intent(&mut self, header: &RecordHeader) {
+        self.epoch = self.epoch.max(Epoch(header.epoch.get()));
+        self.generation = self.generation.max(Generation(header.generation.get()));
     }
 
     fn durable(&mut self, lane: LaneNumber, below: u64) {
@@ -67,7 +71,6 @@ impl Evidence {
         }
         self.epoch = self.epoch.max(Epoch(header.epoch.get()));
         self.generation = self.generation.max(Generation(header.generation.get()));
-        self.stamp = self.stamp.max(Stamp(header.stamp.get()));
     }
 }
 
@@ -96,9 +99,18 @@ pub(crate) struct Part {
     check: u64,
 }
 
+/// Where a valid part has to stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The log offset that it ends at or before.
+    pub(crate) end: u64,
+    /// How many blocks the device has: its frames are of those.
+    pub(crate) device_blocks: u64,
+}
+
 /// What there is to read a lane with.
-pub(crate) struct Reader<'a, P, H, K> {
-    pub(crate) ring: &'a Ring<P, H>,
+pub(crate) struct Reader<'a, S, K> {
+    pub(crate) ring: &'a RingOf<S>,
     pub(crate) lane: LaneNumber,
     pub(crate) geometry: &'a Geometry,
     pub(crate) identity: &'a Identity,
@@ -107,7 +119,9 @@ pub(crate) struct Reader<'a, P, H, K> {
     pub(crate) scratch: &'a mut [u8],
 }
 
-/// A poisoned range holds no header and no record; other errors say nothing of the content.
+/// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
+/// content. Up to the end, and at it, poison is an error as well: what was there may have been
+/// acknowledged, and a torn tail would be gone for good.
 fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -116,14 +130,16 @@ fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     }
 }
 
-impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
+impl<S: Source, K: Kernels> Reader<'_, S, K> {
     /// Walks the lane and gathers evidence.
     pub(crate) fn walk(
         &mut self,
         start: &LaneStart,
+        device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
         let end = start.head.saturating_add(self.ring.bytes());
+        let bounds = Bounds { end, device_blocks };
         let mut walked = Walked {
             tail: start.head,
             next_sequence: start.head_sequence,
@@ -135,13 +151,21 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
         }
-        while let Some(record) = self.record(walked.tail, walked.next_sequence, end)? {
+        let mut stamp = Stamp(0);
+        while let Some(record) = self.record(walked.tail, walked.next_sequence, bounds)? {
             let below_note = walked.next_sequence < start.epoch_first;
             let is_older = self.epoch_of(&record.header) == RecordEpoch::Older;
             if !below_note && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
                 walked.void_behind = true;
                 break;
             }
+            // Stamps rise in a lane. Without that, merging the lanes could take quadratic time.
+            let record_stamp = Stamp(record.header.stamp.get());
+            if record_stamp <= stamp {
+                break;
+            }
+            stamp = record_stamp;
+            evidence.stamp = evidence.stamp.max(stamp);
             let mut part = walked.tail;
             while part < record.end {
                 let Some(header) = self.note_evidence(part, evidence)? else { break };
@@ -156,7 +180,7 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         }
         let mut at = walked.tail;
         while at < end {
-            if let Some(header) = self.note_evidence(at, evidence)? {
+            if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
                 walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
                     && sequence > walked.next_sequence;
@@ -189,21 +213,20 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
     /// The header at `position`, if it is whole and belongs there. Its evidence is left in the
     /// scratch memory.
     pub(crate) fn header(&mut self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
-        let Some((line, _)) = readable(self.ring.slices(position, LINE_BYTES))? else {
-            return Ok(None);
-        };
+        let (line, _) = self.ring.slices(position, LINE_BYTES)?;
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
         let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
         if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
             return Ok(None);
         }
+        if !header.counters_are_in_range() || header.evidence_bytes() as u64 > self.ring.bytes() {
+            return Ok(None);
+        }
         let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
             return Ok(None);
         };
-        if readable(self.ring.read(position, evidence))?.is_none() {
-            return Ok(None);
-        }
+        self.ring.read(position, evidence)?;
         let right = evidence_check(self.identity.id_seed, evidence) == header.check.get();
         Ok(right.then_some(header))
     }
@@ -216,52 +239,48 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
     ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
         let total = header.total_bytes();
-        let front = match header.record_kind() {
-            Some(RecordKind::Commit | RecordKind::Intent) => {
-                let images = readable(self.images_bytes(position, &header, total))?.flatten();
-                images.and_then(|images| total.checked_sub(images))
-            }
-            Some(RecordKind::Pad) => Some(PAD_FRONT_BYTES),
-            None => None,
-        };
-        let front = front.filter(|front| *front <= total && total <= self.ring.bytes());
+        if header.record_kind().is_none() {
+            return Ok(None);
+        }
+        let images = self.images_bytes(position, &header, total)?;
+        let front = images.and_then(|images| total.checked_sub(images));
         let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
             return Ok(None);
         };
         let Some(bytes) = self.scratch.get_mut(..front) else { return Ok(None) };
-        if readable(self.ring.read(position, bytes))?.is_none() {
-            return Ok(None);
-        }
+        self.ring.read(position, bytes)?;
         Ok(Front::parse(self.geometry, bytes).map(|_| (header, front)))
     }
 
-    /// The part at `position`, if it is whole and ends at or before `end`. Its front is left in
-    /// the scratch memory.
+    /// The part at `position`, if it is whole and inside the bounds. Its front is left in the
+    /// scratch memory.
     pub(crate) fn part(
         &mut self,
         position: u64,
         seed: u64,
-        end: u64,
+        bounds: Bounds,
     ) -> Result<Option<Part>, MediumError> {
         let Some((header, front)) = self.front_at(position)? else { return Ok(None) };
         let total = header.total_bytes();
-        if position.checked_add(total).is_none_or(|part_end| part_end > end) {
+        if position.checked_add(total).is_none_or(|part_end| part_end > bounds.end) {
             return Ok(None);
         }
         let bytes = self.scratch.get(..front).unwrap_or_default();
+        let frames = Front::parse(self.geometry, bytes).map(|front| front.frames);
+        let of_device = |frame: &FrameHeader| frame.block.get() < bounds.device_blocks;
+        if !frames.is_some_and(|frames| frames.iter().all(of_device)) {
+            return Ok(None);
+        }
         let Some((body, found)) = bytes.split_last_chunk() else { return Ok(None) };
         let (found, mut check) = (u64::from_le_bytes(*found), self.kernels.crc64(seed, body));
-        let images = match header.record_kind() {
-            Some(RecordKind::Commit | RecordKind::Intent) => total.saturating_sub(front as u64),
-            // What lies under a pad is of no matter.
-            _ => 0,
-        };
-        let images = usize::try_from(images).unwrap_or(usize::MAX);
-        let images_at = position.saturating_add(front as u64);
-        let Some((first, second)) = readable(self.ring.slices(images_at, images))? else {
-            return Ok(None);
-        };
-        check = self.kernels.crc64(self.kernels.crc64(check, first), second);
+        let images = total.saturating_sub(front as u64);
+        // Not even nothing is read from behind the part: that line is none of its business.
+        if images > 0 {
+            let images = usize::try_from(images).unwrap_or(usize::MAX);
+            let images_at = position.saturating_add(front as u64);
+            let (first, second) = self.ring.slices(images_at, images)?;
+            check = self.kernels.crc64(self.kernels.crc64(check, first), second);
+        }
         let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
         Ok(is_right.then_some(Part { header, front, check }))
     }
@@ -293,14 +312,14 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         &mut self,
         position: u64,
         sequence: Sequence,
-        end: u64,
+        bounds: Bounds,
     ) -> Result<Option<Record>, MediumError> {
         let mut at = position;
         let mut seed = self.identity.body_seed;
         let mut first: Option<RecordHeader> = None;
         let mut index = 0_u16;
         loop {
-            let Some(part) = self.part(at, seed, end)? else { return Ok(None) };
+            let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
             let header = part.header;
             let belongs = header.record_kind() != Some(RecordKind::Intent)
                 && (header.sequence.get() == sequence.raw()
@@ -319,13 +338,13 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
             if self.ring.keeps(Rule::PartsChained) {
                 seed = part.check;
             }
-            let Some(next) = index.checked_add(1) else { return Ok(None) };
-            index = next;
+            // It may wrap: the checks already tie the parts together, in order.
+            index = index.wrapping_add(1);
         }
     }
 }
 
-impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
+impl<S: Source, K: Kernels> Reader<'_, S, K> {
     /// Calls with every frame of the whole record at `start`; returns where the next record begins.
     pub(crate) fn each_frame(
         &mut self,
@@ -335,7 +354,8 @@ impl<P: Pmem, H: Hook, K: Kernels> Reader<'_, P, H, K> {
         let mut at = start;
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
-            let Some((header, front)) = read else { return Ok(u64::MAX) };
+            // It was there a moment ago.
+            let Some((header, front)) = read else { return Err(IndexError::Medium(gone(at))) };
             let front = self.scratch.get(..front).unwrap_or_default();
             each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)
                 .map_err(|Full| IndexError::Full)?;
@@ -376,10 +396,17 @@ pub(crate) fn each_frame_of_front(
     Ok(())
 }
 
+/// A line that was readable and is not any more.
+pub(crate) fn gone(position: u64) -> MediumError {
+    MediumError::new(MediumErrorKind::Poisoned, Offset(position), LINE_BYTES)
+}
+
 /// Why a record's frames are not all in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexError {
+pub enum IndexError {
+    /// The index has no room for another frame.
     Full,
+    /// The medium.
     Medium(MediumError),
 }
 

@@ -22,8 +22,8 @@ use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, Form, FrameHeader, Front, HEADER_BYTES, RecordHeader,
     RecordKind, evidence_check, extent,
 };
-use crate::ring::Ring;
-use crate::scan::Reader;
+use crate::ring::{Ring, RingOf, Source};
+use crate::scan::{Bounds, Reader};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 crate::sites! {
@@ -137,20 +137,16 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         self.area.fence(site::FENCE, in_flight.carrying(number))
     }
 
-    /// The intent in the area, if there is a whole one: its number, and how long its front is,
-    /// which is left in `scratch`.
+    /// The intent in the area, see [`load`].
     pub(crate) fn load(
         &self,
         geometry: &Geometry,
         identity: &Identity,
+        device_blocks: u64,
         kernels: &impl Kernels,
         scratch: &mut [u8],
     ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
-        let lane = LaneNumber(u16::MAX);
-        let mut reader = Reader { ring: &self.area, lane, geometry, identity, kernels, scratch };
-        let part = reader.part(0, identity.body_seed, self.area.bytes())?;
-        let is_intent = |header: &RecordHeader| header.record_kind() == Some(RecordKind::Intent);
-        Ok(part.filter(|part| is_intent(&part.header)).map(|part| (part.header, part.front)))
+        load(&self.area, geometry, identity, device_blocks, kernels, scratch)
     }
 
     /// Flushes an intent that was found, so that a fence makes it durable.
@@ -172,6 +168,24 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MediumError> {
         self.area.read(at, into)
     }
+}
+
+/// The intent in a shield area, if there is a whole one: its header, and how long its front is,
+/// which is left in `scratch`.
+pub(crate) fn load(
+    area: &RingOf<impl Source>,
+    geometry: &Geometry,
+    identity: &Identity,
+    device_blocks: u64,
+    kernels: &impl Kernels,
+    scratch: &mut [u8],
+) -> Result<Option<(RecordHeader, usize)>, MediumError> {
+    let lane = LaneNumber(u16::MAX);
+    let mut reader = Reader { ring: area, lane, geometry, identity, kernels, scratch };
+    let bounds = Bounds { end: area.bytes(), device_blocks };
+    let part = reader.part(0, identity.body_seed, bounds)?;
+    let is_intent = |header: &RecordHeader| header.record_kind() == Some(RecordKind::Intent);
+    Ok(part.filter(|part| is_intent(&part.header)).map(|part| (part.header, part.front)))
 }
 
 fn put(front: &mut [u8], at: usize, bytes: &[u8]) {

@@ -130,8 +130,10 @@ where
         let part = Part { frames: &NoFrames, names: &NO_NAMES, last: true };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
         lane.store_part(&mut open, &part, geometry, kernels, journal.front);
-        let stored = journal.index_parts(self.lane, &open, &Prepared::PARTS);
-        debug_assert!(stored.is_ok(), "the room was checked");
+        if let Err(error) = journal.index_parts(self.lane, &open, &Prepared::PARTS) {
+            journal.fail();
+            return Err(CommitError::Medium(error));
+        }
         let lane = lane_of(journal.lanes, self.lane);
         let (sequence, stamp) = (open.sequence, open.stamp);
         if let Some(in_flight) = lane.close(open) {

@@ -13,12 +13,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::Kernels;
 use crate::error::{MediumError, MediumErrorKind};
-use crate::geometry::{Geometry, LANES_MAX};
+use crate::geometry::{Geometry, LANES_MAX, UNIT_BYTES_MAX};
 use crate::hook::{Hook, Rule};
 use crate::order::{Durable, Ordered};
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
-use crate::units::{BlockSize, Epoch, Generation, Offset, Sequence, Stamp};
+use crate::ring::Source;
+use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, Offset, Sequence, Stamp};
 
 /// The first bytes of every superblock.
 pub const MAGIC: [u8; 8] = *b"nvmjrnl\0";
@@ -30,6 +31,8 @@ crate::sites! {
     pub(crate) mod site {
         COPY: Write = "superblock.copy";
         COPY_FENCE: Fence = "superblock.copy.fence";
+        VOID: Write = "superblock.void";
+        VOID_FENCE: Fence = "superblock.void.fence";
     }
 }
 
@@ -94,6 +97,9 @@ pub struct LaneNote {
 const _: () = assert!(size_of::<SuperblockHead>() == 128 && size_of::<LaneNote>() == 32);
 
 const CHECK_BYTES: usize = 8;
+
+/// No counter gets here: those of the superblock are at most one above those of the records.
+const COUNTER_END: u64 = 2 * crate::record::COUNTER_END;
 
 /// Bytes of a superblock of so many lanes, its check included.
 #[must_use]
@@ -245,6 +251,25 @@ impl Superblock {
         Ok(geometry)
     }
 
+    /// Heads lie on lines, and no counter comes near the end of its type: what counts up from them
+    /// never has to look.
+    fn check_counters(&self) -> Result<(), SuperblockError> {
+        let head = &self.head;
+        let of_head = [head.generation, head.epoch, head.stamp_floor, head.shield_floor];
+        let of_notes = self
+            .notes()
+            .iter()
+            .flat_map(|note| [note.head, note.head_sequence, note.epoch_first, note.durable_to]);
+        let in_range = |counter: U64| counter.get() < COUNTER_END;
+        let starts = |note: &LaneNote| {
+            note.head.get().checked_rem(LINE_BYTES as u64) == Some(0)
+                && note.head_sequence.get() > 0
+        };
+        let sane =
+            of_head.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
+        if sane { Ok(()) } else { Err(SuperblockError::Geometry) }
+    }
+
     fn encode<'b>(
         &self,
         kernels: &impl Kernels,
@@ -268,8 +293,8 @@ impl Superblock {
     }
 
     /// Reads one copy.
-    fn decode<P: Pmem, H: Hook>(
-        pmem: &Ordered<P, H>,
+    pub(crate) fn decode(
+        pmem: &impl Source,
         at: Offset,
         kernels: &impl Kernels,
     ) -> Result<Copy, SuperblockError> {
@@ -303,6 +328,7 @@ impl Superblock {
             *note = LaneNote::read_from_bytes(part).unwrap_or_default();
         }
         superblock.geometry()?;
+        superblock.check_counters()?;
         Ok(Copy::Whole(superblock))
     }
 }
@@ -310,7 +336,7 @@ impl Superblock {
 /// What one copy is.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is nowhere to box it, and it lives shortly")]
-enum Copy {
+pub(crate) enum Copy {
     /// A superblock.
     Whole(Superblock),
     /// A journal's, and not whole or not readable.
@@ -374,20 +400,46 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         let copy = self.pmem.write(site::COPY, newer, bytes).carrying(generation);
         self.pmem.fence(site::COPY_FENCE, copy)
     }
+
+    /// Makes void what was left between the copies of a new journal, once both are durable.
+    ///
+    /// Where a journal of smaller media units was, its second copy may lie there, and would be
+    /// found if the new first one rots.
+    pub(crate) fn void_between(&mut self) -> Result<(), MediumError> {
+        let [_, second] = self.places;
+        let mut at = LINE_BYTES as u64;
+        while at < second.raw() {
+            if self.may_be_taken_for_one(Offset(at))? {
+                let void = self.pmem.write(site::VOID, Offset(at), &[0; MAGIC.len()]);
+                let _ = self.pmem.fence(site::VOID_FENCE, void)?;
+            }
+            at = at.saturating_add(LINE_BYTES as u64);
+        }
+        Ok(())
+    }
+
+    fn may_be_taken_for_one(&self, at: Offset) -> Result<bool, MediumError> {
+        let magic = readable(self.pmem.bytes(at, MAGIC.len()))?;
+        Ok(magic.is_some_and(|magic| magic == MAGIC))
+    }
 }
 
 /// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
-/// the first one knows; where that is torn, every multiple of the line is tried.
+/// the first one knows. Where that is torn, the place that it still names is tried (a crash in the
+/// middle of a rewrite changes no word of the geometry), then every multiple of the line.
 ///
 /// Returns the places of both copies, the older or invalid one first.
-pub(crate) fn load<P: Pmem, H: Hook>(
-    pmem: &Ordered<P, H>,
+pub(crate) fn load(
+    pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<([Offset; 2], Superblock), SuperblockError> {
     let first = Superblock::decode(pmem, Offset(0), kernels)?;
     let second_at = match &first {
         Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
-        _ => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        _ => match hinted_second(pmem, kernels)? {
+            Some(second_at) => second_at,
+            None => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        },
     };
     let second = if second_at == Offset(0) {
         None
@@ -408,25 +460,51 @@ pub(crate) fn load<P: Pmem, H: Hook>(
     }
 }
 
-/// Looks for a second copy at the places where a media unit could end.
-fn find_second<P: Pmem, H: Hook>(
-    pmem: &Ordered<P, H>,
+/// The second copy, if it is where the torn first one says.
+fn hinted_second(
+    pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
-    use crate::pmem::PmemRead as _;
-    // Units are small; a bound keeps the search short on a large span that is no journal.
-    const UNIT_BYTES_MAX: u64 = 1 << 21;
-    let end = pmem.len().min(UNIT_BYTES_MAX.saturating_add(1));
-    let mut at = crate::units::LINE_BYTES as u64;
-    while at < end {
-        if let Copy::Whole(superblock) = Superblock::decode(pmem, Offset(at), kernels)? {
-            if superblock.geometry()?.second_superblock() == Offset(at) {
-                return Ok(Some(Offset(at)));
-            }
+    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHead>()))? else {
+        return Ok(None);
+    };
+    let head = SuperblockHead::read_from_bytes(bytes).ok();
+    let Some(head) = head.filter(|head| head.magic == MAGIC) else { return Ok(None) };
+    let at = Offset(u64::from(head.unit_bytes.get()));
+    Ok(is_second(pmem, at, kernels)?.then_some(at))
+}
+
+/// The places where a media unit could end. They are bounded, so that the search is short on a
+/// large span that is no journal.
+fn second_places<S: Source>(pmem: &S) -> impl Iterator<Item = Offset> + use<S> {
+    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX));
+    let lines = end.checked_div(LINE_BYTES as u64).unwrap_or(0);
+    (1..=lines).map(|line| Offset(line.saturating_mul(LINE_BYTES as u64)))
+}
+
+/// Looks for a second copy at the places where a media unit could end.
+fn find_second(
+    pmem: &impl Source,
+    kernels: &impl Kernels,
+) -> Result<Option<Offset>, SuperblockError> {
+    for at in second_places(pmem) {
+        if is_second(pmem, at, kernels)? {
+            return Ok(Some(at));
         }
-        at = at.saturating_add(crate::units::LINE_BYTES as u64);
     }
     Ok(None)
+}
+
+/// Whether a superblock lies here that says of itself that it is a second copy.
+fn is_second(
+    pmem: &impl Source,
+    at: Offset,
+    kernels: &impl Kernels,
+) -> Result<bool, SuperblockError> {
+    match Superblock::decode(pmem, at, kernels)? {
+        Copy::Whole(superblock) => Ok(superblock.geometry()?.second_superblock() == at),
+        _ => Ok(false),
+    }
 }
 
 /// Where a lane begins to scan: its note in words of this crate.

@@ -61,11 +61,12 @@ impl EmulatorModel {
         self.bytes_per_second
     }
 
-    /// How long the medium takes to drain this many lines.
-    fn drain_nanos(self, lines: usize) -> u64 {
+    /// How long the medium takes to drain this many lines. Rounded up, so that a limit never
+    /// becomes none: in nanoseconds one line would be free from 64 GB/s on.
+    fn drain_picos(self, lines: usize) -> u64 {
         let Some(rate) = self.bytes_per_second else { return 0 };
         let bytes = u128::from(lines as u64) * LINE_BYTES as u128;
-        u64::try_from(bytes * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX)
+        u64::try_from((bytes * 1_000_000_000_000).div_ceil(u128::from(rate))).unwrap_or(u64::MAX)
     }
 }
 
@@ -74,17 +75,17 @@ impl EmulatorModel {
 pub(crate) struct Emulator {
     model: EmulatorModel,
     origin: Instant,
-    /// When the queue will have drained, in nanoseconds after `origin`.
-    drained_at_nanos: AtomicU64,
+    /// When the queue will have drained, in picoseconds after `origin`: enough for 200 days.
+    drained_at_picos: AtomicU64,
 }
 
 impl Emulator {
     pub(crate) fn new(model: EmulatorModel) -> Self {
-        Self { model, origin: Instant::now(), drained_at_nanos: AtomicU64::new(0) }
+        Self { model, origin: Instant::now(), drained_at_picos: AtomicU64::new(0) }
     }
 
-    fn now_nanos(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    fn now_picos(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos() * 1000).unwrap_or(u64::MAX)
     }
 
     /// `lines` were flushed, one after the other.
@@ -104,20 +105,20 @@ impl Emulator {
 
     /// A fence: waits for the queue as it is now.
     pub(crate) fn fenced(&self) {
-        let until = self.drained_at_nanos.load(Ordering::Relaxed);
-        while self.now_nanos() < until {
+        let until = self.drained_at_picos.load(Ordering::Relaxed);
+        while self.now_picos() < until {
             core::hint::spin_loop();
         }
     }
 
     fn enqueue(&self, lines: usize) {
-        let more = self.model.drain_nanos(lines);
+        let more = self.model.drain_picos(lines);
         if more == 0 {
             return;
         }
-        let now = self.now_nanos();
+        let now = self.now_picos();
         // Failure is impossible: the closure never declines.
-        let _ = self.drained_at_nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {
+        let _ = self.drained_at_picos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {
             Some(until.max(now).saturating_add(more))
         });
     }
@@ -155,10 +156,15 @@ mod tests {
 
     #[test]
     fn draining_is_bytes_over_bandwidth() {
-        assert_eq!(EmulatorModel::njs().drain_nanos(1000), 64_000);
-        assert_eq!(EmulatorModel::hasfs().drain_nanos(1000), 0);
+        assert_eq!(EmulatorModel::njs().drain_picos(1000), 64_000_000);
+        assert_eq!(EmulatorModel::hasfs().drain_picos(1000), 0);
         let stopped = EmulatorModel::new(Duration::ZERO).with_bytes_per_second(0);
-        assert_eq!(stopped.drain_nanos(usize::MAX), u64::MAX);
+        assert_eq!(stopped.drain_picos(usize::MAX), u64::MAX);
+        // Faster than a line a nanosecond is not without limit.
+        let fast = |bytes| EmulatorModel::new(Duration::ZERO).with_bytes_per_second(bytes);
+        assert_eq!(fast(100_000_000_000).drain_picos(1), 640);
+        assert_eq!(fast(100_000_000_000).drain_picos(1000), 640_000);
+        assert_eq!(fast(u64::MAX).drain_picos(1), 1);
     }
 
     #[test]

@@ -45,6 +45,11 @@
 //! - A file that is cut short while it is mapped ends the process at the next access to the lost
 //!   part (`SIGBUS`); so does an uncorrectable memory error. No signal handler is installed: the
 //!   process dies, the lock is free, recovery is the next open's.
+//! - So does a store for which the file system finds no space: into a hole of a sparse file, or, on
+//!   file systems that write elsewhere what is overwritten (copy on write, snapshots, clones), into
+//!   any part of any file. [`MapOptions::create`] allocates all the space of a new file, which
+//!   rules out the first and not the second; [`MapOptions::open`] takes a file as it is. A journal
+//!   wants a file made by `create`, on a file system that overwrites in place.
 //! - After a failed `msync` a page-cache file is not to be trusted before its file system was
 //!   mounted anew: the kernel may show pages that it calls clean and that never reached the disk,
 //!   and a process that opens the file again cannot tell.
@@ -72,6 +77,7 @@ mod calibrate;
 mod emulator;
 mod error;
 mod facts;
+mod kernels;
 pub mod lines;
 mod lock;
 mod map;
@@ -80,6 +86,7 @@ mod options;
 mod pages;
 mod region;
 mod span;
+mod store_lock;
 mod visibility;
 mod write;
 
@@ -87,6 +94,8 @@ pub use calibrate::{Calibration, CalibrationPoint};
 pub use emulator::EmulatorModel;
 pub use error::{Holder, MapError, MapErrorKind, Step};
 pub use facts::{MapFacts, Reason};
+pub use kernels::NativeKernels;
 pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 pub use options::MapOptions;
 pub use region::{Reader, Region};
+pub use store_lock::{OVERDUE_AFTER_NAPS, Poisoned, StoreLock, StoreLockGuard, WAKE_DELAY_MAX};

@@ -54,7 +54,8 @@ pub struct Method {
     pub(crate) details: arch::Details,
 }
 
-/// This processor lacks an instruction that was asked for.
+/// This processor lacks an instruction that was asked for, or the medium needs a flush and the
+/// method has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnsupportedMethod {
     /// How lines were to be flushed.
@@ -168,6 +169,9 @@ impl fmt::Display for Method {
 
 impl fmt::Display for UnsupportedMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.flush == FlushMethod::Nothing {
+            return f.write_str("flushing nothing is for media whose caches survive a power loss");
+        }
         write!(f, "this processor lacks {} or {}", self.flush, self.stream)
     }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use journal_core::{Granularity, LINE_BYTES};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::emulator::{Emulator, EmulatorModel};
 use crate::error::{MapError, MapErrorKind, Step};
@@ -87,7 +87,8 @@ impl MapOptions {
     }
 
     /// Makes a new file of `len` bytes (a multiple of 4096) and maps it. All its space is
-    /// allocated: a full disk is an error here, not a fatal signal at a later store.
+    /// allocated: a full disk is an error here, not a fatal signal at a later store, unless the
+    /// file system copies on write.
     ///
     /// # Errors
     /// The file exists, the system refuses, or the demand is not met; no new file is left then.
@@ -96,7 +97,8 @@ impl MapOptions {
         self.create_at(path, len).map_err(|error| error.on(path))
     }
 
-    /// Maps an existing file.
+    /// Maps an existing file. If it is sparse it stays so, and a store into a hole of it ends the
+    /// process when the disk is full (`SIGBUS`).
     ///
     /// # Errors
     /// It does not exist, is open elsewhere, has a wrong length, or the demand is not met.
@@ -287,7 +289,8 @@ impl MapOptions {
 
 /// Gives an empty file its length and all its space.
 fn allocate(file: &File, len: u64) -> Result<(), MapError> {
-    match fallocate(file, FallocateFlags::empty(), 0, len) {
+    // A signal may interrupt it, which is no failure: what is allocated by then stays so.
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, len)) {
         Ok(()) => Ok(()),
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
             write_zeros(file, len).map_err(|source| MapError::system(Step::Allocate, source))

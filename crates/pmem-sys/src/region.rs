@@ -21,7 +21,7 @@ use crate::emulator::EmulatorModel;
 use crate::error::MapError;
 use crate::facts::MapFacts;
 use crate::lines::lines;
-use crate::method::Method;
+use crate::method::{FlushMethod, Method, UnsupportedMethod};
 use crate::options::MapOptions;
 use crate::pages::SyncError;
 use crate::span::{Durability, Span};
@@ -155,8 +155,17 @@ impl Region {
     ///
     /// Only between a fence and the next store: what one method put in flight, the fence of another
     /// need not complete.
-    pub fn set_method(&mut self, method: Method) {
+    ///
+    /// # Errors
+    /// The method flushes nothing ([`FlushMethod::Nothing`]: it comes from a medium whose caches
+    /// survive a power loss), and the span is not said to be such a one. Nothing is changed then.
+    pub fn set_method(&mut self, method: Method) -> Result<(), UnsupportedMethod> {
+        let own = self.map_facts().method;
+        if method.flush() == FlushMethod::Nothing && own.flush() != FlushMethod::Nothing {
+            return Err(UnsupportedMethod { flush: method.flush(), stream: method.stream() });
+        }
         self.range.method = method;
+        Ok(())
     }
 
     /// Flushes the lines of a range by another method than the region's, and charges nothing.

@@ -107,3 +107,25 @@ fn regions_and_readers_may_be_sent_and_shared() {
     drop(region);
     assert_eq!(reader.read_into(Offset(0), &mut [0; 64]), Ok(()), "it outlives the region");
 }
+
+#[test]
+fn flushing_nothing_is_refused_where_caches_are_lost() {
+    let (best, nothing) = (Method::best(), Method::best().without_flush());
+    let mut volatile = Region::anonymous(4096).expect("there is memory");
+    let refused = UnsupportedMethod { flush: FlushMethod::Nothing, stream: nothing.stream() };
+    // Where this build knows no flush, there is nothing to be refused.
+    let expected = if best == nothing { Ok(()) } else { Err(refused) };
+    assert_eq!(volatile.set_method(nothing), expected);
+    assert_eq!(volatile.range.method, best);
+
+    let facts = MapFacts {
+        granularity: Granularity::Store,
+        reason: Reason::PersistentCaches,
+        method: nothing,
+    };
+    let map = Mapping::Ordinary(memory::map(4096).expect("there is memory"));
+    let mut kept = Region::whole(Span::new(map, None, facts, Durability::Lines));
+    assert_eq!(kept.set_method(best), Ok(()));
+    assert_eq!(kept.set_method(nothing), Ok(()));
+    assert_eq!(kept.range.method, nothing);
+}

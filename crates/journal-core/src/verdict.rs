@@ -1,0 +1,152 @@
+//! What a scan of all lanes found, and what the recovery table makes of it.
+//!
+//! Opening and examining a journal come to their verdict here, so that they cannot differ.
+
+use crate::check::Kernels;
+use crate::decide::{Facts, RecordEpoch, Row, decide};
+use crate::error::MediumError;
+use crate::errors::OpenError;
+use crate::geometry::LANES_MAX;
+use crate::hook::Rule;
+use crate::record::RecordHeader;
+use crate::recover::Recovery;
+use crate::ring::Source;
+use crate::scan::{Evidence, Reader, Walked};
+use crate::superblock::{LaneStart, Superblock};
+use crate::units::LaneNumber;
+
+/// All lanes, walked one after the other, and what their headers prove.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanned {
+    starts: [LaneStart; LANES_MAX as usize],
+    pub(crate) walked: [Option<Walked>; LANES_MAX as usize],
+    pub(crate) evidence: Evidence,
+}
+
+/// How a lane ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) lane: LaneNumber,
+    pub(crate) start: LaneStart,
+    pub(crate) walked: Walked,
+    pub(crate) row: Row,
+}
+
+impl End {
+    /// Of the lane's records, those that are not known durable.
+    pub(crate) fn found(&self) -> u64 {
+        let known = self.start.epoch_first.raw().max(self.start.head_sequence.raw());
+        self.walked.next_sequence.raw().saturating_sub(known)
+    }
+}
+
+impl Scanned {
+    /// Nothing walked yet.
+    pub(crate) fn of(superblock: &Superblock) -> Self {
+        let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
+        for (start, note) in starts.iter_mut().zip(superblock.notes()) {
+            *start = LaneStart::from(note);
+        }
+        let (epoch, generation) = (superblock.epoch(), superblock.generation());
+        Self {
+            starts,
+            walked: [None; LANES_MAX as usize],
+            evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
+        }
+    }
+
+    /// Walks a lane.
+    pub(crate) fn walk(
+        &mut self,
+        reader: &mut Reader<'_, impl Source, impl Kernels>,
+        device_blocks: u64,
+    ) -> Result<(), MediumError> {
+        let number = usize::from(reader.lane.raw());
+        let lane = self.starts.get(number).zip(self.walked.get_mut(number));
+        if let Some((start, walked)) = lane {
+            *walked = Some(reader.walk(start, device_blocks, &mut self.evidence)?);
+        }
+        Ok(())
+    }
+
+    /// The lanes walked, each with where its walk began.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (&LaneStart, &Walked)> + '_ {
+        let lanes = self.starts.iter().zip(&self.walked);
+        lanes.filter_map(|(start, walked)| Some((start, walked.as_ref()?)))
+    }
+
+    /// Takes in what an intent's header says; returns whether the intent is believed.
+    ///
+    /// An open repeats the intent it believes before it begins an epoch: one of an older epoch was
+    /// settled then. It may still come back, with the lines that a killed process stored over it
+    /// and nobody flushed.
+    pub(crate) fn take_intent(
+        &mut self,
+        header: &RecordHeader,
+        superblock: &Superblock,
+        keeps: impl Fn(Rule) -> bool,
+    ) -> bool {
+        self.evidence.take_intent(header);
+        let is_current = header.epoch.get() == superblock.epoch().raw();
+        header.sequence.get() >= superblock.head.shield_floor.get()
+            && (is_current || !keeps(Rule::OlderEpochVoid))
+    }
+
+    /// Looks the end of every lane up in the table.
+    pub(crate) fn ends(
+        &self,
+        superblock: &Superblock,
+        keeps: impl Fn(Rule) -> bool,
+    ) -> impl Iterator<Item = End> {
+        let later = self.evidence.generation > superblock.generation()
+            || self.evidence.epoch > superblock.epoch();
+        let of_later_superblock = later && keeps(Rule::LaterSuperblock);
+        let keeps_notes = keeps(Rule::Notes);
+        let lanes = self.lanes().zip(&self.evidence.durable_to);
+        (0..).zip(lanes).map(move |(number, ((start, walked), durable_to))| {
+            let row = decide(Facts {
+                whole: walked.void_behind,
+                of_later_superblock,
+                below_note: walked.next_sequence < start.epoch_first && keeps_notes,
+                epoch: RecordEpoch::Older,
+                covered: walked.next_sequence < *durable_to,
+            });
+            End { lane: LaneNumber(number), start: *start, walked: *walked, row }
+        })
+    }
+
+    /// What an open makes of it.
+    pub(crate) fn judge(
+        &self,
+        superblock: &Superblock,
+        keeps: impl Fn(Rule) -> bool,
+    ) -> Result<Recovery, OpenError> {
+        let mut recovery = Recovery::default();
+        for end in self.ends(superblock, keeps) {
+            match end.row {
+                Row::Tail => recovery.tails = recovery.tails.saturating_add(1),
+                Row::Void => recovery.voids = recovery.voids.saturating_add(1),
+                Row::SuperblockLost => {
+                    return Err(OpenError::SuperblockLost {
+                        generation: self.evidence.generation,
+                        epoch: self.evidence.epoch,
+                    });
+                }
+                row => {
+                    return Err(OpenError::Rot {
+                        lane: end.lane,
+                        sequence: end.walked.next_sequence,
+                        position: end.walked.tail,
+                        row,
+                    });
+                }
+            }
+            recovery.records = recovery.records.saturating_add(end.walked.records);
+            recovery.found = recovery.found.saturating_add(end.found());
+            recovery.lanes_with_records_behind = recovery
+                .lanes_with_records_behind
+                .saturating_add(u16::from(end.walked.records_behind));
+        }
+        Ok(recovery)
+    }
+}

@@ -1,0 +1,187 @@
+//! What this processor computes faster than portable code: the port [`journal_core::Kernels`].
+//!
+//! Guarantees: the same results to the bit on every machine, for every length and alignment; and a
+//! [`NativeKernels`] exists only if this processor has the instructions it uses. It is looked for
+//! when a value is made, and remembered in it: nothing is global. A crash does not come into it.
+//!
+//! | processor | CRC-64/NVME by |
+//! |---|---|
+//! | x86-64 with VPCLMULQDQ and AVX-512F | carry-less multiplication, four pairs at a time |
+//! | x86-64 with VPCLMULQDQ and AVX2 | the same, two pairs at a time |
+//! | x86-64 with PCLMULQDQ (2010 and later) | the same, one pair at a time |
+//! | every other, 64-bit Arm among them, and Miri | the tables of the core |
+
+use core::fmt;
+
+use journal_core::{Kernels, check};
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64;
+
+/// The kernels of this processor.
+///
+/// ```
+/// use journal_core::Kernels;
+/// use pmem_sys::NativeKernels;
+///
+/// let kernels = NativeKernels::detect();
+/// assert_eq!(kernels.crc64(0, b"123456789"), 0xAE8B_1486_0A79_9888);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeKernels {
+    crc64: Crc64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crc64 {
+    Portable,
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Folding(x86_64::Folding),
+}
+
+impl NativeKernels {
+    /// The fastest that this processor has.
+    #[must_use]
+    pub fn detect() -> Self {
+        Self::supported().next().unwrap_or(Self { crc64: Crc64::Portable })
+    }
+
+    /// Everything that this processor has, the fastest first, for measurements and tests. The last
+    /// one is portable code.
+    pub fn supported() -> impl Iterator<Item = Self> {
+        let portable = [Crc64::Portable].into_iter();
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        let portable = x86_64::Folding::supported().map(Crc64::Folding).chain(portable);
+        portable.map(|crc64| Self { crc64 })
+    }
+}
+
+impl Kernels for NativeKernels {
+    #[inline]
+    fn crc64(&self, seed: u64, bytes: &[u8]) -> u64 {
+        match self.crc64 {
+            Crc64::Portable => check::crc64(seed, bytes),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Crc64::Folding(folding) => folding.crc64(seed, bytes),
+        }
+    }
+}
+
+impl fmt::Display for NativeKernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self.crc64 {
+            Crc64::Portable => "portable",
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Crc64::Folding(folding) => folding.name(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Of random inputs; more would take Miri minutes.
+    const LEN_MAX: usize = if cfg!(miri) { 100 } else { 5000 };
+
+    /// Bytes without a pattern that a wrong fold could keep.
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let step = |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        (0..len).map(step).collect()
+    }
+
+    #[test]
+    fn the_check_value_of_the_standard_comes_out() {
+        for kernels in NativeKernels::supported() {
+            assert_eq!(kernels.crc64(0, b"123456789"), 0xAE8B_1486_0A79_9888, "{kernels}");
+        }
+    }
+
+    /// From the specification of NVMe: the check of 4096 bytes of zeros, of ones, counting up and
+    /// counting down.
+    #[test]
+    fn the_blocks_of_the_standard_come_out() {
+        let block = |byte: fn(usize) -> u8| (0..4096).map(byte).collect::<Vec<_>>();
+        let known = [
+            (block(|_| 0), 0x6482_D367_EB22_B64E_u64),
+            (block(|_| 0xFF), 0xC0DD_BA73_02EC_A3AC),
+            (block(|at| at.to_le_bytes()[0]), 0x3E72_9F5F_6750_449C),
+            (block(|at| !at.to_le_bytes()[0]), 0x9A2D_F64B_8E9E_517E),
+        ];
+        for kernels in NativeKernels::supported() {
+            for (bytes, sum) in &known {
+                assert_eq!(kernels.crc64(0, bytes), *sum, "{kernels}");
+            }
+        }
+    }
+
+    /// Each length up to several rounds of the widest loop, so each number of rounds and each rest.
+    #[test]
+    fn every_length_gives_what_portable_code_gives() {
+        let len_max = if cfg!(miri) { 40 } else { 1500 };
+        let bytes = noise(len_max + 3);
+        for kernels in NativeKernels::supported() {
+            for len in 0..=len_max {
+                for start in [0, 1, 3] {
+                    let part = &bytes[start..][..len];
+                    let seed = (len as u64).wrapping_mul(0x0123_4567_89AB_CDEF);
+                    let sum = kernels.crc64(seed, part);
+                    assert_eq!(sum, check::crc64(seed, part), "{kernels}, {len} from {start}");
+                }
+            }
+        }
+    }
+
+    /// The trap of checksums: a detection that is compiled out, and nobody notices.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn what_the_processor_has_is_used() {
+        let names: Vec<_> = NativeKernels::supported().map(|has| has.to_string()).collect();
+        let has = |name: &str| names.iter().any(|known| known == name);
+        let multiplies = std::arch::is_x86_feature_detected!("pclmulqdq");
+        let wide = std::arch::is_x86_feature_detected!("vpclmulqdq");
+        let registers = std::arch::is_x86_feature_detected!("avx512f");
+        assert_eq!(has("pclmulqdq"), multiplies);
+        assert_eq!(has("vpclmulqdq, 256 bits"), wide);
+        assert_eq!(has("vpclmulqdq, 512 bits"), wide && registers);
+        assert_eq!(names.last().map(String::as_str), Some("portable"));
+        assert_eq!(names.first(), Some(&NativeKernels::detect().to_string()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_what_portable_code_gives(
+            seed: u64,
+            bytes in vec(any::<u8>(), 0..LEN_MAX),
+            start: prop::sample::Index,
+        ) {
+            let part = &bytes[start.index(bytes.len() + 1).min(64)..];
+            for kernels in NativeKernels::supported() {
+                let sum = kernels.crc64(seed, part);
+                prop_assert_eq!(sum, check::crc64(seed, part), "{}", kernels);
+            }
+        }
+
+        #[test]
+        fn a_check_continues(
+            seed: u64,
+            bytes in vec(any::<u8>(), 0..LEN_MAX),
+            at: prop::sample::Index,
+        ) {
+            let (front, back) = bytes.split_at(at.index(bytes.len() + 1));
+            for kernels in NativeKernels::supported() {
+                let halves = kernels.crc64(kernels.crc64(seed, front), back);
+                prop_assert_eq!(halves, kernels.crc64(seed, &bytes), "{}", kernels);
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! A lock that is given back by one plain store.
+//!
+//! Between the fence of a commit and its return no locked instruction may run: on x86 it would wait
+//! until everything this processor has stored and streamed is where it belongs, which is what the
+//! fence has just done, and then again for whatever was stored since. The locks of std end in such
+//! an instruction, or in a system call that wakes somebody. This one ends in a release store (on
+//! x86 a `mov`) and wakes nobody: who waits looks again by itself.
+//!
+//! Guarantees: one holder at a time; what one holder stored in ordinary memory, the next one sees;
+//! a panic of the holder is told to everybody who comes later. A crash does not come into it: the
+//! lock lives in the memory of one process and dies with it.
+//!
+//! # What it costs
+//!
+//! - *Waiting.* A waiter spins for some microseconds, then yields, then takes naps of 20 to 200
+//!   microseconds. So a lock that becomes free may stay so for [`WAKE_DELAY_MAX`], and what the
+//!   system adds to a nap (its timer slack, 50 microseconds on Linux unless told otherwise, and the
+//!   turn of others on a busy processor), although somebody waits. Nobody can sleep through it.
+//! - *Fairness.* Whoever looks while the lock is free has it, and who just gave it back is often
+//!   the first to look. A waiter that has slept through [`OVERDUE_AFTER_NAPS`] naps is *overdue*:
+//!   from then on nobody but the overdue may take the lock. In between, each other thread may get
+//!   ahead of it once by having looked before, and once by being overdue itself. Among the overdue
+//!   there is no order.
+//!
+//! # What it does not order
+//!
+//! Streaming stores. A plain store does not wait for what its thread streamed, so a holder that
+//! streamed must fence before it gives the lock back, or the next holder may see, and even be
+//! overwritten by, what was streamed before. A commit fences anyway; an abort must as well.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::time::Duration;
+
+use sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell};
+
+/// What the lock is made of. loom has its own, which it can look into.
+#[cfg(not(loom))]
+mod sync {
+    pub(super) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+    /// The cell of core with the calls of loom's.
+    #[derive(Debug)]
+    pub(super) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(super) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        #[inline]
+        pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+
+        pub(super) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+}
+
+#[cfg(loom)]
+mod sync {
+    pub(super) use loom::cell::UnsafeCell;
+    pub(super) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+}
+
+/// Nobody holds the lock.
+const FREE: u32 = 0;
+/// Somebody does.
+const HELD: u32 = 1;
+/// Its last holder panicked; nobody will hold it again.
+const POISONED: u32 = 2;
+
+/// The longest nap of a waiter: for about so long a lock may be free before a waiter notices.
+pub const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
+
+/// The nap a waiter begins with, and the only one of an overdue waiter: the lock is idle meanwhile.
+#[cfg(not(loom))]
+const NAP_MIN: Duration = Duration::from_micros(20);
+
+/// After this many naps a waiter is overdue, and newcomers stand back.
+pub const OVERDUE_AFTER_NAPS: u32 = 8;
+
+/// A mutual exclusion lock whose release is one plain store.
+///
+/// It is not reentrant: a thread that locks it twice waits for itself, forever. So does everybody
+/// if a guard is forgotten ([`core::mem::forget`]).
+///
+/// ```
+/// use pmem_sys::StoreLock;
+///
+/// static TOTAL: StoreLock<u64> = StoreLock::new(0);
+///
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| *TOTAL.lock().expect("nobody panics") += 1);
+///     }
+/// });
+/// assert_eq!(*TOTAL.lock()?, 2);
+/// # Ok::<(), pmem_sys::Poisoned>(())
+/// ```
+///
+/// What must not leave its thread cannot be locked by others:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<pmem_sys::StoreLock<std::rc::Rc<u8>>>();
+/// ```
+pub struct StoreLock<T> {
+    state: AtomicU32,
+    /// Threads inside [`lock_contended`](Self::lock_contended).
+    waiting: AtomicUsize,
+    /// Those of them that nobody else may get ahead of.
+    overdue: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: a shared lock gives out references to the value to one thread at a time, each of which
+// may be a `&mut T` in another thread than the one before: that is sending the value.
+unsafe impl<T: Send> Sync for StoreLock<T> {}
+
+/// After a panic inside nobody sees the value again, but who owns the lock alone and asks for it.
+impl<T> UnwindSafe for StoreLock<T> {}
+impl<T> RefUnwindSafe for StoreLock<T> {}
+
+/// A holder of the lock panicked and may have left the value half changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Poisoned;
+
+impl fmt::Display for Poisoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a thread panicked while it held the lock")
+    }
+}
+
+impl core::error::Error for Poisoned {}
+
+impl<T> StoreLock<T> {
+    /// A free lock over `value`.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn new(value: T) -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            waiting: AtomicUsize::new(0),
+            overdue: AtomicUsize::new(0),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// A free lock over `value`; loom's atomics cannot be made in a constant.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            waiting: AtomicUsize::new(0),
+            overdue: AtomicUsize::new(0),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock, waiting for it.
+    ///
+    /// # Errors
+    /// A holder panicked, before the call or during it. It stays so.
+    #[inline]
+    pub fn lock(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
+        match self.try_lock()? {
+            Some(guard) => Ok(guard),
+            None => self.lock_contended(),
+        }
+    }
+
+    /// Takes the lock if it is free and owed to nobody who has waited long.
+    ///
+    /// # Errors
+    /// A holder panicked. It stays so.
+    #[inline]
+    pub fn try_lock(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
+        if self.overdue.load(Ordering::Relaxed) == 0 {
+            return self.acquire();
+        }
+        if self.is_poisoned() { Err(Poisoned) } else { Ok(None) }
+    }
+
+    #[inline]
+    fn acquire(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
+        // Acquire pairs with the release store of the guard: all that its holder did is seen.
+        match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Some(StoreLockGuard {
+                lock: self,
+                unwinding: std::thread::panicking(),
+                _stays: PhantomData,
+            })),
+            Err(POISONED) => Err(Poisoned),
+            Err(_) => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
+        let _waiting = Counted::new(&self.waiting);
+        let mut overdue = None;
+        let mut patience = Patience::new();
+        loop {
+            patience.wait();
+            if overdue.is_none() && patience.is_over() {
+                overdue = Some(Counted::new(&self.overdue));
+            }
+            let may_take = overdue.is_some() || self.overdue.load(Ordering::Relaxed) == 0;
+            // Looking first costs the holder nothing; a failed exchange would take its line away.
+            let state = self.state.load(Ordering::Relaxed);
+            if state == POISONED || (state == FREE && may_take) {
+                if let Some(guard) = self.acquire()? {
+                    return Ok(guard);
+                }
+            }
+        }
+    }
+
+    /// How many threads are waiting in [`lock`](Self::lock) at this moment, more or less: one that
+    /// has just come may be missed, one that has just got the lock may be counted. A holder is
+    /// never counted.
+    #[inline]
+    #[must_use]
+    pub fn waiters(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether a holder panicked.
+    #[inline]
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == POISONED
+    }
+
+    /// The value, as the last holder left it; see [`is_poisoned`](Self::is_poisoned).
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    /// The value, which nobody can have locked, as the last holder left it; see
+    /// [`is_poisoned`](Self::is_poisoned).
+    #[must_use]
+    pub fn inner_mut(&mut self) -> &mut T {
+        // SAFETY: the lock is borrowed exclusively for as long as the reference lives, so there is
+        // no guard and there will be none.
+        self.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> fmt::Debug for StoreLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the value: looking at it would mean waiting.
+        f.debug_struct("StoreLock")
+            .field("held", &(self.state.load(Ordering::Relaxed) == HELD))
+            .field("poisoned", &self.is_poisoned())
+            .field("waiters", &self.waiters())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Holds a [`StoreLock`]; dropping it gives the lock back by one plain store.
+///
+/// It stays in its thread, because so does what a holder has in flight, and because it is that
+/// thread's panic that poisons the lock:
+///
+/// ```compile_fail,E0277
+/// fn sent<T: Send>() {}
+/// sent::<pmem_sys::StoreLockGuard<'static, u8>>();
+/// ```
+///
+/// It is a reference, and may be shared as far as one to its value may:
+///
+/// ```
+/// fn shared<T: Sync>() {}
+/// shared::<pmem_sys::StoreLockGuard<'static, u8>>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<pmem_sys::StoreLockGuard<'static, std::cell::Cell<u8>>>();
+/// ```
+#[must_use = "dropped at once, it protects nothing"]
+pub struct StoreLockGuard<'a, T> {
+    lock: &'a StoreLock<T>,
+    /// Whether the thread was unwinding when it took the lock: that panic is not the lock's.
+    unwinding: bool,
+    _stays: PhantomData<*const ()>,
+}
+
+// SAFETY: through a shared guard only a `&T` can be had.
+unsafe impl<T: Sync> Sync for StoreLockGuard<'_, T> {}
+
+impl<T> Deref for StoreLockGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one, since the lock was free and only its drop frees it;
+        // and while it is borrowed, it lends no `&mut T`.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for StoreLockGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one, as above, and it is borrowed exclusively.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for StoreLockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let panicked = std::thread::panicking() && !self.unwinding;
+        let next = if panicked { POISONED } else { FREE };
+        // A store and not an exchange: the whole point. Nobody else writes while it is `HELD`.
+        self.lock.state.store(next, Ordering::Release);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for StoreLockGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// One more in a count, for as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        // Nothing is published by a count; it steers.
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How a waiter spends its time between two looks.
+struct Patience {
+    looks: u32,
+}
+
+#[cfg(not(loom))]
+impl Patience {
+    /// Looks with 1, 2, 4 .. 64 pauses before them: up to some microseconds, a few short commits.
+    const SPINS: u32 = 7;
+    /// Looks after giving the processor away. With these most locks are had that are had by memory
+    /// alone; who waits longer waits for a system call.
+    const YIELDS: u32 = 8;
+    const AWAKE: u32 = Self::SPINS + Self::YIELDS;
+
+    const fn new() -> Self {
+        Self { looks: 0 }
+    }
+
+    fn wait(&mut self) {
+        if self.looks < Self::SPINS {
+            for _ in 0..1_u32 << self.looks {
+                core::hint::spin_loop();
+            }
+        } else if self.looks < Self::AWAKE {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(self.nap());
+        }
+        self.looks = self.looks.saturating_add(1);
+    }
+
+    fn nap(&self) -> Duration {
+        if self.is_over() {
+            return NAP_MIN;
+        }
+        let naps = self.looks.saturating_sub(Self::AWAKE);
+        NAP_MIN.saturating_mul(1 << naps.min(8)).min(WAKE_DELAY_MAX)
+    }
+
+    fn is_over(&self) -> bool {
+        self.looks >= Self::AWAKE + OVERDUE_AFTER_NAPS
+    }
+}
+
+/// The explorer has no time: a look is a step, and patience ends soon enough to be explored.
+#[cfg(loom)]
+impl Patience {
+    const fn new() -> Self {
+        Self { looks: 0 }
+    }
+
+    fn wait(&mut self) {
+        loom::thread::yield_now();
+        self.looks = self.looks.saturating_add(1);
+    }
+
+    fn is_over(&self) -> bool {
+        self.looks >= 2
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

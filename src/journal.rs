@@ -1,0 +1,346 @@
+//! The front door: a journal that many threads use at once, with memory of its own.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+
+use crossbeam_utils::CachePadded;
+use full_block::FullBlock;
+use journal_core::parts::{Found, Index, Opened, Room};
+use journal_core::policy::Policy;
+use journal_core::{
+    BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, LaneSlot, Needs, NoHook, OpenError,
+    PmemShare, PmemSplit, Recovery,
+};
+use pmem_sys::{NativeKernels, Region, StoreLock};
+
+use crate::error::Error;
+use crate::file_disk::FileDisk;
+use crate::options::{Options, Plan};
+use crate::shared::block_locks::BlockLocks;
+use crate::shared::home::HomeRoom;
+use crate::shared::seat::Seats;
+use crate::shared::{LaneRoom, Owned, Share, Shared, Unshared};
+use crate::stats::{LaneStats, Stats};
+use crate::transaction::Transaction;
+
+/// Blocks share so many locks.
+const STRIPES: usize = 1 << 14;
+
+/// A checkpointing thread looks around at least so often.
+const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
+
+pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
+
+/// An open journal.
+///
+/// Threads use it at once through `&Journal`. What is durable when:
+///
+/// | after | survives every crash |
+/// |---|---|
+/// | [`Transaction::commit`], [`transact`](Self::transact) | it, and all it read or overwrote |
+/// | [`Transaction::commit_deferred`] | nothing yet; others can read it at once |
+/// | [`sync`](Self::sync) | every transaction committed before the call |
+/// | [`checkpoint`](Self::checkpoint), [`close`](Self::close) | the same, on the device alone |
+///
+/// A transaction that was not acknowledged as durable is after a crash wholly there or not at all,
+/// and never without the transactions whose blocks it read or overwrote. Transactions that have no
+/// block in common are independent: of two such that were not acknowledged, either may be there
+/// without the other.
+///
+/// Dropping a journal is like a crash of the process: what is durable stays. [`close`](Self::close)
+/// ends it in good order.
+#[derive(Debug)]
+pub struct Journal<L = FullBlock, P: PmemShare = Region, D = FileDisk, H = NoHook> {
+    /// `None` once it is closed.
+    shared: Option<Arc<SharedBy<L, P, D, H>>>,
+    checkpointer: Option<Checkpointer>,
+    plan: Plan,
+    keep_on_close: bool,
+}
+
+/// The thread that writes home in the background.
+#[derive(Debug)]
+struct Checkpointer {
+    thread: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<L, P, D, H> Journal<L, P, D, H>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    P: PmemSplit + PmemShare + Send + 'static,
+    P::Reader: 'static,
+    D: BlockDevice + Clone + Send + 'static,
+    H: Hook + Clone + Send + Sync + 'static,
+{
+    /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost; a
+    /// crash meanwhile leaves that, or the new journal.
+    ///
+    /// # Errors
+    /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
+    pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
+        let plan = options.plan(nvm.len(), disk.block_size())?;
+        let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
+        let (id, policy, blocks) = (new_id(), &options.policy, disk.block_count());
+        journal_core::format(&mut nvm, hook, &kernels, &plan.geometry, id, policy, blocks)?;
+        Self::open(nvm, disk, options)
+    }
+
+    /// Opens the journal in `nvm`, whatever state a crash has left it in. Never creates one.
+    ///
+    /// # Errors
+    /// `Options`; `Open`, among them: there is no journal, another policy or device belongs to it,
+    /// or something that was durable is damaged. The medium is untouched then, but after `Medium`
+    /// and `Device`.
+    pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
+        let kernels = NativeKernels::detect();
+        let found = Found::load(nvm, options.hook.clone(), &kernels)?;
+        let plan = options.plan_of(*found.geometry())?;
+        let geometry = plan.geometry;
+        let needs = Needs::of(&geometry, 1);
+        let mut slots: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut front = vec![0; needs.front_bytes];
+        let mut block = vec![0; needs.blocks_bytes];
+        let share = |_| Share { index: Index::new(Owned::new(plan.share_frames)), reserved: 0 };
+        let mut shares = Unshared((0..plan.shares).map(share).collect());
+        let room = Room { lanes: &mut slots, front: &mut front, block: &mut block };
+        let seats = Seats::new(disk.clone(), geometry);
+        let policy = options.policy.clone();
+        let opened = found.open(disk, policy, kernels, room, &mut shares)?;
+        let Opened { common, home, recovery } = opened;
+        let lanes = slots.iter_mut().filter_map(LaneSlot::take);
+        let lanes: Box<[_]> = lanes.map(|lane| CachePadded::new(LaneRoom::new(lane))).collect();
+        let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
+        let shared = Arc::new(Shared {
+            common,
+            hook: options.hook.clone(),
+            lanes,
+            shares: shares.0.into_iter().map(|it| CachePadded::new(StoreLock::new(it))).collect(),
+            blocks: BlockLocks::new(STRIPES),
+            seats,
+            home: Mutex::new(HomeRoom::new(home, &geometry, options.batch_blocks)),
+            done: Mutex::default(),
+            recovery,
+            failed: AtomicBool::new(false),
+            checkpointer: OnceLock::new(),
+            asked: AtomicBool::new(false),
+            low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
+        });
+        let checkpointer = options.background.then(|| Checkpointer::start(&shared));
+        let keep_on_close = options.keep_on_close;
+        let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
+        if options.drain_on_open {
+            journal.checkpoint()?;
+        }
+        Ok(journal)
+    }
+
+    fn shared(&self) -> &SharedBy<L, P, D, H> {
+        self.shared.as_ref().expect("only close takes it, and that takes the journal")
+    }
+
+    /// Begins a transaction. Dropped, it is aborted.
+    ///
+    /// # Errors
+    /// `Failed`.
+    #[inline]
+    pub fn begin(&self) -> Result<Transaction<'_, L, P, D, H>, Error> {
+        Transaction::begin(self.shared())
+    }
+
+    /// Runs a transaction and commits it durably; when another one is in its way, again, from the
+    /// beginning, until it gets through.
+    ///
+    /// # Errors
+    /// Those of `body`, the transaction being aborted, and of the commit; never `Conflict`.
+    ///
+    /// ```no_run
+    /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
+    /// use nvm_journal::{BlockNumber, Error};
+    ///
+    /// // Moves one from a counter to another, whatever other threads do.
+    /// journal.transact(|tx| {
+    ///     for (block, step) in [(BlockNumber(1), -1), (BlockNumber(2), 1)] {
+    ///         let mut counter = [0; 8];
+    ///         tx.read_at(block, 0, &mut counter)?;
+    ///         let counter = i64::from_le_bytes(counter) + step;
+    ///         tx.write_at(block, 0, &counter.to_le_bytes())?;
+    ///     }
+    ///     Ok::<_, Error>(())
+    /// })
+    /// # }
+    /// ```
+    pub fn transact<R, E: From<Error>>(
+        &self,
+        mut body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut transaction = self.begin()?;
+        loop {
+            match body(&mut transaction) {
+                Ok(result) if !transaction.is_blocked() => {
+                    transaction.commit()?;
+                    return Ok(result);
+                }
+                Err(error) if !transaction.is_blocked() => return Err(error),
+                _ => transaction.begin_again()?,
+            }
+        }
+    }
+
+    /// Reads a block's newest committed content. What was committed deferred and is not durable yet
+    /// is seen as well. A block that was discarded and not written since holds anything.
+    ///
+    /// Two reads may see two states; who needs one reads in a transaction.
+    ///
+    /// # Errors
+    /// `OutOfDevice`; `OutOfBlock` unless `into` is one block long; and those of media.
+    pub fn read(&self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
+        let shared = self.shared();
+        shared.check_request(block, into.len())?;
+        shared.read(&mut shared.seats.sit(), block, into)
+    }
+
+    /// Makes every transaction durable that was committed before the call.
+    ///
+    /// # Errors
+    /// `Failed`, and `Medium`: the journal has failed then.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.shared().check_not_failed()?;
+        self.shared().settle_deferred(None)
+    }
+
+    /// Writes everything home that was committed before the call, and empties the lanes of it.
+    /// Other threads commit meanwhile.
+    ///
+    /// # Errors
+    /// `Failed`, `Medium` and `Device`: the journal has failed then, and the lanes still hold all.
+    pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        self.shared().checkpoint()
+    }
+
+    /// Ends the journal: everything committed is durable, and goes home unless
+    /// [`Options::keep_on_close`] says otherwise.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint). The journal is gone either way; what was durable is.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.stop_checkpointer();
+        if !self.keep_on_close {
+            self.checkpoint()?;
+        }
+        self.shared().note_durable()
+    }
+
+    /// The layout it was formatted with.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.plan.geometry
+    }
+
+    /// The layout, and what it takes at worst.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What was found when it was opened.
+    #[must_use]
+    pub fn recovery(&self) -> &Recovery {
+        &self.shared().recovery
+    }
+
+    /// What has been done so far. It takes every lane for a moment.
+    ///
+    /// # Errors
+    /// `Failed`.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let shared = self.shared();
+        let mut stats = Stats { lane_bytes: self.plan.geometry.lane_bytes, ..Stats::default() };
+        for room in &shared.lanes {
+            let state = shared.lock_lane(room)?;
+            let used_bytes = state.lane.capacity_bytes() - state.lane.free_bytes();
+            stats.lanes.push(LaneStats { used_bytes, ..state.stats });
+        }
+        for share in &shared.shares {
+            let share = share.lock().map_err(|_| Error::Failed)?;
+            stats.frames += share.index.frames();
+            stats.blocks += share.index.blocks();
+        }
+        (stats.checkpoints, stats.checkpointed) = shared.checkpointed();
+        Ok(stats)
+    }
+}
+
+impl<L, P: PmemShare, D, H> Journal<L, P, D, H> {
+    fn stop_checkpointer(&mut self) {
+        if let Some(Checkpointer { thread, stop }) = self.checkpointer.take() {
+            stop.store(true, Ordering::Release);
+            thread.thread().unpark();
+            // A panic there has made the journal fail; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<L, P: PmemShare, D, H> Drop for Journal<L, P, D, H> {
+    fn drop(&mut self) {
+        self.stop_checkpointer();
+    }
+}
+
+impl Checkpointer {
+    fn start<L, P, D, H>(shared: &Arc<SharedBy<L, P, D, H>>) -> Self
+    where
+        L: Policy + Send + Sync + 'static,
+        P: PmemShare + Send + 'static,
+        P::Reader: 'static,
+        D: BlockDevice + Clone + Send + 'static,
+        H: Hook + Send + Sync + 'static,
+    {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (its, stops) = (Arc::clone(shared), Arc::clone(&stop));
+        let run = move || {
+            while !stops.load(Ordering::Acquire) && !its.has_failed() {
+                if its.asked.swap(false, Ordering::AcqRel) {
+                    // A failure makes the journal fail, which tells everybody.
+                    let _ = its.checkpoint();
+                } else {
+                    std::thread::park_timeout(CHECKPOINTER_NAP);
+                }
+            }
+        };
+        let thread = std::thread::spawn(run);
+        let _ = shared.checkpointer.set(thread.thread().clone());
+        Self { thread, stop }
+    }
+}
+
+/// An id that no other journal has: records of an earlier journal in the same span are not taken
+/// for this one's.
+fn new_id() -> [u8; 16] {
+    use core::hash::BuildHasher as _;
+    use std::hash::RandomState;
+    let mut id = [0; 16];
+    for half in id.chunks_exact_mut(8) {
+        half.copy_from_slice(&RandomState::new().hash_one(std::process::id()).to_le_bytes());
+    }
+    id
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
+    }
+}
+
+/// An open refused because of what is not there.
+impl Error {
+    /// Whether there is no journal at all, so that one may be formatted.
+    #[must_use]
+    pub fn is_no_journal(&self) -> bool {
+        use journal_core::superblock::SuperblockError;
+        matches!(self, Self::Open(OpenError::Superblock(SuperblockError::NotAJournal)))
+    }
+}

@@ -1,0 +1,349 @@
+//! How a journal is laid out and run.
+
+use core::fmt;
+
+use full_block::FullBlock;
+use journal_core::policy::Policy;
+use journal_core::{
+    Batched, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook, Node,
+};
+
+/// Lanes where nobody says how many.
+const LANES: u16 = 4;
+/// A lane has at least so many blocks, where nobody says how many lanes.
+const LANE_BLOCKS_MIN: u64 = 64;
+/// The most shares of the index; a power of two.
+const SHARES_MAX: usize = 256;
+/// Frames that a share has room for at least.
+const SHARE_FRAMES_MIN: usize = 32;
+
+/// Settings of a journal: how it is laid out when it is formatted, and how it runs.
+///
+/// The defaults suit a few threads and blocks of 4 KiB. What they come to on a given span,
+/// [`plan`](Self::plan) says.
+#[derive(Clone, Debug)]
+pub struct Options<L = FullBlock, H = NoHook> {
+    pub(crate) policy: L,
+    pub(crate) hook: H,
+    lanes: Option<u16>,
+    lane_bytes: Option<u64>,
+    shield_blocks: u32,
+    unit_bytes: u32,
+    index_frames: Option<usize>,
+    pub(crate) batch_blocks: usize,
+    pub(crate) background: bool,
+    pub(crate) drain_on_open: bool,
+    pub(crate) keep_on_close: bool,
+}
+
+impl Options {
+    /// The defaults, with the full-block policy.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            policy: FullBlock,
+            hook: NoHook,
+            lanes: None,
+            lane_bytes: None,
+            shield_blocks: 16,
+            unit_bytes: 4096,
+            index_frames: None,
+            batch_blocks: 256,
+            background: false,
+            drain_on_open: false,
+            keep_on_close: false,
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L, H> Options<L, H> {
+    /// The policy that decides how updates are logged. The journal remembers which one formatted
+    /// it; opening it with another is an error.
+    #[must_use]
+    pub fn policy<M: Policy>(self, policy: M) -> Options<M, H> {
+        let Self { hook, .. } = self;
+        Options {
+            policy,
+            hook,
+            lanes: self.lanes,
+            lane_bytes: self.lane_bytes,
+            shield_blocks: self.shield_blocks,
+            unit_bytes: self.unit_bytes,
+            index_frames: self.index_frames,
+            batch_blocks: self.batch_blocks,
+            background: self.background,
+            drain_on_open: self.drain_on_open,
+            keep_on_close: self.keep_on_close,
+        }
+    }
+
+    /// A hook that sees every step of persistence, for crash tests.
+    #[must_use]
+    pub fn hook<I>(self, hook: I) -> Options<L, I> {
+        let Self { policy, .. } = self;
+        Options {
+            policy,
+            hook,
+            lanes: self.lanes,
+            lane_bytes: self.lane_bytes,
+            shield_blocks: self.shield_blocks,
+            unit_bytes: self.unit_bytes,
+            index_frames: self.index_frames,
+            batch_blocks: self.batch_blocks,
+            background: self.background,
+            drain_on_open: self.drain_on_open,
+            keep_on_close: self.keep_on_close,
+        }
+    }
+
+    /// Format: how many lanes, and so how many threads can commit without waiting for each other.
+    /// By default 4, and fewer on a span too small for that. A transaction lies in one lane: more
+    /// lanes make the largest transaction smaller.
+    #[must_use]
+    pub const fn lanes(mut self, lanes: u16) -> Self {
+        self.lanes = Some(lanes);
+        self
+    }
+
+    /// Format: bytes of each lane, a multiple of 64. By default the lanes take all of the span.
+    #[must_use]
+    pub const fn lane_bytes(mut self, bytes: u64) -> Self {
+        self.lane_bytes = Some(bytes);
+        self
+    }
+
+    /// Format: blocks that go through the shield in one batch of a checkpoint, 16 by default. It is
+    /// used where the device may tear an overwrite and a block's only whole copy is its home; zero
+    /// is right for a device that never tears a block, and for a policy that logs whole blocks.
+    #[must_use]
+    pub const fn shield_blocks(mut self, blocks: u32) -> Self {
+        self.shield_blocks = blocks;
+        self
+    }
+
+    /// Format: bytes that a medium error takes at once, 4096 by default. The two superblock copies
+    /// lie that far apart.
+    #[must_use]
+    pub const fn unit_bytes(mut self, bytes: u32) -> Self {
+        self.unit_bytes = bytes;
+        self
+    }
+
+    /// Open: blocks' frames in the lanes that the index in memory has room for. By default as many
+    /// as whole blocks can be in the lanes, and four times as many for other policies' smaller
+    /// frames. When the room is used up, a checkpoint makes some. Fewer than the journal holds
+    /// are an error of open.
+    #[must_use]
+    pub const fn index_frames(mut self, frames: usize) -> Self {
+        self.index_frames = Some(frames);
+        self
+    }
+
+    /// Open: blocks that a checkpoint writes between two syncs, 256 by default.
+    #[must_use]
+    pub const fn batch_blocks(mut self, blocks: usize) -> Self {
+        self.batch_blocks = blocks;
+        self
+    }
+
+    /// Open: whether a thread of its own checkpoints when a lane is filled as far as the policy
+    /// says. Off by default: then whoever finds a lane full makes room itself.
+    #[must_use]
+    pub const fn background_checkpoint(mut self, on: bool) -> Self {
+        self.background = on;
+        self
+    }
+
+    /// Open: whether everything that is found is written home before open returns. Off by default:
+    /// opening is fast, and the journal stays as it is.
+    #[must_use]
+    pub const fn drain_on_open(mut self, on: bool) -> Self {
+        self.drain_on_open = on;
+        self
+    }
+
+    /// Whether [`Journal::close`](crate::Journal::close) leaves the blocks in the lanes instead of
+    /// writing them home. Off by default.
+    #[must_use]
+    pub const fn keep_on_close(mut self, on: bool) -> Self {
+        self.keep_on_close = on;
+        self
+    }
+
+    /// The layout of a journal formatted with these settings in so many bytes, and what it takes at
+    /// worst.
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    ///
+    /// ```
+    /// use nvm_journal::{BlockSize, Options};
+    ///
+    /// let plan = Options::new().plan(16 << 20, BlockSize::DEFAULT)?;
+    /// assert_eq!(plan.geometry.lanes, 4);
+    /// assert!(plan.nvm_bytes <= 16 << 20);
+    /// assert!(plan.dram_bytes < 5 << 20);
+    /// # Ok::<(), nvm_journal::OptionsError>(())
+    /// ```
+    pub fn plan(&self, span_bytes: u64, block_size: BlockSize) -> Result<Plan, OptionsError> {
+        let line = LINE_BYTES as u64;
+        let mut geometry = Geometry {
+            block_size,
+            lanes: self.lanes.unwrap_or(1),
+            lane_bytes: 0,
+            shield_blocks: self.shield_blocks,
+            unit_bytes: self.unit_bytes,
+        };
+        // Before anything is divided by their number.
+        geometry.lane_bytes = geometry.record_bytes_one_block().next_multiple_of(line);
+        geometry.check().map_err(OptionsError::Geometry)?;
+        let rest = span_bytes
+            .saturating_sub(u64::from(self.unit_bytes) * 2)
+            .saturating_sub(geometry.shield_bytes());
+        if self.lanes.is_none() {
+            let per_lane = LANE_BLOCKS_MIN * geometry.record_bytes_one_block();
+            let lanes = rest / self.lane_bytes.unwrap_or(per_lane).max(1);
+            geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
+        }
+        let share = rest / u64::from(geometry.lanes);
+        geometry.lane_bytes = self.lane_bytes.unwrap_or(share / line * line);
+        geometry.check().map_err(OptionsError::Geometry)?;
+        let needed = geometry.span_bytes().unwrap_or(u64::MAX);
+        if needed > span_bytes {
+            let available = span_bytes;
+            let error = GeometryError::SpanTooSmall { needed, available };
+            return Err(OptionsError::Geometry(error));
+        }
+        self.plan_of(geometry)
+    }
+
+    /// What a journal of this geometry takes at worst, run with these settings.
+    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
+        if self.batch_blocks == 0 {
+            return Err(OptionsError::NoBatch);
+        }
+        let lanes_bytes = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
+        let whole = lanes_bytes / geometry.record_bytes_one_block();
+        let frames = self.index_frames.unwrap_or(whole.saturating_mul(4) as usize);
+        if frames == 0 {
+            return Err(OptionsError::NoFrames);
+        }
+        let shares = (frames / SHARE_FRAMES_MIN).max(1).next_power_of_two().min(SHARES_MAX);
+        // Blocks do not spread evenly.
+        let share_frames = (frames / shares + frames / shares / 4 + SHARE_FRAMES_MIN).min(frames);
+        let all_frames = shares.saturating_mul(share_frames);
+        let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
+        let needs = Needs::of(&geometry, 1);
+        let batch = geometry.block_size.bytes() + size_of::<Batched>();
+        let dram_bytes = all_frames
+            .saturating_mul(node)
+            .saturating_add(self.batch_blocks.saturating_mul(batch))
+            .saturating_add(needs.front_bytes + needs.encoded_bytes);
+        Ok(Plan {
+            geometry,
+            nvm_bytes: geometry.span_bytes().unwrap_or(u64::MAX),
+            dram_bytes,
+            recovery_reads_bytes: lanes_bytes.saturating_mul(3),
+            transaction_bytes_max: geometry.lane_bytes,
+            shares,
+            share_frames,
+        })
+    }
+}
+
+/// What settings come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The layout in persistent memory.
+    pub geometry: Geometry,
+    /// Bytes of persistent memory that are used.
+    pub nvm_bytes: u64,
+    /// Bytes of ordinary memory that an open journal takes at worst, beside two blocks and the
+    /// transaction itself for each thread that has one open.
+    pub dram_bytes: usize,
+    /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
+    /// are full. Recovery takes about as long as reading that.
+    pub recovery_reads_bytes: u64,
+    /// Bytes of the largest transaction's record, its blocks and some 90 bytes for each of them.
+    pub transaction_bytes_max: u64,
+    /// Shares of the index.
+    pub(crate) shares: usize,
+    /// Frames that each has room for.
+    pub(crate) share_frames: usize,
+}
+
+/// Settings that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// The layout.
+    Geometry(GeometryError),
+    /// A batch of no blocks writes nothing home.
+    NoBatch,
+    /// An index of no frames holds nothing.
+    NoFrames,
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Geometry(error) => error.fmt(f),
+            Self::NoBatch => f.write_str("batch_blocks is zero: a checkpoint would write nothing"),
+            Self::NoFrames => f.write_str("index_frames is zero: no block could be in the lanes"),
+        }
+    }
+}
+
+impl core::error::Error for OptionsError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Geometry(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(options: &Options, span_bytes: u64) -> Result<Plan, OptionsError> {
+        options.plan(span_bytes, BlockSize::DEFAULT)
+    }
+
+    #[test]
+    fn defaults_fit_any_span_that_holds_a_block() {
+        let lanes = |span| plan(&Options::new(), span).map(|plan| plan.geometry.lanes);
+        assert_eq!(lanes(64 << 20), Ok(4));
+        assert_eq!(lanes(1 << 20), Ok(3));
+        assert_eq!(lanes(128 << 10), Ok(1));
+        let small = plan(&Options::new().shield_blocks(0), 3 * 4096 + 128).expect("just fits");
+        assert_eq!((small.geometry.lanes, small.geometry.lane_bytes), (1, 4096 + 128));
+        assert_eq!(small.nvm_bytes, 3 * 4096 + 128);
+        let refused = plan(&Options::new().shield_blocks(0), 3 * 4096 + 127);
+        assert!(matches!(refused, Err(OptionsError::Geometry(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_and_says_why() {
+        let says = |options: Options| {
+            let error = plan(&options, 1 << 20).expect_err("cannot be");
+            error.to_string()
+        };
+        assert!(says(Options::new().lanes(0)).contains('0'));
+        assert!(says(Options::new().lanes(33)).contains("33"));
+        assert!(says(Options::new().lane_bytes(100)).contains("100"));
+        assert!(says(Options::new().lane_bytes(1 << 30)).contains("1048576"));
+        assert!(says(Options::new().unit_bytes(100)).contains("100"));
+        assert!(says(Options::new().shield_blocks(1000)).contains("1000"));
+        assert!(says(Options::new().batch_blocks(0)).contains("batch_blocks"));
+        assert!(says(Options::new().index_frames(0)).contains("index_frames"));
+    }
+}

@@ -1,0 +1,9 @@
+//! The on-media format: FORMAT.md against the structures, and golden journals of every version.
+
+#![forbid(unsafe_code)]
+
+mod book;
+mod golden;
+#[path = "../support/mod.rs"]
+mod support;
+mod versions;

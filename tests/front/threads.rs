@@ -1,0 +1,89 @@
+//! Many threads at once.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use nvm_journal::{Error, Journal, Options};
+
+use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+
+/// Moves amounts between counters in different blocks, from many threads: the sum stays, whatever
+/// the journal does meanwhile.
+fn transfers(name: &str, options: &Options, threads: u64, rounds: u64) {
+    let files = Files::new(name);
+    let journal = Journal::format(memory(1 << 20), files.disk(), options).expect("formats");
+    let deferred = AtomicU64::new(0);
+    let work = |seed: u64| {
+        for round in 0..rounds {
+            let mix = (seed * 7919 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let (from, to) = (mix % 12, (mix >> 20) % 12);
+            let moved = journal.transact(|tx| {
+                for (number, step) in [(from, u64::MAX), (to, 1)] {
+                    let mut counter = [0; 8];
+                    tx.read_at(block(number), 16, &mut counter)?;
+                    let counter = u64::from_le_bytes(counter).wrapping_add(step);
+                    tx.write_at(block(number), 16, &counter.to_le_bytes())?;
+                }
+                Ok::<_, Error>(())
+            });
+            moved.expect("gets through");
+            if round % 50 == 7 {
+                let mut tx = journal.begin().expect("begins");
+                // A block of its own, so that it has no conflict.
+                tx.write(block(100 + seed), &[round as u8; BLOCK]).expect("fits");
+                tx.commit_deferred().expect("commits");
+                deferred.fetch_add(1, Ordering::Relaxed);
+            }
+            if round % 97 == 96 {
+                journal.checkpoint().expect("writes home");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for seed in 0..threads {
+            let work = &work;
+            scope.spawn(move || work(seed));
+        }
+    });
+    let mut sum = 0_u64;
+    for number in 0..BLOCKS {
+        let mut content = vec![0; BLOCK];
+        journal.read(block(number), &mut content).expect("reads");
+        let counter = content[16..24].try_into().expect("eight bytes");
+        sum = if number < 12 { sum.wrapping_add(u64::from_le_bytes(counter)) } else { sum };
+    }
+    assert_eq!(sum, 0, "nothing is made and nothing is lost");
+    let stats = journal.stats().expect("counts");
+    let commits = threads * rounds + deferred.load(Ordering::Relaxed);
+    assert_eq!(stats.total().commits, commits);
+    journal.close().expect("closes");
+}
+
+#[test]
+fn transfers_keep_the_sum_on_four_lanes() {
+    transfers("four-lanes", &Options::new().shield_blocks(0), 4, 600);
+}
+
+#[test]
+fn transfers_keep_the_sum_on_one_lane_in_groups() {
+    transfers("one-lane", &Options::new().lanes(1).lane_bytes(128 << 10), 6, 400);
+}
+
+#[test]
+fn transfers_keep_the_sum_beside_a_checkpointing_thread() {
+    let options = Options::new().lanes(2).lane_bytes(96 << 10).background_checkpoint(true);
+    transfers("background", &options, 3, 600);
+}
+
+#[test]
+fn a_thread_is_told_that_it_waits_for_itself() {
+    let files = Files::new("itself");
+    let journal = Journal::format(memory(1 << 20), files.disk(), &Options::new()).expect("formats");
+    let mut first = journal.begin().expect("begins");
+    first.write(block(5), &[1; BLOCK]).expect("fits");
+    let mut second = journal.begin().expect("begins");
+    let conflict = Err(Error::Conflict { block: block(5) });
+    assert_eq!(second.write(block(5), &[2; BLOCK]), conflict);
+    assert_eq!(second.commit(), Err(Error::Conflict { block: block(5) }));
+    first.commit().expect("commits");
+    journal.transact(|tx| tx.write(block(5), &[3; BLOCK])).expect("is free again");
+}

@@ -1,0 +1,172 @@
+//! Each call does what its documentation says.
+
+use journal_core::CheckpointReport;
+use nvm_journal::{BlockNumber, BlockSize, Error, FileDisk, FullBlock, Journal, Options, Region};
+
+pub(crate) const BLOCK: usize = 4096;
+pub(crate) const BLOCKS: u64 = 256;
+
+/// A disk file that goes when it is dropped.
+pub(crate) struct Files(std::path::PathBuf);
+
+impl Files {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir();
+        Self(folder.join(format!("nvm-journal-front-{}-{name}", std::process::id())))
+    }
+
+    pub(crate) fn disk(&self) -> FileDisk {
+        let _ = std::fs::remove_file(&self.0);
+        FileDisk::create(&self.0, BlockSize::DEFAULT, BLOCKS).expect("a new file")
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+pub(crate) fn memory(bytes: u64) -> Region {
+    Region::anonymous(bytes).expect("memory")
+}
+
+pub(crate) fn block(number: u64) -> BlockNumber {
+    BlockNumber(number)
+}
+
+fn read(journal: &Journal, number: u64) -> Vec<u8> {
+    let mut into = vec![0; BLOCK];
+    journal.read(block(number), &mut into).expect("reads");
+    into
+}
+
+#[test]
+fn a_transaction_is_seen_when_it_is_committed_and_by_itself_before() {
+    let files = Files::new("seen");
+    let journal = Journal::format(memory(1 << 20), files.disk(), &Options::new()).expect("formats");
+    let mut tx = journal.begin().expect("begins");
+    tx.write(block(3), &[3; BLOCK]).expect("fits");
+    tx.write_at(block(4), 10, b"four").expect("fits");
+    tx.write_at(block(3), 0, b"three").expect("fits");
+    let mut own = [0; BLOCK];
+    tx.read(block(3), &mut own).expect("reads");
+    assert_eq!((&own[..5], own[5]), (&b"three"[..], 3));
+    let mut part = [0; 6];
+    tx.read_at(block(4), 9, &mut part).expect("reads");
+    assert_eq!(&part, b"\0four\0");
+    assert_eq!(read(&journal, 3), [0; BLOCK]);
+    let committed = tx.commit().expect("commits").expect("something was logged");
+    assert_eq!(committed.sequence.raw(), 1);
+    assert_eq!((&read(&journal, 3)[..5], read(&journal, 3)[9]), (&b"three"[..], 3));
+    assert_eq!(&read(&journal, 4)[9..15], b"\0four\0");
+}
+
+#[test]
+fn what_is_aborted_or_dropped_never_was() {
+    let files = Files::new("aborted");
+    let journal = Journal::format(memory(1 << 20), files.disk(), &Options::new()).expect("formats");
+    for _ in 0..1000 {
+        let mut tx = journal.begin().expect("begins");
+        tx.append(block(1), &[9; BLOCK]).expect("fits, each time");
+        tx.discard(block(2)).expect("fits, each time");
+        tx.abort();
+    }
+    assert_eq!(read(&journal, 1), [0; BLOCK]);
+    assert_eq!(journal.begin().expect("begins").commit(), Ok(None));
+    assert_eq!(journal.stats().expect("counts").total().commits, 0);
+}
+
+#[test]
+fn bad_requests_are_refused_and_change_nothing() {
+    let files = Files::new("refused");
+    let options = Options::new().lanes(1).lane_bytes(64 << 10).shield_blocks(0);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let mut tx = journal.begin().expect("begins");
+    let outside = block(BLOCKS);
+    assert_eq!(tx.write(outside, &[0; BLOCK]), Err(Error::OutOfDevice { block: outside }));
+    let bad = |at, bytes| Err(Error::OutOfBlock { block: block(1), at, bytes });
+    assert_eq!(tx.write(block(1), &[0; 7]), bad(0, 7));
+    assert_eq!(tx.write_at(block(1), BLOCK - 1, &[0; 2]), bad(BLOCK - 1, 2));
+    assert_eq!(tx.read_at(block(1), usize::MAX, &mut [0; 2]), bad(usize::MAX, 2));
+    assert_eq!(journal.read(block(1), &mut [0; 9]), bad(0, 9));
+    for number in 0..15 {
+        tx.write(block(number), &[7; BLOCK]).expect("fits");
+    }
+    let refused = tx.write(block(15), &[7; BLOCK]);
+    assert!(matches!(refused, Err(Error::TooLarge { capacity: 65_536, .. })), "{refused:?}");
+    tx.write(block(14), &[8; BLOCK]).expect("was reserved before");
+    tx.commit().expect("cannot fail for space");
+    assert_eq!(read(&journal, 14), [8; BLOCK]);
+}
+
+#[test]
+fn a_full_journal_makes_room_by_itself() {
+    let files = Files::new("full");
+    let options = Options::new().lanes(1).lane_bytes(64 << 10);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    for round in 0..200_u64 {
+        let content = [round as u8; BLOCK];
+        journal.transact(|tx| tx.write(block(round % 40), &content)).expect("commits");
+    }
+    for number in 0..40 {
+        assert_eq!(read(&journal, number), [(160 + number) as u8; BLOCK]);
+    }
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.total().commits, stats.total().fences), (200, 200));
+    assert!(stats.checkpoints >= 10, "{stats:?}");
+}
+
+#[test]
+fn deferred_commits_are_read_at_once_and_share_a_fence() {
+    let files = Files::new("deferred");
+    let journal = Journal::format(memory(4 << 20), files.disk(), &Options::new()).expect("formats");
+    for number in 0..20 {
+        let mut tx = journal.begin().expect("begins");
+        tx.write(block(number), &[5; BLOCK]).expect("fits");
+        tx.commit_deferred().expect("commits");
+        assert_eq!(read(&journal, number), [5; BLOCK]);
+    }
+    assert_eq!(journal.stats().expect("counts").total().fences, 0);
+    journal.sync().expect("fences");
+    assert!(journal.stats().expect("counts").total().fences <= 2, "two lanes at most");
+}
+
+#[test]
+fn closing_drains_and_opening_finds() {
+    let files = Files::new("closed");
+    let path = Files::new("closed-nvm");
+    let _ = std::fs::remove_file(&path.0);
+    let map = || nvm_journal::MapOptions::new();
+    let nvm = map().create(&path.0, 1 << 20).expect("a new file");
+    let options = Options::new();
+    let journal = Journal::format(nvm, files.disk(), &options).expect("formats");
+    journal.transact(|tx| tx.write(block(1), &[1; BLOCK])).expect("commits");
+    drop(journal);
+    let open = |options: &Options| {
+        let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+        Journal::open(map().open(&path.0).expect("is there"), disk, options).expect("opens")
+    };
+    let journal = open(&options);
+    assert_eq!(journal.recovery().records, 1);
+    assert_eq!(read(&journal, 1), [1; BLOCK]);
+    journal.close().expect("drains");
+    let journal = open(&options.clone().keep_on_close(true));
+    assert_eq!(journal.recovery().records, 0);
+    assert_eq!(read(&journal, 1), [1; BLOCK]);
+    journal.transact(|tx| tx.write(block(2), &[2; BLOCK])).expect("commits");
+    journal.close().expect("keeps");
+    let journal = open(&options.clone().drain_on_open(true));
+    assert_eq!((journal.recovery().records, journal.recovery().found), (1, 1));
+    assert_eq!(journal.checkpoint(), Ok(CheckpointReport::default()));
+    assert_eq!(read(&journal, 2), [2; BLOCK]);
+}
+
+#[test]
+fn open_never_creates() {
+    let files = Files::new("never");
+    let refused = Journal::open(memory(1 << 20), files.disk(), &Options::new());
+    let error = refused.expect_err("there is nothing");
+    assert!(error.is_no_journal(), "{error}");
+    let _: Options<FullBlock> = Options::default();
+}

@@ -1,0 +1,197 @@
+//! Opens and examines a journal on any media, and holds what is said of it against the second
+//! reader.
+
+use core::panic::AssertUnwindSafe;
+use std::collections::BTreeSet;
+use std::panic::catch_unwind;
+
+use journal_core::{
+    EXAMINE_BYTES_MAX, Examination, LINE_BYTES, MediumErrorKind, OpenError, PortableKernels,
+    Recovery,
+};
+use sim_disk::{Image, Model, Operation, World};
+
+use crate::support::reader::{Content, Found, Refusal};
+use crate::support::{Shape, contents, refusal};
+
+/// What opening said, and what it cost.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) opened: Result<Vec<Content>, OpenError>,
+    pub(crate) recovery: Option<Recovery>,
+    pub(crate) world: World,
+    pub(crate) reads: u64,
+}
+
+/// Opens and reads everything. Panics are findings, with the case that they belong to.
+pub(crate) fn open(shape: &Shape, image: Image) -> Result<Outcome, String> {
+    let span_lines = (image.pmem().len() / LINE_BYTES) as u64;
+    let world = World::boot(image, Model::Torn8);
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let (mut reads, mut recovery) = (None, None);
+        let opened = shape.with(&world, |journal| {
+            reads = Some(world.operations().of(Operation::MemoryRead));
+            recovery = Some(*journal.recovery());
+            contents(journal)
+        });
+        let reads = reads.unwrap_or_else(|| world.operations().of(Operation::MemoryRead));
+        (opened, recovery, reads)
+    }));
+    let Ok((opened, recovery, reads)) = opened else { return Err("panicked".into()) };
+    let reads_max = reads_max(span_lines);
+    if reads > reads_max {
+        return Err(format!("{reads} reads of {span_lines} lines, at most {reads_max}"));
+    }
+    Ok(Outcome { opened, recovery, world, reads })
+}
+
+/// What an examination says. It makes nothing happen, and ends as soon as an opening.
+fn look(image: Image) -> Result<Result<Examination, OpenError>, String> {
+    let span_lines = (image.pmem().len() / LINE_BYTES) as u64;
+    let world = World::boot(image, Model::Torn8);
+    let examined = catch_unwind(AssertUnwindSafe(|| {
+        let mut scratch = vec![0; EXAMINE_BYTES_MAX];
+        journal_core::examine(&world.pmem(), &PortableKernels, &mut scratch)
+    }));
+    let Ok(examined) = examined else { return Err("panicked when it was examined".into()) };
+    let operations = world.operations();
+    let reads = operations.of(Operation::MemoryRead);
+    if reads != operations.all() || !world.tape().is_empty() || reads > reads_max(span_lines) {
+        return Err(format!("an examination made {operations:?} and {:?}", world.tape().counts()));
+    }
+    Ok(examined)
+}
+
+/// Whether an examination foretells what opening says.
+fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Result<(), String> {
+    let verdict = match examined {
+        Ok(examination) => examination.verdict,
+        Err(error) => Err(*error),
+    };
+    let right = match (&outcome.opened, verdict) {
+        // Whoever opens it may not fit; an examination does not know of them.
+        (
+            Err(
+                OpenError::WrongPolicy { .. }
+                | OpenError::WrongDevice { .. }
+                | OpenError::MemoryTooShort { .. },
+            ),
+            _,
+        ) => examined.is_ok(),
+        (Err(error), Err(foretold)) => *error == foretold,
+        (Ok(_), Ok(foretold)) => outcome.recovery == Some(foretold),
+        _ => false,
+    };
+    if right { Ok(()) } else { Err(format!("{verdict:?} foretold, and {:?}", outcome.opened)) }
+}
+
+/// A line is looked at a bounded number of times.
+pub(crate) const fn reads_max(span_lines: u64) -> u64 {
+    12 * span_lines + 16
+}
+
+/// Whether what opening said is what the second reader says.
+pub(crate) fn agree(
+    by_the_book: &Result<Found, Refusal>,
+    opened: &Result<Vec<Content>, OpenError>,
+) -> Result<(), String> {
+    match (by_the_book, opened) {
+        (Ok(found), Ok(blocks)) => agree_on_blocks(&found.blocks, blocks),
+        (Err(expected), Err(error)) if refusal(error) == Some(*expected) => Ok(()),
+        (Ok(_), opened) => Err(format!("accepted by the book, and {opened:?}")),
+        (Err(refusal), opened) => Err(format!("by the book {refusal:?}, and {opened:?}")),
+    }
+}
+
+/// Undefined content may be anything.
+pub(crate) fn agree_on_blocks(expected: &[Content], blocks: &[Content]) -> Result<(), String> {
+    for (number, (expected, block)) in expected.iter().zip(blocks).enumerate() {
+        if expected != block && *expected != Content::Undefined {
+            return Err(format!("block {number} is {block:?}, not {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Opens and compares; what is refused is left alone, and what is accepted goes on.
+pub(crate) fn examine(shape: &Shape, image: &Image) -> Result<Outcome, String> {
+    examine_without(shape, image, &BTreeSet::new())
+}
+
+/// The same, with poisoned lines.
+pub(crate) fn examine_without(
+    shape: &Shape,
+    image: &Image,
+    poisoned: &BTreeSet<usize>,
+) -> Result<Outcome, String> {
+    let mut damaged = image.clone();
+    poisoned.iter().for_each(|line| damaged.poison(*line as u64));
+    let examined = look(damaged.clone())?;
+    let outcome = open(shape, damaged)?;
+    foretells(&examined, &outcome)?;
+    agree(&shape.read_without(image, poisoned), &outcome.opened)?;
+    if outcome.opened.is_err() && outcome.world.visible().pmem() != image.pmem() {
+        return Err("refused, and the span was changed".into());
+    }
+    Ok(outcome)
+}
+
+/// A journal that was opened shows the same after a checkpoint and another opening. Nothing but a
+/// device that lacks a block, or a payload that does not apply, may be in the way of that.
+pub(crate) fn go_on(shape: &Shape, outcome: &Outcome) -> Result<(), String> {
+    let Ok(before) = &outcome.opened else { return Ok(()) };
+    let world = &outcome.world;
+    let checkpointed = catch_unwind(AssertUnwindSafe(|| {
+        shape.with(world, |journal| journal.checkpoint().is_ok())
+    }));
+    match checkpointed {
+        Err(_) => return Err("panicked in a checkpoint".into()),
+        Ok(Err(error)) => return Err(format!("opened once, and then {error}")),
+        Ok(Ok(false)) => return Ok(()),
+        Ok(Ok(true)) => {}
+    }
+    let after = shape.with(world, contents).map_err(|error| error.to_string())?;
+    for (number, (before, after)) in before.iter().zip(&after).enumerate() {
+        // Discarded blocks read as zero only while the journal knows of it.
+        let was_zero = *before == Content::Is([0; 64]);
+        if before != after && !was_zero {
+            return Err(format!("block {number} was {before:?}, and then {after:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an error is the medium's own.
+pub(crate) fn is_transient(error: &OpenError) -> bool {
+    use journal_core::superblock::SuperblockError;
+    let kind = match error {
+        OpenError::Medium(error) | OpenError::Superblock(SuperblockError::Medium(error)) => {
+            error.kind
+        }
+        _ => return false,
+    };
+    kind == MediumErrorKind::Transient
+}
+
+/// Collects what went wrong, with the cases that it belongs to.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) cases: u64,
+    found: Vec<String>,
+}
+
+impl Findings {
+    pub(crate) fn note(&mut self, result: Result<(), String>, case: impl FnOnce() -> String) {
+        self.cases += 1;
+        if let Err(what) = result {
+            if self.found.len() < 20 {
+                self.found.push(format!("{}: {what}", case()));
+            }
+        }
+    }
+
+    pub(crate) fn check(&self, cases_least: u64) {
+        assert!(self.found.is_empty(), "of {} cases:\n{}", self.cases, self.found.join("\n"));
+        assert!(self.cases >= cases_least, "only {} cases", self.cases);
+    }
+}

@@ -1,0 +1,115 @@
+//! Journals that somebody made on purpose: every number may be anything, and all checks are right.
+
+use sim_disk::{Image, Rng};
+
+use crate::examine::{Findings, examine, go_on};
+use crate::images::{Sample, samples};
+use crate::support::forge::{Target, put, seal, targets};
+
+/// What a number is changed to.
+fn values(number: usize, was: u64) -> u64 {
+    let edges = [
+        0,
+        1,
+        2,
+        was.wrapping_add(1),
+        was.wrapping_sub(1),
+        was.wrapping_add(64),
+        was.wrapping_mul(2),
+        u64::MAX,
+        u64::MAX - 63,
+        1 << 63,
+        u64::from(u32::MAX),
+        3,
+        33,
+        65,
+        1 << 16,
+        136,
+    ];
+    edges[number % edges.len()]
+}
+
+const VALUES: usize = 16;
+
+fn try_forged(sample: &Sample, image: &Image) -> Result<(), String> {
+    let outcome = examine(&sample.shape, image)?;
+    go_on(&sample.shape, &outcome)
+}
+
+#[test]
+fn every_number_may_be_anything() {
+    let mut findings = Findings::default();
+    let mut accepted = 0;
+    for sample in samples() {
+        for target in targets(&sample.found) {
+            for number in 0..VALUES {
+                let mut image = sample.image.clone();
+                let span = image.pmem_mut();
+                put(span, &sample.found, &target, &|was| values(number, was));
+                seal(span, &sample.found, &target);
+                accepted += u32::from(sample.shape.read_by_the_book(&image).is_ok());
+                let result = try_forged(&sample, &image);
+                findings.note(result, || format!("{}: {target:?}, way {number}", sample.name));
+            }
+        }
+    }
+    findings.check(10_000);
+    assert!(accepted > 3_000, "the checks were made right: {accepted}");
+}
+
+/// Changes some numbers at a time; returns which.
+fn forge(sample: &Sample, rng: &mut Rng) -> (Image, Vec<Target>) {
+    let all = targets(&sample.found);
+    let chosen: Vec<Target> =
+        (0..1 + rng.index(4)).map(|_| all[rng.index(all.len())].clone()).collect();
+    let mut image = sample.image.clone();
+    let span = image.pmem_mut();
+    for target in &chosen {
+        let (bits, small) = (rng.next_u64(), rng.below(40));
+        let way = rng.below(4);
+        let change = |was: u64| match way {
+            0 => bits,
+            1 => small,
+            2 => was ^ 1 << (bits % 64),
+            _ => values(bits as usize % VALUES, was),
+        };
+        put(span, &sample.found, target, &change);
+    }
+    chosen.iter().for_each(|target| seal(span, &sample.found, target));
+    (image, chosen)
+}
+
+#[test]
+fn many_numbers_may_be_anything() {
+    let samples = samples();
+    let mut findings = Findings::default();
+    for seed in 0..40_000 {
+        let mut rng = Rng::new(seed);
+        let sample = &samples[rng.index(samples.len())];
+        let (image, chosen) = forge(sample, &mut rng);
+        let result = try_forged(sample, &image);
+        findings.note(result, || format!("seed {seed}, {}: {chosen:?}", sample.name));
+    }
+    findings.check(40_000);
+}
+
+/// Forgeries are accepted, so that they test something: a forged stamp changes what is newest.
+#[test]
+fn forgeries_go_deep() {
+    let samples = samples();
+    let sample = samples.iter().find(|sample| sample.name == "both lanes").expect("a sample");
+    let mut changed = 0;
+    for target in targets(&sample.found) {
+        let Target::Record { .. } = &target else { continue };
+        let mut image = sample.image.clone();
+        put(image.pmem_mut(), &sample.found, &target, &|was| was ^ 1);
+        let without = sample.shape.read_by_the_book(&image);
+        seal(image.pmem_mut(), &sample.found, &target);
+        let with = sample.shape.read_by_the_book(&image);
+        let blocks = |found: &Result<crate::support::reader::Found, _>| {
+            found.as_ref().ok().map(|found| found.blocks.clone())
+        };
+        changed += u32::from(blocks(&with) != blocks(&without));
+    }
+    assert!(changed > 20, "{changed} forgeries were noticed only by what they say");
+}

@@ -1,0 +1,245 @@
+//! Journals to be damaged, with the content that they have to show.
+
+use std::collections::BTreeSet;
+
+use journal_core::BlockNumber;
+use journal_core::policy::Policy as _;
+use sim_disk::{Fault, FaultKind, Image, Model, Operation, World};
+
+use crate::support::layout::BOOK;
+use crate::support::reader::{Content, Found, Lane, merge};
+use crate::support::{Act, Kind, Shape, Truth, What, counting};
+
+/// A valid journal.
+#[derive(Clone)]
+pub(crate) struct Sample {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) image: Image,
+    pub(crate) found: Found,
+    /// Whether the device holds torn blocks that only the intent makes whole.
+    pub(crate) home_is_torn: bool,
+}
+
+/// What opening a damaged journal has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Rot { lane: u16, sequence: u64 },
+    Blocks(Vec<Content>),
+}
+
+impl Sample {
+    fn new(name: &'static str, shape: Shape, acts: &[Act]) -> Self {
+        let (image, truth) = shape.made_by(acts);
+        Self::of(name, shape, image, truth)
+    }
+
+    fn of(name: &'static str, shape: Shape, image: Image, truth: Truth) -> Self {
+        let found = shape.read_by_the_book(&image).expect("a valid journal");
+        for (is, has) in found.blocks.iter().zip(&truth.0) {
+            if let Some(block) = has {
+                assert_eq!(is, &Content::Is(*block), "{name}");
+            }
+        }
+        Self { name, shape, image, found, home_is_torn: false }
+    }
+
+    /// The bytes of the span that a range of a lane is.
+    fn places(lane: &Lane, at: u64, len: u64) -> impl Iterator<Item = usize> {
+        let (start, bytes) = (lane.start, lane.bytes);
+        (at..at + len).map(move |at| (start + at % bytes) as usize)
+    }
+
+    /// What is to be found when these bytes of the span, and no others, are not what they were.
+    ///
+    /// A record with a changed byte does not count, and nothing behind it in its lane. If headers
+    /// that are left, or the superblock, prove that it was durable, the journal is refused.
+    pub(crate) fn expected(&self, changed: &BTreeSet<usize>) -> Expected {
+        let is_changed = |lane: &Lane, at, len| {
+            Self::places(lane, at, len).any(|place| changed.contains(&place))
+        };
+        let mut covered: Vec<u64> = self.found.lanes.iter().map(|lane| lane.covered()).collect();
+        for (number, lane) in self.found.lanes.iter().enumerate() {
+            for part in lane.records.iter().flat_map(|record| &record.parts) {
+                if is_changed(lane, part.at, part.header.bytes.len() as u64) {
+                    continue;
+                }
+                let own = (number as u64, part.header.field("watermark"));
+                let named = part.header.names.iter().map(|(lane, name)| (*lane, name + 1));
+                for (lane, to) in named.chain([own]) {
+                    let known = &mut covered[lane as usize];
+                    *known = to.max(*known);
+                }
+            }
+        }
+        let mut left = self.found.lanes.clone();
+        for ((lane, covered), number) in left.iter_mut().zip(covered).zip(0..) {
+            let broken = lane.records.iter().position(|record| {
+                record.parts.iter().any(|part| is_changed(lane, part.at, part.total))
+            });
+            let Some(broken) = broken else { continue };
+            let sequence = lane.records[broken].field("sequence");
+            if sequence < covered {
+                return Expected::Rot { lane: number, sequence };
+            }
+            lane.records.truncate(broken);
+        }
+        let apply =
+            |payload: &[u8], block: &mut [u8]| self.shape.kind.apply(payload, block).is_ok();
+        Expected::Blocks(merge(&left, self.intent_left(changed), &self.image, &apply))
+    }
+
+    fn intent_left(&self, changed: &BTreeSet<usize>) -> Option<&crate::support::reader::Part> {
+        let from = self.found.shield as usize;
+        self.found
+            .intent
+            .as_ref()
+            .filter(|part| changed.range(from..from + part.total as usize).next().is_none())
+    }
+
+    /// Whether only an intent that was damaged could tell what blocks hold.
+    pub(crate) fn is_beyond_help(&self, changed: &BTreeSet<usize>) -> bool {
+        self.home_is_torn && self.intent_left(changed).is_none()
+    }
+
+    /// Bytes that no live structure covers.
+    pub(crate) fn is_idle(&self, place: usize) -> bool {
+        let found = &self.found;
+        let of_copies = found
+            .copies
+            .iter()
+            .any(|copy| (*copy as usize..(copy + found.copy_bytes) as usize).contains(&place));
+        let of_lanes = found.lanes.iter().any(|lane| {
+            let parts = lane.records.iter().flat_map(|record| &record.parts);
+            parts
+                .into_iter()
+                .any(|part| Self::places(lane, part.at, part.total).any(|known| known == place))
+        });
+        !of_copies && !of_lanes
+    }
+}
+
+impl Lane {
+    /// Records that the superblock says were durable.
+    pub(crate) fn covered_records(&self) -> usize {
+        let covered = self.covered();
+        self.records.iter().filter(|record| record.field("sequence") < covered).count()
+    }
+
+    /// Below it, the superblock says, records were durable.
+    fn covered(&self) -> u64 {
+        let field = |name| BOOK.note.number(&self.note, name);
+        field("epoch_first").max(field("durable_to"))
+    }
+}
+
+fn commit(lane: u16, changes: &[(u64, What)]) -> Act {
+    Act::Commit(lane, changes.to_vec())
+}
+
+fn mixed() -> Vec<Act> {
+    let touched: Vec<_> = (3..8).map(|block| (block, What::Touch(0x30 + block as u8))).collect();
+    vec![
+        commit(0, &[(0, What::Fill(0x10))]),
+        commit(0, &[(0, What::Touch(0x11))]),
+        commit(1, &[(0, What::Touch(0x12)), (1, What::Fill(0x20))]),
+        commit(0, &touched),
+        Act::Defer(1, vec![(2, What::Fill(0x21))]),
+        Act::Defer(1, vec![(1, What::Touch(0x22))]),
+        Act::Sync,
+    ]
+}
+
+/// A ring that was wrapped several times, with live records.
+fn wrapped(kind: Kind) -> Sample {
+    let shape = Shape::new(kind, 2);
+    let mut acts = Vec::new();
+    for round in 0..23_u8 {
+        let block = u64::from(round) % 7;
+        acts.push(commit(u16::from(round % 2), &[(block, What::Fill(round))]));
+        acts.push(commit(u16::from(round / 2 % 2), &[(block, What::Touch(round))]));
+    }
+    acts.push(commit(1, &[(6, What::Fill(0x77)), (7, What::Discard)]));
+    acts.push(commit(0, &[(5, What::Fill(0x78)), (6, What::Touch(0x79))]));
+    Sample::new("wrapped", shape, &acts)
+}
+
+/// Power was lost in the middle of a record; then work went on in the next epoch.
+fn after_a_crash() -> Sample {
+    let shape = Shape::new(Kind::Words, 2);
+    let acts = [
+        commit(0, &[(0, What::Fill(1)), (1, What::Fill(2))]),
+        commit(1, &[(2, What::Fill(3))]),
+        commit(0, &[(3, What::Fill(4))]),
+        commit(0, &[(4, What::Fill(5))]),
+    ];
+    let (mut image, _) = shape.made_by(&acts);
+    let found = shape.read_by_the_book(&image).expect("valid");
+    // The third record of lane 0 never arrived whole; what lies behind it did.
+    let lane = &found.lanes[0];
+    let torn = &lane.records[2].parts[0];
+    let place = (lane.start + torn.at % lane.bytes) as usize;
+    image.pmem_mut()[place + 70] ^= 0xFF;
+    let mut truth = Truth::default();
+    for (block, first) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
+        truth.0[block] = Some(counting(first));
+    }
+    let world = World::boot(image, Model::Torn8);
+    let acts = [commit(1, &[(0, What::Touch(9))]), commit(1, &[(5, What::Fill(6))])];
+    shape.drive(&world, &acts, &mut truth);
+    Sample::of("after a crash", shape, world.visible(), truth)
+}
+
+/// In the middle of a checkpoint, with the blocks at home whole or torn.
+fn with_intent(home_is_torn: bool) -> Sample {
+    let shape = Shape::new(Kind::Words, 2);
+    let world = World::boot(shape.format(), Model::Torn8);
+    world.inject(Fault::on(Operation::DiskSync, 0, FaultKind::Error));
+    let acts = [
+        commit(0, &[(0, What::Touch(1)), (1, What::Touch(2))]),
+        commit(1, &[(1, What::Touch(3)), (2, What::Fill(4))]),
+        Act::FailedCheckpoint,
+    ];
+    let mut truth = Truth::default();
+    shape.drive(&world, &acts, &mut truth);
+    let mut image = world.visible();
+    if home_is_torn {
+        image.disk_mut(0).set_block(BlockNumber(0), &[0xEE; 64]);
+        image.disk_mut(0).set_block(BlockNumber(1), &[0xDD; 64]);
+    }
+    let name = if home_is_torn { "intent, home torn" } else { "intent, home whole" };
+    let sample = Sample::of(name, shape, image, truth);
+    assert!(sample.found.intent.is_some(), "an intent is believed");
+    Sample { home_is_torn, ..sample }
+}
+
+pub(crate) fn samples() -> Vec<Sample> {
+    let full = Shape { shield_blocks: 0, ..Shape::new(Kind::Full, 1) };
+    vec![
+        Sample::new("formatted", Shape::new(Kind::Words, 3), &[]),
+        Sample::new(
+            "full blocks",
+            full,
+            &[
+                commit(0, &[(1, What::Fill(1))]),
+                commit(0, &[(1, What::Touch(2)), (2, What::Fill(3))]),
+                commit(0, &[(3, What::Fill(4)), (4, What::Discard)]),
+            ],
+        ),
+        Sample::new("both lanes", Shape::new(Kind::Words, 2), &mixed()),
+        Sample::new(
+            "discards",
+            Shape::new(Kind::Words, 2),
+            &[
+                commit(0, &[(0, What::Fill(1)), (1, What::Fill(2))]),
+                commit(1, &[(0, What::Discard)]),
+                commit(0, &[(0, What::Fill(3)), (2, What::Discard)]),
+            ],
+        ),
+        wrapped(Kind::Words),
+        wrapped(Kind::Full),
+        after_a_crash(),
+        with_intent(false),
+        with_intent(true),
+    ]
+}

@@ -1,0 +1,345 @@
+//! What once went wrong on whole media, told without a crash explorer: each test is named for what
+//! it showed.
+
+use full_block::FullBlock;
+use journal_core::check::crc32;
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::units::LaneNumber;
+use journal_core::{
+    Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
+    JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite,
+    PortableKernels,
+};
+use nvm_journal::Buffers;
+use sim_disk::FaultKind::Error;
+use sim_disk::{DiskImage, Fault, Image, Medium, Model, SimDisk, SimPmem, World};
+
+type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
+
+const BLOCK: usize = 64;
+const BLOCKS: u64 = 16;
+
+fn geometry() -> Geometry {
+    Geometry {
+        block_size: BlockSize::new(BLOCK as u32).expect("a block size"),
+        lanes: 2,
+        lane_bytes: 4096,
+        shield_blocks: 2,
+        unit_bytes: 256,
+    }
+}
+
+/// Media for this geometry, with nothing on them.
+fn blank(geometry: &Geometry) -> World {
+    blank_on(geometry, Overwrite::NeverInPlace)
+}
+
+fn blank_on(geometry: &Geometry, overwrite: Overwrite) -> World {
+    let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
+    let facts = DeviceFacts::new(32, overwrite);
+    let disk = DiskImage::blank(geometry.block_size, BLOCKS, facts);
+    World::boot(Image::blank(span).with_disk(disk), Model::Torn8)
+}
+
+fn format(world: &World, geometry: &Geometry, id: u8, policy: &impl Policy) {
+    let kernels = PortableKernels;
+    journal_core::format(world.pmem(), NoHook, &kernels, geometry, [id; 16], policy, BLOCKS)
+        .expect("formats");
+}
+
+/// Opens the journal of a world for some calls.
+fn on<L: Policy>(world: &World, geometry: &Geometry, policy: L, calls: impl FnOnce(Opened<'_, L>)) {
+    let mut buffers = Buffers::new(geometry, 64, 2);
+    let (pmem, disk) = (world.pmem(), world.disk(0));
+    let journal = Journal::open(pmem, disk, policy, NoHook, PortableKernels, buffers.borrow());
+    calls(journal.expect("opens"));
+}
+
+fn commit<L: Policy>(journal: &mut Opened<'_, L>, lane: u16, block: u64, byte: u8) {
+    let image = [byte; BLOCK];
+    let update = Update::new(BlockNumber(block), Change::Image(&image));
+    let operations = [Operation::Update(update)];
+    journal.commit(LaneNumber(lane), &operations, Durability::Durable).expect("commits");
+}
+
+fn read<L: Policy>(journal: &mut Opened<'_, L>, block: u64) -> [u8; BLOCK] {
+    let mut content = [0; BLOCK];
+    journal.read(BlockNumber(block), &mut content).expect("reads");
+    content
+}
+
+/// The second copy of a journal with small media units lies where the first copy of a later one
+/// with larger units has nothing: when that first copy is lost, it must not be taken for the twin.
+#[test]
+fn an_earlier_journals_superblock_is_not_found_in_place_of_a_lost_one() {
+    let (older, newer) = (geometry(), Geometry { unit_bytes: 1024, ..geometry() });
+    let world = blank(&newer);
+    format(&world, &older, 1, &FullBlock);
+    on(&world, &older, FullBlock, |mut journal| commit(&mut journal, 0, 0, 1));
+    format(&world, &newer, 2, &FullBlock);
+    on(&world, &newer, FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
+    // In the magic, in the geometry, and behind both.
+    for at in [0, 20, 56, 100] {
+        let mut image = world.visible();
+        image.flip_bit(Medium::Pmem, at, 1);
+        let world = World::boot(image, Model::Torn8);
+        on(&world, &newer, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+    }
+}
+
+/// The same where a crash cut the format short, so that the older copy is still there.
+#[test]
+fn a_torn_first_superblock_still_says_where_its_twin_is() {
+    let (older, newer) = (geometry(), Geometry { unit_bytes: 1024, ..geometry() });
+    let world = blank(&newer);
+    format(&world, &older, 1, &FullBlock);
+    let stale = world.visible().pmem()[256..512].to_vec();
+    format(&world, &newer, 2, &FullBlock);
+    on(&world, &newer, FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
+    let mut image = world.visible();
+    image.pmem_mut()[256..512].copy_from_slice(&stale);
+    image.flip_bit(Medium::Pmem, 100, 1);
+    let world = World::boot(image, Model::Torn8);
+    on(&world, &newer, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+}
+
+/// A media unit so large that the second superblock would not be looked for where it is.
+#[test]
+fn units_beyond_the_search_are_refused() {
+    let largest = Geometry { unit_bytes: 1 << 21, ..geometry() };
+    let world = blank(&largest);
+    format(&world, &largest, 1, &FullBlock);
+    let mut image = world.visible();
+    image.flip_bit(Medium::Pmem, 56, 1);
+    let world = World::boot(image, Model::Torn8);
+    on(&world, &largest, FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [0; BLOCK]));
+    assert!(Geometry { unit_bytes: (1 << 21) + 64, ..geometry() }.check().is_err());
+}
+
+/// Encodes every update as its whole image: as large as an encoding may be.
+#[derive(Clone, Copy)]
+struct Whole;
+
+impl Policy for Whole {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E59)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match update.change {
+            Change::Image(image) if out.put(image).is_ok() => Placement::Encoded,
+            _ => Placement::Image,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        let malformed = ApplyError::Malformed { at: payload.len() };
+        block.get_mut(..payload.len()).ok_or(malformed)?.copy_from_slice(payload);
+        Ok(())
+    }
+}
+
+/// Memory may be larger than needed. What is written with more of it is read with less.
+#[test]
+fn records_do_not_depend_on_how_much_memory_their_writer_had() {
+    let geometry = Geometry {
+        block_size: BlockSize::new(1024).expect("a block size"),
+        lane_bytes: 1 << 16,
+        ..geometry()
+    };
+    let world = blank(&geometry);
+    format(&world, &geometry, 1, &Whole);
+    let image = [9; 1024];
+    for (front_times, encoded_times) in [(1, 8), (8, 8)] {
+        let needs = Needs::of(&geometry, 64);
+        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut entries = vec![Entry::EMPTY; needs.entries];
+        let mut nodes = vec![Node::EMPTY; needs.nodes];
+        let mut batch = vec![Batched::EMPTY; needs.batch];
+        let mut front = vec![0; front_times * needs.front_bytes];
+        let mut encoded = vec![0; encoded_times * needs.encoded_bytes];
+        let mut blocks = vec![0; needs.blocks_bytes];
+        let memory = JournalMemory {
+            lanes: &mut lanes,
+            entries: &mut entries,
+            nodes: &mut nodes,
+            batch: &mut batch,
+            front: &mut front,
+            encoded: &mut encoded,
+            blocks: &mut blocks,
+        };
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let journal = Journal::open(pmem, disk, Whole, NoHook, PortableKernels, memory);
+        let update = |block| Update::new(BlockNumber(block), Change::Image(&image));
+        let operations: Vec<_> =
+            (0..BLOCKS).map(|block| Operation::Update(update(block))).collect();
+        let committed =
+            journal.expect("opens").commit(LaneNumber(0), &operations, Durability::Durable);
+        committed.expect("commits");
+    }
+    on(&world, &geometry, Whole, |journal| assert_eq!(journal.recovery().records, 2));
+}
+
+/// A streamed transaction has as many parts as it takes, more than the number of a part can say.
+#[test]
+fn a_transaction_of_more_parts_than_sixteen_bits_count_is_there_after_an_open() {
+    const PARTS: u64 = (1 << 16) + 10;
+    let geometry = Geometry { lanes: 1, lane_bytes: 192 * (PARTS + 1), ..geometry() };
+    let world = blank(&geometry);
+    format(&world, &geometry, 1, &FullBlock);
+    let image = [9; BLOCK];
+    let with = |calls: &mut dyn FnMut(Opened<'_, FullBlock>)| {
+        let mut buffers = Buffers::new(&geometry, 1 << 17, 2);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let kernels = PortableKernels;
+        let journal = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        calls(journal.expect("opens"));
+    };
+    with(&mut |mut journal| {
+        let mut streamed = journal.begin(LaneNumber(0), geometry.lane_bytes).expect("fits");
+        for part in 0..PARTS {
+            let update = Update::new(BlockNumber(part % BLOCKS), Change::Image(&image));
+            streamed.write(&[Operation::Update(update)]).expect("was reserved");
+        }
+        streamed.commit().expect("commits");
+    });
+    with(&mut |mut journal| assert_eq!(read(&mut journal, 0), image));
+}
+
+/// A payload that looks like a header, left behind a torn record, is evidence at most: whatever
+/// stamp it claims, later transactions keep their order and their place.
+#[test]
+fn a_stamp_in_a_payload_orders_nothing() {
+    const ID: u8 = 1;
+    let world = blank(&geometry());
+    format(&world, &geometry(), ID, &FullBlock);
+    for stamp in [1_u64 << 60, (1 << 61) - 1, u64::MAX - 1, u64::MAX] {
+        let mut header = [0; BLOCK];
+        header[4] = 1; // A commit,
+        header[8..12].copy_from_slice(&3_u32.to_le_bytes()); // of three lines
+        header[12] = 1; // and one frame,
+        header[16..24].copy_from_slice(&128_u64.to_le_bytes()); // where the image will lie.
+        header[24] = 2;
+        header[56..].copy_from_slice(&stamp.to_le_bytes());
+        let check = crc32(crc32(0, &[ID; 16]), &header[4..]);
+        header[..4].copy_from_slice(&check.to_le_bytes());
+
+        let lane = 2 * 256 + usize::try_from(geometry().shield_bytes()).expect("small");
+        let mut image = world.visible();
+        image.pmem_mut()[lane + 128..lane + 192].copy_from_slice(&header);
+        let world = World::boot(image, Model::Torn8);
+        on(&world, &geometry(), FullBlock, |mut journal| {
+            commit(&mut journal, 1, 0, 5);
+            commit(&mut journal, 1, 1, 5);
+            commit(&mut journal, 0, 0, 6);
+            journal.checkpoint().expect("checkpoints");
+            commit(&mut journal, 1, 0, 7);
+            commit(&mut journal, 0, 0, 8);
+            assert_eq!(read(&mut journal, 0), [8; BLOCK]);
+        });
+        on(&world, &geometry(), FullBlock, |mut journal| {
+            assert_eq!(read(&mut journal, 0), [8; BLOCK], "{stamp:#x}");
+            journal.checkpoint().expect("checkpoints");
+            assert_eq!(read(&mut journal, 0), [8; BLOCK], "{stamp:#x}");
+        });
+    }
+}
+
+/// A line that cannot be read is no torn tail: what it held may have been acknowledged.
+#[test]
+fn poison_in_the_last_record_is_an_error() {
+    let world = blank(&geometry());
+    format(&world, &geometry(), 1, &FullBlock);
+    on(&world, &geometry(), FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
+    let lane = 2 * 256 + geometry().shield_bytes();
+    for line in 0..8 {
+        let mut image = world.visible();
+        image.poison(lane + line * 64);
+        let world = World::boot(image, Model::Torn8);
+        let mut buffers = Buffers::new(&geometry(), 64, 2);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let kernels = PortableKernels;
+        let opened = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        // Three lines of the record, and the line where the next one would begin.
+        match opened {
+            Err(OpenError::Medium(_)) if line < 4 => {}
+            Ok(mut journal) if line >= 4 => assert_eq!(read(&mut journal, 0), [5; BLOCK]),
+            Err(error) => panic!("line {line}: {error}"),
+            Ok(_) => panic!("line {line}: opened"),
+        }
+    }
+}
+
+/// A streamed transaction that is forgotten, not dropped, is one that never was: the next one of
+/// its lane does not lie behind its parts.
+#[test]
+fn a_forgotten_stream_leaves_no_gap() {
+    let world = blank(&geometry());
+    format(&world, &geometry(), 1, &FullBlock);
+    on(&world, &geometry(), FullBlock, |mut journal| {
+        let image = [9; BLOCK];
+        let mut streamed = journal.begin(LaneNumber(0), 1024).expect("fits");
+        let update = Update::new(BlockNumber(1), Change::Image(&image));
+        streamed.write(&[Operation::Update(update)]).expect("was reserved");
+        core::mem::forget(streamed);
+        commit(&mut journal, 0, 0, 5);
+    });
+    on(&world, &geometry(), FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+}
+
+/// A device that tears, deltas, and a geometry without a shield: a checkpoint cannot do what it
+/// promises, and says so.
+#[test]
+fn a_checkpoint_that_needs_a_shield_and_has_none_says_so() {
+    let geometry = Geometry { shield_blocks: 0, ..geometry() };
+    let world = blank_on(&geometry, Overwrite::MayLeaveGarbage);
+    format(&world, &geometry, 1, &Whole);
+    on(&world, &geometry, Whole, |mut journal| {
+        commit(&mut journal, 0, 3, 5);
+        let checkpoint = journal.checkpoint();
+        assert_eq!(checkpoint, Err(JournalError::NoShield { block: BlockNumber(3) }));
+        assert_eq!(read(&mut journal, 3), [5; BLOCK]);
+    });
+}
+
+/// A commit reads back what it stored, to index it. Where that fails it fails, as one whose fence
+/// did: it is never acknowledged and then not there.
+#[test]
+fn a_commit_whose_record_cannot_be_read_back_is_not_acknowledged() {
+    let mut failed = 0;
+    for later in 0..8 {
+        for streams in [false, true] {
+            let world = blank(&geometry());
+            format(&world, &geometry(), 1, &FullBlock);
+            let mut acknowledged = false;
+            on(&world, &geometry(), FullBlock, |mut journal| {
+                let reads = world.operations().of(sim_disk::Operation::MemoryRead);
+                let fails = Fault::on(sim_disk::Operation::MemoryRead, reads + later, Error);
+                world.inject(fails);
+                let image = [5; BLOCK];
+                let update = Update::new(BlockNumber(0), Change::Image(&image));
+                let operations = [Operation::Update(update)];
+                let result = if streams {
+                    let mut streamed = journal.begin(LaneNumber(0), 512).expect("fits");
+                    streamed.write(&operations).expect("was reserved");
+                    streamed.commit()
+                } else {
+                    journal.commit(LaneNumber(0), &operations, Durability::Durable)
+                };
+                acknowledged = result.is_ok();
+                if !acknowledged {
+                    failed += 1;
+                    let refused = journal.read(BlockNumber(0), &mut [0; BLOCK]);
+                    assert_eq!(refused, Err(JournalError::Failed));
+                }
+            });
+            // The fault may not have struck yet.
+            let world = World::boot(world.visible(), Model::Torn8);
+            on(&world, &geometry(), FullBlock, |mut journal| {
+                let content = read(&mut journal, 0);
+                assert!(content == [5; BLOCK] || !acknowledged);
+            });
+        }
+    }
+    assert!(failed > 4, "{failed}");
+}

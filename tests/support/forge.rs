@@ -1,0 +1,203 @@
+//! Changes to a journal with all checks made right again, so that readers go deep.
+
+use super::layout::{BOOK, Field, Layout, little_endian};
+use super::reader::{Found, Record, crc32, crc64};
+
+/// A ring in the bytes of a span.
+pub(crate) struct RingMut<'a> {
+    pub(crate) span: &'a mut [u8],
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+}
+
+impl RingMut<'_> {
+    fn place(&self, at: u64) -> usize {
+        self.start + (at % self.bytes as u64) as usize
+    }
+
+    fn read(&self, at: u64, len: usize) -> Vec<u8> {
+        (0..len as u64).map(|byte| self.span[self.place(at.wrapping_add(byte))]).collect()
+    }
+
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
+        for (byte, offset) in bytes.iter().zip(0..) {
+            let place = self.place(at.wrapping_add(offset));
+            self.span[place] = *byte;
+        }
+    }
+
+    /// Puts a number into a field of the structure at a log offset.
+    pub(crate) fn put(&mut self, at: u64, field: &Field, value: u64) {
+        self.write(at + field.at as u64, &value.to_le_bytes()[..field.len.min(8)]);
+    }
+
+    /// Makes the checks of the part at a log offset right, as far as its lengths can be; returns
+    /// the large one.
+    pub(crate) fn seal_part(&mut self, at: u64, id: &[u8], seed: u64) -> u64 {
+        let line = self.read(at, 64);
+        let field = |name| BOOK.header.number(&line, name) as usize;
+        let (names, frames, kind) = (field("names"), field("frames"), field("kind") as u64);
+        let evidence_bytes = 64 + 16 * names;
+        let lists = evidence_bytes + 16 * frames;
+        if lists + 8 > self.bytes {
+            return seed;
+        }
+        let evidence = self.read(at, evidence_bytes);
+        let check = crc32(crc32(0, id), &evidence[4..]);
+        self.put(at, BOOK.header.field("check"), check);
+        let lists_bytes = self.read(at, lists);
+        let (mut encoded, mut images) = (0, 0);
+        for frame in lists_bytes[evidence_bytes..].chunks(16) {
+            let len = BOOK.frame.number(frame, "len") as usize;
+            match BOOK.frame.number(frame, "form") {
+                form if form == BOOK.image => images += 64,
+                form if form == BOOK.encoded => encoded += len,
+                _ => {}
+            }
+        }
+        encoded += if kind == BOOK.intent { 8 * frames } else { 0 };
+        let front = (lists + encoded + 8).next_multiple_of(64);
+        if front + images > self.bytes {
+            return seed;
+        }
+        let body = self.read(at, front - 8);
+        let image_bytes = self.read(at + front as u64, images);
+        let check = crc64(crc64(seed, &body), &image_bytes);
+        self.write(at + front as u64 - 8, &check.to_le_bytes());
+        check
+    }
+
+    /// The same for all parts of a record.
+    pub(crate) fn seal(&mut self, record: &Record, id: &[u8]) {
+        let mut seed = crc64(0, id);
+        for part in &record.parts {
+            seed = self.seal_part(part.at, id, seed);
+        }
+    }
+}
+
+/// Makes the check of a copy of the superblock right.
+pub(crate) fn seal_copy(span: &mut [u8], at: usize) {
+    let lanes = BOOK.head.number(&span[at..], "lanes") as usize;
+    let len = BOOK.head.len() + lanes * BOOK.note.len();
+    if let Some(copy) = span.get_mut(at..at + len + 8) {
+        let check = crc64(0, &copy[..len]);
+        copy[len..].copy_from_slice(&check.to_le_bytes());
+    }
+}
+
+/// A number in a journal.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// In both copies of the superblock, or in one.
+    Superblock {
+        copies: Vec<usize>,
+        at: usize,
+        field: Field,
+    },
+    /// In a part of a record.
+    Record {
+        lane: usize,
+        record: usize,
+        at: u64,
+        field: Field,
+    },
+    Intent {
+        at: u64,
+        field: Field,
+    },
+}
+
+/// Every number that there is.
+pub(crate) fn targets(found: &Found) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let copies = found.copies.map(|copy| copy as usize);
+    for copies in [copies.to_vec(), copies[..1].to_vec(), copies[1..].to_vec()] {
+        let mut add = |at: usize, layout: &Layout| {
+            targets.extend(layout.fields.iter().map(|field| Target::Superblock {
+                copies: copies.clone(),
+                at,
+                field: field.clone(),
+            }));
+        };
+        add(0, &BOOK.head);
+        (0..found.lanes.len()).for_each(|lane| add(128 + 32 * lane, &BOOK.note));
+    }
+    for (lane, records) in found.lanes.iter().enumerate() {
+        for (record, parts) in records.records.iter().enumerate() {
+            for part in &parts.parts {
+                let fields = fields_of(part.header.names.len(), part.frames.len());
+                targets.extend(fields.into_iter().map(|(at, field)| {
+                    let at = part.at + at as u64;
+                    Target::Record { lane, record, at, field }
+                }));
+            }
+        }
+    }
+    if let Some(part) = &found.intent {
+        let fields = fields_of(0, part.frames.len());
+        let fields = fields.into_iter();
+        targets.extend(fields.map(|(at, field)| Target::Intent { at: at as u64, field }));
+    }
+    targets
+}
+
+/// The fields of a part's front, with the places of their structures.
+fn fields_of(names: usize, frames: usize) -> Vec<(usize, Field)> {
+    let header = [(0, &BOOK.header)];
+    let names_at = (0..names).map(|name| (64 + 16 * name, &BOOK.name));
+    let frames_at = (0..frames).map(|frame| (64 + 16 * names + 16 * frame, &BOOK.frame));
+    let structures = header.into_iter().chain(names_at).chain(frames_at);
+    let fields = structures
+        .flat_map(|(at, layout)| layout.fields.iter().map(move |field| (at, field.clone())));
+    fields.collect()
+}
+
+/// Puts a value where a target says; the checks are made right by [`seal`].
+pub(crate) fn put(span: &mut [u8], found: &Found, target: &Target, change: &dyn Fn(u64) -> u64) {
+    match target {
+        Target::Superblock { copies, at, field } => {
+            for copy in copies {
+                let len = field.len.min(8);
+                let place = &mut span[copy + at + field.at..][..len];
+                let value = change(little_endian(place));
+                place.copy_from_slice(&value.to_le_bytes()[..len]);
+            }
+        }
+        Target::Record { lane, at, field, .. } => {
+            let lane = &found.lanes[*lane];
+            let (start, bytes) = (lane.start as usize, lane.bytes as usize);
+            let mut ring = RingMut { span, start, bytes };
+            let value = ring.read(at + field.at as u64, field.len.min(8));
+            ring.put(*at, field, change(little_endian(&value)));
+        }
+        Target::Intent { at, field } => {
+            let mut ring = shield(span, found);
+            let value = ring.read(at + field.at as u64, field.len.min(8));
+            ring.put(*at, field, change(little_endian(&value)));
+        }
+    }
+}
+
+fn shield<'a>(span: &'a mut [u8], found: &Found) -> RingMut<'a> {
+    let start = found.shield as usize;
+    RingMut { span, start, bytes: found.lanes[0].start as usize - start }
+}
+
+/// Makes the checks of everything that a target is part of right.
+pub(crate) fn seal(span: &mut [u8], found: &Found, target: &Target) {
+    let id = found.head[BOOK.head.field("journal_id").at..][..16].to_vec();
+    match target {
+        Target::Superblock { copies, .. } => {
+            copies.iter().for_each(|copy| seal_copy(span, *copy));
+        }
+        Target::Record { lane, record, .. } => {
+            let lane = &found.lanes[*lane];
+            let (start, bytes) = (lane.start as usize, lane.bytes as usize);
+            RingMut { span, start, bytes }.seal(&lane.records[*record], &id);
+        }
+        Target::Intent { .. } => {
+            let _ = shield(span, found).seal_part(0, &id, crc64(0, &id));
+        }
+    }
+}

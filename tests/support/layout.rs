@@ -1,0 +1,125 @@
+//! The tables of FORMAT.md, read from the document itself: what it says is what the reader uses.
+
+use core::fmt;
+use std::sync::LazyLock;
+
+pub(crate) const FORMAT: &str = include_str!("../../FORMAT.md");
+
+/// One line of a structure's table.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+}
+
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}+{}", self.name, self.at, self.len)
+    }
+}
+
+/// A structure's fields, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) fields: Vec<Field>,
+}
+
+impl Layout {
+    pub(crate) fn len(&self) -> usize {
+        self.fields.last().map_or(0, |field| field.at + field.len)
+    }
+
+    pub(crate) fn field(&self, name: &str) -> &Field {
+        let found = self.fields.iter().find(|field| field.name == name);
+        found.unwrap_or_else(|| panic!("FORMAT.md has no field {name}"))
+    }
+
+    /// The number in a field of the structure that `bytes` begins with.
+    pub(crate) fn number(&self, bytes: &[u8], name: &str) -> u64 {
+        let field = self.field(name);
+        little_endian(&bytes[field.at..field.at + field.len])
+    }
+
+    /// The field that a byte belongs to.
+    pub(crate) fn name_at(&self, at: usize) -> &str {
+        let inside = |field: &&Field| (field.at..field.at + field.len).contains(&at);
+        self.fields.iter().find(inside).map_or("?", |field| &field.name)
+    }
+}
+
+pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// The rows of the first table behind a heading, as trimmed cells.
+pub(crate) fn table(document: &str, heading: &str) -> Vec<Vec<String>> {
+    let behind = document.lines().skip_while(|line| *line != heading).skip(1);
+    let section = behind.take_while(|line| !line.starts_with('#'));
+    let rows = section.skip_while(|line| !line.starts_with('|'));
+    let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+    rows.map(|line| {
+        let cells = line.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
+    })
+    .collect()
+}
+
+/// The table of a structure.
+pub(crate) fn layout(document: &str, structure: &str) -> Layout {
+    let rows = table(document, &format!("### `{structure}`"));
+    let number = |cell: &str| cell.parse().unwrap_or_else(|_| panic!("{structure}: {cell}"));
+    let fields = rows.iter().map(|row| Field {
+        at: number(&row[0]),
+        len: number(&row[1]),
+        name: row[2].clone(),
+    });
+    Layout { fields: fields.collect() }
+}
+
+/// A number in a table, by the name in the row's first cell.
+pub(crate) fn value(document: &str, heading: &str, name: &str) -> u64 {
+    let rows = table(document, heading);
+    let row = rows.iter().find(|row| row[0] == name);
+    let row = row.unwrap_or_else(|| panic!("FORMAT.md has no {name} under {heading}"));
+    row[1].parse().unwrap_or_else(|_| panic!("{name} is {}", row[1]))
+}
+
+/// Everything that the reader takes from the document.
+pub(crate) struct Book {
+    pub(crate) head: Layout,
+    pub(crate) note: Layout,
+    pub(crate) header: Layout,
+    pub(crate) name: Layout,
+    pub(crate) frame: Layout,
+    pub(crate) version: u64,
+    pub(crate) line: usize,
+    pub(crate) lanes_max: u64,
+    pub(crate) unit_bytes_max: u64,
+    pub(crate) image: u64,
+    pub(crate) encoded: u64,
+    pub(crate) discard: u64,
+    pub(crate) commit: u64,
+    pub(crate) intent: u64,
+}
+
+pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
+    let constant = |name| value(FORMAT, "## 1. Conventions", name);
+    let kind = |name| value(FORMAT, "### Kinds", name);
+    Book {
+        head: layout(FORMAT, "SuperblockHead"),
+        note: layout(FORMAT, "LaneNote"),
+        header: layout(FORMAT, "RecordHeader"),
+        name: layout(FORMAT, "Name"),
+        frame: layout(FORMAT, "FrameHeader"),
+        version: constant("FORMAT_VERSION"),
+        line: usize::try_from(constant("LINE_BYTES")).expect("small"),
+        lanes_max: constant("LANES_MAX"),
+        unit_bytes_max: constant("UNIT_BYTES_MAX"),
+        image: value(FORMAT, "### Forms", "Image"),
+        encoded: value(FORMAT, "### Forms", "Encoded"),
+        discard: value(FORMAT, "### Forms", "Discard"),
+        commit: kind("Commit"),
+        intent: kind("Intent"),
+    }
+});

@@ -1,0 +1,559 @@
+//! A second reader of the on-media format, written from FORMAT.md and in its order. It shares no
+//! code with the crate, computes its checks bit by bit, and takes offsets from the document.
+
+use core::fmt;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use sim_disk::Image;
+
+use super::layout::{BOOK, little_endian};
+use super::{BLOCK_BYTES, BLOCKS, Block};
+
+/// What a block shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    Is(Block),
+    /// Discarded, and not written since.
+    Undefined,
+    /// A payload does not apply.
+    Unreadable,
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Where tests make a difference.
+            Self::Is(block) => write!(f, "{:02x}{:02x}{:02x}", block[0], block[3], block[40]),
+            Self::Undefined => f.write_str("?"),
+            Self::Unreadable => f.write_str("unreadable"),
+        }
+    }
+}
+
+/// Why there is no journal to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Refusal {
+    NotAJournal,
+    Corrupt,
+    Version(u32),
+    Features(u64),
+    Geometry,
+    /// It belongs to another policy or device, or has more lanes than there is room for.
+    Partners,
+    Rot {
+        lane: u16,
+        sequence: u64,
+    },
+    SuperblockLost,
+}
+
+/// Whoever opens the journal.
+pub(crate) struct Partners {
+    pub(crate) policy: u32,
+    pub(crate) lanes_max: u16,
+    pub(crate) blocks: u64,
+}
+
+/// A frame of a part that was found valid.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) block: u64,
+    pub(crate) form: u64,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// A valid header, with its names.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) names: Vec<(u64, u64)>,
+}
+
+impl Header {
+    pub(crate) fn field(&self, name: &str) -> u64 {
+        BOOK.header.number(&self.bytes, name)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) at: u64,
+    pub(crate) total: u64,
+    pub(crate) front: u64,
+    pub(crate) header: Header,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) stamps: Vec<u64>,
+    check: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Record {
+    pub(crate) fn field(&self, name: &str) -> u64 {
+        self.parts[0].header.field(name)
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.parts.last().map_or(0, |part| part.at + part.total)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// Where it begins in the span.
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) note: Vec<u8>,
+    pub(crate) records: Vec<Record>,
+}
+
+/// Everything in a span that was accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) head: Vec<u8>,
+    /// Where both copies of the superblock begin.
+    pub(crate) copies: [u64; 2],
+    pub(crate) copy_bytes: u64,
+    pub(crate) shield: u64,
+    pub(crate) lanes: Vec<Lane>,
+    /// The believed intent.
+    pub(crate) intent: Option<Part>,
+    pub(crate) blocks: Vec<Content>,
+}
+
+static TABLE32: LazyLock<[u64; 256]> = LazyLock::new(|| table(0xEDB8_8320));
+static TABLE64: LazyLock<[u64; 256]> =
+    LazyLock::new(|| table(0xAD93_D235_94C9_3659_u64.reverse_bits()));
+
+/// The check of each byte, bit by bit.
+fn table(polynomial: u64) -> [u64; 256] {
+    core::array::from_fn(|byte| {
+        (0..8).fold(byte as u64, |sum, _| (sum >> 1) ^ (polynomial & (sum & 1).wrapping_neg()))
+    })
+}
+
+fn crc(table: &[u64; 256], ones: u64, seed: u64, bytes: &[u8]) -> u64 {
+    let step = |sum: u64, byte: &u8| (sum >> 8) ^ table[usize::from(sum as u8 ^ byte)];
+    bytes.iter().fold(seed ^ ones, step) ^ ones
+}
+
+pub(crate) fn crc32(seed: u64, bytes: &[u8]) -> u64 {
+    crc(&TABLE32, u32::MAX.into(), seed, bytes)
+}
+
+pub(crate) fn crc64(seed: u64, bytes: &[u8]) -> u64 {
+    crc(&TABLE64, u64::MAX, seed, bytes)
+}
+
+/// Bytes that may be missing.
+pub(crate) struct Medium<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) poisoned: &'a BTreeSet<usize>,
+}
+
+impl Medium<'_> {
+    fn read(&self, at: u64, len: u64) -> Option<&[u8]> {
+        let end = at.checked_add(len).filter(|end| *end <= self.bytes.len() as u64)?;
+        let (at, end) = (usize::try_from(at).ok()?, usize::try_from(end).ok()?);
+        let mut lines = self.poisoned.range(at / BOOK.line * BOOK.line..end);
+        lines.next().is_none().then(|| &self.bytes[at..end])
+    }
+}
+
+/// Section 4: a ring of bytes.
+struct Ring<'a> {
+    medium: &'a Medium<'a>,
+    start: u64,
+    bytes: u64,
+}
+
+impl Ring<'_> {
+    fn read(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+        if len == 0 {
+            return Some(Vec::new());
+        }
+        if len > self.bytes {
+            return None;
+        }
+        let place = at % self.bytes;
+        let first = len.min(self.bytes - place);
+        let mut bytes = self.medium.read(self.start + place, first)?.to_vec();
+        if first < len {
+            bytes.extend(self.medium.read(self.start, len - first)?);
+        }
+        Some(bytes)
+    }
+}
+
+/// Section 3: the whole copy at a place, head and notes; `Err(true)` for a foreign one.
+fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> {
+    let head_bytes = BOOK.head.len() as u64;
+    let Some(head) = medium.read(at, head_bytes) else { return Ok(Err(false)) };
+    if &head[..8] != b"nvmjrnl\0" {
+        return Ok(Err(true));
+    }
+    let field = |name| BOOK.head.number(head, name);
+    if !(1..=BOOK.lanes_max).contains(&field("lanes")) {
+        return Ok(Err(false));
+    }
+    let content_bytes = head_bytes + field("lanes") * BOOK.note.len() as u64;
+    let Some(copy) = medium.read(at, content_bytes + 8) else { return Ok(Err(false)) };
+    let (content, check) = copy.split_at(copy.len() - 8);
+    if crc64(0, content) != little_endian(check) {
+        return Ok(Err(false));
+    }
+    if field("version") != BOOK.version {
+        return Err(Refusal::Version(field("version") as u32));
+    }
+    if field("incompatible") != 0 {
+        return Err(Refusal::Features(field("incompatible")));
+    }
+    let (block, line) = (field("block_bytes"), BOOK.line as u64);
+    let unit_least = (content_bytes + 8).next_multiple_of(line);
+    let can_be = block.is_power_of_two()
+        && (64..=65536).contains(&block)
+        && field("lane_bytes") % line == 0
+        && field("lane_bytes") >= 128 + block
+        && field("unit_bytes") % line == 0
+        && (unit_least..=BOOK.unit_bytes_max).contains(&field("unit_bytes"))
+        && field("shield_blocks") <= 64
+        && span_bytes(content).is_some()
+        && counters_are_sane(content);
+    if can_be { Ok(Ok(content.to_vec())) } else { Err(Refusal::Geometry) }
+}
+
+fn counters_are_sane(copy: &[u8]) -> bool {
+    let (head, notes) = copy.split_at(BOOK.head.len());
+    let counters = ["generation", "epoch", "stamp_floor", "shield_floor"];
+    let mut counters = counters.into_iter().map(|name| BOOK.head.number(head, name));
+    counters.all(|counter| counter < 1 << 62)
+        && notes.chunks(BOOK.note.len()).all(|note| {
+            let field = |name| BOOK.note.number(note, name);
+            let counters = ["head", "head_sequence", "epoch_first", "durable_to"];
+            counters.into_iter().all(|name| field(name) < 1 << 62)
+                && field("head") % 64 == 0
+                && field("head_sequence") > 0
+        })
+}
+
+fn shield_bytes(head: &[u8]) -> u64 {
+    let blocks = BOOK.head.number(head, "shield_blocks");
+    let front = (64 + 24 * blocks + 8).next_multiple_of(BOOK.line as u64);
+    if blocks == 0 { 0 } else { blocks * BOOK.head.number(head, "block_bytes") + front }
+}
+
+fn span_bytes(head: &[u8]) -> Option<u64> {
+    let field = |name| BOOK.head.number(head, name);
+    let lanes = field("lanes").checked_mul(field("lane_bytes"))?;
+    lanes.checked_add(2 * field("unit_bytes"))?.checked_add(shield_bytes(head))
+}
+
+/// Section 3, "Reading it": the copy that counts, and where both are.
+fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
+    let unit = |copy: &[u8]| BOOK.head.number(copy, "unit_bytes");
+    let generation = |copy: &[u8]| BOOK.head.number(copy, "generation");
+    match copy(medium, 0)? {
+        Ok(first) => match copy(medium, unit(&first))? {
+            Ok(second) if generation(&second) > generation(&first) => Ok((second, unit(&first))),
+            _ => Ok((first.clone(), unit(&first))),
+        },
+        Err(foreign) => {
+            let last = BOOK.unit_bytes_max.min(medium.bytes.len() as u64);
+            for at in (BOOK.line as u64..=last).step_by(BOOK.line) {
+                if let Ok(second) = copy(medium, at)? {
+                    if unit(&second) == at {
+                        return Ok((second, at));
+                    }
+                }
+            }
+            Err(if foreign { Refusal::NotAJournal } else { Refusal::Corrupt })
+        }
+    }
+}
+
+/// Section 5: what parts of one lane, or of the shield, are read with.
+struct Parts<'a> {
+    ring: Ring<'a>,
+    id: Vec<u8>,
+    block_bytes: u64,
+}
+
+impl Parts<'_> {
+    fn header(&self, at: u64) -> Option<Header> {
+        let line = self.ring.read(at, BOOK.line as u64)?;
+        let field = |name| BOOK.header.number(&line, name);
+        if field("position") != at || field("names") > BOOK.lanes_max {
+            return None;
+        }
+        let counters = ["position", "sequence", "epoch", "generation", "watermark", "stamp"];
+        if counters.into_iter().any(|name| field(name) >= 1 << 61) {
+            return None;
+        }
+        let name_bytes = BOOK.name.len();
+        let bytes = self.ring.read(at, 64 + field("names") * name_bytes as u64)?;
+        if crc32(crc32(0, &self.id), &bytes[4..]) != field("check") {
+            return None;
+        }
+        let names = bytes[64..].chunks(name_bytes);
+        let names =
+            names.map(|name| (BOOK.name.number(name, "lane"), BOOK.name.number(name, "sequence")));
+        Some(Header { names: names.collect(), bytes })
+    }
+
+    fn part(&self, at: u64, seed: u64, end: u64) -> Option<Part> {
+        let header = self.header(at)?;
+        let (kind, total) = (header.field("kind"), 64 * header.field("lines"));
+        let is_intent = kind == BOOK.intent;
+        if ![BOOK.commit, BOOK.intent].contains(&kind) || total > self.ring.bytes {
+            return None;
+        }
+        let count = header.field("frames");
+        let lists = header.bytes.len() as u64 + count * BOOK.frame.len() as u64;
+        let descriptors = self.ring.read(at, lists)?.split_off(header.bytes.len());
+        let (mut encoded, mut images) = (0, 0);
+        for frame in descriptors.chunks(BOOK.frame.len()) {
+            if BOOK.frame.number(frame, "block") >= BLOCKS {
+                return None;
+            }
+            let (form, len) = (BOOK.frame.number(frame, "form"), BOOK.frame.number(frame, "len"));
+            match form {
+                _ if form == BOOK.image && len == self.block_bytes => images += len,
+                _ if is_intent => return None,
+                _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
+                _ if form == BOOK.discard && len == 0 => {}
+                _ => return None,
+            }
+        }
+        if is_intent {
+            encoded += 8 * count;
+        }
+        let line = BOOK.line as u64;
+        let front = (lists + encoded + 8).next_multiple_of(line);
+        let fits = front + images == total;
+        let front_max = (2120 + 2 * self.block_bytes).next_multiple_of(line);
+        if !fits || front > front_max || at.checked_add(total)? > end {
+            return None;
+        }
+        let front_bytes = self.ring.read(at, front)?;
+        let image_bytes = self.ring.read(at.checked_add(front)?, images)?;
+        let (body, check) = front_bytes.split_at(front_bytes.len() - 8);
+        let check = little_endian(check);
+        if crc64(crc64(seed, body), &image_bytes) != check {
+            return None;
+        }
+        let (mut payloads, mut images) = (&body[usize::try_from(lists).ok()?..], &image_bytes[..]);
+        let frames = descriptors.chunks(BOOK.frame.len()).map(|frame| {
+            let field = |name| BOOK.frame.number(frame, name);
+            let from = if field("form") == BOOK.image { &mut images } else { &mut payloads };
+            let (payload, rest) = from.split_at(field("len") as usize);
+            *from = rest;
+            let payload = payload.to_vec();
+            Frame { block: field("block"), form: field("form"), payload }
+        });
+        let frames = frames.collect();
+        let stamps = if is_intent { count as usize } else { 0 };
+        let stamps = payloads.chunks(8).take(stamps).map(little_endian).collect();
+        Some(Part { at, total, front, header, frames, stamps, check })
+    }
+
+    fn record(&self, at: u64, sequence: u64, end: u64) -> Option<Record> {
+        let (mut at, mut seed, mut parts) = (at, crc64(0, &self.id), Vec::<Part>::new());
+        loop {
+            let part = self.part(at, seed, end)?;
+            let first = &parts.first().unwrap_or(&part).header;
+            let same = |name| part.header.field(name) == first.field(name);
+            let belongs = part.header.field("kind") != BOOK.intent
+                && part.header.field("sequence") == sequence
+                && part.header.field("part") == parts.len() as u64
+                && same("epoch")
+                && same("stamp");
+            if !belongs {
+                return None;
+            }
+            let is_last = part.header.field("flags") & 1 == 1;
+            (at, seed) = (at + part.total, part.check);
+            parts.push(part);
+            if is_last {
+                return Some(Record { parts });
+            }
+        }
+    }
+}
+
+/// Section 7: what headers prove.
+struct Evidence {
+    epoch: u64,
+    generation: u64,
+    covered_to: Vec<u64>,
+}
+
+impl Evidence {
+    fn take(&mut self, lane: usize, header: &Header) {
+        self.epoch = self.epoch.max(header.field("epoch"));
+        self.generation = self.generation.max(header.field("generation"));
+        self.cover(lane, header.field("watermark"));
+        for (named, sequence) in &header.names {
+            self.cover(*named as usize, sequence.saturating_add(1));
+        }
+    }
+
+    fn cover(&mut self, lane: usize, to: u64) {
+        if let Some(known) = self.covered_to.get_mut(lane) {
+            *known = to.max(*known);
+        }
+    }
+}
+
+/// How a lane ends, in the words of the table.
+struct End {
+    sequence: u64,
+    whole_older: bool,
+    below_note: bool,
+}
+
+fn walk(
+    parts: &Parts<'_>,
+    lane: usize,
+    note: &[u8],
+    epoch: u64,
+    evidence: &mut Evidence,
+) -> (Vec<Record>, End) {
+    let field = |name| BOOK.note.number(note, name);
+    let (mut at, mut sequence) = (field("head"), field("head_sequence"));
+    let end = at.saturating_add(parts.ring.bytes);
+    let (mut records, mut stamp, mut whole_older) = (Vec::<Record>::new(), 0, false);
+    evidence.cover(lane, field("epoch_first"));
+    evidence.cover(lane, field("durable_to"));
+    while let Some(record) = parts.record(at, sequence, end) {
+        if sequence >= field("epoch_first") && record.field("epoch") != epoch {
+            whole_older = true;
+            break;
+        }
+        if record.field("stamp") <= stamp {
+            break;
+        }
+        record.parts.iter().for_each(|part| evidence.take(lane, &part.header));
+        stamp = record.field("stamp");
+        (at, sequence) = (record.end(), sequence.saturating_add(1));
+        records.push(record);
+    }
+    while at < end {
+        if let Some(header) = parts.header(at) {
+            evidence.take(lane, &header);
+        }
+        at = at.saturating_add(BOOK.line as u64);
+    }
+    (records, End { sequence, whole_older, below_note: sequence < field("epoch_first") })
+}
+
+/// What a policy makes of a payload; `false` if nothing.
+pub(crate) type Apply<'a> = &'a dyn Fn(&[u8], &mut [u8]) -> bool;
+
+/// Recovery of media with missing lines.
+pub(crate) fn recover(
+    image: &Image,
+    poisoned: &BTreeSet<usize>,
+    partners: &Partners,
+    apply: Apply<'_>,
+) -> Result<Found, Refusal> {
+    let medium = &Medium { bytes: image.pmem(), poisoned };
+    let (copy, second) = superblock(medium)?;
+    let (head, notes) = copy.split_at(BOOK.head.len());
+    let field = |name| BOOK.head.number(head, name);
+    if span_bytes(head).is_none_or(|needed| needed > medium.bytes.len() as u64) {
+        return Err(Refusal::Geometry);
+    }
+    let given = (partners.policy.into(), BLOCK_BYTES as u64, partners.blocks);
+    if (field("policy"), field("block_bytes"), field("device_blocks")) != given
+        || field("lanes") > partners.lanes_max.into()
+    {
+        return Err(Refusal::Partners);
+    }
+    let id = &head[BOOK.head.field("journal_id").at..][..16];
+    let shield = 2 * field("unit_bytes");
+    let parts_of = |start, bytes| Parts {
+        ring: Ring { medium, start, bytes },
+        id: id.to_vec(),
+        block_bytes: field("block_bytes"),
+    };
+    let mut evidence = Evidence {
+        epoch: 0,
+        generation: 0,
+        covered_to: vec![0; usize::try_from(field("lanes")).expect("few")],
+    };
+    let (mut lanes, mut ends) = (Vec::new(), Vec::new());
+    for (number, note) in notes.chunks(BOOK.note.len()).enumerate() {
+        let bytes = field("lane_bytes");
+        let start = shield + shield_bytes(head) + number as u64 * bytes;
+        let parts = parts_of(start, bytes);
+        let (records, end) = walk(&parts, number, note, field("epoch"), &mut evidence);
+        lanes.push(Lane { start, bytes, note: note.to_vec(), records });
+        ends.push(end);
+    }
+    let area = shield_bytes(head);
+    let intent = (area > 0).then(|| parts_of(shield, area)).and_then(|parts| {
+        let part = parts.part(0, crc64(0, id), area)?;
+        (part.header.field("kind") == BOOK.intent).then_some(part)
+    });
+    if let Some(intent) = &intent {
+        evidence.epoch = evidence.epoch.max(intent.header.field("epoch"));
+        evidence.generation = evidence.generation.max(intent.header.field("generation"));
+    }
+    let intent = intent.filter(|part| part.header.field("sequence") >= field("shield_floor"));
+    decide(&evidence, &ends, (field("generation"), field("epoch")))?;
+    let blocks = merge(&lanes, intent.as_ref(), image, apply);
+    let copy_bytes = copy.len() as u64 + 8;
+    let (head, copies) = (head.to_vec(), [0, second]);
+    Ok(Found { head, copies, copy_bytes, shield, lanes, intent, blocks })
+}
+
+fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(), Refusal> {
+    if evidence.generation > superblock.0 || evidence.epoch > superblock.1 {
+        return Err(Refusal::SuperblockLost);
+    }
+    for ((lane, end), covered_to) in (0_u16..).zip(ends).zip(&evidence.covered_to) {
+        let covered = end.sequence < *covered_to;
+        if covered || (end.below_note && !end.whole_older) {
+            return Err(Refusal::Rot { lane, sequence: end.sequence });
+        }
+    }
+    Ok(())
+}
+
+/// The content of every block: the device's, the intent's on top, then the records.
+pub(crate) fn merge(
+    lanes: &[Lane],
+    intent: Option<&Part>,
+    image: &Image,
+    apply: Apply<'_>,
+) -> Vec<Content> {
+    let home = |block| {
+        let content = image.disk(0).block(journal_core::BlockNumber(block));
+        Content::Is(content.try_into().expect("a block"))
+    };
+    let mut blocks: Vec<Content> = (0..BLOCKS).map(home).collect();
+    let mut put = |frame: &Frame| {
+        let place = usize::try_from(frame.block).ok().and_then(|block| blocks.get_mut(block));
+        let Some(content) = place else { return };
+        let whole = || Content::Is(frame.payload.clone().try_into().expect("a block"));
+        *content = match (frame.form, *content) {
+            (form, _) if form == BOOK.image => whole(),
+            (form, _) if form == BOOK.discard => Content::Undefined,
+            (_, Content::Is(mut block)) => {
+                let applies = apply(&frame.payload, &mut block);
+                if applies { Content::Is(block) } else { Content::Unreadable }
+            }
+            (_, other) => other,
+        };
+    };
+    intent.iter().for_each(|part| part.frames.iter().for_each(&mut put));
+    let mut records: Vec<&Record> = lanes.iter().flat_map(|lane| &lane.records).collect();
+    records.sort_by_key(|record| record.field("stamp"));
+    let commits = records.iter().flat_map(|record| &record.parts);
+    commits.for_each(|part| part.frames.iter().for_each(&mut put));
+    blocks
+}
