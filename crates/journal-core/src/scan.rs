@@ -231,6 +231,12 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         Ok(right.then_some(header))
     }
 
+    /// The line at `position` was readable and is not any more.
+    pub(crate) fn gone(&self, position: u64) -> MediumError {
+        let place = position.checked_rem(self.ring.bytes()).unwrap_or(0);
+        MediumError::new(MediumErrorKind::Poisoned, Offset(place), LINE_BYTES)
+    }
+
     /// The header at `position` and how long its front is, with the front left in the scratch
     /// memory. Nothing of it is checked but the header, and that the lengths can be.
     pub(crate) fn front_at(
@@ -355,7 +361,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
             // It was there a moment ago.
-            let Some((header, front)) = read else { return Err(IndexError::Medium(gone(at))) };
+            let Some((header, front)) = read else { return Err(IndexError::Medium(self.gone(at))) };
             let front = self.scratch.get(..front).unwrap_or_default();
             each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)
                 .map_err(|Full| IndexError::Full)?;
@@ -394,11 +400,6 @@ pub(crate) fn each_frame_of_front(
         })?;
     }
     Ok(())
-}
-
-/// A line that was readable and is not any more.
-pub(crate) fn gone(position: u64) -> MediumError {
-    MediumError::new(MediumErrorKind::Poisoned, Offset(position), LINE_BYTES)
 }
 
 /// Why a record's frames are not all in the index.
