@@ -172,7 +172,8 @@ where
         self.await_durable(room, committed)
     }
 
-    /// Waits until the group's last has fenced.
+    /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may
+    /// ever ask for the lane; so who has waited a while looks.
     #[cold]
     fn await_durable(
         &self,
@@ -182,6 +183,9 @@ where
         let backoff = Backoff::new();
         while !room.is_durable(committed.sequence) {
             self.check_not_failed()?;
+            if backoff.is_completed() && room.is_poisoned() {
+                return Err(self.poisoned());
+            }
             pause(&backoff);
         }
         Ok(Some(committed))

@@ -444,8 +444,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
     /// of it that are still in the ring never count, since no later part's check continues theirs.
-    pub const fn abandon(&mut self, open: &OpenRecord) {
+    pub fn abandon(&mut self, open: &OpenRecord) {
         self.tail = open.start;
+        if !self.ring.keeps(Rule::SequencesUnbroken) {
+            self.next_sequence = Sequence(self.next_sequence.raw().saturating_add(1));
+        }
     }
 
     /// One fence: the record and every earlier one of this lane is durable.
