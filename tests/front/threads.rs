@@ -119,7 +119,14 @@ impl Hook for Third {
         pmem.store(at, bytes);
     }
 
-    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+    fn write_piece<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        _whole_bytes: u64,
+    ) {
         self.meet(site);
         pmem.store(at, bytes);
         pmem.flush(at, bytes.len());
