@@ -222,10 +222,11 @@ fn a_block_is_its_transactions_own_until_that_is_durable() {
 fn group(stage: &Stage, ends: [End; 2]) -> Result<(), Error> {
     let (there, fronts) = (stage.clone(), AtomicU32::new(0));
     stage.probe.watch(move |site| {
-        if site.name != "commit.front" && site.name != "deferred.front" {
+        let is_front = site.name.ends_with(".front");
+        if !is_front && site.name != "commit.fence" {
             return;
         }
-        if fronts.fetch_add(1, Ordering::AcqRel) == 0 {
+        if is_front && fronts.fetch_add(1, Ordering::AcqRel) == 0 {
             there.help_transact(2, &[(1, Touch)], ends[0]);
             there.help_transact(3, &[(2, Touch)], ends[1]);
             let are_called = || next_number(&there.world.history()) == 4;

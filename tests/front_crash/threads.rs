@@ -150,9 +150,10 @@ impl Scenario for Workload {
 
     fn program(&self, world: &World) -> Result<(), String> {
         let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
-        // Whoever stores a record takes its time, so that others come and wait for the lane.
+        // Whoever stores or fences a record takes its time, so that others come and wait for the
+        // lane, and return before they should if they can.
         stage.probe.watch(|site| {
-            if site.name.ends_with(".front") {
+            if site.name.ends_with(".front") || site.name == "commit.fence" {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
