@@ -39,6 +39,11 @@ pub enum Error {
         /// How many there are.
         bytes: usize,
     },
+    /// Operations that are given together have to ascend by block, each block once.
+    NotAscending {
+        /// Where they do not.
+        block: BlockNumber,
+    },
     /// The transaction may take more bytes than a lane has: it is for ever too large.
     TooLarge {
         /// Bytes that it may take.
@@ -94,6 +99,7 @@ impl fmt::Display for Error {
             Self::OutOfBlock { block, at, bytes } => {
                 write!(f, "{bytes} bytes at {at} are not what {block} can take")
             }
+            Self::NotAscending { block } => write!(f, "{block} is out of order, or there twice"),
             Self::TooLarge { needed, capacity } => {
                 write!(f, "the transaction may take {needed} bytes, a lane has {capacity}")
             }
@@ -159,6 +165,7 @@ impl From<CommitError> for Error {
             CommitError::OutOfDevice { block } => Self::OutOfDevice { block },
             CommitError::WrongLength { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
             CommitError::CannotPlace { block, placement } => Self::CannotPlace { block, placement },
+            CommitError::NotAscending { block } => Self::NotAscending { block },
             CommitError::TooLarge { needed, capacity } => Self::TooLarge { needed, capacity },
             CommitError::Medium(error) => Self::Medium(error),
             _ => Self::Failed,

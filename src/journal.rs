@@ -10,8 +10,8 @@ use full_block::FullBlock;
 use journal_core::parts::{Found, Index, Opened, Room};
 use journal_core::policy::Policy;
 use journal_core::{
-    BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, LaneSlot, Needs, NoHook, OpenError,
-    PmemShare, PmemSplit, Recovery,
+    BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
+    LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery,
 };
 use pmem_sys::{NativeKernels, Region, StoreLock};
 
@@ -39,18 +39,28 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 ///
 /// | after | survives every crash |
 /// |---|---|
-/// | [`Transaction::commit`], [`transact`](Self::transact) | the transaction, and everything it read or overwrote |
-/// | [`Transaction::commit_deferred`] | nothing yet; others can read it at once |
-/// | [`sync`](Self::sync) | every transaction committed before the call |
-/// | [`checkpoint`](Self::checkpoint), [`close`](Self::close) | the same, and the device alone holds it |
+/// | [`commit`], [`transact`] | the transaction, and everything it read or overwrote |
+/// | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
+/// | [`sync`] | every transaction committed before the call |
+/// | [`checkpoint`] | the same; it is on the device, and its space in the lanes is free |
+/// | [`close`] | the same, and the device alone holds it |
+/// | a drop | what survived before; what was only deferred may be there too |
+///
+/// [`commit`]: Transaction::commit
+/// [`transact`]: Self::transact
+/// [`commit_deferred`]: Transaction::commit_deferred
+/// [`transact_deferred`]: Self::transact_deferred
+/// [`sync`]: Self::sync
+/// [`checkpoint`]: Self::checkpoint
+/// [`close`]: Self::close
 ///
 /// A transaction that was not acknowledged as durable is after a crash wholly there or not at all,
 /// and never without the transactions whose blocks it read or overwrote. Transactions that have no
 /// block in common are independent: of two such that were not acknowledged, either may be there
 /// without the other.
 ///
-/// Dropping a journal is like a crash of the process: what is durable stays. [`close`](Self::close)
-/// ends it in good order.
+/// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
+/// good order.
 #[derive(Debug)]
 pub struct Journal<L = FullBlock, P: PmemShare = Region, D = FileDisk, H = NoHook> {
     /// `None` once it is closed.
@@ -174,17 +184,82 @@ where
     /// ```
     pub fn transact<R, E: From<Error>>(
         &self,
-        mut body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit)
+    }
+
+    /// As [`transact`](Self::transact), and commits deferred: see
+    /// [`Transaction::commit_deferred`].
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact).
+    pub fn transact_deferred<R, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit_deferred)
+    }
+
+    #[inline]
+    fn run<'j, R, E: From<Error>>(
+        &'j self,
+        mut body: impl FnMut(&mut Transaction<'j, L, P, D, H>) -> Result<R, E>,
+        end: impl FnOnce(Transaction<'j, L, P, D, H>) -> Result<Option<Committed>, Error>,
     ) -> Result<R, E> {
         let mut transaction = self.begin()?;
         loop {
             match body(&mut transaction) {
                 Ok(result) if !transaction.is_blocked() => {
-                    transaction.commit()?;
+                    end(transaction)?;
                     return Ok(result);
                 }
                 Err(error) if !transaction.is_blocked() => return Err(error),
                 _ => transaction.begin_again()?,
+            }
+        }
+    }
+
+    /// Commits these operations as one transaction, with the images where they are: nothing is
+    /// copied but to the medium. They ascend by block, each block once. Waits for whoever has one
+    /// of the blocks.
+    ///
+    /// `None` when there was nothing to log.
+    ///
+    /// # Errors
+    /// `NotAscending`; `OutOfDevice`; `OutOfBlock`; `TooLarge`; `TooManyBlocks`; `CannotPlace`:
+    /// nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
+    ///
+    /// ```no_run
+    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<(), nvm_journal::Error> {
+    /// use nvm_journal::{BlockNumber, Durability, Operation};
+    ///
+    /// let operations = [
+    ///     Operation::write(BlockNumber(7), image),
+    ///     Operation::Discard(BlockNumber(9)),
+    /// ];
+    /// journal.commit(&operations, Durability::Durable)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let shared = self.shared();
+        shared.check_not_failed()?;
+        match shared.common.validate(operations) {
+            Err(CommitError::Empty) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut seat = shared.seats.sit();
+        let age = seat.next_age(&shared.seats);
+        loop {
+            match shared.commit_at_once(&mut seat, age, operations, durability) {
+                Err(Error::Conflict { block }) => shared.await_block(block)?,
+                result => return result,
             }
         }
     }

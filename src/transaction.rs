@@ -1,22 +1,12 @@
 //! A transaction under way.
 
-use core::sync::atomic::Ordering;
-
 use journal_core::policy::{Class, Kind, Policy};
-use journal_core::units::LaneNumber;
-use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, LINE_BYTES, PmemShare};
+use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, PmemShare};
 
 use crate::error::Error;
 use crate::journal::SharedBy;
-use crate::shared::block_locks::{Age, Stripe};
+use crate::shared::block_locks::Age;
 use crate::shared::seat::{Seat, Seated};
-
-/// So many times a transaction looks whether what was in its way is gone, before it begins again
-/// all the same.
-const PATIENCE: u32 = 64;
-
-/// So many times a transaction makes room before it takes the space for reserved by others.
-const RESERVE_TRIES: u32 = 8;
 
 /// Several changes that happen together or not at all.
 ///
@@ -36,7 +26,7 @@ where
     seat: Seated<'j, D>,
     age: Age,
     /// What was in the way, when something was: then nothing but beginning again is of use.
-    blocked: Option<(BlockNumber, Stripe)>,
+    blocked: Option<BlockNumber>,
 }
 
 impl<L, P, D, H> SharedBy<L, P, D, H>
@@ -66,17 +56,6 @@ where
         }
         Ok(())
     }
-
-    /// Bytes that a record of so many blocks takes at most, whatever the policy decides.
-    const fn record_bytes_max(&self, blocks: usize) -> u64 {
-        let geometry = &self.common.geometry;
-        // Each frame its descriptor; each part, and there are at least two frames in each but the
-        // last, its header, its check and what fills the last line; and a name for each lane.
-        let part = (2 * LINE_BYTES + 8) as u64;
-        let frame = (self.common.block_bytes() + 16) as u64 + part / 2;
-        let bytes = frame * blocks as u64 + part + 16 * geometry.lanes as u64;
-        bytes.next_multiple_of(LINE_BYTES as u64)
-    }
 }
 
 impl<'j, L, P, D, H> Transaction<'j, L, P, D, H>
@@ -90,11 +69,7 @@ where
     pub(crate) fn begin(shared: &'j SharedBy<L, P, D, H>) -> Result<Self, Error> {
         shared.check_not_failed()?;
         let mut seat = shared.seats.sit();
-        if shared.lane(seat.favourite).is_busy() {
-            seat.favourite = shared.seats.another_lane();
-        }
-        // Deferred commits in several lanes would have to make each other durable.
-        seat.lane = if seat.defers { LaneNumber(0) } else { seat.favourite };
+        shared.choose_lane(&mut seat);
         let age = seat.next_age(&shared.seats);
         Ok(Self { shared, seat, age, blocked: None })
     }
@@ -240,10 +215,14 @@ where
 
     #[inline]
     fn end(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
-        if let Some((block, _)) = self.blocked {
+        if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        self.shared.commit(&mut self.seat, durability)
+        let seat: &mut Seat<D> = &mut self.seat;
+        seat.defers = durability == Durability::Deferred;
+        let result = self.shared.commit(&mut seat.work, &seat.staged, durability);
+        seat.staged.clear();
+        result
     }
 
     pub(crate) const fn is_blocked(&self) -> bool {
@@ -252,41 +231,27 @@ where
 
     /// Aborts and begins again, as old as before, so that it gets through some time.
     pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
-        self.shared.abort(&mut self.seat);
-        if let Some((_, stripe)) = self.blocked.take() {
-            self.shared.blocks.await_free(stripe, PATIENCE);
+        self.give_up();
+        match self.blocked.take() {
+            Some(block) => self.shared.await_block(block),
+            None => self.shared.check_not_failed(),
         }
-        self.shared.check_not_failed()
+    }
+
+    fn give_up(&mut self) {
+        let seat: &mut Seat<D> = &mut self.seat;
+        self.shared.abort(&mut seat.work, &seat.staged);
+        seat.staged.clear();
     }
 
     /// Locks a block, until the transaction ends.
     #[inline]
     fn lock(&mut self, block: BlockNumber) -> Result<(), Error> {
-        if let Some((block, _)) = self.blocked {
+        if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        let Self { shared, age, .. } = *self;
-        let stripe = shared.blocks.stripe(block);
-        let holds_nothing = self.seat.held.is_empty();
-        let may_wait = |holder: Age| {
-            let is_younger = holder > age;
-            !shared.has_failed() && !shared.seats.is_own(holder) && (holds_nothing || is_younger)
-        };
-        match shared.blocks.lock(stripe, age, may_wait) {
-            Ok(true) => self.seat.held.push(stripe),
-            Ok(false) => {}
-            Err(_) => {
-                shared.check_not_failed()?;
-                return Err(self.block(block));
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn block(&mut self, block: BlockNumber) -> Error {
-        self.blocked = Some((block, self.shared.blocks.stripe(block)));
-        Error::Conflict { block }
+        let locked = self.shared.lock_block(&mut self.seat.work, self.age, block);
+        self.note(locked)
     }
 
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
@@ -296,86 +261,18 @@ where
         if self.seat.staged.has(block) {
             return Ok(());
         }
-        self.reserve_bytes(block)?;
-        if self.reserve_frame(block)? {
-            return Ok(());
-        }
-        let shared = self.shared;
-        let has_room = || shared.share(block).is_ok_and(|share| share.has_room());
-        shared.make_room(has_room)?;
-        if self.reserve_frame(block)? {
-            return Ok(());
-        }
-        let own = self.seat.staged.reserved().filter(|other| shared.share_together(*other, block));
-        if own.count() >= shared.share(block)?.index.capacity() {
-            return Err(Error::TooManyBlocks { blocks: self.seat.staged.len() + 1 });
-        }
-        Err(self.block(block))
+        let seat: &mut Seat<D> = &mut self.seat;
+        let taken = self.shared.reserve(&mut seat.work, &seat.staged, block);
+        self.note(taken)
     }
 
-    /// Reserves room for the block's frame in its share of the index, if there is any, and notes
-    /// what it will overwrite.
+    /// Remembers a conflict: nothing but beginning again is of use after one.
     #[inline]
-    fn reserve_frame(&mut self, block: BlockNumber) -> Result<bool, Error> {
-        let mut share = self.shared.share(block)?;
-        if !share.has_room() {
-            return Ok(false);
+    fn note(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        if let Err(Error::Conflict { block }) = result {
+            self.blocked = Some(block);
         }
-        share.reserved += 1;
-        if let Some(newest) = share.index.newest(block) {
-            let frame = share.index.frame(newest);
-            let seat: &mut Seat<D> = &mut self.seat;
-            seat.overwritten = seat.overwritten.max(frame.stamp);
-            if frame.lane != seat.lane {
-                let name = &mut seat.names[usize::from(frame.lane.raw())];
-                *name = (*name).max(frame.sequence);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reserves bytes of the lane for one more block.
-    #[inline]
-    fn reserve_bytes(&mut self, block: BlockNumber) -> Result<(), Error> {
-        let needed = self.shared.record_bytes_max(self.seat.staged.len() + 1);
-        let more = needed.saturating_sub(self.seat.reserved_bytes);
-        if more == 0 || self.try_reserve(more) {
-            return Ok(());
-        }
-        self.reserve_slowly(block, needed, more)
-    }
-
-    #[inline]
-    fn try_reserve(&mut self, more: u64) -> bool {
-        let unreserved = &self.shared.lane(self.seat.lane).unreserved;
-        let take = |free: u64| free.checked_sub(more);
-        let Ok(before) = unreserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
-            return false;
-        };
-        self.seat.reserved_bytes += more;
-        if before - more < self.shared.low_bytes {
-            self.shared.ask_for_checkpoint();
-        }
-        true
-    }
-
-    #[cold]
-    fn reserve_slowly(&mut self, block: BlockNumber, needed: u64, more: u64) -> Result<(), Error> {
-        let capacity = self.shared.common.geometry.lane_bytes;
-        if needed > capacity {
-            return Err(Error::TooLarge { needed, capacity });
-        }
-        // Others may be faster than this thread to take what a checkpoint has freed.
-        for _ in 0..RESERVE_TRIES {
-            let unreserved = &self.shared.lane(self.seat.lane).unreserved;
-            self.shared.make_room(|| unreserved.load(Ordering::Relaxed) >= more)?;
-            if self.try_reserve(more) {
-                return Ok(());
-            }
-        }
-        // The rest is reserved by others. To wait for them might be for ever: they may be waiting
-        // for a block of this one.
-        Err(self.block(block))
+        result
     }
 }
 
@@ -387,8 +284,8 @@ where
     H: Hook,
 {
     fn drop(&mut self) {
-        if !self.seat.held.is_empty() {
-            self.shared.abort(&mut self.seat);
+        if !self.seat.work.held.is_empty() {
+            self.give_up();
         }
     }
 }

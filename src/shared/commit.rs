@@ -16,14 +16,16 @@
 
 use core::sync::atomic::Ordering;
 use crossbeam_utils::Backoff;
-use journal_core::parts::{Content, Ends, IndexError, Pace};
+use journal_core::parts::{Content, Ends, Operations, Pace};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
-    BlockDevice, CommitError, Committed, Durability, Hook, Kernels, PmemShare, Rule,
+    BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
+    PmemShare, Rule,
 };
 
-use super::seat::Seat;
+use super::block_locks::Age;
+use super::seat::{Seat, Work};
 use super::{LaneRoom, Shared, failed_fence, pause};
 use crate::error::Error;
 
@@ -38,41 +40,67 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Commits what is staged at a seat. `None` when nothing of it had to be logged.
+    /// Commits operations whose blocks are locked and for which room is reserved. `None` when
+    /// nothing of them had to be logged.
     ///
     /// However it ends, the transaction is over; its blocks are free again but after a failure,
     /// when nobody may see what has become of them.
     #[inline]
-    pub(crate) fn commit(
+    pub(crate) fn commit<O: Operations + ?Sized>(
         &self,
-        seat: &mut Seat<D>,
+        work: &mut Work,
+        operations: &O,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let result = self.commit_staged(seat, durability);
+        let result = self.commit_held(work, operations, durability);
         if result.is_ok() || !self.has_failed() {
-            self.unlock_blocks(seat);
+            self.unlock_blocks(work);
         }
-        seat.defers = durability == Durability::Deferred;
-        seat.clear();
+        work.clear();
         result
     }
 
-    fn commit_staged(
+    /// Locks, reserves and commits in one call; nothing is staged.
+    #[inline]
+    pub(crate) fn commit_at_once(
         &self,
         seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.choose_lane(seat);
+        seat.defers = durability == Durability::Deferred;
+        let work = &mut seat.work;
+        for (at, operation) in operations.iter().enumerate() {
+            let block = operation.block();
+            let before = &operations[..at];
+            let held = self.lock_block(work, age, block);
+            if let Err(error) = held.and_then(|()| self.reserve(work, before, block)) {
+                self.abort(work, before);
+                return Err(error);
+            }
+        }
+        self.commit(work, operations, durability)
+    }
+
+    fn commit_held<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
-        let (staged, names, mut scratch) = seat.for_preparing();
-        let prepared = if staged.is_empty() {
-            Err(CommitError::Unchanged)
-        } else {
-            self.common.prepare(staged, names, &mut scratch)
+        let (names, mut scratch) = work.for_preparing();
+        let prepared = match operations.count() {
+            0 => Err(CommitError::Unchanged),
+            _ => self.common.prepare(operations, names, &mut scratch),
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                self.unreserve(seat);
+                self.unreserve_bytes(work);
+                self.unreserve_frames(operations, &[]);
                 if error != CommitError::Unchanged {
                     return Err(error.into());
                 }
@@ -83,8 +111,8 @@ where
                 return Ok(None);
             }
         };
-        self.settle_deferred(Some(seat.lane))?;
-        let room = self.lane(seat.lane);
+        self.settle_deferred(Some(work.lane))?;
+        let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
         self.check_not_failed()?;
         let waits = room.is_busy() && state.grouped + 1 < GROUP_MAX;
@@ -92,47 +120,32 @@ where
             Durability::Durable if !waits => Pace::AtOnce,
             _ => Pace::Deferred,
         };
-        let overwritten = if self.keeps(Rule::StampAbove) { seat.overwritten } else { Stamp(0) };
+        let overwritten = if self.keeps(Rule::StampAbove) { work.overwritten } else { Stamp(0) };
         let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
-        let reserved_bytes = seat.reserved_bytes;
-        let lane_number = seat.lane;
-        let (staged, names, mut scratch) = seat.for_preparing();
         let mut open = state.lane.begin(stamp, pace);
-        let sequence = open.sequence();
-        let content =
-            Content { operations: staged, names, prepared: &prepared, ends: Ends::Record };
-        self.common.store(&mut state.lane, &mut open, &content, &mut scratch);
-        let mut unreserved = Vec::new();
-        let all_placed = prepared.frames == staged.len();
-        let placed =
-            self.common.stored_frames(&state.lane, &open, &prepared, &mut scratch, |frame| {
-                let Ok(mut share) = self.share(frame.block) else { return Ok(()) };
-                share.index.insert(frame)?;
-                share.reserved -= 1;
-                if !all_placed {
-                    unreserved.push(frame.block);
-                }
-                Ok(())
-            });
-        match placed {
-            Ok(()) => {}
-            Err(IndexError::Medium(error)) => return failed_fence(self, error),
-            Err(IndexError::Full) => unreachable!("the room was reserved"),
-        }
-        if !all_placed {
-            seat.staged.placed(&unreserved);
-            for block in seat.staged.reserved() {
-                self.share(block)?.reserved -= 1;
+        let committed = Committed { lane: work.lane, sequence: open.sequence(), stamp };
+        let mut placed = Vec::new();
+        let all_placed = prepared.frames == operations.count();
+        let (names, mut scratch) = work.for_preparing();
+        let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
+        // Nobody sees the frames before the lane says that they may be read.
+        self.common.store(&mut state.lane, &mut open, &content, &mut scratch, |frame| {
+            let Ok(mut share) = self.share(frame.block) else { return Ok(()) };
+            share.index.insert(frame)?;
+            share.reserved -= 1;
+            if !all_placed {
+                placed.push(frame.block);
             }
-        }
-        let left = reserved_bytes - prepared.bytes;
-        if left > 0 {
-            room.unreserved.fetch_add(left, Ordering::Relaxed);
+            Ok(())
+        });
+        work.reserved_bytes -= prepared.bytes;
+        self.unreserve_bytes(work);
+        if !all_placed {
+            self.unreserve_frames(operations, &placed);
         }
         state.stats.commits += 1;
         state.stats.frames += prepared.frames as u64;
         state.stats.bytes += prepared.bytes;
-        let committed = Committed { lane: lane_number, sequence, stamp };
         let in_flight = match state.lane.close(open) {
             Some(in_flight) => Some(in_flight),
             // A deferred record does not leave a group behind that nobody fences.
@@ -142,11 +155,11 @@ where
             None => None,
         };
         if let Some(in_flight) = in_flight {
+            state.stats.fences += 1;
+            state.grouped = 0;
             if let Err(error) = state.lane.fence(in_flight) {
                 return failed_fence(self, error);
             }
-            state.stats.fences += 1;
-            state.grouped = 0;
             room.publish(&state.lane);
             return Ok(Some(committed));
         }
@@ -159,7 +172,8 @@ where
         self.await_durable(room, committed)
     }
 
-    /// Waits until the group's last has fenced.
+    /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may
+    /// ever ask for the lane; so who has waited a while looks.
     #[cold]
     fn await_durable(
         &self,
@@ -169,6 +183,9 @@ where
         let backoff = Backoff::new();
         while !room.is_durable(committed.sequence) {
             self.check_not_failed()?;
+            if backoff.is_completed() && room.is_poisoned() {
+                return Err(self.poisoned());
+            }
             pause(&backoff);
         }
         Ok(Some(committed))
@@ -204,28 +221,41 @@ where
     }
 
     /// Ends a transaction without a trace.
-    pub(crate) fn abort(&self, seat: &mut Seat<D>) {
-        self.unreserve(seat);
-        self.unlock_blocks(seat);
-        seat.clear();
+    pub(crate) fn abort<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
+        self.unreserve_bytes(work);
+        self.unreserve_frames(operations, &[]);
+        self.unlock_blocks(work);
+        work.clear();
     }
 
-    /// Gives back what the seat's transaction has reserved.
-    fn unreserve(&self, seat: &Seat<D>) {
-        for block in seat.staged.reserved() {
-            if let Ok(mut share) = self.share(block) {
-                share.reserved -= 1;
-            }
+    /// Gives back the bytes of the lane that are reserved and not used.
+    #[inline]
+    fn unreserve_bytes(&self, work: &mut Work) {
+        if work.reserved_bytes > 0 {
+            let room = self.lane(work.lane);
+            room.unreserved.fetch_add(work.reserved_bytes, Ordering::Relaxed);
+            work.reserved_bytes = 0;
         }
-        if seat.reserved_bytes > 0 {
-            let room = self.lane(seat.lane);
-            room.unreserved.fetch_add(seat.reserved_bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back the room in the index that is reserved for these operations, but for the blocks
+    /// whose frames were placed.
+    fn unreserve_frames<O: Operations + ?Sized>(&self, operations: &O, placed: &[BlockNumber]) {
+        // Both ascend.
+        let mut placed = placed.iter().peekable();
+        for at in 0..operations.count() {
+            let block = operations.operation(at).block();
+            if placed.next_if_eq(&&block).is_none() {
+                if let Ok(mut share) = self.share(block) {
+                    share.reserved -= 1;
+                }
+            }
         }
     }
 
     #[inline]
-    fn unlock_blocks(&self, seat: &mut Seat<D>) {
-        for stripe in &seat.held {
+    fn unlock_blocks(&self, work: &Work) {
+        for stripe in &work.held {
             self.blocks.unlock(*stripe);
         }
     }

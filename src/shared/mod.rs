@@ -2,7 +2,7 @@
 //!
 //! | part | behind | who takes it |
 //! |---|---|---|
-//! | a block | a word of [`block_locks`] | a transaction, from its first touch until it is durable |
+//! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
 //! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | everybody, for a moment |
 //! | what writes home | a mutex | one checkpoint at a time |
@@ -18,6 +18,7 @@ pub(crate) mod block_locks;
 pub(crate) mod commit;
 pub(crate) mod home;
 pub(crate) mod read;
+mod reserve;
 pub(crate) mod seat;
 mod staged;
 
@@ -185,6 +186,11 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
         self.has_deferred.load(Ordering::Acquire)
     }
 
+    /// Whether a thread panicked while it held the lane: nobody will fence what is stored.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.lane.is_poisoned()
+    }
+
     /// Whether others are waiting to commit here.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
@@ -266,7 +272,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
 
     /// A thread panicked inside: what it held may be half done.
     #[cold]
-    fn poisoned(&self) -> Error {
+    pub(crate) fn poisoned(&self) -> Error {
         self.failed.store(true, Ordering::Release);
         Error::Failed
     }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
-use journal_core::parts::{NO_NAMES, Names, Places, Scratch};
+use journal_core::parts::{Names, Places, Scratch};
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{BlockDevice, Geometry, Needs};
 use pmem_sys::{StoreLock, StoreLockGuard};
@@ -32,21 +32,47 @@ pub(crate) struct Seat<D> {
     clock: u64,
     /// The lane of its transactions, as long as they are durable.
     pub(crate) favourite: LaneNumber,
-    /// The lane of the transaction under way.
-    pub(crate) lane: LaneNumber,
     device: D,
+    pub(crate) staged: Staged,
+    pub(crate) work: Work,
+    /// Whether the last commit here was deferred.
+    pub(crate) defers: bool,
+}
+
+/// What a transaction holds, and where it is prepared.
+#[derive(Debug)]
+pub(crate) struct Work {
     front: Vec<u8>,
     encoded: Vec<u8>,
     places: Box<Places>,
-    pub(crate) staged: Staged,
+    /// The lane of the transaction under way.
+    pub(crate) lane: LaneNumber,
     pub(crate) held: Vec<Stripe>,
     pub(crate) names: Names,
     /// At or above the stamps of everything that is overwritten.
     pub(crate) overwritten: Stamp,
     /// Bytes of the lane that are reserved.
     pub(crate) reserved_bytes: u64,
-    /// Whether the last commit here was deferred.
-    pub(crate) defers: bool,
+}
+
+impl Work {
+    /// The records to name, and the memory to prepare in.
+    pub(crate) fn for_preparing(&mut self) -> (&Names, Scratch<'_>) {
+        let scratch = Scratch {
+            front: &mut self.front,
+            encoded: &mut self.encoded,
+            places: &mut self.places,
+        };
+        (&self.names, scratch)
+    }
+
+    /// Holds nothing any more.
+    pub(crate) fn clear(&mut self) {
+        self.held.clear();
+        self.names.clear();
+        self.overwritten = Stamp(0);
+        self.reserved_bytes = 0;
+    }
 }
 
 impl<D> Seat<D> {
@@ -56,42 +82,25 @@ impl<D> Seat<D> {
             number,
             clock: 0,
             favourite: lane,
-            lane,
             device,
-            front: vec![0; needs.front_bytes],
-            encoded: vec![0; needs.encoded_bytes],
-            places: Box::new(Places::EMPTY),
             staged: Staged::new(geometry.block_size.bytes()),
-            held: Vec::new(),
-            names: NO_NAMES,
-            overwritten: Stamp(0),
-            reserved_bytes: 0,
+            work: Work {
+                front: vec![0; needs.front_bytes],
+                encoded: vec![0; needs.encoded_bytes],
+                places: Box::new(Places::EMPTY),
+                lane,
+                held: Vec::new(),
+                names: Names::NONE,
+                overwritten: Stamp(0),
+                reserved_bytes: 0,
+            },
             defers: false,
         }
     }
 
-    /// The staged operations and the scratch memory to prepare them in.
-    pub(crate) fn for_preparing(&mut self) -> (&Staged, &Names, Scratch<'_>) {
-        let scratch = Scratch {
-            front: &mut self.front,
-            encoded: &mut self.encoded,
-            places: &mut self.places,
-        };
-        (&self.staged, &self.names, scratch)
-    }
-
     /// The device, and where a payload is copied to be applied.
     pub(crate) fn for_reading(&mut self) -> (&mut D, &mut [u8]) {
-        (&mut self.device, &mut self.encoded)
-    }
-
-    /// Forgets the transaction.
-    pub(crate) fn clear(&mut self) {
-        self.staged.clear();
-        self.held.clear();
-        self.names = NO_NAMES;
-        self.overwritten = Stamp(0);
-        self.reserved_bytes = 0;
+        (&mut self.device, &mut self.work.encoded)
     }
 
     /// The age of a transaction that begins now: of all ages at a time it is the only one like it.
@@ -228,7 +237,7 @@ mod tests {
         let number = seats.sit().number;
         assert_eq!(seats.sit().number, number);
         let lanes = std::thread::scope(|scope| {
-            let sit = || seats.sit().lane;
+            let sit = || seats.sit().favourite;
             let threads: Vec<_> = (0..3).map(|_| scope.spawn(sit)).collect();
             threads.into_iter().map(|thread| thread.join().expect("sits")).collect::<Vec<_>>()
         });

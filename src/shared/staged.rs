@@ -15,8 +15,6 @@ struct Entry {
     class: Class,
     /// Which of the images; `None` where it is discarded.
     image: Option<u32>,
-    /// Whether its frame waits for the room that was reserved for it.
-    reserved: bool,
 }
 
 /// The operations, ascending by block, each block once.
@@ -37,15 +35,6 @@ impl Staged {
         self.images.clear();
         self.images.shrink_to(KEPT_BYTES_MAX);
         self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
-    }
-
-    /// Blocks in it.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
@@ -85,7 +74,7 @@ impl Staged {
             return;
         }
         let image = self.push_image(new);
-        self.place(found, Entry { block, kind, class, image: Some(image), reserved: true });
+        self.place(found, Entry { block, kind, class, image: Some(image) });
     }
 
     /// Changes bytes of the block's new content, which is `old` before.
@@ -109,7 +98,7 @@ impl Staged {
 
     /// The block is not to be live any more.
     pub(crate) fn discard(&mut self, block: BlockNumber, class: Class) {
-        let entry = Entry { block, kind: Kind::Overwrite, class, image: None, reserved: true };
+        let entry = Entry { block, kind: Kind::Overwrite, class, image: None };
         self.place(self.find(block), entry);
     }
 
@@ -124,20 +113,6 @@ impl Staged {
         let count = self.images.len() / self.block_bytes;
         self.images.extend_from_slice(new);
         u32::try_from(count).expect("a transaction fits a lane, and a lane has fewer blocks")
-    }
-
-    /// The frames of these blocks are in the index: nothing is reserved for them any more.
-    pub(crate) fn placed(&mut self, blocks: &[BlockNumber]) {
-        for block in blocks {
-            if let Ok(at) = self.find(*block) {
-                self.entries[at].reserved = false;
-            }
-        }
-    }
-
-    /// Blocks for whose frames room is reserved in the index.
-    pub(crate) fn reserved(&self) -> impl Iterator<Item = BlockNumber> + '_ {
-        self.entries.iter().filter(|entry| entry.reserved).map(|entry| entry.block)
     }
 }
 
@@ -196,10 +171,8 @@ mod tests {
         assert_eq!(staged.image(BlockNumber(2)), Some(&[7, 6, 6, 6][..]));
         staged.write(BlockNumber(9), Kind::Append, data, &[5; 4]);
         assert_eq!(staged.image(BlockNumber(9)), Some(&[5; 4][..]));
-        assert_eq!(staged.reserved().count(), 5);
-        staged.placed(&[BlockNumber(7)]);
-        assert!(staged.reserved().all(|block| block != BlockNumber(7)));
+        assert_eq!(staged.count(), 5);
         staged.clear();
-        assert!(staged.is_empty() && !staged.has(BlockNumber(1)));
+        assert!(staged.count() == 0 && !staged.has(BlockNumber(1)));
     }
 }

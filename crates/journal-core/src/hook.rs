@@ -89,8 +89,14 @@ macro_rules! sites {
 pub enum Rule {
     /// A record counts only if its check is right.
     RecordCheck,
+    /// A record counts only in its place: where its position and its sequence say.
+    PlaceChecked,
     /// The check of a part continues from that of the part before.
     PartsChained,
+    /// What can still be given up has no last part in the medium.
+    LastPartAtCommit,
+    /// What was given up leaves its sequence to the next record.
+    SequencesUnbroken,
     /// Every open raises the epoch.
     EpochRaised,
     /// Above the first sequence of an epoch, records of older ones are void.
@@ -120,15 +126,22 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// All heads move in one superblock write.
+    HeadsTogether,
+    /// A record goes into free space only.
+    SpaceChecked,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 22] = [
         Self::RecordCheck,
+        Self::PlaceChecked,
         Self::PartsChained,
+        Self::LastPartAtCommit,
+        Self::SequencesUnbroken,
         Self::EpochRaised,
         Self::OlderEpochVoid,
         Self::Watermarks,
@@ -143,6 +156,8 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::HeadsTogether,
+        Self::SpaceChecked,
         Self::Sticky,
     ];
 }
@@ -185,8 +200,23 @@ pub trait Hook {
 
     /// At a [`SiteKind::Write`] site.
     #[inline]
-    fn write<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
-        if bytes.len() < pmem.facts().stream_from_bytes {
+    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
+    }
+
+    /// At a [`SiteKind::Write`] site, for a piece of `whole_bytes` that go out before one fence: a
+    /// short piece goes the way of the whole. Storing it would first read its lines from the
+    /// medium, behind everything that is on its way there.
+    #[inline]
+    fn write_piece<P: Pmem>(
+        &mut self,
+        _site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) {
+        if whole_bytes < pmem.facts().stream_from_bytes as u64 {
             pmem.store(at, bytes);
             pmem.flush(at, bytes.len());
         } else {

@@ -23,7 +23,7 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::home::{Home, HomeScratch, View, lane_of};
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, Index, Lent};
-use crate::lane::{Ends, Lane, NO_NAMES, Names, Pace};
+use crate::lane::{Ends, Lane, Names, OpenRecord, Pace};
 use crate::memory::{Batched, LaneSlot};
 use crate::place::{Content, Operation, Operations, Places, Prepared, Scratch};
 use crate::pmem::Pmem;
@@ -162,11 +162,9 @@ where
         let mut open = at.begin(stamp, pace);
         let sequence = open.sequence;
         let content = Content { operations, names, prepared, ends: Ends::Record };
-        self.common.store(at, &mut open, &content, &mut scratch);
-        let stored = self.common.stored_frames(at, &open, prepared, &mut scratch, |frame| {
+        self.common.store(at, &mut open, &content, &mut scratch, |frame| {
             self.index.insert(frame).map(drop)
         });
-        stored.map_err(|error| CommitError::Medium(unreadable(error)))?;
         if let Some(in_flight) = at.close(open) {
             let durable = at.fence(in_flight).map_err(CommitError::Medium)?;
             debug_assert_eq!(*durable.what(), sequence);
@@ -201,17 +199,15 @@ where
         lane: LaneNumber,
         operations: &[Operation<'_>],
     ) -> (Names, Stamp) {
-        let (mut names, mut stamp) = (NO_NAMES, Stamp(0));
+        let (mut names, mut stamp) = (Names::NONE, Stamp(0));
         for at in 0..operations.count() {
             let Some(newest) = self.index.newest(operations.operation(at).block()) else {
                 continue;
             };
             let frame = self.index.frame(newest);
             stamp = stamp.max(frame.stamp);
-            if let Some(name) = names.get_mut(usize::from(frame.lane.raw())) {
-                if frame.lane != lane {
-                    *name = (*name).max(frame.sequence);
-                }
+            if frame.lane != lane {
+                names.name(frame.lane, frame.sequence);
             }
         }
         (names, stamp)
@@ -235,7 +231,7 @@ where
             return Err(CommitError::TooLarge { needed: bytes, capacity });
         }
         let free = self.lane(lane).free_bytes();
-        if bytes > free {
+        if bytes > free && self.keeps(Rule::SpaceChecked) {
             return Err(CommitError::NoSpace { needed: bytes, free });
         }
         let free = self.index.room();
@@ -352,14 +348,11 @@ where
     pub(crate) fn index_parts(
         &mut self,
         lane: LaneNumber,
-        open: &crate::lane::OpenRecord,
-        parts: &Prepared,
+        open: &OpenRecord,
     ) -> Result<(), MediumError> {
-        let at = lane_of(self.lanes, lane);
-        let stored = self.common.stored_frames(at, open, parts, &mut scratch!(self), |frame| {
-            self.index.insert(frame).map(drop)
-        });
-        stored.map_err(unreadable)
+        let lane = lane_of(self.lanes, lane);
+        let insert = |frame| self.index.insert(frame).map(drop);
+        self.common.read_frames(lane, open, self.front, insert).map_err(unreadable)
     }
 }
 

@@ -20,8 +20,8 @@ use crate::index::{FrameAt, Full};
 use crate::order::{Durable, InFlight};
 use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
-    CHECK_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES, NAME_BYTES,
-    Name, RecordHeader, RecordKind, evidence_check, extent,
+    CHECK_BYTES, Extent, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES,
+    NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
 };
 use crate::ring::{LaneReader, Ring};
 use crate::scan::each_frame_of_front;
@@ -78,11 +78,53 @@ impl Frames for NoFrames {
     }
 }
 
-/// The highest sequence that a record names of each other lane; zero for none.
-pub type Names = [Sequence; LANES_MAX as usize];
+/// The records of other lanes that a record names: of each lane at most one, the latest.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// A bit for each lane that is named.
+    lanes: u32,
+    sequences: [Sequence; LANES_MAX as usize],
+}
 
-/// No record is named.
-pub const NO_NAMES: Names = [Sequence(0); LANES_MAX as usize];
+const _: () = assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit");
+
+impl Names {
+    /// No record.
+    pub const NONE: Self = Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize] };
+
+    /// Names a record too.
+    #[inline]
+    pub fn name(&mut self, lane: LaneNumber, sequence: Sequence) {
+        let Some(known) = self.sequences.get_mut(usize::from(lane.raw())) else { return };
+        let bit = 1_u32.checked_shl(lane.raw().into()).unwrap_or(0);
+        if self.lanes & bit == 0 || *known < sequence {
+            *known = sequence;
+        }
+        self.lanes |= bit;
+    }
+
+    /// Names none any more.
+    #[inline]
+    pub const fn clear(&mut self) {
+        self.lanes = 0;
+    }
+
+    #[inline]
+    pub(crate) const fn count(&self) -> usize {
+        self.lanes.count_ones() as usize
+    }
+
+    fn each(&self) -> impl Iterator<Item = Name> + '_ {
+        let mut left = self.lanes;
+        core::iter::from_fn(move || {
+            let lane = (left != 0).then(|| left.trailing_zeros() as u16)?;
+            left &= left.wrapping_sub(1);
+            let sequence = self.sequences.get(usize::from(lane))?;
+            let sequence = sequence.raw().into();
+            Some(Name { lane: lane.into(), reserved: [0; 6], sequence })
+        })
+    }
+}
 
 /// What the last part that is stored ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +170,14 @@ pub enum Pace {
     Deferred,
 }
 
+/// A part whose front was built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltPart {
+    extent: Extent,
+    /// The check of the parts before and of this one's front.
+    check: u64,
+}
+
 /// A record that is being stored part by part.
 #[derive(Debug)]
 #[must_use = "a record that is not closed has to be abandoned"]
@@ -140,8 +190,6 @@ pub struct OpenRecord {
     check: u64,
     /// Where the record began, to go back there.
     pub(crate) start: u64,
-    /// Bytes of the last part's front.
-    front: usize,
     /// Where its next part goes. The lane's own tail stays in front of the record until that is
     /// stored whole: an open record that nobody ends leaves no gap.
     next: u64,
@@ -258,40 +306,31 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             parts: 0,
             check: self.identity.body_seed,
             start: self.tail,
-            front: 0,
             next: self.tail,
             in_flight: None,
         }
     }
 
-    /// Stores one part behind the tail. `scratch` holds a front, and is left holding this one.
-    pub(crate) fn store_part<F: Frames>(
-        &mut self,
-        open: &mut OpenRecord,
+    /// Builds the front of the next part in `scratch`, all but its check.
+    ///
+    /// Everything that loads what was just stored comes before the first byte goes out to the
+    /// medium: later it would wait for all of them.
+    pub(crate) fn build_part<F: Frames>(
+        &self,
+        open: &OpenRecord,
         part: &Part<'_, F>,
         geometry: &Geometry,
         kernels: &impl Kernels,
         scratch: &mut [u8],
-    ) {
+    ) -> BuiltPart {
         let Part { frames, names, last } = *part;
-        let count = frames.count();
         let (encoded, images) = payload_sizes(frames);
-        let extent = extent(geometry, count_names(names), count, encoded, images);
+        let extent = extent(geometry, names.count(), frames.count(), encoded, images);
         let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
             unreachable!("the transaction was cut into parts that fit")
         };
         let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
         assert!(used <= self.ring.bytes(), "L1: the space was reserved");
-        let mut image_at = open.next.saturating_add(extent.front as u64);
-        for at in 0..count {
-            if let Payload::Image(image) = frames.frame(at).payload {
-                match open.pace {
-                    Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
-                    Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
-                }
-                image_at = image_at.saturating_add(image.len() as u64);
-            }
-        }
         let mut header = RecordHeader::new_zeroed();
         header.kind = RecordKind::Commit as u8;
         header.part = open.parts.into();
@@ -308,24 +347,63 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let front = scratch.get_mut(..extent.front).unwrap_or_default();
         fill_front(front, header, frames, names, self.identity.id_seed);
         let body = front.len().saturating_sub(CHECK_BYTES);
-        let mut check = kernels.crc64(open.check, front.get(..body).unwrap_or_default());
-        for at in 0..count {
+        let check = kernels.crc64(open.check, front.get(..body).unwrap_or_default());
+        BuiltPart { extent, check }
+    }
+
+    /// Calls with every frame of a part that was built, and is about to be stored.
+    pub(crate) fn frames_of_part(
+        &self,
+        open: &OpenRecord,
+        built: &BuiltPart,
+        geometry: &Geometry,
+        front: &[u8],
+        call: impl FnMut(FrameAt) -> Result<(), Full>,
+    ) -> Result<(), Full> {
+        let front = front.get(..built.extent.front).unwrap_or_default();
+        each_frame_of_front(geometry, self.number, open.start, open.next, front, call)
+    }
+
+    /// Stores a part behind the tail: its images, then its front with the check over all of it.
+    pub(crate) fn store_part<F: Frames>(
+        &mut self,
+        open: &mut OpenRecord,
+        built: &BuiltPart,
+        frames: &F,
+        kernels: &impl Kernels,
+        front: &mut [u8],
+    ) {
+        let BuiltPart { extent, mut check } = *built;
+        let mut image_at = open.next.saturating_add(extent.front as u64);
+        for at in 0..frames.count() {
+            if let Payload::Image(image) = frames.frame(at).payload {
+                match open.pace {
+                    Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
+                    Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
+                }
+                image_at = image_at.saturating_add(image.len() as u64);
+            }
+        }
+        // While they go out.
+        for at in 0..frames.count() {
             if let Payload::Image(image) = frames.frame(at).payload {
                 check = kernels.crc64(check, image);
             }
         }
+        let front = front.get_mut(..extent.front).unwrap_or_default();
         if let Some(place) = front.last_chunk_mut() {
             *place = check.to_le_bytes();
         }
         match open.pace {
-            Pace::AtOnce => open.add(self.ring.write(site::FRONT, open.next, front)),
+            Pace::AtOnce => {
+                open.add(self.ring.write_piece(site::FRONT, open.next, front, extent.total));
+            }
             Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, open.next, front),
         }
         if self.ring.keeps(Rule::PartsChained) {
             open.check = check;
         }
         open.parts = open.parts.wrapping_add(1);
-        open.front = extent.front;
         open.next = open.next.saturating_add(extent.total);
     }
 
@@ -366,8 +444,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
     /// of it that are still in the ring never count, since no later part's check continues theirs.
-    pub const fn abandon(&mut self, open: &OpenRecord) {
+    pub fn abandon(&mut self, open: &OpenRecord) {
         self.tail = open.start;
+        if !self.ring.keeps(Rule::SequencesUnbroken) {
+            self.next_sequence = Sequence(self.next_sequence.raw().saturating_add(1));
+        }
     }
 
     /// One fence: the record and every earlier one of this lane is durable.
@@ -382,18 +463,6 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     pub(crate) fn ring_mut(&mut self) -> &mut Ring<P, H> {
         &mut self.ring
-    }
-
-    /// Calls with every frame of a record of one part, whose front is still at hand.
-    pub(crate) fn frames_of_front(
-        &self,
-        open: &OpenRecord,
-        geometry: &Geometry,
-        front: &[u8],
-        call: impl FnMut(FrameAt) -> Result<(), Full>,
-    ) -> Result<(), Full> {
-        let front = front.get(..open.front).unwrap_or_default();
-        each_frame_of_front(geometry, self.number, open.start, open.start, front, call)
     }
 }
 
@@ -425,10 +494,6 @@ pub(crate) fn payload_sizes(frames: &impl Frames) -> (usize, usize) {
     (encoded, images)
 }
 
-pub(crate) fn count_names(names: &Names) -> usize {
-    names.iter().filter(|sequence| sequence.raw() != 0).count()
-}
-
 /// Writes everything but the large check into a front.
 fn fill_front(
     front: &mut [u8],
@@ -439,7 +504,7 @@ fn fill_front(
 ) {
     let count = frames.count();
     header.frames = u16::try_from(count).unwrap_or(u16::MAX).into();
-    header.names = u16::try_from(count_names(names)).unwrap_or(u16::MAX).into();
+    header.names = u16::try_from(names.count()).unwrap_or(u16::MAX).into();
     front.fill(0);
     let mut at = HEADER_BYTES;
     let mut put = |front: &mut [u8], bytes: &[u8]| {
@@ -449,8 +514,7 @@ fn fill_front(
         }
         at = end;
     };
-    for (lane, sequence) in (0_u16..).zip(names).filter(|(_, sequence)| sequence.raw() != 0) {
-        let name = Name { lane: lane.into(), reserved: [0; 6], sequence: sequence.raw().into() };
+    for name in names.each() {
         put(front, name.as_bytes());
     }
     for at in 0..count {

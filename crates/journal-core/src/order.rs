@@ -256,6 +256,20 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         InFlight::new()
     }
 
+    /// As [`write`](Self::write), for a piece of so many bytes that go out before one fence.
+    #[inline]
+    pub fn write_piece(
+        &mut self,
+        site: Site,
+        at: Offset,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) -> InFlight {
+        debug_assert_eq!(site.kind, SiteKind::Write);
+        self.hook.write_piece(site, &mut self.pmem, at, bytes, whole_bytes);
+        InFlight::new()
+    }
+
     /// Makes durable what is in flight. See [`Pmem::fence`].
     ///
     /// # Errors

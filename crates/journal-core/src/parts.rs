@@ -7,8 +7,8 @@
 //!    record that overwrites it is durable, or readable where it is deferred.
 //! 2. Deferred records of other lanes that were readable are made durable
 //!    ([`Lane::flush_all_deferred`], [`Lane::fence`]) before a record is stored.
-//! 3. The lane is locked: [`Lane::begin`], [`Common::store`], its frames into the indexes
-//!    ([`Common::stored_frames`]), [`Lane::close`]. The stamp is above [`Lane::last_stamp`] and
+//! 3. The lane is locked: [`Lane::begin`], [`Common::store`], which tells the frames for the
+//!    indexes, [`Lane::close`]. The stamp is above [`Lane::last_stamp`] and
 //!    above those of all overwritten frames.
 //! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
@@ -21,8 +21,7 @@ pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
 pub use crate::index::{
     Bounds, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, share_of,
 };
-pub use crate::lane::{Ends, Lane, NO_NAMES, Names, OpenRecord, Pace};
+pub use crate::lane::{Ends, Lane, Names, OpenRecord, Pace};
 pub use crate::place::{Content, Operations, Places, Prepared, Scratch};
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;
-pub use crate::scan::IndexError;

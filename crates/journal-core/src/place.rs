@@ -9,7 +9,7 @@ use crate::common::Common;
 use crate::errors::CommitError;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Full};
-use crate::lane::{Ends, FrameIn, Frames, Lane, NO_NAMES, Names, OpenRecord, Part, Payload};
+use crate::lane::{Ends, FrameIn, Frames, Lane, Names, OpenRecord, Part, Payload};
 use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, extent};
@@ -26,7 +26,14 @@ pub enum Operation<'a> {
     Discard(BlockNumber),
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
+    /// An overwrite of a block with a new image, nothing else known.
+    #[inline]
+    #[must_use]
+    pub const fn write(block: BlockNumber, image: &'a [u8]) -> Self {
+        Self::Update(Update::new(block, Change::Image(image)))
+    }
+
     /// Whose content it changes.
     #[must_use]
     pub const fn block(&self) -> BlockNumber {
@@ -123,11 +130,6 @@ pub struct Content<'a, O: ?Sized> {
     pub ends: Ends,
 }
 
-impl Prepared {
-    /// What was stored part by part, and is no longer at hand.
-    pub(crate) const PARTS: Self = Self { bytes: 0, frames: 0, parts: 2, at_hand: false };
-}
-
 /// The frames of one part.
 struct Chunk<'a, O: ?Sized> {
     operations: &'a O,
@@ -167,7 +169,7 @@ fn part_extent(
     names: &Names,
 ) -> Option<Extent> {
     let (encoded, images) = crate::lane::payload_sizes(frames);
-    extent(&common.geometry, crate::lane::count_names(names), frames.count(), encoded, images)
+    extent(&common.geometry, names.count(), frames.count(), encoded, images)
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
@@ -269,7 +271,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             if chunk.count() == 0 {
                 continue;
             }
-            let part_names = if prepared.parts == 0 { names } else { &NO_NAMES };
+            let part_names = if prepared.parts == 0 { names } else { &Names::NONE };
             let extent = part_extent(self, &chunk, part_names);
             let Some(Extent { total, .. }) = extent else { return Err(CommitError::TooManyFrames) };
             prepared.bytes = prepared.bytes.saturating_add(total);
@@ -281,12 +283,16 @@ impl<L: Policy, K: Kernels> Common<L, K> {
 
     /// Stores a prepared transaction, with the scratch memory as `prepare` has left it. The caller
     /// has seen to it that it fits.
+    ///
+    /// Each part's frames are told of before it is stored. What is done with them must not show
+    /// before the record is durable, or readable where it is deferred.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
         content: &Content<'_, O>,
         scratch: &mut Scratch<'_>,
+        mut each_frame: impl FnMut(FrameAt) -> Result<(), Full>,
     ) {
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
@@ -304,38 +310,36 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             }
             frames = frames.saturating_add(chunk.count());
             let last = ends == Ends::Record && frames == prepared.frames;
-            let part_names = if parts == 0 { names } else { &NO_NAMES };
+            let part_names = if parts == 0 { names } else { &Names::NONE };
             let part = Part { frames: &chunk, names: part_names, last };
-            lane.store_part(open, &part, &self.geometry, &self.kernels, scratch.front);
+            let (geometry, kernels) = (&self.geometry, &self.kernels);
+            let built = lane.build_part(open, &part, geometry, kernels, scratch.front);
+            let told = lane.frames_of_part(open, &built, geometry, scratch.front, &mut each_frame);
+            assert!(told.is_ok(), "room for all frames was reserved");
+            lane.store_part(open, &built, &chunk, kernels, scratch.front);
             parts = parts.saturating_add(1);
         }
     }
 
-    /// Calls with every frame of the record that [`store`](Self::store) has just stored, in order.
+    /// Calls with every frame of a record that was stored part by part.
     ///
     /// # Errors
     /// What the call answers, and the medium's where the record cannot be read back: its outcome is
     /// unknown then.
-    pub fn stored_frames<P: Pmem, H: Hook>(
+    pub(crate) fn read_frames<P: Pmem, H: Hook>(
         &self,
         lane: &Lane<P, H>,
         open: &OpenRecord,
-        prepared: &Prepared,
-        scratch: &mut Scratch<'_>,
+        front: &mut [u8],
         mut call: impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<(), IndexError> {
-        if prepared.parts == 1 {
-            // The front is still at hand: what was streamed need not be read back.
-            let read = lane.frames_of_front(open, &self.geometry, scratch.front, call);
-            return read.map_err(|Full| IndexError::Full);
-        }
         let mut reader = Reader {
             ring: lane.ring(),
             lane: lane.number(),
             geometry: &self.geometry,
             identity: &lane.identity,
             kernels: &self.kernels,
-            scratch: &mut *scratch.front,
+            scratch: front,
         };
         reader.each_frame(open.start, &mut call).map(drop)
     }

@@ -58,7 +58,8 @@ impl<'p, P: Pmem> View<'p, P> {
     fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
         let end = at.raw().checked_add(len as u64).filter(|end| *end <= self.len);
         let place = end.and_then(|_| self.start.raw().checked_add(at.raw()));
-        place.map(Offset).ok_or(MediumError::new(MediumErrorKind::OutOfRange, at, len))
+        let outside = MediumError::new(MediumErrorKind::OutOfRange, at, len);
+        place.map(Offset).ok_or(outside.of_whole(self.start))
     }
 }
 
@@ -185,13 +186,25 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     /// Writes a range and puts it in flight.
     #[inline]
     pub(crate) fn write(&mut self, site: Site, position: u64, bytes: &[u8]) -> InFlight {
+        self.write_piece(site, position, bytes, bytes.len() as u64)
+    }
+
+    /// The same, as a piece of so many bytes that go out before one fence.
+    #[inline]
+    pub(crate) fn write_piece(
+        &mut self,
+        site: Site,
+        position: u64,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) -> InFlight {
         let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
-        let in_flight = self.region.write(site, first.0, front);
+        let in_flight = self.region.write_piece(site, first.0, front, whole_bytes);
         if back.is_empty() {
             return in_flight;
         }
-        in_flight.and(self.region.write(site, second.0, back))
+        in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.

@@ -12,10 +12,10 @@ use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::CommitError;
 use crate::home::lane_of;
-use crate::hook::Hook;
+use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
-use crate::lane::{Ends, NO_NAMES, NoFrames, OpenRecord, Pace, Part};
-use crate::place::{Content, Operation, Prepared, Scratch};
+use crate::lane::{Ends, Names, NoFrames, OpenRecord, Pace, Part};
+use crate::place::{Content, Operation, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::extent;
@@ -104,10 +104,10 @@ where
         }
         let needed = self.frames.saturating_add(prepared.frames);
         journal.check_space(self.lane, prepared.bytes, needed)?;
+        let ends = if journal.keeps(Rule::LastPartAtCommit) { Ends::Nothing } else { Ends::Record };
         let (lane, mut scratch) = (lane_of(journal.lanes, self.lane), scratch!(journal));
-        let ends = Ends::Nothing;
         let content = Content { operations, names: &names, prepared: &prepared, ends };
-        journal.common.store(lane, open, &content, &mut scratch);
+        journal.common.store(lane, open, &content, &mut scratch, |_| Ok(()));
         let bytes = prepared.bytes;
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         self.frames = needed;
@@ -127,10 +127,11 @@ where
             lane.abandon(&open);
             return Err(CommitError::Unchanged);
         }
-        let part = Part { frames: &NoFrames, names: &NO_NAMES, last: true };
+        let part = Part { frames: &NoFrames, names: &Names::NONE, last: true };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
-        lane.store_part(&mut open, &part, geometry, kernels, journal.front);
-        if let Err(error) = journal.index_parts(self.lane, &open, &Prepared::PARTS) {
+        let built = lane.build_part(&open, &part, geometry, kernels, journal.front);
+        lane.store_part(&mut open, &built, &NoFrames, kernels, journal.front);
+        if let Err(error) = journal.index_parts(self.lane, &open) {
             journal.fail();
             return Err(CommitError::Medium(error));
         }

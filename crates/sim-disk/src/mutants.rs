@@ -195,10 +195,17 @@ impl Hook for Mutator {
         self.put(site, mutation, pmem, at, bytes, |pmem, at, bytes| pmem.stream(at, bytes));
     }
 
-    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+    fn write_piece<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) {
         let mutation = self.visit(site);
         self.put(site, mutation, pmem, at, bytes, |pmem, at, bytes| {
-            journal_core::NoHook.write(site, pmem, at, bytes);
+            journal_core::NoHook.write_piece(site, pmem, at, bytes, whole_bytes);
         });
     }
 

@@ -194,7 +194,10 @@ impl Tape {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
+        // A processor puts together what is streamed to one line, one piece after the other.
+        let mut open_line = None;
         for entry in &self.entries {
+            let line_before = open_line.take();
             match &entry.event {
                 Event::Store { bytes, .. } => {
                     counts.stores += 1;
@@ -204,8 +207,10 @@ impl Tape {
                     counts.streams += 1;
                     counts.streamed_bytes += bytes.len() as u64;
                     if !bytes.is_empty() {
-                        let last = at + bytes.len() as u64 - 1;
-                        counts.streamed_lines += last / LINE - at / LINE + 1;
+                        let (first, last) = (at / LINE, (at + bytes.len() as u64 - 1) / LINE);
+                        let goes_on = line_before == Some((entry.thread, first));
+                        counts.streamed_lines += last - first + u64::from(!goes_on);
+                        open_line = Some((entry.thread, last));
                     }
                 }
                 Event::Flush { .. } => counts.flushed_lines += 1,

@@ -1,0 +1,185 @@
+//! What a transaction takes before it commits: locks on its blocks, and the room that its record
+//! and its frames will need.
+//!
+//! Space is counted twice: what is used, by the lane and the index themselves, and what is promised
+//! to transactions under way, here. So a commit cannot fail for lack of space, and a transaction
+//! that could is refused while it is made.
+
+use core::sync::atomic::Ordering;
+
+use journal_core::parts::Operations;
+use journal_core::policy::Policy;
+use journal_core::units::LaneNumber;
+use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, PmemShare};
+
+use super::Shared;
+use super::block_locks::Age;
+use super::seat::{Seat, Work};
+use crate::error::Error;
+
+/// So many times a transaction looks whether what was in its way is gone, before it begins again
+/// all the same.
+const PATIENCE: u32 = 64;
+
+/// So many times a transaction makes room before it takes the space for reserved by others.
+const TRIES: u32 = 8;
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone,
+    H: Hook,
+    K: Kernels,
+{
+    /// Chooses the lane of a transaction that begins.
+    #[inline]
+    pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
+        if self.lane(seat.favourite).is_busy() {
+            seat.favourite = self.seats.another_lane();
+        }
+        // Deferred commits in several lanes would have to make each other durable.
+        seat.work.lane = if seat.defers { LaneNumber(0) } else { seat.favourite };
+    }
+
+    /// Locks a block until the transaction ends.
+    #[inline]
+    pub(crate) fn lock_block(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let stripe = self.blocks.stripe(block);
+        let holds_nothing = work.held.is_empty();
+        let may_wait = |holder: Age| {
+            let is_younger = holder > age;
+            !self.has_failed() && !self.seats.is_own(holder) && (holds_nothing || is_younger)
+        };
+        match self.blocks.lock(stripe, age, may_wait) {
+            Ok(true) => work.held.push(stripe),
+            Ok(false) => {}
+            Err(_) => {
+                self.check_not_failed()?;
+                return Err(Error::Conflict { block });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a while for a block that another transaction has, or until it is free.
+    pub(crate) fn await_block(&self, block: BlockNumber) -> Result<(), Error> {
+        self.blocks.await_free(self.blocks.stripe(block), PATIENCE);
+        self.check_not_failed()
+    }
+
+    /// Bytes that a record of so many blocks takes at most, whatever the policy decides.
+    const fn record_bytes_max(&self, blocks: usize) -> u64 {
+        let geometry = &self.common.geometry;
+        // Each frame its descriptor; each part, and there are at least two frames in each but the
+        // last, its header, its check and what fills the last line; and a name for each lane.
+        let part = (2 * LINE_BYTES + 8) as u64;
+        let frame = (geometry.block_size.bytes() + 16) as u64 + part / 2;
+        let bytes = frame * blocks as u64 + part + 16 * geometry.lanes as u64;
+        bytes.next_multiple_of(LINE_BYTES as u64)
+    }
+
+    /// Reserves what one more block takes, beside those that the transaction has.
+    #[inline]
+    pub(crate) fn reserve(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        self.reserve_bytes(work, others.count() + 1, block)?;
+        if self.reserve_frame(work, block)? {
+            return Ok(());
+        }
+        self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
+        if self.reserve_frame(work, block)? {
+            return Ok(());
+        }
+        let others = (0..others.count()).map(|at| others.operation(at).block());
+        let beside = others.filter(|other| self.share_together(*other, block)).count();
+        if beside >= self.share(block)?.index.capacity() {
+            return Err(Error::TooManyBlocks { blocks: beside + 1 });
+        }
+        Err(Error::Conflict { block })
+    }
+
+    /// Reserves room for the block's frame in its share of the index, if there is any, and notes
+    /// what it will overwrite.
+    #[inline]
+    fn reserve_frame(&self, work: &mut Work, block: BlockNumber) -> Result<bool, Error> {
+        let mut share = self.share(block)?;
+        if !share.has_room() {
+            return Ok(false);
+        }
+        share.reserved += 1;
+        share.index.warm_up();
+        if let Some(newest) = share.index.newest(block) {
+            let frame = share.index.frame(newest);
+            work.overwritten = work.overwritten.max(frame.stamp);
+            if frame.lane != work.lane {
+                work.names.name(frame.lane, frame.sequence);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reserves bytes of the lane for so many blocks, of which this one is the last.
+    #[inline]
+    fn reserve_bytes(
+        &self,
+        work: &mut Work,
+        blocks: usize,
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let needed = self.record_bytes_max(blocks);
+        let more = needed.saturating_sub(work.reserved_bytes);
+        if more == 0 || self.try_reserve(work, more) {
+            return Ok(());
+        }
+        self.reserve_slowly(work, block, needed, more)
+    }
+
+    #[inline]
+    fn try_reserve(&self, work: &mut Work, more: u64) -> bool {
+        let unreserved = &self.lane(work.lane).unreserved;
+        let take = |free: u64| free.checked_sub(more);
+        let Ok(before) = unreserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
+            return false;
+        };
+        work.reserved_bytes += more;
+        if before - more < self.low_bytes {
+            self.ask_for_checkpoint();
+        }
+        true
+    }
+
+    #[cold]
+    fn reserve_slowly(
+        &self,
+        work: &mut Work,
+        block: BlockNumber,
+        needed: u64,
+        more: u64,
+    ) -> Result<(), Error> {
+        let capacity = self.common.geometry.lane_bytes;
+        if needed > capacity {
+            return Err(Error::TooLarge { needed, capacity });
+        }
+        // Others may be faster than this thread to take what a checkpoint has freed.
+        for _ in 0..TRIES {
+            let unreserved = &self.lane(work.lane).unreserved;
+            self.make_room(|| unreserved.load(Ordering::Relaxed) >= more)?;
+            if self.try_reserve(work, more) {
+                return Ok(());
+            }
+        }
+        // The rest is reserved by others. To wait for them might be for ever: they may be waiting
+        // for a block of this one.
+        Err(Error::Conflict { block })
+    }
+}
