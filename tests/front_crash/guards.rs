@@ -1,19 +1,22 @@
 //! What threads may not see or do while another one is in the middle of something: each test stops
 //! a thread at one step, lets others run, and explores every crash of what came of it.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use journal_core::Overwrite;
+use journal_core::{Overwrite, Site};
 use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Image, Model, Mutator, Scenario, World};
 
 use crate::oracle::{Change, End, judge, judge_read, next_number, number_in, shown_label};
 use crate::probe::{Device, Logged, Probe};
-use crate::program::{Front, Program, Tx, apply, covering, end, read_all, read_block};
+use crate::program::{
+    Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
+};
 
 use Change::{Read, Touch, Write};
 use End::{Deferred, Durable};
@@ -36,6 +39,11 @@ pub(crate) fn within<R: Send + 'static>(
     let hangs = waited == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
     assert!(!hangs, "somebody waits for ever");
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+thread_local! {
+    /// The call that this thread is about to make.
+    static PENDING: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// A journal with everything that a script needs to interfere.
@@ -75,6 +83,29 @@ impl Stage {
                 Ok(()) => return end(&self.world, transaction, number, &tx),
                 Err(Error::Conflict { .. }) => drop(transaction),
                 Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The same of writes alone, ascending by block, in one call. The hook that
+    /// [`mark_calls`](Self::mark_calls) puts there marks it, when all its blocks are locked.
+    pub(crate) fn transact_at_once(&self, number: u64, tx: &Tx) -> Result<(), Error> {
+        let label = call_of(number, tx).label();
+        PENDING.set(Some(label));
+        let result = at_once(&self.journal, number, tx);
+        // Refused before it stored anything.
+        let was_pending = PENDING.take().is_some();
+        result?;
+        assert!(!was_pending, "whatever is committed is stored");
+        self.world.returned(label);
+        Ok(())
+    }
+
+    /// To be called before every step.
+    pub(crate) fn mark_calls(world: &World, site: Site) {
+        if site.name.ends_with(".image") || site.name.ends_with(".front") {
+            if let Some(label) = PENDING.take() {
+                world.called(label);
             }
         }
     }
