@@ -96,9 +96,16 @@ impl Hook for Probe {
         self.mutator.stream(site, pmem, at, bytes);
     }
 
-    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+    fn write_piece<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) {
         self.watched.tell(site);
-        self.mutator.write(site, pmem, at, bytes);
+        self.mutator.write_piece(site, pmem, at, bytes, whole_bytes);
     }
 
     fn fence<P: Pmem>(&mut self, site: Site, pmem: &mut P) -> Result<(), MediumError> {

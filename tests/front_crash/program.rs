@@ -1,7 +1,10 @@
 //! Programs on the front door as scenarios for the simulator.
 
 use journal_core::units::BlockSize;
-use journal_core::{BlockNumber, DeviceFacts, Geometry, OpenError, Overwrite, PortableKernels};
+use journal_core::{
+    BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
+    PortableKernels,
+};
 use nvm_journal::{Error, Journal, Options};
 use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, SimPmem, World};
 
@@ -41,6 +44,8 @@ pub(crate) enum Step {
     /// Two that are open at once; the second ends first if so said. Where they meet, the second
     /// is told of a conflict, and given up.
     Two(Tx, Tx, bool),
+    /// One transaction in one call, of writes and discards.
+    AtOnce(Tx),
     Sync,
     Checkpoint,
     /// Ends the journal in good order and opens it again.
@@ -148,6 +153,16 @@ impl Program {
             Step::Two(first, second, second_first) => {
                 transact(world, journal, &[first, second], *second_first)
             }
+            Step::AtOnce(tx) => {
+                let begun: Result<Vec<_>, _> = (0..tx.seat).map(|_| journal.begin()).collect();
+                let _others = begun.map_err(|error| format!("begins: {error}"))?;
+                let number = next_number(&world.history());
+                let call = call_of(number, tx);
+                world.called(call.label());
+                at_once(journal, number, tx).map_err(|error| format!("{tx:?}: {error}"))?;
+                world.returned(call.label());
+                Ok(())
+            }
             Step::Sync => covering(world, || journal.sync()),
             Step::Checkpoint => covering(world, || journal.checkpoint().map(drop)),
             Step::Close | Step::Reopen => unreachable!("handled by the caller"),
@@ -232,6 +247,29 @@ pub(crate) fn apply(
     Ok(None)
 }
 
+pub(crate) fn call_of(number: u64, tx: &Tx) -> Call {
+    Call { number, is_deferred: tx.end == End::Deferred, changes: tx.changes.clone() }
+}
+
+/// Commits a transaction of writes and discards, ascending by block, in one call.
+pub(crate) fn at_once(journal: &Front, number: u64, tx: &Tx) -> Result<(), Error> {
+    let contents = tx.changes.iter().map(|(block, change)| content_of(number, *block, *change));
+    let contents: Vec<Block> = contents.collect();
+    let operations = tx.changes.iter().zip(&contents).map(|((block, change), content)| {
+        let block = BlockNumber(*block as u64);
+        match change {
+            Change::Discard => Operation::Discard(block),
+            Change::Write | Change::Append => Operation::write(block, content),
+            Change::Touch | Change::Read => unreachable!("needs what was there before"),
+        }
+    });
+    let durability = match tx.end {
+        End::Deferred => Durability::Deferred,
+        End::Durable | End::Abort => Durability::Durable,
+    };
+    journal.commit(&operations.collect::<Vec<_>>(), durability).map(drop)
+}
+
 /// Ends a transaction as it says, with marks.
 pub(crate) fn end(
     world: &World,
@@ -239,8 +277,7 @@ pub(crate) fn end(
     number: u64,
     tx: &Tx,
 ) -> Result<(), Error> {
-    let is_deferred = tx.end == End::Deferred;
-    let call = Call { number, is_deferred, changes: tx.changes.clone() };
+    let call = call_of(number, tx);
     match tx.end {
         End::Abort => {
             transaction.abort();

@@ -1,7 +1,8 @@
 //! Every rule of the protocol that the front door has a part in, or leads to: with it, programs
 //! survive; without it, one of them does not.
 //!
-//! `PartsChained` is not here: nothing gives a transaction up when a part of it is stored.
+//! `PartsChained` and its like are not here: nothing gives a transaction up when a part of it is
+//! stored.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -49,6 +49,8 @@ fn alphabet(lanes: u16) -> Vec<Step> {
         one(0, &[(0, Write)], Abort),
         one(0, &[(0, Read), (2, Touch)], Durable),
         one(0, &[(0, Read)], Durable),
+        Step::AtOnce(Tx::new(0, &[(0, Write), (1, Discard)], Durable)),
+        Step::AtOnce(Tx::new(0, &[(1, Write)], Deferred)),
     ];
     if lanes > 1 {
         let two = |first, second, turned| {
@@ -59,6 +61,7 @@ fn alphabet(lanes: u16) -> Vec<Step> {
             one(1, &[(0, Write)], Durable),
             one(1, &[(0, Touch)], Deferred),
             one(1, &[(0, Read), (1, Touch)], Deferred),
+            Step::AtOnce(Tx::new(1, &[(0, Write), (2, Write)], Durable)),
             two(Tx::new(0, &[(0, Write)], Durable), Tx::new(1, &[(1, Touch)], Durable), true),
             two(Tx::new(1, &[(0, Touch)], Deferred), Tx::new(0, &[(2, Write)], Durable), false),
             two(Tx::new(0, &[(1, Touch)], Deferred), Tx::new(1, &[(1, Write)], Durable), true),
@@ -167,7 +170,13 @@ fn random(seed: u64) -> Program {
             0 => Step::Sync,
             1 => Step::Checkpoint,
             2 => [Step::Close, Step::Reopen][rng.below(2) as usize].clone(),
-            3 | 4 => Step::Two(tx(&mut rng, 0), tx(&mut rng, 1), rng.below(2) == 0),
+            3 => {
+                let mut tx = tx(&mut rng, 0);
+                tx.changes.retain(|(_, change)| matches!(change, Write | Append | Discard));
+                tx.changes.sort_by_key(|(block, _)| *block);
+                Step::AtOnce(tx)
+            }
+            4 => Step::Two(tx(&mut rng, 0), tx(&mut rng, 1), rng.below(2) == 0),
             _ => {
                 let seat = rng.below(u64::from(lanes)) as usize;
                 Step::One(tx(&mut rng, seat))

@@ -14,7 +14,7 @@ use sim_disk::{Explorer, Image, Model, Report, Rng, Scenario, World};
 use crate::guards::{Stage, within};
 use crate::oracle::{Change, End, judge, number_in, shown_label};
 use crate::probe::Logged;
-use crate::program::{Program, covering, read_all, read_block};
+use crate::program::{Program, Tx, covering, read_all, read_block};
 
 use Change::{Append, Read, Touch, Write};
 use End::{Deferred, Durable};
@@ -73,7 +73,13 @@ impl Workload {
         for _ in 0..self.rounds {
             let ends = if rng.below(4) < self.deferred { Deferred } else { Durable };
             let number = numbers.next(ends);
-            stage.transact(number, &self.changes(&mut rng, thread), ends)?;
+            let mut changes = self.changes(&mut rng, thread);
+            if changes.iter().all(|(_, change)| matches!(change, Write | Append)) {
+                changes.sort_by_key(|(block, _)| *block);
+                stage.transact_at_once(number, &Tx::new(0, &changes, ends))?;
+            } else {
+                stage.transact(number, &changes, ends)?;
+            }
         }
         Ok(())
     }
@@ -150,9 +156,12 @@ impl Scenario for Workload {
 
     fn program(&self, world: &World) -> Result<(), String> {
         let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
-        // Whoever stores a record takes its time, so that others come and wait for the lane.
-        stage.probe.watch(|site| {
-            if site.name.ends_with(".front") {
+        // Whoever stores or fences a record takes its time, so that others come and wait for the
+        // lane, and return before they should if they can.
+        let its = world.clone();
+        stage.probe.watch(move |site| {
+            Stage::mark_calls(&its, site);
+            if site.name.ends_with(".front") || site.name == "commit.fence" {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
