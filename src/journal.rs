@@ -39,7 +39,7 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 ///
 /// | after | survives every crash |
 /// |---|---|
-/// | [`commit`], [`transact`] | the transaction, and everything it read or overwrote |
+/// | [`commit`], [`transact`], [`Self::commit`] | it, and everything it read or overwrote |
 /// | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
 /// | [`sync`] | every transaction committed before the call |
 /// | [`checkpoint`] | the same; it is on the device, and its space in the lanes is free |
@@ -231,7 +231,8 @@ where
     /// nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
     ///
     /// ```no_run
-    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<(), nvm_journal::Error> {
+    /// # use nvm_journal::{Error, Journal};
+    /// # fn example(journal: &Journal, image: &[u8]) -> Result<(), Error> {
     /// use nvm_journal::{BlockNumber, Durability, Operation};
     ///
     /// let operations = [
