@@ -412,11 +412,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
                     Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
                 }
                 image_at = image_at.saturating_add(image.len() as u64);
-            }
-        }
-        // While they go out.
-        for at in 0..frames.count() {
-            if let Payload::Image(image) = frames.frame(at).payload {
+                // While it goes out.
                 check = kernels.crc64(check, image);
             }
         }
