@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use journal_core::{Overwrite, Site};
+use journal_core::{BlockNumber, Overwrite, Site};
 use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Image, Model, Mutator, Scenario, World};
 
@@ -358,6 +358,23 @@ fn a_reader_does_not_mix_what_was_home_with_what_is_in_the_lanes_since() {
         Ok(())
     })
     .survives();
+}
+
+#[test]
+fn a_thread_with_very_many_transactions_is_told_that_it_waits_for_itself() {
+    within(30, || {
+        let program = Program::new(Logged::Whole, 1, Vec::new());
+        let world = World::boot(program.start(), Model::Torn8);
+        let stage = Stage::open(&program, &world).expect("opens");
+        let begun: Result<Vec<_>, _> = (0..80).map(|_| stage.journal.begin()).collect();
+        let mut begun = begun.expect("there is always another seat");
+        let last = begun.last_mut().expect("80 of them");
+        apply(last, 1, 0, Write).expect("is free");
+        for transaction in begun.iter_mut().take(79) {
+            let conflict = Error::Conflict { block: BlockNumber(0) };
+            assert_eq!(apply(transaction, 2, 0, Write), Err(conflict));
+        }
+    });
 }
 
 /// The same for hunts, around a mutator.
