@@ -199,12 +199,12 @@ impl<D: BlockDevice + Clone> Seats<D> {
         LaneNumber((self.next_lane.fetch_add(1, Ordering::Relaxed) % count) as u16)
     }
 
-    /// Whether the transaction of this age is this thread's own, so that waiting for it would be
-    /// for ever.
+    /// Whether the transaction of this age may be this thread's own, so that waiting for it would
+    /// be for ever. Of one without a kept seat nobody knows whose it is.
     pub(crate) fn is_own(&self, age: Age) -> bool {
         let number = age.0 & ((1 << NUMBER_BITS) - 1);
         let thread = self.threads.get(number as usize);
-        thread.is_some_and(|thread| thread.load(Ordering::Relaxed) == this_thread())
+        thread.is_none_or(|thread| thread.load(Ordering::Relaxed) == this_thread())
     }
 }
 

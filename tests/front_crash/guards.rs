@@ -8,9 +8,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use journal_core::{Overwrite, Site};
+use journal_core::{BlockNumber, Overwrite, Site};
 use nvm_journal::{Error, Journal};
-use sim_disk::{Explorer, Image, Model, Mutator, Scenario, World};
+use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Scenario, World};
 
 use crate::oracle::{Change, End, judge, judge_read, next_number, number_in, shown_label};
 use crate::probe::{Device, Logged, Probe};
@@ -157,7 +157,8 @@ impl Stage {
 
     /// Notes what a reader is shown now of a transaction that is not deferred.
     fn show(&self, block: usize) {
-        let content = read_block(&self.journal, block).expect("reads");
+        // After a failure nobody is shown anything.
+        let Ok(content) = read_block(&self.journal, block) else { return };
         if number_in(&content) > 0 {
             self.world.returned(shown_label(number_in(&content)));
         }
@@ -302,6 +303,28 @@ fn a_deferred_commit_does_not_leave_a_group_behind() {
     }
 }
 
+#[test]
+fn a_follower_is_told_when_the_leaders_fence_fails() {
+    // Whether there was a group; the machine may have kept one of them from coming in time.
+    let fails = || {
+        let program = Program { lane_bytes: 32 * 64, ..Program::new(Logged::Halves, 1, vec![]) };
+        let world = World::boot(program.start(), Model::Torn8);
+        let stage = Stage::open(&program, &world).expect("opens");
+        let second = world.operations().of(Operation::Fence) + 1;
+        world.inject(Fault::on(Operation::Fence, second, FaultKind::Error));
+        group(&stage, &[Durable; 2]).expect("the first one has a fence of its own");
+        let total = stage.journal.stats().expect("counts").total();
+        stage.probe.look_away();
+        let helpers = core::mem::take(&mut *stage.helpers.lock().expect("nobody panics"));
+        for helper in helpers {
+            helper.join().expect("does not panic").expect_err("both are told");
+        }
+        total.commits > total.fences
+    };
+    let formed = within(30, move || (0..20).any(|_| fails()));
+    assert!(formed, "each had a fence of its own");
+}
+
 /// Whoever comes in which order: no reader sees one that waits for its fence.
 #[test]
 fn a_deferred_commit_in_the_middle_of_a_group_does_not_show_it() {
@@ -358,6 +381,23 @@ fn a_reader_does_not_mix_what_was_home_with_what_is_in_the_lanes_since() {
         Ok(())
     })
     .survives();
+}
+
+#[test]
+fn a_thread_with_very_many_transactions_is_told_that_it_waits_for_itself() {
+    within(30, || {
+        let program = Program::new(Logged::Whole, 1, Vec::new());
+        let world = World::boot(program.start(), Model::Torn8);
+        let stage = Stage::open(&program, &world).expect("opens");
+        let begun: Result<Vec<_>, _> = (0..80).map(|_| stage.journal.begin()).collect();
+        let mut begun = begun.expect("there is always another seat");
+        let last = begun.last_mut().expect("80 of them");
+        apply(last, 1, 0, Write).expect("is free");
+        for transaction in begun.iter_mut().take(79) {
+            let conflict = Error::Conflict { block: BlockNumber(0) };
+            assert_eq!(apply(transaction, 2, 0, Write), Err(conflict));
+        }
+    });
 }
 
 /// The same for hunts, around a mutator.
