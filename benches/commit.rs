@@ -21,7 +21,7 @@ use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Durability, Geometry, NoHook,
-    Offset, Operation, Overwrite, Pmem, PmemRead as _, PmemSplit as _,
+    Offset, Operation, Overwrite, Pmem, PmemRead as _, PmemSplit as _, Protocol,
 };
 use nvm_journal::{Buffers, FullBlock, Journal, Options, Region};
 use pmem_sys::NativeKernels;
@@ -227,6 +227,7 @@ fn one_owner(images: &[u8]) -> impl FnMut(u64) -> Duration + '_ {
         lane_bytes: LANE_BYTES,
         shield_blocks: 0,
         unit_bytes: 4096,
+        protocol: Protocol::OneFence,
     };
     let kernels = NativeKernels::detect();
     let mut region = warm(LANE_BYTES + (1 << 20));

@@ -9,3 +9,4 @@ mod program;
 mod rules;
 mod short;
 mod sticky;
+mod tail;

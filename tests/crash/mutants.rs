@@ -4,7 +4,7 @@
 //! until one notices.
 
 use journal_core::Durability::{self, Deferred, Durable};
-use journal_core::Overwrite;
+use journal_core::{Overwrite, Protocol};
 use sim_disk::mutants::{Group, hunt};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario};
 
@@ -39,6 +39,14 @@ fn commits(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
         },
         of(2, vec![commit(0, 0, Write, Deferred), commit(1, 1, Touch, Durable)]),
     ])
+}
+
+/// Commits with tail words.
+fn tail_words(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let steps = vec![commit(0, 0, Write, Durable)];
+    let program = program(mutator, Kind::FullBlock, 1, steps);
+    let steps_after = vec![commit(0, 0, Touch, Durable)];
+    boxed([Program { protocol: Protocol::TailPointer, steps_after, ..program }])
 }
 
 /// A delta whose base is at home, on a device that leaves garbage behind.
@@ -85,6 +93,7 @@ fn every_mutant_at_every_site_is_killed() {
         .with_kills();
     let groups = [
         Group::new(explorer.clone().with_depth(1), &commits),
+        Group::new(explorer.clone().with_depth(1), &tail_words),
         Group::new(explorer.clone(), &shielded),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),

@@ -9,7 +9,7 @@ use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry, Journal,
-    OpenError, Operation, Overwrite, PortableKernels,
+    OpenError, Operation, Overwrite, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::rng::mix;
@@ -70,6 +70,7 @@ pub(crate) struct Program {
     pub(crate) lanes: u16,
     pub(crate) lane_bytes: u64,
     pub(crate) overwrite: Overwrite,
+    pub(crate) protocol: Protocol,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
     /// Whether an open may say that a durable record is gone: media were damaged.
@@ -87,6 +88,7 @@ impl Program {
             lanes,
             lane_bytes: 4 * 192,
             overwrite: Overwrite::OldOrNew,
+            protocol: Protocol::OneFence,
             batch: 2,
             may_report_rot: false,
             steps,
@@ -102,6 +104,7 @@ impl Program {
             lane_bytes: self.lane_bytes,
             shield_blocks: if self.kind == Kind::Words { 2 } else { 0 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
+            protocol: self.protocol,
         }
     }
 
@@ -479,7 +482,8 @@ fn judge(world: &World, journal: &mut dyn Read) -> Result<[Block; BLOCKS], Strin
 
 impl Scenario for Program {
     fn name(&self) -> String {
-        format!("{:?}, {} lanes: {:?}", self.kind, self.lanes, self.steps)
+        let Self { kind, protocol, lanes, steps, .. } = self;
+        format!("{kind:?}, {protocol:?}, {lanes} lanes: {steps:?}")
     }
 
     fn start(&self) -> Image {
@@ -487,7 +491,12 @@ impl Scenario for Program {
         let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
         let facts = DeviceFacts::new(32, self.overwrite);
         let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
-        let world = World::boot(Image::blank(span).with_disk(disk), sim_disk::Model::Torn8);
+        // Tail words are not zeroes before they are written.
+        let pmem = match self.protocol {
+            Protocol::OneFence => Image::blank(span),
+            Protocol::TailPointer => Image::from_pmem(vec![0xA5; span]),
+        };
+        let world = World::boot(pmem.with_disk(disk), sim_disk::Model::Torn8);
         let id = *b"sixteen bytes id";
         let (hook, kernels) = (Mutator::new(), PortableKernels);
         let blocks = BLOCKS as u64;

@@ -120,13 +120,15 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// A tail word proves what lies below it durable, and keeps out what does not.
+    TailWords,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::RecordCheck,
         Self::PartsChained,
         Self::EpochRaised,
@@ -143,6 +145,7 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::TailWords,
         Self::Sticky,
     ];
 }
