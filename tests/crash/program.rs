@@ -492,10 +492,9 @@ impl Scenario for Program {
         let facts = DeviceFacts::new(32, self.overwrite);
         let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
         // Tail words are not zeroes before they are written.
-        let pmem = match self.protocol {
-            Protocol::OneFence => Image::blank(span),
-            Protocol::TailPointer => Image::from_pmem(vec![0xA5; span]),
-        };
+        let mut pmem = Image::blank(span);
+        let tails = geometry.tails().raw() as usize..geometry.first_lane().raw() as usize;
+        pmem.pmem_mut()[tails].fill(0xA5);
         let world = World::boot(pmem.with_disk(disk), sim_disk::Model::Torn8);
         let id = *b"sixteen bytes id";
         let (hook, kernels) = (Mutator::new(), PortableKernels);
