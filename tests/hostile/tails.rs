@@ -99,8 +99,10 @@ fn every_number_may_be_anything_beside_a_word() {
         let found = shape().read_by_the_book(image).expect("a valid journal");
         for target in targets(&found) {
             for value in [0, 1, 2, 64, 65, 128, 1 << 16, 1 << 63, u64::MAX - 63, u64::MAX] {
-                for change in [&|_| value, &|was: u64| was.wrapping_add(value)] {
-                    let change: &dyn Fn(u64) -> u64 = change;
+                let set = |_| value;
+                let add = |was: u64| was.wrapping_add(value);
+                let ways: [&dyn Fn(u64) -> u64; 2] = [&set, &add];
+                for change in ways {
                     let mut forged = image.clone();
                     put(forged.pmem_mut(), &found, &target, change);
                     seal(forged.pmem_mut(), &found, &target);
