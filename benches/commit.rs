@@ -17,11 +17,11 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion};
-use journal_core::policy::{Change, Update};
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Durability, Geometry, NoHook,
-    Offset, Operation, Overwrite, Pmem, PmemRead as _, PmemSplit as _,
+    Offset, Operation, Overwrite, Pmem, PmemRead as _, PmemSplit as _, Protocol,
 };
 use nvm_journal::{Buffers, FullBlock, Journal, Options, Region};
 use pmem_sys::NativeKernels;
@@ -182,6 +182,7 @@ fn tables(effort: Effort) {
     println!();
     let images = images();
     whole_blocks(&images).print(effort);
+    protocols(&images).print(effort);
     two_threads(&images).print(effort);
     print_load("after");
 }
@@ -226,27 +227,70 @@ fn whole_blocks(images: &[u8]) -> Table<'_> {
             black_box(tx.commit_deferred().is_ok());
         })
     });
-    table.row(" 1 blocks, core, one owner", versus, 1, None, one_owner(images));
+    let one_owner = one_owner(images, FullBlock, Protocol::OneFence);
+    table.row(" 1 blocks, core, one owner", versus, 1, None, one_owner);
     table
 }
 
+/// The default protocol, and the two-fence one of the published systems.
+fn protocols(images: &[u8]) -> Table<'_> {
+    let mut table = Table::new("one fence and two (tail pointer), core, one owner");
+    for (protocol, fences) in [(Protocol::OneFence, "one fence"), (Protocol::TailPointer, "two")] {
+        let of = |payload| format!("{payload}, {fences}");
+        let versus = |payload| format!("{payload}, one fence");
+        let whole = one_owner(images, FullBlock, protocol);
+        table.row(of("4 KiB"), &versus("4 KiB"), 1, None, whole);
+        let line = one_owner(images, FirstLine, protocol);
+        table.row(of("64 B"), &versus("64 B"), 1, None, line);
+    }
+    table
+}
+
+/// Logs the first line of a block, and nothing else.
+#[derive(Clone, Copy, Debug)]
+struct FirstLine;
+
+impl Policy for FirstLine {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E58)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match update.change {
+            Change::Image(image) if out.put(&image[..64]).is_ok() => Placement::Encoded,
+            _ => Placement::Image,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        let place = block.get_mut(..payload.len()).ok_or(ApplyError::OutOfBlock { at: 0 })?;
+        place.copy_from_slice(payload);
+        Ok(())
+    }
+}
+
 /// The core's own journal, which has no locks.
-fn one_owner(images: &[u8]) -> impl FnMut(u64) -> Duration + '_ {
+fn one_owner<L: Policy + 'static>(
+    images: &[u8],
+    policy: L,
+    protocol: Protocol,
+) -> impl FnMut(u64) -> Duration + use<'_, L> {
     let geometry = Geometry {
         block_size: BlockSize::DEFAULT,
         lanes: 1,
         lane_bytes: LANE_BYTES,
         shield_blocks: 0,
         unit_bytes: 4096,
+        protocol,
     };
     let kernels = NativeKernels::detect();
     let mut region = warm(LANE_BYTES + (1 << 20));
     let id = [1; 16];
-    journal_core::format(&mut region, NoHook, &kernels, &geometry, id, &FullBlock, BLOCKS)
+    journal_core::format(&mut region, NoHook, &kernels, &geometry, id, &policy, BLOCKS)
         .expect("formats");
     let buffers: &'static mut _ = Box::leak(Box::new(Buffers::new(&geometry, 1 << 15, 256)));
     let mut journal =
-        journal_core::Journal::open(region, Nowhere, FullBlock, NoHook, kernels, buffers.borrow())
+        journal_core::Journal::open(region, Nowhere, policy, NoHook, kernels, buffers.borrow())
             .expect("opens");
     let mut commits = 0;
     move |count| {

@@ -20,7 +20,7 @@ mod firmware {
         Batched, BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation,
         Entry, Geometry, Granularity, Journal, JournalMemory, LINE_BYTES, LaneSlot, MediumError,
         MediumErrorKind, Needs, NoHook, Node, Offset, OpenError, Pmem, PmemFacts, PmemRead,
-        PmemSplit, PortableKernels,
+        PmemSplit, PortableKernels, Protocol,
     };
 
     pub(super) const BLOCK: BlockSize = BlockSize::new(512).unwrap();
@@ -37,6 +37,7 @@ mod firmware {
         shield_blocks: 0,
         // There are two superblocks, each in a unit of its own.
         unit_bytes: 256,
+        protocol: Protocol::OneFence,
     };
 
     // What cannot work does not compile.

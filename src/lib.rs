@@ -25,7 +25,7 @@ pub use journal::Journal;
 pub use journal_core as core;
 pub use journal_core::{
     BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry,
-    Operation, Recovery,
+    Operation, Protocol, Recovery,
 };
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.

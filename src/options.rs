@@ -5,7 +5,7 @@ use core::fmt;
 use full_block::FullBlock;
 use journal_core::policy::Policy;
 use journal_core::{
-    Batched, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook, Node,
+    Batched, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook, Node, Protocol,
 };
 
 /// Lanes where nobody says how many.
@@ -29,6 +29,7 @@ pub struct Options<L = FullBlock, H = NoHook> {
     lane_bytes: Option<u64>,
     shield_blocks: u32,
     unit_bytes: u32,
+    protocol: Protocol,
     index_frames: Option<usize>,
     pub(crate) batch_blocks: usize,
     pub(crate) background: bool,
@@ -47,6 +48,7 @@ impl Options {
             lane_bytes: None,
             shield_blocks: 16,
             unit_bytes: 4096,
+            protocol: Protocol::OneFence,
             index_frames: None,
             batch_blocks: 256,
             background: false,
@@ -75,6 +77,7 @@ impl<L, H> Options<L, H> {
             lane_bytes: self.lane_bytes,
             shield_blocks: self.shield_blocks,
             unit_bytes: self.unit_bytes,
+            protocol: self.protocol,
             index_frames: self.index_frames,
             batch_blocks: self.batch_blocks,
             background: self.background,
@@ -94,6 +97,7 @@ impl<L, H> Options<L, H> {
             lane_bytes: self.lane_bytes,
             shield_blocks: self.shield_blocks,
             unit_bytes: self.unit_bytes,
+            protocol: self.protocol,
             index_frames: self.index_frames,
             batch_blocks: self.batch_blocks,
             background: self.background,
@@ -132,6 +136,23 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn unit_bytes(mut self, bytes: u32) -> Self {
         self.unit_bytes = bytes;
+        self
+    }
+
+    /// Format: how a commit becomes durable. By default with one fence;
+    /// [`TailPointer`](Protocol::TailPointer), with two, is a baseline to compare that with.
+    ///
+    /// ```
+    /// use nvm_journal::{BlockSize, Options, Protocol};
+    ///
+    /// let baseline = Options::new().lanes(2).protocol(Protocol::TailPointer);
+    /// let plan = baseline.plan(1 << 20, BlockSize::DEFAULT)?;
+    /// assert_eq!(plan.geometry.tails_bytes(), 2 * 64);
+    /// # Ok::<(), nvm_journal::OptionsError>(())
+    /// ```
+    #[must_use]
+    pub const fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
         self
     }
 
@@ -199,6 +220,7 @@ impl<L, H> Options<L, H> {
             lane_bytes: 0,
             shield_blocks: self.shield_blocks,
             unit_bytes: self.unit_bytes,
+            protocol: self.protocol,
         };
         // Before anything is divided by their number.
         geometry.lane_bytes = geometry.record_bytes_one_block().next_multiple_of(line);
@@ -211,7 +233,7 @@ impl<L, H> Options<L, H> {
             let lanes = rest / self.lane_bytes.unwrap_or(per_lane).max(1);
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
-        let share = rest / u64::from(geometry.lanes);
+        let share = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
         geometry.lane_bytes = self.lane_bytes.unwrap_or(share / line * line);
         geometry.check().map_err(OptionsError::Geometry)?;
         let needed = geometry.span_bytes().unwrap_or(u64::MAX);
@@ -329,6 +351,9 @@ mod tests {
         assert_eq!(small.nvm_bytes, 3 * 4096 + 128);
         let refused = plan(&Options::new().shield_blocks(0), 3 * 4096 + 127);
         assert!(matches!(refused, Err(OptionsError::Geometry(_))));
+        let baseline = Options::new().shield_blocks(0).protocol(Protocol::TailPointer);
+        assert_eq!(plan(&baseline, 3 * 4096 + 192).map(|plan| plan.nvm_bytes), Ok(3 * 4096 + 192));
+        assert!(matches!(plan(&baseline, 3 * 4096 + 191), Err(OptionsError::Geometry(_))));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, Polic
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Geometry, Journal, NoHook,
-    Operation, Overwrite, PortableKernels,
+    Operation, Overwrite, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::{Counts, DiskImage, Image, Model, SimDisk, SimPmem, World};
@@ -18,6 +18,7 @@ const GEOMETRY: Geometry = Geometry {
     lane_bytes: 1 << 20,
     shield_blocks: 8,
     unit_bytes: 4096,
+    protocol: Protocol::OneFence,
 };
 
 /// Logs the first 64 bytes of a block, and nothing else.
@@ -47,14 +48,23 @@ type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
 
 /// Runs `calls` on a fresh journal.
 fn on_a_journal<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
-    let span = usize::try_from(GEOMETRY.span_bytes().expect("small")).expect("small");
+    on_a_journal_with(Protocol::OneFence, policy, calls);
+}
+
+fn on_a_journal_with<L: Policy + Copy>(
+    protocol: Protocol,
+    policy: L,
+    calls: impl FnOnce(&World, &mut Opened<'_, L>),
+) {
+    let geometry = Geometry { protocol, ..GEOMETRY };
+    let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
     let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
     let disk = DiskImage::blank(BlockSize::DEFAULT, 1 << 10, facts);
     let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
     let kernels = PortableKernels;
-    journal_core::format(world.pmem(), NoHook, &kernels, &GEOMETRY, [7; 16], &policy, 1 << 10)
+    journal_core::format(world.pmem(), NoHook, &kernels, &geometry, [7; 16], &policy, 1 << 10)
         .expect("formats");
-    let mut buffers = Buffers::new(&GEOMETRY, 1 << 10, 64);
+    let mut buffers = Buffers::new(&geometry, 1 << 10, 64);
     let before = world.tape().counts();
     let (pmem, disk) = (world.pmem(), world.disk(0));
     let mut journal =
@@ -129,6 +139,30 @@ fn deferred_commits_share_one_fence() {
         assert_eq!((spent(world, before).fences, spent(world, before).lines()), (1, 16 * 66));
         journal.sync().expect("there is nothing left to do");
         assert_eq!(spent(world, before).fences, 1);
+    });
+}
+
+#[test]
+fn a_tail_pointer_costs_one_fence_and_one_line_more() {
+    on_a_journal_with(Protocol::TailPointer, FullBlock, |world, journal| {
+        for (blocks, lines) in [(1, 66), (8, 8 * 64 + 4), (64, 64 * 64 + 18)] {
+            let before = world.tape().counts();
+            commit(journal, 0..blocks, Durability::Durable);
+            let spent = spent(world, before);
+            assert_eq!((spent.fences, spent.lines()), (2, lines + 1), "{blocks} blocks");
+        }
+        let before = world.tape().counts();
+        for block in 0..16 {
+            commit(journal, block..block + 1, Durability::Deferred);
+        }
+        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (0, 0));
+        journal.sync().expect("fences");
+        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (2, 16 * 66 + 1));
+        journal.sync().expect("there is nothing left to do");
+        assert_eq!(spent(world, before).fences, 2);
+        let before = world.tape().counts();
+        journal.checkpoint().expect("nothing fails");
+        assert_eq!(spent(world, before).fences, 2, "one a superblock copy, as ever");
     });
 }
 

@@ -8,7 +8,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
     JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite,
-    PortableKernels,
+    PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::FaultKind::Error;
@@ -26,6 +26,7 @@ fn geometry() -> Geometry {
         lane_bytes: 4096,
         shield_blocks: 2,
         unit_bytes: 256,
+        protocol: Protocol::OneFence,
     }
 }
 

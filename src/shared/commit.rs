@@ -199,7 +199,7 @@ where
             None => None,
         };
         if let Some(in_flight) = in_flight {
-            state.stats.fences += 1;
+            state.stats.fences += state.lane.fences();
             state.grouped = 0;
             if let Err(error) = state.lane.fence(in_flight) {
                 return failed_fence(self, error);
@@ -258,7 +258,7 @@ where
         if let Err(error) = state.lane.fence(in_flight) {
             return failed_fence(self, error);
         }
-        state.stats.fences += 1;
+        state.stats.fences += state.lane.fences();
         state.grouped = 0;
         room.publish(&state.lane);
         Ok(())

@@ -218,7 +218,7 @@ fn this_thread() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use journal_core::BlockSize;
+    use journal_core::{BlockSize, Protocol};
 
     use super::*;
     use crate::file_disk::tests::TinyDisk;
@@ -229,6 +229,7 @@ mod tests {
         lane_bytes: 1 << 12,
         shield_blocks: 0,
         unit_bytes: 4096,
+        protocol: Protocol::OneFence,
     };
 
     #[test]

@@ -2,7 +2,7 @@
 
 use full_block::FullBlock;
 use journal_core::{
-    BlockSize, DeviceFacts, Geometry, Journal, OpenError, Overwrite, PortableKernels,
+    BlockSize, DeviceFacts, Geometry, Journal, OpenError, Overwrite, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Mark, Medium, Model, Mutator, Scenario, World};
@@ -19,7 +19,8 @@ pub(crate) struct Reformat {
 
 fn geometry(unit_bytes: u32) -> Geometry {
     let block_size = BlockSize::MIN;
-    Geometry { block_size, lanes: 1, lane_bytes: 512, shield_blocks: 0, unit_bytes }
+    let protocol = Protocol::OneFence;
+    Geometry { block_size, lanes: 1, lane_bytes: 512, shield_blocks: 0, unit_bytes, protocol }
 }
 
 fn format(world: &World, hook: Mutator, unit_bytes: u32) -> Result<(), OpenError> {

@@ -12,4 +12,5 @@ mod rules;
 mod short;
 mod space;
 mod sticky;
+mod tail;
 mod traces;

@@ -5,7 +5,7 @@
 //! tests' own policy of words.
 
 use journal_core::Durability::{self, Deferred, Durable};
-use journal_core::Overwrite;
+use journal_core::{Overwrite, Protocol};
 use sim_disk::mutants::{Bag, Group, hunt};
 use sim_disk::{Explorer, Failure, Model, Mutator, Scenario};
 
@@ -44,6 +44,14 @@ fn commits(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     ])
 }
 
+/// Commits with tail words.
+fn tail_words(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let steps = vec![commit(0, 0, Write, Durable)];
+    let program = program(mutator, Kind::FullBlock, 1, steps);
+    let steps_after = vec![commit(0, 0, WriteAt, Durable)];
+    boxed([Program { protocol: Protocol::TailPointer, steps_after, ..program }])
+}
+
 /// A delta whose base is at home, on a device that leaves garbage behind.
 fn shielded(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let (write, write_at) = (commit(0, 0, Write, Durable), commit(0, 0, WriteAt, Durable));
@@ -72,6 +80,7 @@ pub(crate) fn hunt_all() -> Result<Bag, Box<Failure>> {
         .with_kills();
     let groups = [
         Group::new(explorer.clone().with_depth(1), &commits),
+        Group::new(explorer.clone().with_depth(1), &tail_words),
         Group::new(explorer.clone(), &shielded),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),

@@ -9,7 +9,7 @@ use journal_core::policy::{Change, Kind as UpdateKind, Policy, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry, Journal,
-    OpenError, Operation, Overwrite, PortableKernels, Row,
+    OpenError, Operation, Overwrite, PortableKernels, Protocol, Row,
 };
 use nvm_journal::Buffers;
 use sim_disk::{
@@ -64,6 +64,7 @@ pub(crate) struct Program {
     pub(crate) lanes: u16,
     pub(crate) lane_bytes: u64,
     pub(crate) overwrite: Overwrite,
+    pub(crate) protocol: Protocol,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
     /// Whether it acknowledges deferred transactions at once, which is a lie.
@@ -133,6 +134,7 @@ impl Program {
             lanes,
             lane_bytes: 4 * 192,
             overwrite: Overwrite::OldOrNew,
+            protocol: Protocol::OneFence,
             batch: 2,
             promises_too_much: false,
             may_report_rot: false,
@@ -196,6 +198,7 @@ impl Program {
             lane_bytes: self.lane_bytes,
             shield_blocks: if self.kind == Kind::Words { 2 } else { 0 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
+            protocol: self.protocol,
         }
     }
 
@@ -477,7 +480,8 @@ fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
 
 impl Scenario for Program {
     fn name(&self) -> String {
-        format!("{:?}, {} lanes: {:?}", self.kind, self.lanes, self.steps)
+        let Self { kind, protocol, lanes, steps, .. } = self;
+        format!("{kind:?}, {protocol:?}, {lanes} lanes: {steps:?}")
     }
 
     fn start(&self) -> Image {
@@ -488,7 +492,11 @@ impl Scenario for Program {
         let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
         let facts = DeviceFacts::new(32, self.overwrite);
         let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
-        let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
+        // Tail words are not zeroes before they are written.
+        let mut pmem = Image::blank(span);
+        let tails = geometry.tails().raw() as usize..geometry.lane(LaneNumber(0)).raw() as usize;
+        pmem.pmem_mut()[tails].fill(0xA5);
+        let world = World::boot(pmem.with_disk(disk), Model::Torn8);
         let id = ID;
         let (hook, kernels) = (Mutator::new(), PortableKernels);
         let blocks = BLOCKS as u64;

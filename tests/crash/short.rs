@@ -1,6 +1,7 @@
 //! Short programs, all of them, and every crash of each.
 
 use journal_core::Durability::{self, Deferred, Durable};
+use journal_core::Protocol::{self, OneFence, TailPointer};
 use sim_disk::{Explorer, Model, Report};
 
 use crate::oracle::Edit;
@@ -17,10 +18,13 @@ fn explore(explorer: &Explorer, program: &Program) -> Report {
 #[test]
 fn one_commit_survives_every_crash() {
     for kind in [Kind::FullBlock, Kind::Words] {
-        let steps = vec![commit(0, &[(0, Edit::Write)], Durable)];
-        let report = explore(&Explorer::new(Model::Torn8), &Program::new(kind, 1, steps));
-        assert_eq!(report.points_sampled, 0);
-        assert!(report.images > 1_000, "{kind:?}: {report}");
+        for protocol in [OneFence, TailPointer] {
+            let steps = vec![commit(0, &[(0, Edit::Write)], Durable)];
+            let program = Program { protocol, ..Program::new(kind, 1, steps) };
+            let report = explore(&Explorer::new(Model::Torn8), &program);
+            assert_eq!(report.points_sampled, 0);
+            assert!(report.images > 1_000, "{kind:?}, {protocol:?}: {report}");
+        }
     }
 }
 
@@ -54,15 +58,25 @@ fn alphabet(lanes: u16) -> Vec<Step> {
 
 #[test]
 fn programs_of_two_steps_survive_sampled_crashes() {
+    programs_of_two_steps_survive(OneFence, 16);
+}
+
+#[test]
+fn and_with_tail_words() {
+    programs_of_two_steps_survive(TailPointer, 8);
+}
+
+fn programs_of_two_steps_survive(protocol: Protocol, random_per_point: u32) {
     for lanes in [1, 2] {
         for kind in [Kind::FullBlock, Kind::Words] {
             let mut total = Report::default();
             for first in alphabet(lanes) {
                 for second in alphabet(lanes) {
-                    let program = Program::new(kind, lanes, vec![first.clone(), second]);
+                    let steps = vec![first.clone(), second];
+                    let program = Program { protocol, ..Program::new(kind, lanes, steps) };
                     let explorer = Explorer::new(Model::Torn8)
                         .with_images_per_point_max(1 << 8)
-                        .with_random_per_point(16)
+                        .with_random_per_point(random_per_point)
                         .with_kills();
                     total += explore(&explorer, &program);
                 }

@@ -6,7 +6,7 @@ use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, Operation,
-    Overwrite, PortableKernels, Rule,
+    Overwrite, PortableKernels, Protocol, Rule,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
@@ -24,7 +24,14 @@ type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKernels>;
 
 fn geometry(lanes: u16, lane_bytes: u64, shield_blocks: u32) -> Geometry {
     let block_size = BlockSize::new(BLOCK as u32).expect("a block size");
-    Geometry { block_size, lanes, lane_bytes, shield_blocks, unit_bytes: 256 }
+    Geometry {
+        block_size,
+        lanes,
+        lane_bytes,
+        shield_blocks,
+        unit_bytes: 256,
+        protocol: Protocol::OneFence,
+    }
 }
 
 /// Opens a new journal on a device that leaves garbage behind, with batches of one block.

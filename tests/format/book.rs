@@ -4,8 +4,10 @@ use core::mem::{offset_of, size_of};
 
 use journal_core::geometry::{LANES_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
-use journal_core::superblock::{FORMAT_VERSION, LaneNote, MAGIC, SuperblockHead, superblock_bytes};
-use journal_core::{LINE_BYTES, WORD_BYTES};
+use journal_core::superblock::{
+    FORMAT_VERSION, LaneNote, MAGIC, SuperblockHead, TAIL_POINTER, superblock_bytes,
+};
+use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
 
 use crate::support::layout::{FORMAT, Field, Layout, layout, table, value};
 use crate::support::{Kind, Shape, reader};
@@ -98,6 +100,7 @@ fn differences(document: &str) -> Vec<String> {
         ("### Forms", "Discard", Form::Discard as u64),
         ("### Kinds", "Commit", RecordKind::Commit as u64),
         ("### Kinds", "Intent", RecordKind::Intent as u64),
+        ("### Features", "TAIL_POINTER", TAIL_POINTER),
     ] {
         let written = value(document, heading, name);
         if written != is {
@@ -152,6 +155,8 @@ fn lengths_are_what_the_document_says() {
         let bytes = if blocks == 0 { 0 } else { 64 * u64::from(blocks) + front };
         assert_eq!(shape.geometry().shield_bytes(), bytes);
         assert_eq!(shape.span_bytes() as u64, 2 * 256 + bytes + 1024);
+        shape.protocol = Protocol::TailPointer;
+        assert_eq!(shape.span_bytes() as u64, 2 * 256 + bytes + 64 + 1024);
     }
 }
 

@@ -97,6 +97,7 @@ impl Program {
             lane_bytes: self.lane_bytes,
             shield_blocks: if self.logs == Logged::Whole { 0 } else { 2 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
+            protocol: journal_core::Protocol::OneFence,
         }
     }
 

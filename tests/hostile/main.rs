@@ -15,3 +15,4 @@ mod noise;
 mod rot;
 #[path = "../support/mod.rs"]
 mod support;
+mod tails;

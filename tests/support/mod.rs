@@ -17,7 +17,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
     Journal, JournalMemory, LaneSlot, MediumErrorKind, Needs, NoHook, Node, OpenError, Operation,
-    Overwrite, PmemSplit, PortableKernels,
+    Overwrite, PmemSplit, PortableKernels, Protocol,
 };
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
@@ -68,6 +68,7 @@ pub(crate) struct Shape {
     pub(crate) lane_bytes: u64,
     pub(crate) shield_blocks: u32,
     pub(crate) unit_bytes: u32,
+    pub(crate) protocol: Protocol,
     pub(crate) id: [u8; 16],
 }
 
@@ -79,6 +80,7 @@ impl Shape {
             lane_bytes: 1024,
             shield_blocks: 2,
             unit_bytes: 256,
+            protocol: Protocol::OneFence,
             id: *b"an id of a test.",
         }
     }
@@ -90,6 +92,7 @@ impl Shape {
             lane_bytes: self.lane_bytes,
             shield_blocks: self.shield_blocks,
             unit_bytes: self.unit_bytes,
+            protocol: self.protocol,
         }
     }
 

@@ -217,8 +217,9 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
     if field("version") != BOOK.version {
         return Err(Refusal::Version(field("version") as u32));
     }
-    if field("incompatible") != 0 {
-        return Err(Refusal::Features(field("incompatible")));
+    let unknown = field("incompatible") & !BOOK.tail_pointer;
+    if unknown != 0 {
+        return Err(Refusal::Features(unknown));
     }
     let (block, line) = (field("block_bytes"), BOOK.line as u64);
     let unit_least = (content_bytes + 8).next_multiple_of(line);
@@ -254,10 +255,17 @@ fn shield_bytes(head: &[u8]) -> u64 {
     if blocks == 0 { 0 } else { blocks * BOOK.head.number(head, "block_bytes") + front }
 }
 
+/// The tail words, a line for each lane, where the feature is on.
+fn tails_bytes(head: &[u8]) -> u64 {
+    let field = |name| BOOK.head.number(head, name);
+    let is_on = field("incompatible") & BOOK.tail_pointer != 0;
+    if is_on { BOOK.line as u64 * field("lanes") } else { 0 }
+}
+
 fn span_bytes(head: &[u8]) -> Option<u64> {
     let field = |name| BOOK.head.number(head, name);
     let lanes = field("lanes").checked_mul(field("lane_bytes"))?;
-    lanes.checked_add(2 * field("unit_bytes"))?.checked_add(shield_bytes(head))
+    lanes.checked_add(2 * field("unit_bytes"))?.checked_add(shield_bytes(head) + tails_bytes(head))
 }
 
 /// Section 3, "Reading it": the copy that counts, and where both are.
@@ -438,6 +446,8 @@ impl Evidence {
 /// How a lane ends, in the words of the table.
 struct End {
     sequence: u64,
+    /// Of the tail word: it cannot be, or the lane ends below it.
+    contradicts_word: bool,
     whole_older: bool,
     below_note: bool,
 }
@@ -446,16 +456,21 @@ fn walk(
     parts: &Parts<'_>,
     lane: usize,
     note: &[u8],
+    word: Option<u64>,
     epoch: u64,
     evidence: &mut Evidence,
 ) -> Result<(Vec<Record>, End), Refusal> {
     let field = |name| BOOK.note.number(note, name);
     let (mut at, mut sequence) = (field("head"), field("head_sequence"));
     let end = at.saturating_add(parts.ring.bytes);
+    // Before the first opening the words are not there.
+    let word = word.map(|word| if epoch == 0 { at } else { word });
+    let can_be = word.is_none_or(|word| (at..=end).contains(&word) && word % BOOK.line as u64 == 0);
+    let limit = if can_be { word.unwrap_or(end) } else { at };
     let (mut records, mut stamp, mut whole_older) = (Vec::<Record>::new(), 0, false);
     evidence.cover(lane, field("epoch_first"));
     evidence.cover(lane, field("durable_to"));
-    while let Some(record) = parts.record(at, sequence, end)? {
+    while let Some(record) = parts.record(at, sequence, limit)? {
         if sequence >= field("epoch_first") && record.field("epoch") != epoch {
             whole_older = true;
             break;
@@ -468,6 +483,7 @@ fn walk(
         (at, sequence) = (record.end(), sequence.saturating_add(1));
         records.push(record);
     }
+    let contradicts_word = !can_be || (word.is_some() && at < limit);
     while at < end {
         // What is missing here was not acknowledged: nothing is behind the end of a lane.
         if let Ok(Some(header)) = parts.header(at) {
@@ -475,7 +491,8 @@ fn walk(
         }
         at = at.saturating_add(BOOK.line as u64);
     }
-    Ok((records, End { sequence, whole_older, below_note: sequence < field("epoch_first") }))
+    let below_note = sequence < field("epoch_first");
+    Ok((records, End { sequence, contradicts_word, whole_older, below_note }))
 }
 
 /// What a policy makes of a payload; `false` if nothing.
@@ -516,9 +533,13 @@ pub(crate) fn recover(
     let (mut lanes, mut ends) = (Vec::new(), Vec::new());
     for (number, note) in notes.chunks(BOOK.note.len()).enumerate() {
         let bytes = field("lane_bytes");
-        let start = shield + shield_bytes(head) + number as u64 * bytes;
+        let tails = shield + shield_bytes(head);
+        let start = tails + tails_bytes(head) + number as u64 * bytes;
+        let word = (tails_bytes(head) > 0).then(|| medium.read(tails + 64 * number as u64, 8));
+        // A missing one is the medium's error, which is none of the format's.
+        let word = word.map(|word| word.map_or(u64::MAX, little_endian));
         let parts = parts_of(start, bytes);
-        let (records, end) = walk(&parts, number, note, field("epoch"), &mut evidence)?;
+        let (records, end) = walk(&parts, number, note, word, field("epoch"), &mut evidence)?;
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });
         ends.push(end);
     }
@@ -545,7 +566,7 @@ fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(
         return Err(Refusal::SuperblockLost);
     }
     for ((lane, end), covered_to) in (0_u16..).zip(ends).zip(&evidence.covered_to) {
-        let covered = end.sequence < *covered_to;
+        let covered = end.sequence < *covered_to || end.contradicts_word;
         if covered || (end.below_note && !end.whole_older) {
             return Err(Refusal::Rot { lane, sequence: end.sequence });
         }

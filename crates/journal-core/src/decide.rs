@@ -3,16 +3,20 @@
 //! The scan asks about one place after the other, in sequence. A place holds a *whole* record if
 //! header and check are right and its position and sequence are the expected ones.
 //!
-//! | row | whole | of a later superblock | below the note | epoch | covered | so |
-//! |---|---|---|---|---|---|---|
-//! | R1 | any | yes | any | any | any | [`Row::SuperblockLost`] |
-//! | R2 | yes | no | yes | any | any | [`Row::KnownDurable`] |
-//! | R3 | yes | no | no | current | any | [`Row::Found`] |
-//! | R4 | yes | no | no | older | no | [`Row::Void`] |
-//! | R5 | yes | no | no | older | yes | [`Row::Overwritten`] |
-//! | R6 | no | no | yes | any | any | [`Row::RottenBelowNote`] |
-//! | R7 | no | no | no | any | yes | [`Row::RottenBelowEvidence`] |
-//! | R8 | no | no | no | any | no | [`Row::Tail`] |
+//! | row | whole | of a later superblock | rotten word | below the note | epoch | covered | so |
+//! |---|---|---|---|---|---|---|---|
+//! | R1 | any | yes | any | any | any | any | [`Row::SuperblockLost`] |
+//! | R9 | any | no | yes | any | any | any | [`Row::RottenTailWord`] |
+//! | R2 | yes | no | no | yes | any | any | [`Row::KnownDurable`] |
+//! | R3 | yes | no | no | no | current | any | [`Row::Found`] |
+//! | R4 | yes | no | no | no | older | no | [`Row::Void`] |
+//! | R5 | yes | no | no | no | older | yes | [`Row::Overwritten`] |
+//! | R6 | no | no | no | yes | any | any | [`Row::RottenBelowNote`] |
+//! | R7 | no | no | no | no | any | yes | [`Row::RottenBelowEvidence`] |
+//! | R8 | no | no | no | no | any | no | [`Row::Tail`] |
+//!
+//! In a journal with tail words a place at or behind its lane's word counts as not whole, whatever
+//! is there, and one below it is covered: the word is stored behind the fence of what it covers.
 //!
 //! - **R1** A crash tore a superblock copy while the other one rotted: some record names a
 //!   generation or an epoch that no copy has. Nothing older is taken on trust.
@@ -23,9 +27,12 @@
 //!   uncovered it again. What an open has shown absent does not come back.
 //! - **R5** As R4, but there is proof that this epoch had a record of this sequence, durable.
 //! - **R6** An earlier open made it durable, and now it is not whole: bit rot.
-//! - **R7** A watermark, a name or the superblock proves that it was durable: bit rot.
+//! - **R7** A watermark, a name, the superblock or a tail word proves that it was durable: bit rot.
 //! - **R8** The end of the lane: nothing was stored here, or a crash tore it. Its transaction was
 //!   not acknowledged (or lies in what no later record covers: at most the last fenced batch).
+//!   With a tail word: the record may be there, and was not acknowledged.
+//! - **R9** The tail word is no place that the lane can end at, so the word has rotted; what counts
+//!   cannot be told any more.
 
 /// Whether a record is of the epoch that the superblock names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +50,13 @@ pub(crate) struct Facts {
     pub(crate) whole: bool,
     /// Some header names a generation or an epoch above the superblock's.
     pub(crate) of_later_superblock: bool,
+    /// The lane's tail word is not between its head and one ring length above, on a line.
+    pub(crate) rotten_tail_word: bool,
     /// Its sequence is below the first of the current epoch.
     pub(crate) below_note: bool,
     /// Meaningful only for a whole record.
     pub(crate) epoch: RecordEpoch,
-    /// A watermark, a name or the superblock says that it was durable.
+    /// A watermark, a name, the superblock or a tail word says that it was durable.
     pub(crate) covered: bool,
 }
 
@@ -70,11 +79,13 @@ pub enum Row {
     RottenBelowEvidence,
     /// R8: the lane ends here.
     Tail,
+    /// R9: typed error.
+    RottenTailWord,
 }
 
 impl Row {
     /// Every row, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::SuperblockLost,
         Self::KnownDurable,
         Self::Found,
@@ -83,6 +94,7 @@ impl Row {
         Self::RottenBelowNote,
         Self::RottenBelowEvidence,
         Self::Tail,
+        Self::RottenTailWord,
     ];
 }
 
@@ -90,6 +102,9 @@ impl Row {
 pub(crate) const fn decide(facts: Facts) -> Row {
     if facts.of_later_superblock {
         return Row::SuperblockLost;
+    }
+    if facts.rotten_tail_word {
+        return Row::RottenTailWord;
     }
     match (facts.whole, facts.below_note, facts.epoch, facts.covered) {
         (true, true, _, _) => Row::KnownDurable,
@@ -110,46 +125,58 @@ mod tests {
     use super::*;
 
     /// The table of the module's documentation, as data: `None` is "any".
-    type Line = (Option<bool>, bool, Option<bool>, Option<RecordEpoch>, Option<bool>, Row);
-    const TABLE: [Line; 8] = {
+    type Line =
+        (Option<bool>, bool, Option<bool>, Option<bool>, Option<RecordEpoch>, Option<bool>, Row);
+    const TABLE: [Line; 9] = {
         use RecordEpoch::{Current, Older};
+        let (yes, no) = (Some(true), Some(false));
         [
-            (None, true, None, None, None, Row::SuperblockLost),
-            (Some(true), false, Some(true), None, None, Row::KnownDurable),
-            (Some(true), false, Some(false), Some(Current), None, Row::Found),
-            (Some(true), false, Some(false), Some(Older), Some(false), Row::Void),
-            (Some(true), false, Some(false), Some(Older), Some(true), Row::Overwritten),
-            (Some(false), false, Some(true), None, None, Row::RottenBelowNote),
-            (Some(false), false, Some(false), None, Some(true), Row::RottenBelowEvidence),
-            (Some(false), false, Some(false), None, Some(false), Row::Tail),
+            (None, true, None, None, None, None, Row::SuperblockLost),
+            (None, false, yes, None, None, None, Row::RottenTailWord),
+            (yes, false, no, yes, None, None, Row::KnownDurable),
+            (yes, false, no, no, Some(Current), None, Row::Found),
+            (yes, false, no, no, Some(Older), no, Row::Void),
+            (yes, false, no, no, Some(Older), yes, Row::Overwritten),
+            (no, false, no, yes, None, None, Row::RottenBelowNote),
+            (no, false, no, no, None, yes, Row::RottenBelowEvidence),
+            (no, false, no, no, None, no, Row::Tail),
         ]
     };
 
+    /// Every combination of facts.
+    fn combinations() -> impl Iterator<Item = Facts> {
+        (0..1_u8 << 6).map(|bits| {
+            let bit = |at: u8| bits >> at & 1 == 1;
+            Facts {
+                whole: bit(0),
+                of_later_superblock: bit(1),
+                rotten_tail_word: bit(2),
+                below_note: bit(3),
+                epoch: if bit(4) { RecordEpoch::Older } else { RecordEpoch::Current },
+                covered: bit(5),
+            }
+        })
+    }
+
     #[test]
     fn every_combination_of_facts_is_in_exactly_one_row() {
-        let any = [false, true];
+        let is = |cell: Option<bool>, fact| cell.is_none_or(|cell| cell == fact);
         let mut reached = Vec::new();
-        for (whole, later) in any.into_iter().flat_map(|a| any.map(|b| (a, b))) {
-            for (below_note, covered) in any.into_iter().flat_map(|a| any.map(|b| (a, b))) {
-                for epoch in [RecordEpoch::Older, RecordEpoch::Current] {
-                    let is = |cell: Option<bool>, fact| cell.is_none_or(|cell| cell == fact);
-                    let lines: Vec<Row> = TABLE
-                        .into_iter()
-                        .filter(|line| {
-                            is(line.0, whole)
-                                && line.1 == later
-                                && is(line.2, below_note)
-                                && line.3.is_none_or(|cell| cell == epoch)
-                                && is(line.4, covered)
-                        })
-                        .map(|line| line.5)
-                        .collect();
-                    let facts =
-                        Facts { whole, of_later_superblock: later, below_note, epoch, covered };
-                    assert_eq!(lines, [decide(facts)], "{facts:?}");
-                    reached.push(decide(facts));
-                }
-            }
+        for facts in combinations() {
+            let lines: Vec<Row> = TABLE
+                .into_iter()
+                .filter(|line| {
+                    is(line.0, facts.whole)
+                        && line.1 == facts.of_later_superblock
+                        && is(line.2, facts.rotten_tail_word)
+                        && is(line.3, facts.below_note)
+                        && line.4.is_none_or(|cell| cell == facts.epoch)
+                        && is(line.5, facts.covered)
+                })
+                .map(|line| line.6)
+                .collect();
+            assert_eq!(lines, [decide(facts)], "{facts:?}");
+            reached.push(decide(facts));
         }
         assert!(Row::ALL.iter().all(|row| reached.contains(row)), "no row is dead");
     }

@@ -9,7 +9,7 @@
 use crate::check::Kernels;
 use crate::decide::Row;
 use crate::errors::OpenError;
-use crate::geometry::{Geometry, LANES_MAX};
+use crate::geometry::{Geometry, LANES_MAX, Protocol};
 use crate::lane::front_bytes_max;
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
@@ -18,7 +18,8 @@ use crate::ring::{RingOf, View};
 use crate::scan::Reader;
 use crate::shield;
 use crate::superblock::{Copy, Superblock, load};
-use crate::units::{BlockSize, Epoch, Generation, LaneNumber, Offset, Sequence};
+use crate::tail;
+use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence};
 use crate::verdict::{End, Scanned};
 
 /// Bytes of scratch memory that are enough to examine any journal. One of smaller blocks takes
@@ -29,6 +30,7 @@ pub const EXAMINE_BYTES_MAX: usize = front_bytes_max(&Geometry {
     lane_bytes: 0,
     shield_blocks: 0,
     unit_bytes: 0,
+    protocol: Protocol::OneFence,
 });
 
 /// What one copy of the superblock is.
@@ -158,6 +160,11 @@ pub fn examine(
     let device_blocks = superblock.head.device_blocks.get();
     let mut scanned = Scanned::of(&superblock);
     for lane in (0..geometry.lanes).map(LaneNumber) {
+        let word_at = Offset(geometry.tails().raw().saturating_add(tail::place(lane.raw())));
+        let tail_word = match geometry.protocol {
+            Protocol::OneFence => None,
+            Protocol::TailPointer => Some(tail::read(&whole.part(word_at, LINE_BYTES as u64))?),
+        };
         let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
         let mut reader = Reader {
             ring: &ring,
@@ -167,7 +174,7 @@ pub fn examine(
             kernels,
             scratch: &mut *scratch,
         };
-        scanned.walk(&mut reader, device_blocks)?;
+        scanned.walk(&mut reader, tail_word, device_blocks)?;
     }
     let mut intent = None;
     if geometry.shield_blocks > 0 {

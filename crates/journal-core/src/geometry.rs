@@ -1,8 +1,10 @@
 //! Where everything lies in a span.
 //!
 //! ```text
-//! | superblock A | superblock B | shield area | lane 0 | lane 1 | ...
+//! | superblock A | superblock B | shield area | tail words | lane 0 | lane 1 | ...
 //! ```
+//!
+//! Tail words there are only with [`Protocol::TailPointer`].
 //!
 //! The superblock copies lie in separate media units, so that one bad unit never takes both. Each
 //! part becomes an exclusive region of its own.
@@ -20,6 +22,19 @@ pub const LANES_MAX: u16 = 32;
 /// for at every line up to here.
 pub const UNIT_BYTES_MAX: u32 = 1 << 21;
 
+/// How a commit becomes durable; fixed when a journal is formatted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// One fence: a record counts if its check is right.
+    #[default]
+    OneFence,
+    /// Two fences: the record, then the lane's tail word; a record counts if it lies below that.
+    ///
+    /// The protocol of the published systems, kept as a baseline for comparisons: it costs a fence
+    /// more, and gains that the last commit is no longer the one whose rot looks like a torn tail.
+    TailPointer,
+}
+
 /// The shape of a journal; fixed when it is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -35,6 +50,8 @@ pub struct Geometry {
     /// Bytes of a media unit: what a medium error takes at once. A multiple of the line, and at
     /// most [`UNIT_BYTES_MAX`].
     pub unit_bytes: u32,
+    /// How a commit becomes durable.
+    pub protocol: Protocol,
 }
 
 /// A geometry that no journal can have.
@@ -161,13 +178,23 @@ impl Geometry {
         blocks.saturating_mul(self.block_size.bytes() as u64).saturating_add(front)
     }
 
+    /// Bytes of the tail words: a line for each lane, or nothing.
+    #[must_use]
+    pub const fn tails_bytes(&self) -> u64 {
+        match self.protocol {
+            Protocol::OneFence => 0,
+            Protocol::TailPointer => LINE.saturating_mul(self.lanes as u64),
+        }
+    }
+
     /// Bytes of the whole span, or `None` when they cannot be counted.
     #[must_use]
     pub const fn span_bytes(&self) -> Option<u64> {
-        let fixed = (self.unit_bytes as u64).saturating_mul(2).checked_add(self.shield_bytes());
-        match (fixed, self.lane_bytes.checked_mul(self.lanes as u64)) {
-            (Some(fixed), Some(lanes)) => fixed.checked_add(lanes),
-            _ => None,
+        // Units, batches and lanes are few and small: what lies before the lanes can be counted.
+        let before = self.lane(LaneNumber(0)).raw();
+        match self.lane_bytes.checked_mul(self.lanes as u64) {
+            Some(lanes) => before.checked_add(lanes),
+            None => None,
         }
     }
 
@@ -183,11 +210,17 @@ impl Geometry {
         Offset((self.unit_bytes as u64).saturating_mul(2))
     }
 
+    /// Where the tail words begin, one line for each lane.
+    #[must_use]
+    pub const fn tails(&self) -> Offset {
+        Offset(self.shield().raw().saturating_add(self.shield_bytes()))
+    }
+
     /// Where a lane's ring begins.
     #[must_use]
     pub const fn lane(&self, lane: LaneNumber) -> Offset {
         let before = (lane.raw() as u64).saturating_mul(self.lane_bytes);
-        let first = self.shield().raw().saturating_add(self.shield_bytes());
+        let first = self.tails().raw().saturating_add(self.tails_bytes());
         Offset(first.saturating_add(before))
     }
 }

@@ -130,13 +130,15 @@ pub enum Rule {
     HeadsTogether,
     /// A record goes into free space only.
     SpaceChecked,
+    /// A tail word proves what lies below it durable, and keeps out what does not.
+    TailWords,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -158,6 +160,7 @@ impl Rule {
         Self::CutDropsOlder,
         Self::HeadsTogether,
         Self::SpaceChecked,
+        Self::TailWords,
         Self::Sticky,
     ];
 }

@@ -1,7 +1,11 @@
 //! One lane: how a transaction becomes a record, and the record durable, with one fence.
 //!
 //! A commit writes the images, then the front with the check over everything, and fences. The
-//! record is valid if and only if its check is right; there is no commit mark and no tail pointer.
+//! record is valid if and only if its check is right; there is no commit mark. Only where the
+//! journal was formatted for comparisons with [`Protocol::TailPointer`] a tail word follows, behind
+//! a second fence ([`crate::tail`]).
+//!
+//! [`Protocol::TailPointer`]: crate::Protocol::TailPointer
 //!
 //! **Crash** before the fence returns: any words of the record may be missing, so its check is
 //! wrong (or all of it is there). Nothing else in the ring is touched: a record is written only
@@ -24,6 +28,7 @@ use crate::record::{
     INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
 };
 use crate::ring::{LaneReader, Ring};
+use crate::tail::TailWord;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
@@ -222,6 +227,11 @@ pub struct Lane<P, H = NoHook> {
     pub(crate) last_stamp: Stamp,
     /// Where deferred records begin that nobody has flushed.
     deferred_from: Option<u64>,
+    /// Log offset behind the last record that was put in flight: the next fence makes all before
+    /// durable.
+    pub(crate) flushed_to: u64,
+    /// Only with [`Protocol::TailPointer`](crate::Protocol::TailPointer).
+    tail_word: Option<TailWord<P, H>>,
 }
 
 impl<P: PmemShare, H> Lane<P, H> {
@@ -232,13 +242,13 @@ impl<P: PmemShare, H> Lane<P, H> {
 }
 
 impl<P: Pmem, H: Hook> Lane<P, H> {
-    /// A lane that continues at `tail`; all before is durable.
+    /// A lane that begins at `head` and holds nothing yet.
     pub(crate) const fn new(
         ring: Ring<P, H>,
+        tail_word: Option<TailWord<P, H>>,
         identity: Identity,
         number: LaneNumber,
         head: u64,
-        tail: u64,
         next_sequence: Sequence,
         last_stamp: Stamp,
     ) -> Self {
@@ -247,11 +257,13 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             identity,
             number,
             head,
-            tail,
+            tail: head,
             next_sequence,
             durable_to: next_sequence,
             last_stamp,
             deferred_from: None,
+            flushed_to: head,
+            tail_word,
         }
     }
 
@@ -453,6 +465,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             Some(deferred) => in_flight.and(deferred),
             None => in_flight,
         };
+        self.flushed_to = self.tail;
         Some(in_flight.carrying(sequence))
     }
 
@@ -465,7 +478,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Puts all deferred records in flight; `None` when there is none.
     pub fn flush_all_deferred(&mut self) -> Option<InFlight<Sequence>> {
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
-        self.flush_deferred(self.tail).map(|in_flight| in_flight.carrying(last))
+        let in_flight = self.flush_deferred(self.tail)?;
+        self.flushed_to = self.tail;
+        Some(in_flight.carrying(last))
     }
 
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
@@ -477,18 +492,36 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
     }
 
-    /// One fence: the record and every earlier one of this lane is durable.
+    /// One fence: the record and every earlier one of this lane is durable. Two where the lane has
+    /// a tail word.
     ///
     /// # Errors
     /// The medium's: the outcome is unknown, and the lane must not be used any more.
     pub fn fence(&mut self, record: InFlight<Sequence>) -> Result<Durable<Sequence>, MediumError> {
-        let durable = self.ring.fence(site::FENCE, record)?;
+        let mut durable = self.ring.fence(site::FENCE, record)?;
+        if let Some(word) = &mut self.tail_word {
+            durable = word.advance(durable, self.flushed_to)?;
+        }
         self.durable_to = Sequence(durable.what().raw().saturating_add(1));
         Ok(durable)
     }
 
     pub(crate) fn ring_mut(&mut self) -> &mut Ring<P, H> {
         &mut self.ring
+    }
+
+    pub(crate) const fn tail_word(&self) -> Option<&TailWord<P, H>> {
+        self.tail_word.as_ref()
+    }
+
+    pub(crate) const fn tail_word_mut(&mut self) -> Option<&mut TailWord<P, H>> {
+        self.tail_word.as_mut()
+    }
+
+    /// How many fences [`fence`](Self::fence) is.
+    #[must_use]
+    pub const fn fences(&self) -> u64 {
+        if self.tail_word.is_some() { 2 } else { 1 }
     }
 }
 

@@ -58,6 +58,7 @@ mod scan;
 mod shield;
 mod stream;
 pub mod superblock;
+mod tail;
 pub mod units;
 mod verdict;
 
@@ -70,7 +71,7 @@ pub use errors::{CommitError, JournalError, OpenError};
 pub use examine::{
     CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
 };
-pub use geometry::{Geometry, GeometryError};
+pub use geometry::{Geometry, GeometryError, Protocol};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};
 pub use journal::{Committed, Durability, Journal};
@@ -91,4 +92,5 @@ pub const SITES: &[&[Site]] = &[
     recover::site::ALL,
     shield::site::ALL,
     superblock::site::ALL,
+    tail::site::ALL,
 ];

@@ -3,8 +3,8 @@
 //! 1. The newer superblock copy is accepted.
 //! 2. Every lane is walked ([`crate::scan`]); the end of each is looked up in the table
 //!    ([`crate::decide`]). An error leaves the medium untouched.
-//! 3. What was accepted and is not known durable, the superblock copy first of all, is flushed,
-//!    and one fence makes it durable: a killed process may have stored it.
+//! 3. What was accepted and is not known durable, the superblock copy first of all, tail words with
+//!    it, is flushed, and one fence makes it durable: a killed process may have stored it.
 //! 4. The index is built from the accepted records, lanes merged by stamp.
 //! 5. A superblock of a new epoch is written, twice. From then on the journal is live.
 //!
@@ -15,7 +15,7 @@ use crate::block_device::BlockDevice;
 use crate::check::{Kernels, crc32};
 use crate::common::{Common, Identity};
 use crate::errors::OpenError;
-use crate::geometry::{Geometry, GeometryError, LANES_MAX};
+use crate::geometry::{Geometry, GeometryError, LANES_MAX, Protocol};
 use crate::home::Home;
 use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, Indexes, Lent};
@@ -31,7 +31,8 @@ use crate::ring::Ring;
 use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
 use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
-use crate::units::{LaneNumber, Offset, Sequence, Stamp};
+use crate::tail::TailWord;
+use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
 use crate::verdict::Scanned;
 
 crate::sites! {
@@ -213,12 +214,13 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         check_partners(&superblock, &geometry, &policy, &device)?;
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
+        let (tails, rest) = rest.split_at(Offset(geometry.tails_bytes()))?;
         let mut shield = (geometry.shield_blocks > 0).then(|| {
             let area = Ring::new(Ordered::with_hook(area, hook.clone()));
             Shield::new(area, superblock.head.shield_floor.get())
         });
         let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
-        place_lanes(rest, &hook, &superblock, &geometry, identity, room.lanes)?;
+        place_lanes(tails, rest, &hook, &superblock, &geometry, identity, room.lanes)?;
 
         let mut opening = Opening {
             lanes: room.lanes,
@@ -235,7 +237,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
             _ => None,
         };
-        opening.settle(&mut superblocks, superblock_bytes(geometry.lanes), found)?;
+        opening.settle(&mut superblocks, &superblock, found)?;
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
             // The index is built later: until then its scratch memory holds the intent's front.
@@ -291,6 +293,7 @@ pub(crate) fn identity(superblock: &Superblock, kernels: &impl Kernels) -> Ident
 
 /// Cuts the lanes out of what is left of the span.
 fn place_lanes<P: PmemSplit, H: Hook + Clone>(
+    tails: P,
     rest: P,
     hook: &H,
     superblock: &Superblock,
@@ -298,15 +301,22 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     identity: Identity,
     slots: &mut [LaneSlot<P, H>],
 ) -> Result<(), OpenError> {
-    let mut rest = rest;
+    let (mut tails, mut rest) = (tails, rest);
     let notes = superblock.notes().iter().map(crate::superblock::LaneStart::from);
     for ((number, start), slot) in (0..geometry.lanes).zip(notes).zip(slots) {
         let (region, behind) = rest.split_at(Offset(geometry.lane_bytes))?;
         rest = behind;
+        let mut tail_word = None;
+        if geometry.protocol == Protocol::TailPointer {
+            let (line, behind) = tails.split_at(Offset(LINE_BYTES as u64))?;
+            tails = behind;
+            tail_word = Some(TailWord::new(Ordered::with_hook(line, hook.clone())));
+        }
         let ring = Ring::new(Ordered::with_hook(region, hook.clone()));
         let (head, sequence) = (start.head, start.head_sequence);
         let stamp = superblock.stamp_floor();
-        let lane = Lane::new(ring, identity, LaneNumber(number), head, head, sequence, stamp);
+        let number = LaneNumber(number);
+        let lane = Lane::new(ring, tail_word, identity, number, head, sequence, stamp);
         *slot = LaneSlot(Some(lane));
     }
     Ok(())
@@ -346,7 +356,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn walk(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
         let device_blocks = superblock.head.device_blocks.get();
         for lane in self.lanes.iter().filter_map(|slot| slot.0.as_ref()) {
-            let walked = self.scanned.walk(&mut reader!(self, lane), device_blocks);
+            let tail_word = lane.tail_word().map(TailWord::read).transpose()?;
+            let walked = self.scanned.walk(&mut reader!(self, lane), tail_word, device_blocks);
             walked.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
         }
         Ok(())
@@ -375,12 +386,13 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn settle(
         &mut self,
         superblocks: &mut Superblocks<P, H>,
-        superblock_bytes: usize,
+        superblock: &Superblock,
         intent: Option<InFlight>,
     ) -> Result<(), OpenError> {
         let accepted = superblocks.accepted();
         let pmem = superblocks.pmem_mut();
-        let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, superblock_bytes);
+        let bytes = superblock_bytes(self.geometry.lanes);
+        let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, bytes);
         if let Some(intent) = intent {
             found = found.and(intent);
         }
@@ -390,6 +402,9 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             if len > 0 {
                 let flushed = lane.ring_mut().flush_found(site::FOUND, walked.found_from, len);
                 found = found.and(flushed);
+            }
+            if let Some(word) = lane.tail_word_mut() {
+                found = found.and(word.settle(superblock, walked.tail));
             }
         }
         let _ = superblocks.pmem_mut().fence(site::FOUND_FENCE, found)?;
@@ -469,6 +484,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         {
             let next: Sequence = walked.next_sequence;
             lane.tail = walked.tail;
+            lane.flushed_to = walked.tail;
             lane.next_sequence = next;
             lane.durable_to = next;
             lane.last_stamp = stamp;

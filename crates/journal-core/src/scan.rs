@@ -87,6 +87,10 @@ pub(crate) struct Walked {
     pub(crate) void_behind: bool,
     /// Whether some header of this epoch and a later sequence lies behind the tail.
     pub(crate) records_behind: bool,
+    /// Whether the tail lies below the lane's tail word.
+    pub(crate) is_below_tail_word: bool,
+    /// Whether the lane's tail word is no place that it can end at.
+    pub(crate) rotten_tail_word: bool,
 }
 
 /// One part, read and checked.
@@ -135,11 +139,18 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
     pub(crate) fn walk(
         &mut self,
         start: &LaneStart,
+        tail_word: Option<u64>,
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
         let end = start.head.saturating_add(self.ring.bytes());
-        let bounds = Bounds { end, device_blocks };
+        let tail_word = tail_word.filter(|_| self.ring.keeps(Rule::TailWords));
+        let is_place =
+            |at: u64| (start.head..=end).contains(&at) && at.checked_rem(LINE) == Some(0);
+        let rotten_tail_word = tail_word.is_some_and(|at| !is_place(at));
+        // Without knowing where the lane ends none of it counts. Evidence does all the same.
+        let limit = if rotten_tail_word { start.head } else { tail_word.unwrap_or(end) };
+        let bounds = Bounds { end: limit, device_blocks };
         let mut walked = Walked {
             tail: start.head,
             next_sequence: start.head_sequence,
@@ -147,6 +158,8 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             found_from: start.head,
             void_behind: false,
             records_behind: false,
+            is_below_tail_word: false,
+            rotten_tail_word,
         };
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
@@ -178,6 +191,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
                 walked.found_from = walked.tail;
             }
         }
+        walked.is_below_tail_word = tail_word.is_some_and(|_| walked.tail < limit);
         let mut at = walked.tail;
         while at < end {
             if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {
@@ -324,6 +338,10 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let mut seed = self.identity.body_seed;
         let mut first: Option<RecordHeader> = None;
         let mut index = 0_u16;
+        // Not even read: behind a tail word nothing matters, not even whether it can be read.
+        if position >= bounds.end {
+            return Ok(None);
+        }
         loop {
             let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
             let header = part.header;

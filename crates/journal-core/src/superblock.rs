@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::Kernels;
 use crate::error::{MediumError, MediumErrorKind};
-use crate::geometry::{Geometry, LANES_MAX, UNIT_BYTES_MAX};
+use crate::geometry::{Geometry, LANES_MAX, Protocol, UNIT_BYTES_MAX};
 use crate::hook::{Hook, Rule};
 use crate::order::{Durable, Ordered};
 use crate::pmem::Pmem;
@@ -26,6 +26,13 @@ pub const MAGIC: [u8; 8] = *b"nvmjrnl\0";
 
 /// The version of the on-media format.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// The incompatible feature of [`Protocol::TailPointer`]: there are tail words, and records count
+/// up to them only.
+pub const TAIL_POINTER: u64 = 1;
+
+/// The incompatible features that this version knows.
+const KNOWN_FEATURES: u64 = TAIL_POINTER;
 
 crate::sites! {
     pub(crate) mod site {
@@ -100,6 +107,14 @@ const CHECK_BYTES: usize = 8;
 
 /// No counter gets here: those of the superblock are at most one above those of the records.
 const COUNTER_END: u64 = 2 * crate::record::COUNTER_END;
+
+/// The incompatible features of a protocol.
+const fn features(protocol: Protocol) -> u64 {
+    match protocol {
+        Protocol::OneFence => 0,
+        Protocol::TailPointer => TAIL_POINTER,
+    }
+}
 
 /// Bytes of a superblock of so many lanes, its check included.
 #[must_use]
@@ -180,7 +195,7 @@ impl Superblock {
             version: FORMAT_VERSION.into(),
             block_bytes: u32::try_from(geometry.block_size.bytes()).unwrap_or(0).into(),
             compatible: 0.into(),
-            incompatible: 0.into(),
+            incompatible: features(geometry.protocol).into(),
             journal_id,
             lane_bytes: geometry.lane_bytes.into(),
             policy: policy.0.into(),
@@ -246,6 +261,10 @@ impl Superblock {
             lane_bytes: self.head.lane_bytes.get(),
             shield_blocks: self.head.shield_blocks.get(),
             unit_bytes: self.head.unit_bytes.get(),
+            protocol: match self.head.incompatible.get() & TAIL_POINTER {
+                0 => Protocol::OneFence,
+                _ => Protocol::TailPointer,
+            },
         };
         geometry.check().map_err(|_| SuperblockError::Geometry)?;
         Ok(geometry)
@@ -319,8 +338,9 @@ impl Superblock {
         if head.version.get() != FORMAT_VERSION {
             return Err(SuperblockError::Version { found: head.version.get() });
         }
-        if head.incompatible.get() != 0 {
-            return Err(SuperblockError::Features { unknown: head.incompatible.get() });
+        let unknown = head.incompatible.get() & !KNOWN_FEATURES;
+        if unknown != 0 {
+            return Err(SuperblockError::Features { unknown });
         }
         let mut superblock = Self { head, notes: [LaneNote::default(); LANES_MAX as usize] };
         let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneNote>());

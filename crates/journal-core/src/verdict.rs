@@ -13,11 +13,14 @@ use crate::recover::Recovery;
 use crate::ring::Source;
 use crate::scan::{Evidence, Reader, Walked};
 use crate::superblock::{LaneStart, Superblock};
+use crate::tail::is_unopened;
 use crate::units::LaneNumber;
 
 /// All lanes, walked one after the other, and what their headers prove.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanned {
+    /// No tail word was ever written: they all stand at the heads.
+    is_unopened: bool,
     starts: [LaneStart; LANES_MAX as usize],
     pub(crate) walked: [Option<Walked>; LANES_MAX as usize],
     pub(crate) evidence: Evidence,
@@ -49,22 +52,26 @@ impl Scanned {
         }
         let (epoch, generation) = (superblock.epoch(), superblock.generation());
         Self {
+            is_unopened: is_unopened(superblock),
             starts,
             walked: [None; LANES_MAX as usize],
             evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
         }
     }
 
-    /// Walks a lane.
+    /// Walks a lane, up to its tail word if it has one.
     pub(crate) fn walk(
         &mut self,
         reader: &mut Reader<'_, impl Source, impl Kernels>,
+        tail_word: Option<u64>,
         device_blocks: u64,
     ) -> Result<(), MediumError> {
         let number = usize::from(reader.lane.raw());
         let lane = self.starts.get(number).zip(self.walked.get_mut(number));
         if let Some((start, walked)) = lane {
-            *walked = Some(reader.walk(start, device_blocks, &mut self.evidence)?);
+            let tail_word = tail_word.map(|word| if self.is_unopened { start.head } else { word });
+            let evidence = &mut self.evidence;
+            *walked = Some(reader.walk(start, tail_word, device_blocks, evidence)?);
         }
         Ok(())
     }
@@ -107,9 +114,10 @@ impl Scanned {
             let row = decide(Facts {
                 whole: walked.void_behind,
                 of_later_superblock,
+                rotten_tail_word: walked.rotten_tail_word,
                 below_note: walked.next_sequence < start.epoch_first && keeps_notes,
                 epoch: RecordEpoch::Older,
-                covered: walked.next_sequence < *durable_to,
+                covered: walked.next_sequence < *durable_to || walked.is_below_tail_word,
             });
             End { lane: LaneNumber(number), start: *start, walked: *walked, row }
         })

@@ -7,7 +7,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CheckpointReport, CommitError, Durability, Entry, Geometry,
     Hook, Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation,
-    PortableKernels,
+    PortableKernels, Protocol,
 };
 
 use crate::media::{BLOCK_BYTES, BLOCKS, Disk, Region};
@@ -19,6 +19,7 @@ const GEOMETRY: Geometry = Geometry {
     lane_bytes: 2048,
     shield_blocks: 2,
     unit_bytes: 256,
+    protocol: Protocol::OneFence,
 };
 const SPAN_BYTES: usize = 8 << 10;
 const NEEDS: Needs = Needs::of(&GEOMETRY, 32);
