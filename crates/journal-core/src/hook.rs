@@ -120,13 +120,19 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// Stamps rise above those of everything that was found or dropped.
+    StampFloor,
+    /// Only durable content is copied within the lanes.
+    DurableIsCopied,
+    /// A copy is no version: it counts under the stamp of what it copies.
+    CopiedStamp,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::RecordCheck,
         Self::PartsChained,
         Self::EpochRaised,
@@ -143,6 +149,9 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::StampFloor,
+        Self::DurableIsCopied,
+        Self::CopiedStamp,
         Self::Sticky,
     ];
 }
