@@ -6,6 +6,7 @@ mod examine;
 mod format;
 mod mutants;
 mod program;
+mod relog;
 mod rules;
 mod short;
 mod sticky;

@@ -55,7 +55,7 @@ impl RingMut<'_> {
                 _ => {}
             }
         }
-        encoded += if kind == BOOK.intent { 8 * frames } else { 0 };
+        encoded += if [BOOK.intent, BOOK.copy].contains(&kind) { 8 * frames } else { 0 };
         let front = (lists + encoded + 8).next_multiple_of(64);
         if front + images > self.bytes {
             return seed;

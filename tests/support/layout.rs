@@ -101,6 +101,7 @@ pub(crate) struct Book {
     pub(crate) discard: u64,
     pub(crate) commit: u64,
     pub(crate) intent: u64,
+    pub(crate) copy: u64,
 }
 
 pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
@@ -121,5 +122,6 @@ pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
         discard: value(FORMAT, "### Forms", "Discard"),
         commit: kind("Commit"),
         intent: kind("Intent"),
+        copy: kind("Copy"),
     }
 });

@@ -275,7 +275,10 @@ where
         if self.failed { Err(JournalError::Failed) } else { Ok(()) }
     }
 
-    pub(crate) fn fail_unless<T>(&mut self, result: Result<T, JournalError>) -> Result<T, JournalError> {
+    pub(crate) fn fail_unless<T>(
+        &mut self,
+        result: Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
         // A block that cannot go home yet has changed nothing.
         if !matches!(result, Ok(_) | Err(JournalError::NoShield { .. })) {
             self.fail();

@@ -264,9 +264,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         })?;
         let Some(Extent { front, total }) = built else { unreachable!("the plan fits") };
         let body = scratch.front.get(..front.saturating_sub(CHECK_BYTES)).unwrap_or_default();
-        let (mut check, position) = lanes.with(number, |lane| {
-            (kernels.crc64(lane.identity.body_seed, body), lane.tail)
-        })?;
+        let (mut check, position) =
+            lanes.with(number, |lane| (kernels.crc64(lane.identity.body_seed, body), lane.tail))?;
         let mut in_flight: Option<InFlight> = None;
         let mut image_at = position.saturating_add(front as u64);
         for at in 0..plan.copies {
@@ -278,8 +277,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let view = View { common, lanes: &*lanes, bounds: &NO_BOUNDS };
             self.content(&view, indexes, block, scratch.payload, image)?;
             check = kernels.crc64(check, image);
-            let stored = lanes
-                .with(number, |lane| lane.ring_mut().write(site::IMAGE, image_at, &*image))?;
+            let stored =
+                lanes.with(number, |lane| lane.ring_mut().write(site::IMAGE, image_at, &*image))?;
             in_flight = Some(match in_flight {
                 Some(before) => before.and(stored),
                 None => stored,
