@@ -137,7 +137,14 @@ fn commit(journal: &Front, images: &[u8], first: u64, count: u64) {
     for block in 0..count {
         tx.write(BlockNumber(first + block), image(images, first + block)).expect("fits");
     }
-    black_box(tx.commit().expect("commits"));
+    black_box(tx.commit().is_ok());
+}
+
+/// The same in one call, with the images where they are.
+#[inline]
+fn commit_at_once(journal: &Front, images: &[u8], block: u64) {
+    let operations = [Operation::write(BlockNumber(block), image(images, block))];
+    black_box(journal.commit(&operations, Durability::Durable).is_ok());
 }
 
 /// Empties the lanes when so many commits of so many blocks might not fit any more. Not before
@@ -200,6 +207,10 @@ fn whole_blocks(images: &[u8]) -> Table<'_> {
         });
     }
     let versus = " 1 blocks, limit";
+    table.row(" 1 blocks, front door, in one call", versus, 1, None, move |count| {
+        make_room(journal, count, 1);
+        timed(count, |turn| commit_at_once(journal, images, turn % BLOCKS))
+    });
     table.row(" 1 blocks, front door, transact", versus, 1, None, move |count| {
         make_room(journal, count, 1);
         timed(count, |turn| {
@@ -212,7 +223,7 @@ fn whole_blocks(images: &[u8]) -> Table<'_> {
         timed(count, |turn| {
             let mut tx = journal.begin().expect("begins");
             tx.write(BlockNumber(turn % BLOCKS), image(images, turn)).expect("fits");
-            black_box(tx.commit_deferred().expect("commits"));
+            black_box(tx.commit_deferred().is_ok());
         })
     });
     table.row(" 1 blocks, core, one owner", versus, 1, None, one_owner(images));
@@ -249,7 +260,7 @@ fn one_owner(images: &[u8]) -> impl FnMut(u64) -> Duration + '_ {
             let update = Update::new(BlockNumber(turn % BLOCKS), change);
             let operations = [Operation::Update(update)];
             let durable = Durability::Durable;
-            black_box(journal.commit(LaneNumber(0), &operations, durable).expect("commits"));
+            black_box(journal.commit(LaneNumber(0), &operations, durable).is_ok());
         })
     }
 }
@@ -277,6 +288,18 @@ fn two_threads(images: &[u8]) -> Table<'_> {
         commit(journal, images, thread * (BLOCKS / 2) + turn % (BLOCKS / 2), 1);
     };
     table.row("front door, two threads, blocks of their own", one, 2, None, move |count| {
+        make_room(journal, 2 * count, 1);
+        both(count, apart)
+    });
+    let once = "front door, one thread, in one call";
+    table.row(once, once, 1, None, move |count| {
+        make_room(journal, count, 1);
+        timed(count, |turn| commit_at_once(journal, images, turn % (BLOCKS / 2)))
+    });
+    let apart = move |thread: u64, turn: u64| {
+        commit_at_once(journal, images, thread * (BLOCKS / 2) + turn % (BLOCKS / 2));
+    };
+    table.row("front door, two threads, in one call", once, 2, None, move |count| {
         make_room(journal, 2 * count, 1);
         both(count, apart)
     });

@@ -39,18 +39,28 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 ///
 /// | after | survives every crash |
 /// |---|---|
-/// | [`Transaction::commit`], [`transact`](Self::transact) | it, and all it read or overwrote |
-/// | [`Transaction::commit_deferred`] | nothing yet; others can read it at once |
-/// | [`sync`](Self::sync) | every transaction committed before the call |
-/// | [`checkpoint`](Self::checkpoint), [`close`](Self::close) | the same, on the device alone |
+/// | [`commit`], [`transact`], [`Self::commit`] | it, and everything it read or overwrote |
+/// | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
+/// | [`sync`] | every transaction committed before the call |
+/// | [`checkpoint`] | the same; it is on the device, and its space in the lanes is free |
+/// | [`close`] | the same, and the device alone holds it |
+/// | a drop | what survived before; what was only deferred may be there too |
+///
+/// [`commit`]: Transaction::commit
+/// [`transact`]: Self::transact
+/// [`commit_deferred`]: Transaction::commit_deferred
+/// [`transact_deferred`]: Self::transact_deferred
+/// [`sync`]: Self::sync
+/// [`checkpoint`]: Self::checkpoint
+/// [`close`]: Self::close
 ///
 /// A transaction that was not acknowledged as durable is after a crash wholly there or not at all,
 /// and never without the transactions whose blocks it read or overwrote. Transactions that have no
 /// block in common are independent: of two such that were not acknowledged, either may be there
 /// without the other.
 ///
-/// Dropping a journal is like a crash of the process: what is durable stays. [`close`](Self::close)
-/// ends it in good order.
+/// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
+/// good order.
 #[derive(Debug)]
 pub struct Journal<L = FullBlock, P: PmemShare = Region, D = FileDisk, H = NoHook> {
     /// `None` once it is closed.
@@ -174,13 +184,34 @@ where
     /// ```
     pub fn transact<R, E: From<Error>>(
         &self,
-        mut body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit)
+    }
+
+    /// As [`transact`](Self::transact), and commits deferred: see
+    /// [`Transaction::commit_deferred`].
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact).
+    pub fn transact_deferred<R, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit_deferred)
+    }
+
+    #[inline]
+    fn run<'j, R, E: From<Error>>(
+        &'j self,
+        mut body: impl FnMut(&mut Transaction<'j, L, P, D, H>) -> Result<R, E>,
+        end: impl FnOnce(Transaction<'j, L, P, D, H>) -> Result<Option<Committed>, Error>,
     ) -> Result<R, E> {
         let mut transaction = self.begin()?;
         loop {
             match body(&mut transaction) {
                 Ok(result) if !transaction.is_blocked() => {
-                    transaction.commit()?;
+                    end(transaction)?;
                     return Ok(result);
                 }
                 Err(error) if !transaction.is_blocked() => return Err(error),
@@ -200,7 +231,8 @@ where
     /// nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
     ///
     /// ```no_run
-    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<(), nvm_journal::Error> {
+    /// # use nvm_journal::{Error, Journal};
+    /// # fn example(journal: &Journal, image: &[u8]) -> Result<(), Error> {
     /// use nvm_journal::{BlockNumber, Durability, Operation};
     ///
     /// let operations = [

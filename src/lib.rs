@@ -1,8 +1,8 @@
 //! An embeddable journal engine for block stores on byte-addressable non-volatile memory.
 //!
-//! [`Journal`] is the front door. [`core`] is the journal itself, with one owner and memory of the
-//! caller's, for where there is no operating system; [`pmem`] is persistent memory on real
-//! machines.
+//! [`Journal`] is the front door; the README has a program. [`core`] is the journal itself, with
+//! one owner and memory of the caller's, for where there is no operating system; [`pmem`] is
+//! persistent memory on real machines.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ mod transaction;
 
 pub use buffers::Buffers;
 pub use error::Error;
-pub use file_disk::FileDisk;
+pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions};
 /// The full-block policy, the default.
 pub use full_block::FullBlock;
 pub use journal::Journal;
@@ -30,6 +30,11 @@ pub use journal_core::{
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;
-pub use pmem_sys::{MapOptions, Region};
+pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use stats::{LaneStats, Stats};
 pub use transaction::Transaction;
+
+/// Runs the program in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

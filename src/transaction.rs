@@ -284,7 +284,8 @@ where
     H: Hook,
 {
     fn drop(&mut self) {
-        if !self.seat.work.held.is_empty() {
+        // After a failure nobody may see what has become of the blocks.
+        if !self.seat.work.held.is_empty() && !self.shared.has_failed() {
             self.give_up();
         }
     }

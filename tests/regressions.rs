@@ -79,7 +79,7 @@ fn an_earlier_journals_superblock_is_not_found_in_place_of_a_lost_one() {
     format(&world, &newer, 2, &FullBlock);
     on(&world, &newer, FullBlock, |mut journal| commit(&mut journal, 0, 0, 5));
     // In the magic, in the geometry, and behind both.
-    for at in [0, 20, 56, 100] {
+    for at in [0, 20, 65, 100] {
         let mut image = world.visible();
         image.flip_bit(Medium::Pmem, at, 1);
         let world = World::boot(image, Model::Torn8);

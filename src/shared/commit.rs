@@ -14,9 +14,9 @@
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_utils::Backoff;
-use journal_core::parts::{Content, Ends, Operations, Pace};
+use journal_core::parts::{Content, Ends, Names, Operations, Pace, Prepared, Scratch};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
@@ -28,6 +28,16 @@ use super::block_locks::Age;
 use super::seat::{Seat, Work};
 use super::{LaneRoom, Shared, failed_fence, pause};
 use crate::error::Error;
+
+/// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
+/// held may be half done. Forgotten when it does not.
+struct FailOnPanic<'s>(&'s AtomicBool);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
 
 /// The most records that one fence makes durable, in a group.
 const GROUP_MAX: u32 = 32;
@@ -52,12 +62,9 @@ where
         operations: &O,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let result = self.commit_held(work, operations, durability);
-        if result.is_ok() || !self.has_failed() {
-            self.unlock_blocks(work);
-        }
-        work.clear();
-        result
+        let (names, mut scratch) = work.for_preparing();
+        let prepared = self.prepare(operations, names, &mut scratch);
+        self.end(work, operations, prepared, durability)
     }
 
     /// Locks, reserves and commits in one call; nothing is staged.
@@ -76,26 +83,63 @@ where
             let block = operation.block();
             let before = &operations[..at];
             let held = self.lock_block(work, age, block);
-            if let Err(error) = held.and_then(|()| self.reserve(work, before, block)) {
+            if let Err(error) = held.and_then(|()| self.reserve_frames(work, before, block)) {
                 self.abort(work, before);
                 return Err(error);
             }
         }
-        self.commit(work, operations, durability)
+        // All is known by now, so that no more is reserved than it takes.
+        let (names, mut scratch) = work.for_preparing();
+        let prepared = self.prepare(operations, names, &mut scratch);
+        let bytes = prepared.map_or(0, |prepared| prepared.bytes);
+        let last = operations.last().map_or(BlockNumber(0), Operation::block);
+        if let Err(error) = self.reserve_bytes(work, bytes, last) {
+            self.abort(work, operations);
+            return Err(error);
+        }
+        self.end(work, operations, prepared, durability)
+    }
+
+    /// What a transaction takes.
+    #[inline]
+    fn prepare<O: Operations + ?Sized>(
+        &self,
+        operations: &O,
+        names: &Names,
+        scratch: &mut Scratch<'_>,
+    ) -> Result<Prepared, CommitError> {
+        match operations.count() {
+            0 => Err(CommitError::Unchanged),
+            _ => self.common.prepare(operations, names, scratch),
+        }
+    }
+
+    #[inline]
+    fn end<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        prepared: Result<Prepared, CommitError>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let watch = FailOnPanic(&self.failed);
+        let result = self.commit_held(work, operations, prepared, durability);
+        core::mem::forget(watch);
+        if result.is_ok() || !self.has_failed() {
+            self.unlock_blocks(work);
+        }
+        work.clear();
+        result
     }
 
     fn commit_held<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
+        prepared: Result<Prepared, CommitError>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
-        let (names, mut scratch) = work.for_preparing();
-        let prepared = match operations.count() {
-            0 => Err(CommitError::Unchanged),
-            _ => self.common.prepare(operations, names, &mut scratch),
-        };
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -172,7 +216,8 @@ where
         self.await_durable(room, committed)
     }
 
-    /// Waits until the group's last has fenced.
+    /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may
+    /// ever ask for the lane; so who has waited a while looks.
     #[cold]
     fn await_durable(
         &self,
@@ -182,6 +227,9 @@ where
         let backoff = Backoff::new();
         while !room.is_durable(committed.sequence) {
             self.check_not_failed()?;
+            if backoff.is_completed() && room.is_poisoned() {
+                return Err(self.poisoned());
+            }
             pause(&backoff);
         }
         Ok(Some(committed))

@@ -186,6 +186,11 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
         self.has_deferred.load(Ordering::Acquire)
     }
 
+    /// Whether a thread panicked while it held the lane: nobody will fence what is stored.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.lane.is_poisoned()
+    }
+
     /// Whether others are waiting to commit here.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
@@ -267,7 +272,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
 
     /// A thread panicked inside: what it held may be half done.
     #[cold]
-    fn poisoned(&self) -> Error {
+    pub(crate) fn poisoned(&self) -> Error {
         self.failed.store(true, Ordering::Release);
         Error::Failed
     }

@@ -92,7 +92,18 @@ where
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
     ) -> Result<(), Error> {
-        self.reserve_bytes(work, others.count() + 1, block)?;
+        self.reserve_bytes(work, self.record_bytes_max(others.count() + 1), block)?;
+        self.reserve_frames(work, others, block)
+    }
+
+    /// Reserves room in the index for one more block's frame.
+    #[inline]
+    pub(crate) fn reserve_frames(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
         if self.reserve_frame(work, block)? {
             return Ok(());
         }
@@ -128,15 +139,14 @@ where
         Ok(true)
     }
 
-    /// Reserves bytes of the lane for so many blocks, of which this one is the last.
+    /// Reserves so many bytes of the lane, of which this block is to be the last.
     #[inline]
-    fn reserve_bytes(
+    pub(crate) fn reserve_bytes(
         &self,
         work: &mut Work,
-        blocks: usize,
+        needed: u64,
         block: BlockNumber,
     ) -> Result<(), Error> {
-        let needed = self.record_bytes_max(blocks);
         let more = needed.saturating_sub(work.reserved_bytes);
         if more == 0 || self.try_reserve(work, more) {
             return Ok(());

@@ -14,9 +14,10 @@ use nvm_journal::Buffers;
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Operation, Scenario, World};
 
 use crate::delta::Words;
-use crate::program::{Change1, Kind, Program, SUPERBLOCK_UNIT, Step};
+use crate::oracle::Edit;
+use crate::program::{Kind, Program, SUPERBLOCK_UNIT, Step};
 
-use Change1::{Touch, Write};
+use Edit::{Write, WriteAt};
 
 /// What was seen over all images, so that tests can say that they saw something.
 #[derive(Debug, Default)]
@@ -150,7 +151,7 @@ fn an_examination_foretells_an_opening_after_every_crash() {
         commit(0, 2, Deferred),
         commit(1, 1, Durable),
         Step::Checkpoint,
-        Step::Stream(0, vec![vec![(0, Write)], vec![(1, Touch)]], true),
+        Step::Stream(0, vec![vec![(0, Write)], vec![(1, WriteAt)]], true),
         Step::Reopen,
         commit(1, 0, Durable),
     ];
@@ -163,7 +164,7 @@ fn an_examination_foretells_an_opening_after_every_crash() {
 
 #[test]
 fn an_examination_tells_of_an_intent() {
-    let (write, touch) = (vec![(0, Write)], vec![(0, Touch)]);
+    let (write, touch) = (vec![(0, Write)], vec![(0, WriteAt)]);
     let commit = |changes| Step::Commit(0, changes, Durable);
     let steps = vec![commit(write), Step::Checkpoint, commit(touch), Step::Checkpoint];
     let program = Program::new(Kind::Words, 1, steps);

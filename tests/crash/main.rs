@@ -1,12 +1,16 @@
 //! The journal under the simulator: every crash of short programs, and every bug at every persist
 //! site.
 
+mod damage;
 mod delta;
 mod examine;
 mod format;
 mod mutants;
+mod oracle;
 mod program;
 mod relog;
 mod rules;
 mod short;
+mod space;
 mod sticky;
+mod traces;

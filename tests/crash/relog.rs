@@ -1,30 +1,16 @@
 //! Re-logging under the simulator: a block that rests at the head of a lane is copied to its tail.
 
-use journal_core::Durability::{self, Deferred, Durable};
+use journal_core::Durability::{Deferred, Durable};
 use journal_core::Rule;
-use sim_disk::{Explorer, Model, Mutator, Report};
+use sim_disk::{Explorer, Model, Report};
 
-use crate::program::{Change1, Kind, Program, Step};
+use crate::oracle::Edit;
+use crate::program::{Kind, Program, Step};
+use crate::rules::{commit, explorer, needs, needs_beside, write, write_at};
 
-use Change1::{Discard, Touch, Write};
-
-fn commit(lane: u16, changes: &[(usize, Change1)], durability: Durability) -> Step {
-    Step::Commit(lane, changes.to_vec(), durability)
-}
-
-fn write(lane: u16, block: usize) -> Step {
-    commit(lane, &[(block, Write)], Durable)
-}
-
-fn touch(lane: u16, block: usize) -> Step {
-    commit(lane, &[(block, Touch)], Durable)
-}
+use Edit::{Discard, Write, WriteAt};
 
 const COPY: Step = Step::Relog(0, true);
-
-fn explorer() -> Explorer {
-    Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8).with_random_per_point(16)
-}
 
 fn explore(explorer: &Explorer, program: &Program) -> Report {
     explorer.explore(program).unwrap_or_else(|failure| panic!("{program:?}\n{failure}"))
@@ -47,7 +33,7 @@ fn a_copy_survives_every_crash() {
 
 #[test]
 fn a_copy_survives_crashes_of_its_recovery() {
-    for after in [write(0, 0), touch(0, 0), Step::Checkpoint, Step::Relog(0, false)] {
+    for after in [write(0, 0), write_at(0, 0), Step::Checkpoint, Step::Relog(0, false)] {
         let program = Program::new(Kind::Words, 1, rests());
         let program = Program { steps_after: vec![after], ..program };
         explore(&explorer().with_depth(1).with_kills(), &program);
@@ -62,14 +48,19 @@ fn beginnings() -> Vec<Vec<Step>> {
         with(&[write(0, 0)]),
         // A discard; a change on top of what is home; a chain over both lanes.
         with(&[commit(0, &[(0, Discard)], Durable)]),
-        with(&[write(1, 0), Step::Checkpoint, touch(0, 0)]),
-        with(&[write(0, 0), touch(1, 0)]),
-        with(&[write(1, 0), touch(0, 0), touch(1, 0)]),
+        with(&[write(1, 0), Step::Checkpoint, write_at(0, 0)]),
+        with(&[write(0, 0), write_at(1, 0)]),
+        with(&[write(1, 0), write_at(0, 0), write_at(1, 0)]),
         // What is copied may not be durable yet, or half of a transaction.
-        with(&[write(0, 0), commit(1, &[(0, Touch), (2, Write)], Deferred)]),
-        vec![write(0, 0), commit(0, &[(1, Touch), (2, Write)], Deferred), write(1, 2), touch(0, 1)],
+        with(&[write(0, 0), commit(1, &[(0, WriteAt), (2, Write)], Deferred)]),
+        vec![
+            write(0, 0),
+            commit(0, &[(1, WriteAt), (2, Write)], Deferred),
+            write(1, 2),
+            write_at(0, 1),
+        ],
         // A copy of a copy.
-        [rests(), vec![write(0, 1), touch(0, 1)]].concat(),
+        [rests(), vec![write(0, 1), write_at(0, 1)]].concat(),
     ]
 }
 
@@ -78,8 +69,8 @@ fn ends() -> Vec<Step> {
     vec![
         write(0, 0),
         write(1, 0),
-        touch(1, 0),
-        commit(0, &[(0, Touch), (1, Touch)], Deferred),
+        write_at(1, 0),
+        commit(0, &[(0, WriteAt), (1, WriteAt)], Deferred),
         commit(1, &[(0, Discard)], Durable),
         Step::Relog(0, false),
         Step::Relog(1, false),
@@ -113,7 +104,7 @@ fn two_and_three_steps_behind_a_copy_survive_sampled_crashes() {
         Explorer::new(Model::Torn8).with_images_per_point_max(1 << 5).with_random_per_point(6);
     for first in ends() {
         for second in ends() {
-            for third in [Step::Relog(0, false), touch(0, 0), Step::Reopen] {
+            for third in [Step::Relog(0, false), write_at(0, 0), Step::Reopen] {
                 let last = [first.clone(), second.clone(), third];
                 let steps = [&rests()[..], &last[..]].concat();
                 let program = Program { batch: 1, ..Program::new(Kind::Words, 2, steps) };
@@ -124,19 +115,6 @@ fn two_and_three_steps_behind_a_copy_survive_sampled_crashes() {
     assert!(total.images > 10_000, "{total}");
 }
 
-/// The program survives as the protocol is, and does not without the rule.
-fn needs(rule: Rule, program: &Program) {
-    needs_beside(&[], rule, program);
-}
-
-/// The same where `others`, which would keep it alive as well, are off in any case.
-fn needs_beside(others: &[Rule], rule: Rule, program: &Program) {
-    let without = |rules: &[Rule]| Program { mutator: Mutator::without(rules), ..program.clone() };
-    explore(&explorer(), &without(others));
-    let failure = explorer().explore(&without(&[others, &[rule]].concat()));
-    assert!(failure.is_err(), "{rule:?} is off, and nothing notices");
-}
-
 /// The copy's record has a higher stamp than what is committed later through an idle lane. Here the
 /// head advance lifts that lane above it too; whoever commits while another thread copies has only
 /// this rule.
@@ -144,20 +122,20 @@ fn needs_beside(others: &[Rule], rule: Rule, program: &Program) {
 fn a_copy_never_hides_a_newer_version_of_another_lane() {
     let steps = [rests(), vec![write(1, 0)]].concat();
     let beside = [Rule::StampFloor];
-    needs_beside(&beside, Rule::CopiedStamp, &Program::new(Kind::FullBlock, 2, steps));
+    needs_beside(&beside, Rule::CopiedStamp, &explorer(), &Program::new(Kind::FullBlock, 2, steps));
 }
 
 /// Nothing is left of what was copied, and its copy's stamp is lower than the record's.
 #[test]
 fn the_stamps_of_copies_outlive_what_they_copy() {
     let steps = [rests(), vec![Step::Reopen, write(0, 2)]].concat();
-    needs(Rule::StampFloor, &Program::new(Kind::FullBlock, 1, steps));
+    needs(Rule::StampFloor, &explorer(), &Program::new(Kind::FullBlock, 1, steps));
 }
 
 /// A deferred transaction has changed the block that is copied, and another one.
 #[test]
 fn only_durable_content_is_copied() {
-    let half = commit(1, &[(0, Touch), (2, Write)], Deferred);
+    let half = commit(1, &[(0, WriteAt), (2, Write)], Deferred);
     let steps = vec![write(0, 0), write(0, 1), write(0, 1), half, COPY];
-    needs(Rule::DurableIsCopied, &Program::new(Kind::Words, 2, steps));
+    needs(Rule::DurableIsCopied, &explorer(), &Program::new(Kind::Words, 2, steps));
 }

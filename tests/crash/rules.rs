@@ -2,37 +2,41 @@
 //! it, one of them does not.
 
 use journal_core::Durability::{self, Deferred, Durable};
-use journal_core::check::crc64;
 use journal_core::{Overwrite, Rule};
-use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator};
+use sim_disk::{Explorer, Model, Mutator};
 
-use crate::program::{Change1, Kind, Program, SUPERBLOCK_UNIT, Step};
+use crate::damage::{
+    lose_the_newest_superblock, rot_first_record, rot_noted_record, rot_the_first_copy,
+    stale_first_record,
+};
+use crate::oracle::Edit;
+use crate::program::{Kind, Program, Step};
 
-use Change1::{Touch, Write};
+use Edit::{Write, WriteAt};
 
-fn commit(lane: u16, changes: &[(usize, Change1)], durability: Durability) -> Step {
+pub(crate) fn commit(lane: u16, changes: &[(usize, Edit)], durability: Durability) -> Step {
     Step::Commit(lane, changes.to_vec(), durability)
 }
 
-fn write(lane: u16, block: usize) -> Step {
+pub(crate) fn write(lane: u16, block: usize) -> Step {
     commit(lane, &[(block, Write)], Durable)
 }
 
-fn touch(lane: u16, block: usize) -> Step {
-    commit(lane, &[(block, Touch)], Durable)
+pub(crate) fn write_at(lane: u16, block: usize) -> Step {
+    commit(lane, &[(block, WriteAt)], Durable)
 }
 
-fn explorer() -> Explorer {
+pub(crate) fn explorer() -> Explorer {
     Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8).with_random_per_point(32)
 }
 
 /// The program survives as the protocol is, and does not without the rule.
-fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
+pub(crate) fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
     needs_beside(&[], rule, explorer, program);
 }
 
 /// The same where `others`, which would notice as well, are off in any case.
-fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
+pub(crate) fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
     let without = |rules: &[Rule]| {
         let mutator = Mutator::without(rules);
         explorer.explore(&Program { mutator, ..program.clone() })
@@ -85,19 +89,19 @@ fn not_even_when_a_checkpoint_has_passed_everything_before_it() {
     needs(Rule::OlderEpochVoid, &explorer().with_depth(1), &program);
 }
 
-/// Turns a bit of the first record of lane 0 once so many calls have returned.
-fn rot_first_record<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
-    let returned = history.iter().filter(|mark| matches!(mark, Mark::Returned(_)));
-    if returned.count() == RETURNED {
-        image.flip_bit(Medium::Pmem, 2 * SUPERBLOCK_UNIT + 128 + 3, 0);
-    }
-}
-
 #[test]
 fn a_watermark_tells_rot_from_a_torn_tail() {
     let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), write(0, 1)]);
     let program = Program { may_report_rot: true, ..program };
     needs(Rule::Watermarks, &explorer().with_damage(rot_first_record::<2>), &program);
+}
+
+/// A write was lost, and a record of an older epoch is still in its place, whole.
+#[test]
+fn a_watermark_tells_a_lost_write_from_an_old_record() {
+    let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), write(0, 1)]);
+    let program = Program { may_report_rot: true, ..program };
+    needs(Rule::Watermarks, &explorer().with_damage(stale_first_record::<2>), &program);
 }
 
 #[test]
@@ -115,32 +119,8 @@ fn a_name_tells_rot_at_the_end_of_another_lane() {
 fn the_superblock_notes_what_an_open_has_made_durable() {
     let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), Step::Reopen]);
     let program = Program { may_report_rot: true, ..program };
-    let explorer = explorer().with_damage(|image, history| {
-        // Only once the second open's superblock is durable: its epoch is 2.
-        if image.pmem()[SUPERBLOCK_UNIT as usize + 88] == 2 && image.pmem()[88] == 2 {
-            rot_first_record::<1>(image, history);
-        }
-    });
+    let explorer = explorer().with_damage(rot_noted_record::<1>);
     needs(Rule::Notes, &explorer, &program);
-}
-
-/// Puts the superblock back to before the last head advance, in both copies, with right checks.
-fn lose_the_newest_superblock(image: &mut Image, history: &[Mark]) {
-    let returned = history.iter().filter(|mark| matches!(mark, Mark::Returned(_)));
-    if returned.count() < 6 {
-        return;
-    }
-    for copy in [0, SUPERBLOCK_UNIT as usize] {
-        let superblock = &mut image.pmem_mut()[copy..copy + 128 + 32 + 8];
-        // Generation 1 and the heads of an empty journal.
-        superblock[80..88].copy_from_slice(&1_u64.to_le_bytes());
-        superblock[128..136].copy_from_slice(&0_u64.to_le_bytes());
-        for field in [136, 144, 152] {
-            superblock[field..field + 8].copy_from_slice(&1_u64.to_le_bytes());
-        }
-        let check = crc64(0, &superblock[..160]);
-        superblock[160..].copy_from_slice(&check.to_le_bytes());
-    }
 }
 
 #[test]
@@ -152,14 +132,6 @@ fn a_record_of_a_later_superblock_is_an_error_and_no_older_head_is_believed() {
     let explorer = explorer().with_damage(lose_the_newest_superblock);
     // The watermarks of later records would give an older head away as well.
     needs_beside(&[Rule::Watermarks], Rule::LaterSuperblock, &explorer, &program);
-}
-
-/// Rot in the first superblock copy once freed space is in use.
-fn rot_the_first_copy(image: &mut Image, history: &[Mark]) {
-    let calls = history.iter().filter(|mark| matches!(mark, Mark::Called(_)));
-    if calls.count() == 2 {
-        image.flip_bit(Medium::Pmem, 100, 1);
-    }
 }
 
 #[test]
@@ -191,7 +163,7 @@ fn only_durable_content_goes_home() {
 
 /// A delta on a block whose only whole copy is at home, on a device that leaves garbage.
 fn a_delta_goes_home() -> Program {
-    let steps = vec![write(0, 0), Step::Checkpoint, touch(0, 0), Step::Checkpoint];
+    let steps = vec![write(0, 0), Step::Checkpoint, write_at(0, 0), Step::Checkpoint];
     let program = Program::new(Kind::Words, 1, steps);
     Program { overwrite: Overwrite::MayLeaveGarbage, ..program }
 }
@@ -214,7 +186,7 @@ fn an_intent_is_not_believed_after_its_checkpoint() {
 fn an_intent_does_not_come_back_with_a_killed_process() {
     let mut program = a_delta_goes_home();
     program.steps = vec![write(0, 0), Step::Checkpoint];
-    program.steps.extend([touch(0, 0), Step::Batch, touch(0, 0), Step::Batch]);
+    program.steps.extend([write_at(0, 0), Step::Batch, write_at(0, 0), Step::Batch]);
     program.steps_after = vec![write(0, 0), Step::Checkpoint];
     let explorer = Explorer::new(Model::Torn8)
         .with_images_per_point_max(1 << 5)
@@ -236,7 +208,7 @@ fn a_cut_leaves_nothing_older_than_what_it_drops() {
     // lane 0; whichever block goes home, lane 0 is held by the other one.
     for other in [1, 2, 3] {
         let both = commit(0, &[(0, Write), (other, Write)], Durable);
-        let steps = vec![both, write(1, 0), touch(0, 0), Step::Batch, Step::Reclaim];
+        let steps = vec![both, write(1, 0), write_at(0, 0), Step::Batch, Step::Reclaim];
         let program = Program { batch: 1, ..Program::new(Kind::Words, 2, steps) };
         if let Err(failure) = explorer().explore(&program) {
             panic!("{failure}");

@@ -3,9 +3,10 @@
 use journal_core::Durability::{self, Deferred, Durable};
 use sim_disk::{Explorer, Model, Report};
 
-use crate::program::{Change1, Kind, Program, Step};
+use crate::oracle::Edit;
+use crate::program::{Kind, Program, Step};
 
-fn commit(lane: u16, changes: &[(usize, Change1)], durability: Durability) -> Step {
+fn commit(lane: u16, changes: &[(usize, Edit)], durability: Durability) -> Step {
     Step::Commit(lane, changes.to_vec(), durability)
 }
 
@@ -16,25 +17,37 @@ fn explore(explorer: &Explorer, program: &Program) -> Report {
 #[test]
 fn one_commit_survives_every_crash() {
     for kind in [Kind::FullBlock, Kind::Words] {
-        let steps = vec![commit(0, &[(0, Change1::Write)], Durable)];
+        let steps = vec![commit(0, &[(0, Edit::Write)], Durable)];
         let report = explore(&Explorer::new(Model::Torn8), &Program::new(kind, 1, steps));
         assert_eq!(report.points_sampled, 0);
         assert!(report.images > 1_000, "{kind:?}: {report}");
     }
 }
 
+/// An oracle that finds nothing wrong may be asleep.
+#[test]
+fn a_promise_that_is_not_kept_is_noticed() {
+    let steps = vec![commit(0, &[(0, Edit::Write)], Deferred)];
+    let honest = Program::new(Kind::FullBlock, 1, steps);
+    explore(&Explorer::new(Model::Torn8), &honest);
+    let lying = Program { promises_too_much: true, ..honest };
+    let failure = Explorer::new(Model::Torn8).explore(&lying).expect_err("it was not durable");
+    assert!(failure.message.contains("no allowed state"), "{failure}");
+}
+
 /// The steps that programs are made of.
 fn alphabet(lanes: u16) -> Vec<Step> {
-    use Change1::{Discard, Touch, Write};
+    use Edit::{Append, Discard, Overwrite, Write, WriteAt};
     let mut steps = vec![Step::Sync, Step::Checkpoint, Step::Reopen];
     for lane in 0..lanes {
-        steps.push(Step::Stream(lane, vec![vec![(0, Write)], vec![(1, Touch)]], true));
+        steps.push(Step::Stream(lane, vec![vec![(0, Write)], vec![(1, WriteAt)]], true));
         steps.push(Step::Stream(lane, vec![vec![(0, Write)]], false));
         steps.push(commit(lane, &[(0, Write)], Durable));
-        steps.push(commit(lane, &[(0, Touch)], Durable));
-        steps.push(commit(lane, &[(0, Touch)], Deferred));
-        steps.push(commit(lane, &[(0, Write), (1, Touch)], Durable));
-        steps.push(commit(lane, &[(0, Discard), (1, Write)], Durable));
+        steps.push(commit(lane, &[(0, WriteAt)], Durable));
+        steps.push(commit(lane, &[(0, WriteAt)], Deferred));
+        steps.push(commit(lane, &[(0, Write), (1, WriteAt)], Durable));
+        steps.push(commit(lane, &[(0, Discard), (1, Append)], Durable));
+        steps.push(commit(lane, &[(0, Overwrite)], Durable));
     }
     steps
 }

@@ -16,9 +16,10 @@ use sim_disk::{
 };
 
 use crate::delta::Words;
-use crate::program::{Change1, Kind, Opened, Program, Step};
+use crate::oracle::Edit;
+use crate::program::{Kind, Opened, Program, Step};
 
-use Change1::{Touch, Write};
+use Edit::{Write, WriteAt};
 
 /// What is done with a handle after a call of it has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +39,15 @@ struct Failing {
 
 /// Every kind of call, with the shield, names, and deferred records of both lanes.
 fn program(rules_off: &[Rule]) -> Program {
-    let commit = |lane, changes: &[(usize, Change1)], durability| {
+    let commit = |lane, changes: &[(usize, Edit)], durability| {
         Step::Commit(lane, changes.to_vec(), durability)
     };
     let steps = vec![
         commit(0, &[(0, Write), (1, Write)], Durable),
         Step::Checkpoint,
-        commit(0, &[(0, Touch)], Deferred),
-        commit(1, &[(1, Touch)], Durable),
-        Step::Stream(1, vec![vec![(0, Touch)], vec![(2, Write)]], true),
+        commit(0, &[(0, WriteAt)], Deferred),
+        commit(1, &[(1, WriteAt)], Durable),
+        Step::Stream(1, vec![vec![(0, WriteAt)], vec![(2, Write)]], true),
         commit(0, &[(3, Write)], Deferred),
         Step::Sync,
         Step::Batch,

@@ -1,7 +1,12 @@
 //! Many threads at once.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, mpsc};
 
+use journal_core::Offset;
+use journal_core::hook::{Hook, Site};
+use journal_core::pmem::Pmem;
 use nvm_journal::{Error, Journal, Options};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
@@ -86,4 +91,87 @@ fn a_thread_is_told_that_it_waits_for_itself() {
     assert_eq!(second.commit(), Err(Error::Conflict { block: block(5) }));
     first.commit().expect("commits");
     journal.transact(|tx| tx.write(block(5), &[3; BLOCK])).expect("is free again");
+}
+
+/// Lets the first record of a lane wait, stores the second, and panics in the third.
+#[derive(Clone, Debug, Default)]
+struct Third {
+    records: Arc<AtomicU32>,
+    opened: Arc<AtomicU32>,
+}
+
+impl Third {
+    fn meet(&self, site: Site) {
+        if !["commit.front", "deferred.front"].contains(&site.name) {
+            return;
+        }
+        match self.records.fetch_add(1, Ordering::SeqCst) {
+            0 => wait_until(|| self.opened.load(Ordering::SeqCst) == 1),
+            2 => std::panic::resume_unwind(Box::new("on purpose")),
+            _ => {}
+        }
+    }
+}
+
+impl Hook for Third {
+    fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        self.meet(site);
+        pmem.store(at, bytes);
+    }
+
+    fn write_piece<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        _whole_bytes: u64,
+    ) {
+        self.meet(site);
+        pmem.store(at, bytes);
+        pmem.flush(at, bytes.len());
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// While the first of three threads stores its record the others come and wait for the lane. The
+/// second leaves its record to the third to fence, and the third panics. Returns what became of
+/// the other two, in the order in which they were done.
+fn the_last_of_a_group_panics(name: &str) -> [Result<(), Error>; 2] {
+    let files = Files::new(name);
+    let hook = Third::default();
+    let options = Options::new().lanes(1).lane_bytes(64 << 10).hook(hook.clone());
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let (journal, (done, ends)) = (Arc::new(journal), mpsc::channel());
+    let start = |number: u64| {
+        let (journal, done) = (Arc::clone(&journal), done.clone());
+        std::thread::spawn(move || {
+            let committed = journal.transact(|tx| tx.write(block(number), &[1; BLOCK]));
+            done.send(committed).expect("is waited for");
+        });
+    };
+    start(0);
+    wait_until(|| hook.records.load(Ordering::SeqCst) == 1);
+    [1, 2].into_iter().for_each(start);
+    // Time to come as far as the lane.
+    std::thread::sleep(Duration::from_millis(50));
+    hook.opened.store(1, Ordering::SeqCst);
+    let end = || ends.recv_timeout(Duration::from_secs(20)).expect("nobody waits for ever");
+    [end(), end()]
+}
+
+#[test]
+fn a_group_whose_last_panics_is_told() {
+    // On a slow machine the second may find nobody behind it, and fence for itself.
+    let is_told = |round| {
+        let [first, second] = the_last_of_a_group_panics(&format!("panics-{round}"));
+        assert_eq!(first, Ok(()), "was fenced before");
+        second == Err(Error::Failed)
+    };
+    assert!((0..20).any(is_told), "the second is always alone");
 }

@@ -2,8 +2,8 @@
 
 use journal_core::CheckpointReport;
 use nvm_journal::{
-    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Operation, Options,
-    Region,
+    BlockNumber, BlockSize, Durability, Error, FileDisk, FileDiskErrorKind, FileDiskOptions,
+    FullBlock, Journal, Operation, Options, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;
@@ -144,13 +144,53 @@ fn a_full_journal_makes_room_by_itself() {
 }
 
 #[test]
+fn a_disk_past_the_cache_holds_everything_behind_a_close() {
+    let files = Files::new("direct");
+    let disk = FileDiskOptions::new().direct(true).create(&files.0, BlockSize::DEFAULT, BLOCKS);
+    let disk = match disk.map_err(|error| error.kind) {
+        Ok(disk) => disk,
+        Err(FileDiskErrorKind::DirectRefused { source }) => {
+            let says = format!("NOT TESTED: a disk past the cache, which is refused: {source}\n");
+            let told = std::io::Write::write_all(&mut std::io::stderr(), says.as_bytes());
+            return told.expect("a standard error");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let options = Options::new().lanes(1).lane_bytes(128 << 10);
+    let journal = Journal::format(memory(1 << 20), disk, &options).expect("formats");
+    for round in 0..200_u64 {
+        let content = [round as u8; BLOCK];
+        let write = journal.transact(|tx| {
+            tx.write(block(round % 50), &content)?;
+            tx.write_at(block(100 + round % 7), 5, &[round as u8])
+        });
+        write.expect("commits");
+    }
+    journal.close().expect("closes");
+    let disk = std::fs::read(&files.0).expect("is there");
+    for number in 0..50 {
+        assert!(disk[number * BLOCK..][..BLOCK] == [(150 + number) as u8; BLOCK]);
+    }
+    for number in 0..7 {
+        let last = (193..200).find(|round| round % 7 == number).expect("one of seven");
+        let at = (100 + number) * BLOCK;
+        assert_eq!((disk[at + 4], usize::from(disk[at + 5])), (0, last));
+    }
+}
+
+#[test]
 fn deferred_commits_are_read_at_once_and_share_a_fence() {
     let files = Files::new("deferred");
     let journal = Journal::format(memory(4 << 20), files.disk(), &Options::new()).expect("formats");
     for number in 0..20 {
-        let mut tx = journal.begin().expect("begins");
-        tx.write(block(number), &[5; BLOCK]).expect("fits");
-        tx.commit_deferred().expect("commits");
+        if number % 2 == 0 {
+            let mut tx = journal.begin().expect("begins");
+            tx.write(block(number), &[5; BLOCK]).expect("fits");
+            tx.commit_deferred().expect("commits");
+        } else {
+            let written = journal.transact_deferred(|tx| tx.write(block(number), &[5; BLOCK]));
+            written.expect("commits");
+        }
         assert_eq!(read(&journal, number), [5; BLOCK]);
     }
     assert_eq!(journal.stats().expect("counts").total().fences, 0);

@@ -77,7 +77,7 @@ fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Re
                 | OpenError::MemoryTooShort { .. },
             ),
             _,
-        ) => examined.is_ok(),
+        ) => !matches!(examined, Err(OpenError::Superblock(_) | OpenError::Geometry(_))),
         (Err(error), Err(foretold)) => *error == foretold,
         (Ok(_), Ok(foretold)) => outcome.recovery == Some(foretold),
         _ => false,

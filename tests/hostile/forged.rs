@@ -1,10 +1,14 @@
 //! Journals that somebody made on purpose: every number may be anything, and all checks are right.
 
+use journal_core::units::LaneNumber;
 use sim_disk::{Image, Rng};
 
 use crate::examine::{Findings, examine, go_on};
 use crate::images::{Sample, samples};
-use crate::support::forge::{Target, put, seal, targets};
+use crate::support::forge::{RingMut, Target, put, seal, targets};
+use crate::support::layout::BOOK;
+use crate::support::reader::crc64;
+use crate::support::{Kind, Shape};
 
 /// What a number is changed to.
 fn values(number: usize, was: u64) -> u64 {
@@ -112,4 +116,31 @@ fn forgeries_go_deep() {
         changed += u32::from(blocks(&with) != blocks(&without));
     }
     assert!(changed > 20, "{changed} forgeries were noticed only by what they say");
+}
+
+/// A front longer than any that is written counts for nobody, however much memory there is to read
+/// it.
+#[test]
+fn a_front_beyond_the_limit_does_not_count() {
+    let shape = Shape { lane_bytes: 4096, ..Shape::new(Kind::Words, 1) };
+    // The front is at most 2304 bytes long.
+    for (frames, lines, counts) in [(39, 36, 1), (40, 37, 0)] {
+        let mut image = shape.format();
+        let lane = shape.geometry().lane(LaneNumber(0)).raw();
+        let mut ring = RingMut { span: image.pmem_mut(), start: lane as usize, bytes: 4096 };
+        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", lines), ("frames", frames)];
+        for (name, value) in header.into_iter().chain([("sequence", 1), ("stamp", 1)]) {
+            ring.put(0, BOOK.header.field(name), value);
+        }
+        for frame in 0..frames {
+            // Four times the first word of block 0, as zero.
+            for (name, value) in [("form", BOOK.encoded), ("len", 40)] {
+                ring.put(64 + 16 * frame, BOOK.frame.field(name), value);
+            }
+        }
+        ring.seal_part(0, &shape.id, crc64(0, &shape.id));
+        let found = shape.read_by_the_book(&image).expect("is a journal");
+        assert_eq!(found.lanes[0].records.len(), counts, "{frames} frames");
+        examine(&shape, &image).expect("agree");
+    }
 }

@@ -97,6 +97,41 @@ impl Sample {
             .filter(|part| changed.range(from..from + part.total as usize).next().is_none())
     }
 
+    /// Where a lane ends: behind its last record.
+    fn end_of(lane: &Lane) -> u64 {
+        let head = BOOK.note.number(&lane.note, "head");
+        lane.records.last().map_or(head, |record| record.end())
+    }
+
+    /// Whether recovery has to read the line: it is of a live record, the one behind the last
+    /// record of its lane, or of a believed intent.
+    pub(crate) fn is_needed(&self, line: usize) -> bool {
+        let of_lanes = self.found.lanes.iter().any(|lane| {
+            let parts = lane.records.iter().flat_map(|record| &record.parts);
+            let live = parts.flat_map(|part| Self::places(lane, part.at, part.total));
+            live.chain(Self::places(lane, Self::end_of(lane), 1))
+                .any(|place| place / 64 == line / 64)
+        });
+        let has_intent = self.found.intent.is_some();
+        of_lanes || (has_intent && self.intent_left(&(line..line + 64).collect()).is_none())
+    }
+
+    /// Whether recovery may have to read the line, to see that something does not count: it is of
+    /// the shield area, or of what begins at the end of a lane.
+    pub(crate) fn may_be_needed(&self, line: usize) -> bool {
+        let shield = self.found.shield as usize..self.found.lanes[0].start as usize;
+        shield.contains(&line)
+            || self.found.lanes.iter().any(|lane| {
+                let end = Self::end_of(lane);
+                let header = (lane.start + end % lane.bytes) as usize;
+                let header = &self.image.pmem()[header..header + 64];
+                let is_header = BOOK.header.number(header, "position") == end;
+                let bytes = 64 * BOOK.header.number(header, "lines");
+                let bytes = if is_header { bytes.min(lane.bytes) } else { 0 };
+                Self::places(lane, end, bytes).any(|place| place / 64 == line / 64)
+            })
+    }
+
     /// Whether only an intent that was damaged could tell what blocks hold.
     pub(crate) fn is_beyond_help(&self, changed: &BTreeSet<usize>) -> bool {
         self.home_is_torn && self.intent_left(changed).is_none()

@@ -126,3 +126,24 @@ fn an_older_journal_in_the_same_span_does_not_come_back() {
     }
     findings.check(1_000);
 }
+
+/// A crash cut a format short: a second copy of the older journal still lies between those of the
+/// new one. Torn, the first copy is asked where its twin is; without its magic it is not, and the
+/// older journal comes back, as both readers say.
+#[test]
+fn a_torn_first_copy_is_asked_where_its_twin_is() {
+    let new = Shape { unit_bytes: 1024, ..Shape::new(Kind::Words, 2) };
+    let old = Shape { unit_bytes: 256, id: *b"the older one...", ..new };
+    let mut span = old.format().pmem().to_vec();
+    let stale = span[256..512].to_vec();
+    span.resize(new.span_bytes(), 0);
+    let mut formatted = new.format_over(span);
+    formatted.pmem_mut()[256..512].copy_from_slice(&stale);
+    for (at, unit) in [(100, 1024), (20, 1024), (3, 256), (65, 256)] {
+        let mut image = formatted.clone();
+        image.pmem_mut()[at] ^= 1;
+        let found = new.read_by_the_book(&image).expect("is a journal");
+        assert_eq!(found.copies[1], unit, "byte {at}");
+        examine(&new, &image).expect("agree");
+    }
+}

@@ -16,8 +16,8 @@ use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
-    Journal, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite,
-    PmemSplit, PortableKernels,
+    Journal, JournalMemory, LaneSlot, MediumErrorKind, Needs, NoHook, Node, OpenError, Operation,
+    Overwrite, PmemSplit, PortableKernels,
 };
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
@@ -351,6 +351,7 @@ pub(crate) fn refusal(error: &OpenError) -> Option<Refusal> {
             Refusal::Rot { lane: lane.raw(), sequence: sequence.raw() }
         }
         OpenError::SuperblockLost { .. } => Refusal::SuperblockLost,
+        OpenError::Medium(error) if error.kind == MediumErrorKind::Poisoned => Refusal::Missing,
         _ => return None,
     })
 }

@@ -46,6 +46,8 @@ pub(crate) enum Refusal {
         sequence: u64,
     },
     SuperblockLost,
+    /// A line is missing that may have been acknowledged.
+    Missing,
 }
 
 /// Whoever opens the journal.
@@ -164,6 +166,16 @@ impl Medium<'_> {
     }
 }
 
+/// `?` of what has to be valid, in what may be refused.
+macro_rules! valid {
+    ($what:expr) => {
+        match $what {
+            Some(what) => what,
+            None => return Ok(None),
+        }
+    };
+}
+
 /// Section 4: a ring of bytes.
 struct Ring<'a> {
     medium: &'a Medium<'a>,
@@ -172,20 +184,16 @@ struct Ring<'a> {
 }
 
 impl Ring<'_> {
-    fn read(&self, at: u64, len: u64) -> Option<Vec<u8>> {
-        if len == 0 {
-            return Some(Vec::new());
-        }
+    /// `None` if there are not so many.
+    fn read(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, Refusal> {
         if len > self.bytes {
-            return None;
+            return Ok(None);
         }
         let place = at % self.bytes;
         let first = len.min(self.bytes - place);
-        let mut bytes = self.medium.read(self.start + place, first)?.to_vec();
-        if first < len {
-            bytes.extend(self.medium.read(self.start, len - first)?);
-        }
-        Some(bytes)
+        let piece = |at, len| if len == 0 { Some(&[][..]) } else { self.medium.read(at, len) };
+        let pieces = piece(self.start + place, first).zip(piece(self.start, len - first));
+        pieces.map(|(first, second)| Some([first, second].concat())).ok_or(Refusal::Missing)
     }
 }
 
@@ -262,6 +270,13 @@ fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
             _ => Ok((first.clone(), unit(&first))),
         },
         Err(foreign) => {
+            // What a torn copy says of the place of its twin is likely, and no more.
+            let hint = medium.read(0, BOOK.head.len() as u64).filter(|_| !foreign).map(unit);
+            if let Some(at) = hint {
+                if let Some(second) = copy(medium, at)?.ok().filter(|second| unit(second) == at) {
+                    return Ok((second, at));
+                }
+            }
             let last = BOOK.unit_bytes_max.min(medium.bytes.len() as u64);
             for at in (BOOK.line as u64..=last).step_by(BOOK.line) {
                 if let Ok(second) = copy(medium, at)? {
@@ -283,72 +298,91 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn header(&self, at: u64) -> Option<Header> {
-        let line = self.ring.read(at, BOOK.line as u64)?;
+    fn header(&self, at: u64) -> Result<Option<Header>, Refusal> {
+        let line = valid!(self.ring.read(at, BOOK.line as u64)?);
         let field = |name| BOOK.header.number(&line, name);
         if field("position") != at || field("names") > BOOK.lanes_max {
-            return None;
+            return Ok(None);
         }
         let counters = ["position", "sequence", "epoch", "generation", "watermark", "stamp"];
         if counters.into_iter().any(|name| field(name) >= 1 << 61) {
-            return None;
+            return Ok(None);
         }
         let name_bytes = BOOK.name.len();
-        let bytes = self.ring.read(at, 64 + field("names") * name_bytes as u64)?;
+        let bytes = valid!(self.ring.read(at, 64 + field("names") * name_bytes as u64)?);
         if crc32(crc32(0, &self.id), &bytes[4..]) != field("check") {
-            return None;
+            return Ok(None);
         }
         let names = bytes[64..].chunks(name_bytes);
         let names =
             names.map(|name| (BOOK.name.number(name, "lane"), BOOK.name.number(name, "sequence")));
-        Some(Header { names: names.collect(), bytes })
+        Ok(Some(Header { names: names.collect(), bytes }))
     }
 
-    fn part(&self, at: u64, seed: u64, end: u64) -> Option<Part> {
-        let header = self.header(at)?;
+    /// The length of the front is what the images leave of the part.
+    fn front_bytes(&self, descriptors: &[u8], total: u64) -> Option<u64> {
+        let frames = descriptors.chunks(BOOK.frame.len());
+        let images = frames.filter(|frame| BOOK.frame.number(frame, "form") == BOOK.image).count();
+        let front = total.checked_sub(images as u64 * self.block_bytes)?;
+        (front <= self.front_max()).then_some(front)
+    }
+
+    fn front_max(&self) -> u64 {
+        (2120 + 2 * self.block_bytes).next_multiple_of(BOOK.line as u64)
+    }
+
+    fn part(&self, at: u64, seed: u64, end: u64) -> Result<Option<Part>, Refusal> {
+        let header = valid!(self.header(at)?);
         let (kind, total) = (header.field("kind"), 64 * header.field("lines"));
         let is_intent = kind == BOOK.intent;
         let is_copy = kind == BOOK.copy;
         let is_known = [BOOK.commit, BOOK.intent, BOOK.copy].contains(&kind);
         if !is_known || total > self.ring.bytes {
-            return None;
+            return Ok(None);
         }
         let count = header.field("frames");
         let lists = header.bytes.len() as u64 + count * BOOK.frame.len() as u64;
-        let descriptors = self.ring.read(at, lists)?.split_off(header.bytes.len());
+        if lists > total.min(self.front_max()) {
+            return Ok(None);
+        }
+        let descriptors = valid!(self.ring.read(at, lists)?).split_off(header.bytes.len());
+        let front = valid!(self.front_bytes(&descriptors, total));
+        let front_bytes = valid!(self.ring.read(at, front)?);
         let (mut encoded, mut images) = (0, 0);
+        let mut of_device = true;
         for frame in descriptors.chunks(BOOK.frame.len()) {
-            if BOOK.frame.number(frame, "block") >= BLOCKS {
-                return None;
-            }
+            of_device &= BOOK.frame.number(frame, "block") < BLOCKS;
             let (form, len) = (BOOK.frame.number(frame, "form"), BOOK.frame.number(frame, "len"));
             match form {
                 _ if form == BOOK.image && len == self.block_bytes => images += len,
-                _ if is_intent => return None,
+                _ if is_intent => return Ok(None),
                 _ if form == BOOK.discard && len == 0 => {}
-                _ if is_copy => return None,
+                _ if is_copy => return Ok(None),
                 _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
-                _ => return None,
+                _ => return Ok(None),
             }
         }
         if is_intent || is_copy {
             encoded += 8 * count;
         }
-        let line = BOOK.line as u64;
-        let front = (lists + encoded + 8).next_multiple_of(line);
-        let fits = front + images == total;
-        let front_max = (2120 + 2 * self.block_bytes).next_multiple_of(line);
-        if !fits || front > front_max || at.checked_add(total)? > end {
-            return None;
+        let is_as_computed = (lists + encoded + 8).next_multiple_of(BOOK.line as u64) == front;
+        if !is_as_computed || !of_device || valid!(at.checked_add(total)) > end {
+            return Ok(None);
         }
-        let front_bytes = self.ring.read(at, front)?;
-        let image_bytes = self.ring.read(at.checked_add(front)?, images)?;
+        let stamps = if is_intent || is_copy { count as usize } else { 0 };
+        let stamps = front_bytes[lists as usize..].chunks(8).take(stamps);
+        let stamps: Vec<u64> = stamps.map(little_endian).collect();
+        let can_be = |stamp: &u64| (1..header.field("stamp")).contains(stamp);
+        if is_copy && !stamps.iter().all(can_be) {
+            return Ok(None);
+        }
+        let image_bytes = valid!(self.ring.read(valid!(at.checked_add(front)), images)?);
         let (body, check) = front_bytes.split_at(front_bytes.len() - 8);
         let check = little_endian(check);
         if crc64(crc64(seed, body), &image_bytes) != check {
-            return None;
+            return Ok(None);
         }
-        let (mut payloads, mut images) = (&body[usize::try_from(lists).ok()?..], &image_bytes[..]);
+        let (mut payloads, mut images) = (&body[lists as usize..], &image_bytes[..]);
         let frames = descriptors.chunks(BOOK.frame.len()).map(|frame| {
             let field = |name| BOOK.frame.number(frame, name);
             let from = if field("form") == BOOK.image { &mut images } else { &mut payloads };
@@ -358,19 +392,13 @@ impl Parts<'_> {
             Frame { block: field("block"), form: field("form"), payload }
         });
         let frames = frames.collect();
-        let stamps = if is_intent || is_copy { count as usize } else { 0 };
-        let stamps: Vec<u64> = payloads.chunks(8).take(stamps).map(little_endian).collect();
-        let can_be = |stamp: &u64| (1..header.field("stamp")).contains(stamp);
-        if is_copy && !stamps.iter().all(can_be) {
-            return None;
-        }
-        Some(Part { at, total, front, header, frames, stamps, check })
+        Ok(Some(Part { at, total, front, header, frames, stamps, check }))
     }
 
-    fn record(&self, at: u64, sequence: u64, end: u64) -> Option<Record> {
+    fn record(&self, at: u64, sequence: u64, end: u64) -> Result<Option<Record>, Refusal> {
         let (mut at, mut seed, mut parts) = (at, crc64(0, &self.id), Vec::<Part>::new());
         loop {
-            let part = self.part(at, seed, end)?;
+            let part = valid!(self.part(at, seed, end)?);
             let first = &parts.first().unwrap_or(&part).header;
             let same = |name| part.header.field(name) == first.field(name);
             let is_last = part.header.field("flags") & 1 == 1;
@@ -382,12 +410,12 @@ impl Parts<'_> {
                 && same("epoch")
                 && same("stamp");
             if !belongs {
-                return None;
+                return Ok(None);
             }
             (at, seed) = (at + part.total, part.check);
             parts.push(part);
             if is_last {
-                return Some(Record { parts });
+                return Ok(Some(Record { parts }));
             }
         }
     }
@@ -430,14 +458,14 @@ fn walk(
     note: &[u8],
     epoch: u64,
     evidence: &mut Evidence,
-) -> (Vec<Record>, End) {
+) -> Result<(Vec<Record>, End), Refusal> {
     let field = |name| BOOK.note.number(note, name);
     let (mut at, mut sequence) = (field("head"), field("head_sequence"));
     let end = at.saturating_add(parts.ring.bytes);
     let (mut records, mut stamp, mut whole_older) = (Vec::<Record>::new(), 0, false);
     evidence.cover(lane, field("epoch_first"));
     evidence.cover(lane, field("durable_to"));
-    while let Some(record) = parts.record(at, sequence, end) {
+    while let Some(record) = parts.record(at, sequence, end)? {
         if sequence >= field("epoch_first") && record.field("epoch") != epoch {
             whole_older = true;
             break;
@@ -451,12 +479,13 @@ fn walk(
         records.push(record);
     }
     while at < end {
-        if let Some(header) = parts.header(at) {
+        // What is missing here was not acknowledged: nothing is behind the end of a lane.
+        if let Ok(Some(header)) = parts.header(at) {
             evidence.take(lane, &header);
         }
         at = at.saturating_add(BOOK.line as u64);
     }
-    (records, End { sequence, whole_older, below_note: sequence < field("epoch_first") })
+    Ok((records, End { sequence, whole_older, below_note: sequence < field("epoch_first") }))
 }
 
 /// What a policy makes of a payload; `false` if nothing.
@@ -499,20 +528,21 @@ pub(crate) fn recover(
         let bytes = field("lane_bytes");
         let start = shield + shield_bytes(head) + number as u64 * bytes;
         let parts = parts_of(start, bytes);
-        let (records, end) = walk(&parts, number, note, field("epoch"), &mut evidence);
+        let (records, end) = walk(&parts, number, note, field("epoch"), &mut evidence)?;
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });
         ends.push(end);
     }
     let area = shield_bytes(head);
-    let intent = (area > 0).then(|| parts_of(shield, area)).and_then(|parts| {
-        let part = parts.part(0, crc64(0, id), area)?;
-        (part.header.field("kind") == BOOK.intent).then_some(part)
-    });
+    let found = if area > 0 { parts_of(shield, area).part(0, crc64(0, id), area)? } else { None };
+    let intent = found.filter(|part| part.header.field("kind") == BOOK.intent);
     if let Some(intent) = &intent {
         evidence.epoch = evidence.epoch.max(intent.header.field("epoch"));
         evidence.generation = evidence.generation.max(intent.header.field("generation"));
     }
-    let intent = intent.filter(|part| part.header.field("sequence") >= field("shield_floor"));
+    let intent = intent.filter(|part| {
+        part.header.field("sequence") >= field("shield_floor")
+            && part.header.field("epoch") == field("epoch")
+    });
     decide(&evidence, &ends, (field("generation"), field("epoch")))?;
     let blocks = merge(&lanes, intent.as_ref(), image, apply);
     let copy_bytes = copy.len() as u64 + 8;

@@ -412,6 +412,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             note.head = head.into();
             note.head_sequence = sequence.raw().into();
             note.durable_to = end.0.raw().into();
+            if moved && !self.keeps(Rule::HeadsTogether) {
+                break;
+            }
         }
         if !moved {
             return Ok(());

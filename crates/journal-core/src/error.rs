@@ -44,6 +44,13 @@ impl MediumError {
     pub const fn new(kind: MediumErrorKind, at: Offset, len: usize) -> Self {
         Self { kind, at, len }
     }
+
+    /// The same for whoever holds the whole that the region is a part of: it begins at `start`
+    /// there.
+    #[must_use]
+    pub(crate) const fn of_whole(self, start: Offset) -> Self {
+        Self { at: Offset(start.raw().saturating_add(self.at.raw())), ..self }
+    }
 }
 
 impl fmt::Display for MediumError {

@@ -213,7 +213,7 @@ pub enum OpenError {
         /// The epoch named.
         epoch: Epoch,
     },
-    /// The persistent memory.
+    /// The persistent memory, at an offset of the span.
     Medium(MediumError),
     /// The block device.
     Device(DeviceError),

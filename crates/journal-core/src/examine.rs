@@ -150,19 +150,18 @@ pub fn examine(
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
     check_fits(&geometry, pmem.len())?;
-    if scratch.len() < front_bytes_max(&geometry) {
+    // No more than an open has: a front that is longer would be read here, and not there.
+    let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
         return Err(OpenError::MemoryTooShort { slice: "scratch" });
-    }
+    };
     let identity = identity(&superblock, kernels);
     let device_blocks = superblock.head.device_blocks.get();
     let mut scanned = Scanned::of(&superblock);
-    let mut lane_at = geometry.shield().raw().saturating_add(geometry.shield_bytes());
-    for number in 0..geometry.lanes {
-        let ring = RingOf::new(whole.part(Offset(lane_at), geometry.lane_bytes));
-        lane_at = lane_at.saturating_add(geometry.lane_bytes);
+    for lane in (0..geometry.lanes).map(LaneNumber) {
+        let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
         let mut reader = Reader {
             ring: &ring,
-            lane: LaneNumber(number),
+            lane,
             geometry: &geometry,
             identity: &identity,
             kernels,

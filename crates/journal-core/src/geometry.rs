@@ -11,7 +11,7 @@ use core::fmt;
 
 use crate::record::{CHECK_BYTES, FRAMES_PER_PART, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
 use crate::superblock::superblock_bytes;
-use crate::units::{BlockSize, LINE_BYTES, Offset};
+use crate::units::{BlockSize, LINE_BYTES, LaneNumber, Offset};
 
 /// The most lanes a journal can have.
 pub const LANES_MAX: u16 = 32;
@@ -181,5 +181,13 @@ impl Geometry {
     #[must_use]
     pub const fn shield(&self) -> Offset {
         Offset((self.unit_bytes as u64).saturating_mul(2))
+    }
+
+    /// Where a lane's ring begins.
+    #[must_use]
+    pub const fn lane(&self, lane: LaneNumber) -> Offset {
+        let before = (lane.raw() as u64).saturating_mul(self.lane_bytes);
+        let first = self.shield().raw().saturating_add(self.shield_bytes());
+        Offset(first.saturating_add(before))
     }
 }

@@ -89,8 +89,14 @@ macro_rules! sites {
 pub enum Rule {
     /// A record counts only if its check is right.
     RecordCheck,
+    /// A record counts only in its place: where its position and its sequence say.
+    PlaceChecked,
     /// The check of a part continues from that of the part before.
     PartsChained,
+    /// What can still be given up has no last part in the medium.
+    LastPartAtCommit,
+    /// What was given up leaves its sequence to the next record.
+    SequencesUnbroken,
     /// Every open raises the epoch.
     EpochRaised,
     /// Above the first sequence of an epoch, records of older ones are void.
@@ -126,15 +132,22 @@ pub enum Rule {
     DurableIsCopied,
     /// A copy is no version: it counts under the stamp of what it copies.
     CopiedStamp,
+    /// All heads move in one superblock write.
+    HeadsTogether,
+    /// A record goes into free space only.
+    SpaceChecked,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::RecordCheck,
+        Self::PlaceChecked,
         Self::PartsChained,
+        Self::LastPartAtCommit,
+        Self::SequencesUnbroken,
         Self::EpochRaised,
         Self::OlderEpochVoid,
         Self::Watermarks,
@@ -152,6 +165,8 @@ impl Rule {
         Self::StampFloor,
         Self::DurableIsCopied,
         Self::CopiedStamp,
+        Self::HeadsTogether,
+        Self::SpaceChecked,
         Self::Sticky,
     ];
 }

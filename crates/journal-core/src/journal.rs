@@ -233,7 +233,7 @@ where
             return Err(CommitError::TooLarge { needed: bytes, capacity });
         }
         let free = self.lane(lane).free_bytes();
-        if bytes > free {
+        if bytes > free && self.keeps(Rule::SpaceChecked) {
             return Err(CommitError::NoSpace { needed: bytes, free });
         }
         let free = self.index.room();

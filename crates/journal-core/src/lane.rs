@@ -20,11 +20,10 @@ use crate::index::{FrameAt, Full};
 use crate::order::{Durable, InFlight};
 use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
-    CHECK_BYTES, Extent, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES,
-    NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
+    CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
+    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
 };
 use crate::ring::{LaneReader, Ring};
-use crate::scan::each_frame_of_front;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
@@ -48,6 +47,17 @@ pub(crate) enum Payload<'a> {
     Encoded(&'a [u8]),
     /// The block is not live any more.
     Discard,
+}
+
+impl Payload<'_> {
+    /// How it carries the content, and in how many bytes.
+    const fn form(&self) -> (Form, usize) {
+        match self {
+            Self::Image(image) => (Form::Image, image.len()),
+            Self::Encoded(bytes) => (Form::Encoded, bytes.len()),
+            Self::Discard => (Form::Discard, 0),
+        }
+    }
 }
 
 /// A frame, before it is stored.
@@ -352,16 +362,36 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Calls with every frame of a part that was built, and is about to be stored.
-    pub(crate) fn frames_of_part(
+    pub(crate) fn frames_of_part<F: Frames>(
         &self,
         open: &OpenRecord,
         built: &BuiltPart,
-        geometry: &Geometry,
-        front: &[u8],
-        call: impl FnMut(FrameAt) -> Result<(), Full>,
+        frames: &F,
+        names: &Names,
+        mut call: impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<(), Full> {
-        let front = front.get(..built.extent.front).unwrap_or_default();
-        each_frame_of_front(geometry, self.number, open.start, open.next, front, call)
+        let lists = names.count().saturating_mul(NAME_BYTES);
+        let lists = frames.count().saturating_mul(FRAME_BYTES).saturating_add(lists);
+        let mut encoded_at = open.next.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
+        let mut image_at = open.next.saturating_add(built.extent.front as u64);
+        for at in 0..frames.count() {
+            let frame = frames.frame(at);
+            let (form, len) = frame.payload.form();
+            let place = if form == Form::Image { &mut image_at } else { &mut encoded_at };
+            let payload = *place;
+            *place = place.saturating_add(len as u64);
+            call(FrameAt {
+                block: frame.block,
+                stamp: open.stamp,
+                lane: self.number,
+                sequence: open.sequence,
+                record: open.start,
+                payload,
+                len: u32::try_from(len).unwrap_or(u32::MAX),
+                form,
+            })?;
+        }
+        Ok(())
     }
 
     /// Stores a part behind the tail: its images, then its front with the check over all of it.
@@ -444,8 +474,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
     /// of it that are still in the ring never count, since no later part's check continues theirs.
-    pub const fn abandon(&mut self, open: &OpenRecord) {
+    pub fn abandon(&mut self, open: &OpenRecord) {
         self.tail = open.start;
+        if !self.ring.keeps(Rule::SequencesUnbroken) {
+            self.next_sequence = Sequence(self.next_sequence.raw().saturating_add(1));
+        }
     }
 
     /// One fence: the record and every earlier one of this lane is durable.
@@ -516,11 +549,7 @@ fn fill_front(
     }
     for at in 0..count {
         let frame = frames.frame(at);
-        let (form, len) = match frame.payload {
-            Payload::Image(image) => (Form::Image, image.len()),
-            Payload::Encoded(bytes) => (Form::Encoded, bytes.len()),
-            Payload::Discard => (Form::Discard, 0),
-        };
+        let (form, len) = frame.payload.form();
         let frame = FrameHeader {
             block: frame.block.raw().into(),
             len: u32::try_from(len).unwrap_or(u32::MAX).into(),

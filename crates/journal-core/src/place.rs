@@ -314,7 +314,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part = Part { frames: &chunk, names: part_names, last };
             let (geometry, kernels) = (&self.geometry, &self.kernels);
             let built = lane.build_part(open, &part, geometry, kernels, scratch.front);
-            let told = lane.frames_of_part(open, &built, geometry, scratch.front, &mut each_frame);
+            let told = lane.frames_of_part(open, &built, &chunk, part_names, &mut each_frame);
             assert!(told.is_ok(), "room for all frames was reserved");
             lane.store_part(open, &built, &chunk, kernels, scratch.front);
             parts = parts.saturating_add(1);

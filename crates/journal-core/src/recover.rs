@@ -28,7 +28,7 @@ use crate::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
 use crate::ring::Ring;
-use crate::scan::{IndexError, Reader, gone};
+use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
 use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
 use crate::units::{LaneNumber, Offset, Sequence, Stamp};
@@ -346,7 +346,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn walk(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
         let device_blocks = superblock.head.device_blocks.get();
         for lane in self.lanes.iter().filter_map(|slot| slot.0.as_ref()) {
-            self.scanned.walk(&mut reader!(self, lane), device_blocks)?;
+            let walked = self.scanned.walk(&mut reader!(self, lane), device_blocks);
+            walked.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
         }
         Ok(())
     }
@@ -361,7 +362,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let Some(shield) = shield else { return Ok(None) };
         let device_blocks = superblock.head.device_blocks.get();
         let (geometry, identity) = (self.geometry, self.identity);
-        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front)?;
+        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front);
+        let loaded = loaded.map_err(|error| error.of_whole(geometry.shield()))?;
         let Some((header, front)) = loaded else { return Ok(None) };
         let epochs = self.keeps(Rule::OlderEpochVoid);
         let keeps = |rule| rule != Rule::OlderEpochVoid || epochs;
@@ -424,8 +426,11 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn stamp_at(&mut self, number: usize, position: u64) -> Result<Stamp, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(Stamp(u64::MAX)) };
+        let mut reader = reader!(self, lane);
+        let header = reader.header(position);
         // It was there a moment ago.
-        let header = reader!(self, lane).header(position)?.ok_or_else(|| gone(position))?;
+        let header = header.and_then(|header| header.ok_or_else(|| reader.gone(position)));
+        let header = header.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
         Ok(Stamp(header.stamp.get()))
     }
 
@@ -442,7 +447,9 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             |frame: FrameAt| indexes.of(frame.block, |index| index.insert(frame)).map(drop);
         reader!(self, lane).each_frame(record, &mut insert).map_err(|error| match error {
             IndexError::Full => OpenError::IndexFull,
-            IndexError::Medium(error) => OpenError::Medium(error),
+            IndexError::Medium(error) => {
+                OpenError::Medium(error.of_whole(self.geometry.lane(lane.number)))
+            }
         })
     }
 
@@ -483,7 +490,7 @@ fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
     let image = blocks.get_mut(..geometry.block_size.bytes()).unwrap_or_default();
     let mut unsynced: Option<Unsynced> = None;
     for (block, at) in Shield::<P, H>::images(geometry, front) {
-        shield.read(at, image)?;
+        shield.read(at, image).map_err(|error| error.of_whole(geometry.shield()))?;
         let written = device.write(site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
         unsynced = Some(match unsynced {
             Some(before) => before.and(written),

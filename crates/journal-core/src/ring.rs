@@ -58,7 +58,8 @@ impl<'p, P: Pmem> View<'p, P> {
     fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
         let end = at.raw().checked_add(len as u64).filter(|end| *end <= self.len);
         let place = end.and_then(|_| self.start.raw().checked_add(at.raw()));
-        place.map(Offset).ok_or(MediumError::new(MediumErrorKind::OutOfRange, at, len))
+        let outside = MediumError::new(MediumErrorKind::OutOfRange, at, len);
+        place.map(Offset).ok_or(outside.of_whole(self.start))
     }
 }
 

@@ -216,7 +216,8 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let (line, _) = self.ring.slices(position, LINE_BYTES)?;
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
-        if header.position.get() != position || usize::from(header.names.get()) > LANES_MAX.into() {
+        let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
+        if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
             return Ok(None);
         }
         if !header.counters_are_in_range() || header.evidence_bytes() as u64 > self.ring.bytes() {
@@ -228,6 +229,12 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         self.ring.read(position, evidence)?;
         let right = evidence_check(self.identity.id_seed, evidence) == header.check.get();
         Ok(right.then_some(header))
+    }
+
+    /// The line at `position` was readable and is not any more.
+    pub(crate) fn gone(&self, position: u64) -> MediumError {
+        let place = position.checked_rem(self.ring.bytes()).unwrap_or(0);
+        MediumError::new(MediumErrorKind::Poisoned, Offset(place), LINE_BYTES)
     }
 
     /// The header at `position` and how long its front is, with the front left in the scratch
@@ -321,7 +328,8 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
             let header = part.header;
             let belongs = is_of_a_lane(&header)
-                && header.sequence.get() == sequence.raw()
+                && (header.sequence.get() == sequence.raw()
+                    || !self.ring.keeps(Rule::PlaceChecked))
                 && header.part.get() == index
                 && first
                     .is_none_or(|first| first.epoch == header.epoch && first.stamp == header.stamp);
@@ -353,7 +361,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
             // It was there a moment ago.
-            let Some((header, front)) = read else { return Err(IndexError::Medium(gone(at))) };
+            let Some((header, front)) = read else { return Err(IndexError::Medium(self.gone(at))) };
             let front = self.scratch.get(..front).unwrap_or_default();
             each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)
                 .map_err(|Full| IndexError::Full)?;
@@ -401,11 +409,6 @@ fn is_of_a_lane(header: &RecordHeader) -> bool {
         Some(RecordKind::Copy) => header.part.get() == 0 && header.is_last_part(),
         _ => false,
     }
-}
-
-/// A line that was readable and is not any more.
-pub(crate) fn gone(position: u64) -> MediumError {
-    MediumError::new(MediumErrorKind::Poisoned, Offset(position), LINE_BYTES)
 }
 
 /// Why a record's frames are not all in the index.

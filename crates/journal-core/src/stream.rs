@@ -12,7 +12,7 @@ use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::CommitError;
 use crate::home::lane_of;
-use crate::hook::Hook;
+use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
 use crate::lane::{Ends, Names, NoFrames, OpenRecord, Pace, Part};
 use crate::place::{Content, Operation, Scratch};
@@ -104,8 +104,8 @@ where
         }
         let needed = self.frames.saturating_add(prepared.frames);
         journal.check_space(self.lane, prepared.bytes, needed)?;
+        let ends = if journal.keeps(Rule::LastPartAtCommit) { Ends::Nothing } else { Ends::Record };
         let (lane, mut scratch) = (lane_of(journal.lanes, self.lane), scratch!(journal));
-        let ends = Ends::Nothing;
         let content = Content { operations, names: &names, prepared: &prepared, ends };
         journal.common.store(lane, open, &content, &mut scratch, |_| Ok(()));
         let bytes = prepared.bytes;

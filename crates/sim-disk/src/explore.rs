@@ -60,6 +60,7 @@ pub struct Explorer {
     kills: bool,
     damage: Option<Damage>,
     reads: bool,
+    points_from: usize,
 }
 
 /// Harms the media between a power loss and the next boot, knowing what had been promised by then.
@@ -79,6 +80,7 @@ impl Explorer {
             kills: false,
             damage: None,
             reads: false,
+            points_from: 0,
         }
     }
 
@@ -131,6 +133,14 @@ impl Explorer {
     #[must_use]
     pub const fn with_images_told_apart_by_reads(mut self) -> Self {
         self.reads = true;
+        self
+    }
+
+    /// Pass over the crashes of a program before this position of its tape: those that it has in
+    /// common with a shorter program, which it continues and which was explored before.
+    #[must_use]
+    pub const fn with_points_from(mut self, position: usize) -> Self {
+        self.points_from = position;
         self
     }
 
@@ -213,8 +223,9 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
         let tape = world.tape();
         result.map_err(|message| Failure::in_program(message, &tape))?;
         let start = world.start();
+        let first = self.explorer.points_from.min(tape.len());
         let life =
-            Life { start: &start, tape: &tape, past: &[], first: 0, expected: None, is_own: true };
+            Life { start: &start, tape: &tape, past: &[], first, expected: None, is_own: true };
         self.power_losses(&life, self.explorer.depth)?;
         self.kills(&life, self.explorer.depth)
     }

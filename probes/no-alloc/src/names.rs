@@ -36,7 +36,14 @@ impl Hook for KeepsNames {
         pmem.stream(at, bytes);
     }
 
-    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+    fn write_piece<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        _whole_bytes: u64,
+    ) {
         black_box(site.name);
         pmem.stream(at, bytes);
     }

@@ -1,0 +1,162 @@
+//! Edges of space: what just fits, what just does not, and journals that are always full.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use journal_core::BlockNumber;
+use nvm_journal::{Error, Journal};
+use sim_disk::{Model, Mutator, Scenario as _, World};
+
+use crate::guards::within;
+use crate::oracle::{BLOCKS, Change, content_of};
+use crate::probe::{Device, Logged, Probe};
+use crate::program::{Front, Program, read_block};
+
+fn open(program: &Program, index_frames: usize, background: bool) -> Front {
+    let world = World::boot(program.start(), Model::Torn8);
+    let options = program.options(Probe::new(Mutator::new())).index_frames(index_frames);
+    let options = options.background_checkpoint(background);
+    Journal::open(world.pmem(), Device::new(world.disk(0)), &options).expect("opens")
+}
+
+/// Writes blocks from 0 on until one is refused, commits the others, and says what refused it.
+fn fill(journal: &Front, number: u64) -> (usize, Option<Error>) {
+    let mut tx = journal.begin().expect("begins");
+    let content = |block| content_of(number, block, Change::Write);
+    let mut refused = None;
+    let mut blocks = 0;
+    while blocks < BLOCKS && refused.is_none() {
+        match tx.write(BlockNumber(blocks as u64), &content(blocks)) {
+            Ok(()) => blocks += 1,
+            Err(error) => refused = Some(error),
+        }
+    }
+    // The transaction is as it was, and may change again what it has.
+    tx.write(BlockNumber(0), &content(0)).expect("is in it");
+    tx.commit().expect("cannot fail for space");
+    for block in 0..blocks {
+        assert_eq!(read_block(journal, block), Ok(content(block)));
+    }
+    (blocks, refused)
+}
+
+#[test]
+fn a_transaction_as_large_as_a_lane_fits_and_one_block_more_does_not() {
+    for logs in [Logged::Whole, Logged::Stuffed] {
+        for lanes in [1, 2, 3] {
+            let with = |lane_bytes| Program { lane_bytes, ..Program::new(logs, lanes, Vec::new()) };
+            // The front door's own bound says what the next block takes.
+            let mut lane_bytes = 10 * 64;
+            for _ in 0..3 {
+                let journal = open(&with(lane_bytes), 64, false);
+                let (blocks, refused) = fill(&journal, 1);
+                let Some(Error::TooLarge { needed, capacity }) = refused else {
+                    panic!("{blocks} blocks in {lane_bytes} bytes, then {refused:?}")
+                };
+                assert_eq!(capacity, lane_bytes);
+                assert!(needed > capacity);
+                for number in 2..6 {
+                    // Full as it is, it makes room by itself.
+                    assert_eq!(fill(&journal, number).0, blocks);
+                }
+                let exact = open(&with(needed), 64, false);
+                assert_eq!(fill(&exact, 1).0, blocks + 1, "exactly {needed} bytes");
+                assert_eq!(fill(&exact, 2).0, blocks + 1, "and once more");
+                assert_eq!(fill(&open(&with(needed - 64), 64, false), 1).0, blocks);
+                lane_bytes = needed;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_changes_nothing_when_it_is_all_there_is() {
+    let program = Program { lane_bytes: 4 * 64, ..Program::new(Logged::Whole, 1, Vec::new()) };
+    let journal = open(&program, 64, false);
+    let before = journal.stats().expect("counts");
+    for _ in 0..20 {
+        let mut tx = journal.begin().expect("begins");
+        let refused = tx.write(BlockNumber(0), &[1; 64]);
+        if refused.is_ok() {
+            let refused = tx.write(BlockNumber(1), &[1; 64]);
+            assert!(matches!(refused, Err(Error::TooLarge { capacity: 256, .. })), "{refused:?}");
+            assert_eq!(tx.discard(BlockNumber(2)), refused);
+        } else {
+            assert!(matches!(refused, Err(Error::TooLarge { capacity: 256, .. })), "{refused:?}");
+        }
+    }
+    assert_eq!(journal.stats().expect("counts"), before);
+    assert_eq!(read_block(&journal, 0), Ok([0; 64]));
+}
+
+#[test]
+fn an_index_that_is_full_makes_room_and_says_what_it_never_has() {
+    let program = Program { lane_bytes: 64 * 64, ..Program::new(Logged::Halves, 2, Vec::new()) };
+    let journal = open(&program, 4, false);
+    for number in 1..20 {
+        let (blocks, refused) = fill(&journal, number);
+        assert_eq!((blocks, refused), (4, Some(Error::TooManyBlocks { blocks: 5 })));
+    }
+    // What another one has reserved may come free: that is a conflict, and no end.
+    let mut holder = journal.begin().expect("begins");
+    for block in 0..3 {
+        holder.write(BlockNumber(block), &[9; 64]).expect("has room");
+    }
+    let mut other = journal.begin().expect("begins");
+    other.write(BlockNumber(4), &[8; 64]).expect("the last one");
+    let conflict = other.write(BlockNumber(5), &[8; 64]);
+    assert_eq!(conflict, Err(Error::Conflict { block: BlockNumber(5) }));
+    drop(other);
+    holder.write(BlockNumber(3), &[9; 64]).expect("is free again");
+    holder.commit().expect("commits");
+}
+
+/// Writers that together want more than there is, again and again.
+fn crowd(program: Program, index_frames: usize, background: bool) {
+    within(60, move || {
+        let (threads, rounds) = (4, 150);
+        let journal = open(&program, index_frames, background);
+        let numbers = AtomicU64::new(1);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (journal, numbers) = (&journal, &numbers);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let number = numbers.fetch_add(1, Ordering::Relaxed);
+                        let first = thread + round;
+                        let committed = journal.transact(|tx| {
+                            // In any order, so that they meet.
+                            for step in 0..1 + (thread + round) % 3 {
+                                let block = (first + step * (1 + round % 2 * 4)) % BLOCKS;
+                                let content = content_of(number, block, Change::Write);
+                                tx.write(BlockNumber(block as u64), &content)?;
+                            }
+                            Ok::<_, Error>(())
+                        });
+                        committed.expect("gets through");
+                    }
+                });
+            }
+        });
+        let stats = journal.stats().expect("counts");
+        assert_eq!(stats.total().commits, (threads * rounds) as u64);
+        assert!(stats.checkpoints > 0, "{stats:?}");
+        journal.close().expect("closes");
+    });
+}
+
+#[test]
+fn writers_of_a_journal_that_is_always_full_get_through() {
+    for background in [false, true] {
+        for lanes in [1, 2] {
+            crowd(Program::new(Logged::Halves, lanes, Vec::new()), 64, background);
+        }
+    }
+}
+
+#[test]
+fn writers_of_an_index_that_is_always_full_get_through() {
+    for background in [false, true] {
+        let program = Program::new(Logged::Whole, 2, Vec::new());
+        crowd(Program { lane_bytes: 64 * 64, ..program }, 4, background);
+    }
+}

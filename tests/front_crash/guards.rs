@@ -1,0 +1,368 @@
+//! What threads may not see or do while another one is in the middle of something: each test stops
+//! a thread at one step, lets others run, and explores every crash of what came of it.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use journal_core::{Overwrite, Site};
+use nvm_journal::{Error, Journal};
+use sim_disk::{Explorer, Image, Model, Mutator, Scenario, World};
+
+use crate::oracle::{Change, End, judge, judge_read, next_number, number_in, shown_label};
+use crate::probe::{Device, Logged, Probe};
+use crate::program::{
+    Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
+};
+
+use Change::{Read, Touch, Write};
+use End::{Deferred, Durable};
+
+/// Longer than anything takes that is not waiting for something.
+pub(crate) const A_WHILE: Duration = Duration::from_millis(30);
+
+/// Runs a test, and says so when it never ends.
+pub(crate) fn within<R: Send + 'static>(
+    seconds: u64,
+    test: impl FnOnce() -> R + Send + 'static,
+) -> R {
+    let (done, is_done) = channel();
+    let thread = std::thread::spawn(move || {
+        let result = test();
+        let _ = done.send(());
+        result
+    });
+    let waited = is_done.recv_timeout(Duration::from_secs(seconds));
+    let hangs = waited == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+    assert!(!hangs, "somebody waits for ever");
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+thread_local! {
+    /// The call that this thread is about to make.
+    static PENDING: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// A journal with everything that a script needs to interfere.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) journal: Arc<Front>,
+    pub(crate) probe: Probe,
+    pub(crate) device: Device,
+    helpers: Arc<Mutex<Vec<JoinHandle<Result<(), String>>>>>,
+}
+
+impl Stage {
+    pub(crate) fn open(program: &Program, world: &World) -> Result<Self, Error> {
+        let probe = Probe::new(program.mutator.clone());
+        let device = Device::new(world.disk(0));
+        let options = program.options(probe.clone());
+        let journal = Arc::new(Journal::open(world.pmem(), device.clone(), &options)?);
+        Ok(Self { world: world.clone(), journal, probe, device, helpers: Arc::default() })
+    }
+
+    /// One transaction, from begin to end, as soon as it gets through.
+    pub(crate) fn transact(
+        &self,
+        number: u64,
+        changes: &[(usize, Change)],
+        ends: End,
+    ) -> Result<(), Error> {
+        let tx = Tx::new(0, changes, ends);
+        loop {
+            let mut transaction = self.journal.begin()?;
+            let mut changes = changes.iter();
+            let result = changes.try_for_each(|(block, change)| {
+                apply(&mut transaction, number, *block, *change).map(drop)
+            });
+            match result {
+                Ok(()) => return end(&self.world, transaction, number, &tx),
+                Err(Error::Conflict { .. }) => drop(transaction),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The same of writes alone, ascending by block, in one call. The hook that
+    /// [`mark_calls`](Self::mark_calls) puts there marks it, when all its blocks are locked.
+    pub(crate) fn transact_at_once(&self, number: u64, tx: &Tx) -> Result<(), Error> {
+        let label = call_of(number, tx).label();
+        PENDING.set(Some(label));
+        let result = at_once(&self.journal, number, tx);
+        // Refused before it stored anything.
+        let was_pending = PENDING.take().is_some();
+        result?;
+        assert!(!was_pending, "whatever is committed is stored");
+        self.world.returned(label);
+        Ok(())
+    }
+
+    /// To be called before every step.
+    pub(crate) fn mark_calls(world: &World, site: Site) {
+        if site.name.ends_with(".image") || site.name.ends_with(".front") {
+            if let Some(label) = PENDING.take() {
+                world.called(label);
+            }
+        }
+    }
+
+    /// Lets another thread do something.
+    fn help(&self, help: impl FnOnce(&Self) -> Result<(), String> + Send + 'static) {
+        let stage = self.clone();
+        let helper = std::thread::spawn(move || help(&stage));
+        self.helpers.lock().expect("nobody panics").push(helper);
+    }
+
+    /// Lets another thread run a transaction.
+    pub(crate) fn help_transact(
+        &self,
+        number: u64,
+        changes: &'static [(usize, Change)],
+        ends: End,
+    ) {
+        self.help(move |stage| {
+            let result = stage.transact(number, changes, ends);
+            result.map_err(|error| format!("helper: {error}"))
+        });
+    }
+
+    /// Whether all helpers have ended; waits a while for them.
+    pub(crate) fn have_helped(&self) -> bool {
+        for _ in 0..30 {
+            if self.helpers.lock().expect("nobody panics").iter().all(JoinHandle::is_finished) {
+                return true;
+            }
+            std::thread::sleep(A_WHILE / 30);
+        }
+        false
+    }
+
+    /// Calls when a step with this name comes for the first time.
+    pub(crate) fn at_first(
+        &self,
+        name: &'static str,
+        call: impl Fn(&Self) + Send + Sync + 'static,
+    ) {
+        let (stage, was_there) = (self.clone(), AtomicBool::new(false));
+        self.probe.watch(move |site| {
+            if site.name == name && !was_there.swap(true, Ordering::AcqRel) {
+                call(&stage);
+            }
+        });
+    }
+
+    /// Notes what a reader is shown now of a transaction that is not deferred.
+    fn show(&self, block: usize) {
+        let content = read_block(&self.journal, block).expect("reads");
+        if number_in(&content) > 0 {
+            self.world.returned(shown_label(number_in(&content)));
+        }
+    }
+
+    /// Ends the interference, and judges.
+    fn end(self) -> Result<(), String> {
+        let helpers = core::mem::take(&mut *self.helpers.lock().expect("nobody panics"));
+        for helper in helpers {
+            helper.join().map_err(|_| "a helper panicked")??;
+        }
+        self.probe.look_away();
+        self.device.look_away();
+        judge(&self.world, &read_all(&self.journal)?).map(drop)
+    }
+}
+
+type Script = fn(&Stage) -> Result<(), Error>;
+
+/// A scenario whose program is a script.
+#[derive(Clone)]
+pub(crate) struct Scripted {
+    pub(crate) program: Program,
+    pub(crate) script: Script,
+    /// Commits that had no fence of their own.
+    pub(crate) grouped: Arc<AtomicU64>,
+}
+
+impl Scripted {
+    pub(crate) fn new(lanes: u16, script: Script) -> Self {
+        let program = Program::new(Logged::Halves, lanes, Vec::new());
+        let program = Program { lane_bytes: 32 * 64, ..program };
+        Self { program, script, grouped: Arc::default() }
+    }
+
+    /// Returns how many commits had no fence of their own.
+    fn survives(self) -> u64 {
+        within(60, move || {
+            let explorer = Explorer::new(Model::Torn8)
+                .with_images_per_point_max(1 << 8)
+                .with_random_per_point(32)
+                .with_kills();
+            explorer.explore(&self).unwrap_or_else(|failure| panic!("{failure}"));
+            self.grouped.load(Ordering::Relaxed)
+        })
+    }
+}
+
+impl Scenario for Scripted {
+    fn start(&self) -> Image {
+        self.program.start()
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
+        let result = (self.script)(&stage).map_err(|error| format!("script: {error}"));
+        if let Ok(stats) = stage.journal.stats() {
+            let grouped = stats.total().commits.saturating_sub(stats.total().fences);
+            self.grouped.fetch_add(grouped, Ordering::Relaxed);
+        }
+        let ended = stage.end();
+        result.and(ended)
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        self.program.recover(world)
+    }
+}
+
+#[test]
+fn a_reader_is_not_shown_what_is_not_durable() {
+    Scripted::new(2, |stage| {
+        stage.transact(1, &[(0, Write)], Durable)?;
+        stage.at_first("commit.fence", |stage| (0..2).for_each(|block| stage.show(block)));
+        stage.transact(2, &[(0, Touch), (1, Write)], Durable)
+    })
+    .survives();
+}
+
+#[test]
+fn a_block_is_its_transactions_own_until_that_is_durable() {
+    Scripted::new(2, |stage| {
+        stage.at_first("commit.fence", |stage| {
+            stage.help_transact(2, &[(1, Write), (0, Read)], Durable);
+            stage.have_helped();
+        });
+        stage.transact(1, &[(0, Write), (1, Write)], Durable)
+    })
+    .survives();
+}
+
+/// The first one holds the lane until others are waiting for it; then all of them take their time.
+fn group(stage: &Stage, ends: &'static [End]) -> Result<(), Error> {
+    let (there, fronts) = (stage.clone(), AtomicU32::new(0));
+    stage.probe.watch(move |site| {
+        let is_front = site.name.ends_with(".front");
+        if !is_front && site.name != "commit.fence" {
+            return;
+        }
+        if is_front && fronts.fetch_add(1, Ordering::AcqRel) == 0 {
+            for (number, ends) in (2..).zip(ends) {
+                let changes = vec![(number as usize - 1, Touch)];
+                there.help(move |stage| {
+                    let result = stage.transact(number, &changes, *ends);
+                    result.map_err(|error| format!("helper: {error}"))
+                });
+            }
+            while next_number(&there.world.history()) < 2 + ends.len() as u64 {
+                std::thread::yield_now();
+            }
+        }
+        std::thread::sleep(A_WHILE / 3);
+        there.show(0);
+        for (block, _) in (1..).zip(ends).filter(|(_, ends)| **ends == Durable) {
+            there.show(block);
+        }
+    });
+    stage.transact(1, &[(0, Touch)], Durable)?;
+    while !stage.have_helped() {}
+    Ok(())
+}
+
+/// Two transactions, one of which makes both durable.
+pub(crate) fn a_group() -> Scripted {
+    Scripted::new(1, |stage| group(stage, &[Durable; 2]))
+}
+
+#[test]
+fn a_follower_returns_when_the_leader_has_fenced() {
+    // The machine may have kept one of the others from coming in time.
+    let formed = (0..20).any(|_| a_group().survives() > 0);
+    assert!(formed, "each had a fence of its own");
+}
+
+#[test]
+fn a_deferred_commit_does_not_leave_a_group_behind() {
+    let scripts: [Script; 2] =
+        [|stage| group(stage, &[Durable, Deferred]), |stage| group(stage, &[Deferred, Durable])];
+    for script in scripts {
+        let formed = (0..20).any(|_| Scripted::new(1, script).survives() > 0);
+        assert!(formed, "each had a fence of its own");
+    }
+}
+
+/// Whoever comes in which order: no reader sees one that waits for its fence.
+#[test]
+fn a_deferred_commit_in_the_middle_of_a_group_does_not_show_it() {
+    for _ in 0..10 {
+        Scripted::new(1, |stage| group(stage, &[Durable, Deferred, Durable])).survives();
+    }
+}
+
+#[test]
+fn a_reader_does_not_see_a_block_half_written_home() {
+    let scripted = Scripted::new(1, |stage| {
+        stage.transact(1, &[(0, Write)], Durable)?;
+        covering(&stage.world, || stage.journal.checkpoint().map(drop)).expect("writes home");
+        stage.transact(2, &[(0, Touch)], Durable)?;
+        let there = stage.clone();
+        stage.device.watch(move |_| {
+            there.help(|stage| {
+                let content = read_block(&stage.journal, 0).map_err(|error| error.to_string())?;
+                judge_read(&stage.world, 0, &content)
+            });
+            there.have_helped();
+        });
+        covering(&stage.world, || stage.journal.checkpoint().map(drop)).expect("writes home");
+        stage.device.look_away();
+        Ok(())
+    });
+    let program = Program { overwrite: Overwrite::MayLeaveGarbage, ..scripted.program.clone() };
+    Scripted { program, ..scripted }.survives();
+}
+
+#[test]
+fn a_reader_does_not_mix_what_was_home_with_what_is_in_the_lanes_since() {
+    Scripted::new(1, |stage| {
+        stage.transact(1, &[(0, Write)], Durable)?;
+        covering(&stage.world, || stage.journal.checkpoint().map(drop)).expect("writes home");
+        stage.transact(2, &[(0, Touch)], Durable)?;
+        let (there, was_there) = (stage.clone(), AtomicBool::new(false));
+        stage.device.watch_reads(move |_| {
+            if was_there.swap(true, Ordering::AcqRel) {
+                return;
+            }
+            there.help(|stage| {
+                let result = stage.transact(3, &[(0, Write)], Durable);
+                result.map_err(|error| error.to_string())?;
+                covering(&stage.world, || stage.journal.checkpoint().map(drop))?;
+                let result = stage.transact(4, &[(0, Touch)], Durable);
+                result.map_err(|error| error.to_string())
+            });
+            assert!(there.have_helped(), "readers keep nobody waiting");
+        });
+        let content = read_block(&stage.journal, 0)?;
+        judge_read(&stage.world, 0, &content).unwrap_or_else(|wrong| panic!("{wrong}"));
+        stage.device.look_away();
+        Ok(())
+    })
+    .survives();
+}
+
+/// The same for hunts, around a mutator.
+pub(crate) fn a_group_around(mutator: &Mutator) -> Scripted {
+    let scripted = a_group();
+    let program = Program { mutator: mutator.clone(), ..scripted.program.clone() };
+    Scripted { program, ..scripted }
+}

@@ -1,0 +1,238 @@
+//! What the programs run on: a hook that also calls back, a device that can be watched in the
+//! middle of a write, and a policy whose frames lie on top of older content.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
+};
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
+    Rule, Site,
+};
+use sim_disk::{Mutator, SimDisk};
+
+type Call<T> = Arc<dyn Fn(T) + Send + Sync>;
+
+/// What is called when something is about to happen; clones share it.
+struct Watched<T>(Arc<Mutex<Option<Call<T>>>>);
+
+impl<T> Watched<T> {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(None)))
+    }
+
+    fn set(&self, call: Option<Call<T>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    }
+
+    fn tell(&self, what: T) {
+        // Not under the lock: what is called may come here again.
+        let call = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(call) = call {
+            call(what);
+        }
+    }
+}
+
+impl<T> Clone for Watched<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watched")
+    }
+}
+
+/// The mutating hook, which says before each step that it comes.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    pub(crate) mutator: Mutator,
+    watched: Watched<Site>,
+}
+
+impl Probe {
+    pub(crate) fn new(mutator: Mutator) -> Self {
+        Self { mutator, watched: Watched::new() }
+    }
+
+    /// From now on `call` is called before every step, by the thread that makes it.
+    pub(crate) fn watch(&self, call: impl Fn(Site) + Send + Sync + 'static) {
+        self.watched.set(Some(Arc::new(call)));
+    }
+
+    /// Ends that.
+    pub(crate) fn look_away(&self) {
+        self.watched.set(None);
+    }
+}
+
+impl Hook for Probe {
+    fn keeps(&self, rule: Rule) -> bool {
+        self.mutator.keeps(rule)
+    }
+
+    fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        self.watched.tell(site);
+        self.mutator.store(site, pmem, at, bytes);
+    }
+
+    fn store_u64<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, value: u64) {
+        self.watched.tell(site);
+        self.mutator.store_u64(site, pmem, at, value);
+    }
+
+    fn flush<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, len: usize) {
+        self.watched.tell(site);
+        self.mutator.flush(site, pmem, at, len);
+    }
+
+    fn stream<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        self.watched.tell(site);
+        self.mutator.stream(site, pmem, at, bytes);
+    }
+
+    fn write_piece<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) {
+        self.watched.tell(site);
+        self.mutator.write_piece(site, pmem, at, bytes, whole_bytes);
+    }
+
+    fn fence<P: Pmem>(&mut self, site: Site, pmem: &mut P) -> Result<(), MediumError> {
+        self.watched.tell(site);
+        self.mutator.fence(site, pmem)
+    }
+
+    fn disk_write<D: BlockDevice>(
+        &mut self,
+        site: Site,
+        device: &mut D,
+        first: BlockNumber,
+        from: &[&[u8]],
+    ) -> Result<(), DeviceError> {
+        self.watched.tell(site);
+        self.mutator.disk_write(site, device, first, from)
+    }
+
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
+        self.watched.tell(site);
+        self.mutator.disk_sync(site, device)
+    }
+}
+
+/// A simulated disk. Watched, it leaves garbage in a block before it writes it, and says so.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    disk: SimDisk,
+    watched: Watched<BlockNumber>,
+    reads: Watched<BlockNumber>,
+}
+
+impl Device {
+    pub(crate) fn new(disk: SimDisk) -> Self {
+        Self { disk, watched: Watched::new(), reads: Watched::new() }
+    }
+
+    /// From now on `call` is called behind every read, before its caller has it.
+    pub(crate) fn watch_reads(&self, call: impl Fn(BlockNumber) + Send + Sync + 'static) {
+        self.reads.set(Some(Arc::new(call)));
+    }
+
+    /// From now on `call` is called in the middle of every write.
+    pub(crate) fn watch(&self, call: impl Fn(BlockNumber) + Send + Sync + 'static) {
+        self.watched.set(Some(Arc::new(call)));
+    }
+
+    pub(crate) fn look_away(&self) {
+        self.watched.set(None);
+        self.reads.set(None);
+    }
+
+    fn is_watched(&self) -> bool {
+        self.watched.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+impl BlockDevice for Device {
+    fn facts(&self) -> DeviceFacts {
+        self.disk.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.disk.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.disk.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.disk.read(first, into)?;
+        self.reads.tell(first);
+        Ok(())
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        if self.is_watched() {
+            let garbage = vec![0xA5; from.len()];
+            self.disk.write(first, &garbage)?;
+            self.watched.tell(first);
+        }
+        self.disk.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.disk.sync()
+    }
+}
+
+/// Bytes of a block's first half, as [`Logged::Halves`] logs it.
+pub(crate) const HALF_BYTES: usize = 16;
+
+/// The policies of the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logged {
+    /// Whole images.
+    Whole,
+    /// Where the lowest bit of the second word is set, only the first two words: it means that the
+    /// rest is as before, to which whoever sets it sees.
+    Halves,
+    /// Whole images, as if they were something else: they take all the room there is for that.
+    Stuffed,
+}
+
+impl Policy for Logged {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E58 + *self as u32)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let Change::Image(image) = update.change else { return Placement::Image };
+        let payload = match self {
+            Self::Halves if image[8] & 1 == 1 => &image[..HALF_BYTES],
+            Self::Stuffed => image,
+            _ => return Placement::Image,
+        };
+        if out.put(payload).is_err() { Placement::Image } else { Placement::Encoded }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        let into = block.get_mut(..payload.len());
+        into.ok_or(ApplyError::OutOfBlock { at: 0 })?.copy_from_slice(payload);
+        Ok(())
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::new(128, 128)
+    }
+}

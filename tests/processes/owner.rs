@@ -1,0 +1,110 @@
+//! One owner at a time, in all processes.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode, Stdio};
+
+use nvm_journal::pmem::Holder;
+use nvm_journal::{
+    BlockNumber, BlockSize, FileDisk, FileDiskError, FileDiskErrorKind, Journal, MapError,
+    MapErrorKind, MapOptions, Options, Region,
+};
+
+const BLOCK: usize = 4096;
+const SIGKILL: i32 = 9;
+
+fn map(folder: &Path) -> Result<Region, MapError> {
+    MapOptions::new().open(folder.join("nvm"))
+}
+
+fn disk(folder: &Path) -> Result<FileDisk, FileDiskError> {
+    FileDisk::open(folder.join("disk"), BlockSize::DEFAULT)
+}
+
+fn format(folder: &Path) -> Journal {
+    let nvm = MapOptions::new().create(folder.join("nvm"), 1 << 20).expect("a new file");
+    let disk = FileDisk::create(folder.join("disk"), BlockSize::DEFAULT, 16).expect("a new file");
+    Journal::format(nvm, disk, &Options::new()).expect("formats")
+}
+
+fn reopen(folder: &Path) -> Journal {
+    let (nvm, disk) = (map(folder).expect("is free"), disk(folder).expect("is free"));
+    Journal::open(nvm, disk, &Options::new()).expect("opens")
+}
+
+/// The last argument, as given by the test.
+fn folder() -> PathBuf {
+    std::env::args_os().nth(1).map(PathBuf::from).expect("a folder")
+}
+
+/// Who has the persistent memory, and whether somebody has the disk.
+fn owners(folder: &Path) -> (Option<Holder>, bool) {
+    let holder = match map(folder) {
+        Ok(_) => None,
+        Err(MapError { kind: MapErrorKind::Busy { holder }, .. }) => Some(holder),
+        Err(error) => panic!("{error}"),
+    };
+    let has_disk = match disk(folder) {
+        Ok(_) => false,
+        Err(FileDiskError { kind: FileDiskErrorKind::Busy, .. }) => true,
+        Err(error) => panic!("{error}"),
+    };
+    (holder, has_disk)
+}
+
+/// The role that asks who owns the journal.
+pub(crate) fn open() -> ExitCode {
+    println!("{:?}", owners(&folder()));
+    ExitCode::SUCCESS
+}
+
+/// The role that commits twice, once deferred, and never ends.
+pub(crate) fn hold() -> ExitCode {
+    let journal = reopen(&folder());
+    journal.transact(|tx| tx.write(BlockNumber(1), &[1; BLOCK])).expect("commits");
+    journal.transact_deferred(|tx| tx.write(BlockNumber(2), &[2; BLOCK])).expect("commits");
+    println!("holding");
+    std::io::stdout().flush().expect("the parent listens");
+    // Until it is killed, or the parent is gone.
+    let _ = std::io::stdin().read_line(&mut String::new());
+    ExitCode::FAILURE
+}
+
+fn start(role: &str, folder: &Path) -> (Child, String) {
+    let mut command = super::program(role, folder);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("processes are to be had");
+    let mut line = String::new();
+    let output = child.stdout.as_mut().expect("it is piped");
+    BufReader::new(output).read_line(&mut line).expect("it is text");
+    (child, line.trim().to_owned())
+}
+
+pub(crate) fn one_at_a_time(folder: &Path) {
+    let journal = format(folder);
+    assert_eq!(owners(folder), (Some(Holder::ThisProcess), true));
+    let (mut child, said) = start("open", folder);
+    assert_eq!(said, "(Some(AnotherProcess), true)");
+    assert!(child.wait().expect("it is our child").success());
+    journal.close().expect("closes");
+    assert_eq!(owners(folder), (None, false));
+}
+
+pub(crate) fn killed(folder: &Path) {
+    drop(format(folder));
+    let (mut owner, said) = start("hold", folder);
+    assert_eq!(said, "holding");
+    assert_eq!(owners(folder), (Some(Holder::AnotherProcess), true));
+    owner.kill().expect("it is our child");
+    let status = owner.wait().expect("it is our child");
+    assert_eq!(status.signal(), Some(SIGKILL));
+    let journal = reopen(folder);
+    // The kernel keeps what a killed process has stored, so the deferred one is there as well.
+    assert_eq!(journal.recovery().found, 2);
+    for number in [1, 2] {
+        let mut content = [0; BLOCK];
+        journal.read(BlockNumber(number), &mut content).expect("reads");
+        assert_eq!(content, [number as u8; BLOCK]);
+    }
+}
