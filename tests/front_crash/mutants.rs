@@ -93,7 +93,8 @@ fn every_mutant_at_every_site_is_killed() {
             Group::new(kills.with_depth(1), &commits),
         ];
         let sites = journal_core::SITES.concat();
-        let sites: Vec<Site> = sites.into_iter().filter(|site| !is_of_the_core_alone(site)).collect();
+        let sites: Vec<Site> =
+            sites.into_iter().filter(|site| !is_of_the_core_alone(site)).collect();
         hunt(&groups, &[&sites], &[]).unwrap_or_else(|failure| panic!("{failure}"))
     });
     assert!(bag.is_clean(), "\n{bag}");
