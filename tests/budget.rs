@@ -4,8 +4,8 @@ use full_block::FullBlock;
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Geometry, Journal, NoHook,
-    Operation, Overwrite, PortableKernels, Protocol,
+    BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Geometry, Journal,
+    JournalError, NoHook, Operation, Overwrite, PortableKernels, Protocol, RelogReport,
 };
 use nvm_journal::Buffers;
 use sim_disk::{Counts, DiskImage, Image, Model, SimDisk, SimPmem, World};
@@ -193,5 +193,75 @@ fn the_shield_costs_one_fence_more() {
         let report = journal.checkpoint().expect("nothing fails");
         assert_eq!((report.blocks, report.shielded), (3, 3));
         assert_eq!(spent(world, before).fences, 3);
+    });
+}
+
+/// One block rests at the head of a lane, another one is overwritten behind it.
+fn rest<L: Policy>(journal: &mut Opened<'_, L>, rounds: u64) {
+    commit(journal, 7..8, Durability::Durable);
+    for _ in 0..rounds {
+        commit(journal, 9..10, Durability::Durable);
+    }
+}
+
+#[test]
+fn a_copy_frees_what_is_behind_it_and_costs_three_fences() {
+    on_a_journal(FullBlock, |world, journal| {
+        rest(journal, 100);
+        let before = world.tape().counts();
+        let report = journal.relog(LaneNumber(0)).expect("nothing fails");
+        let spent = spent(world, before);
+        // The other block's newest content as well: two images in one record are a little shorter.
+        assert_eq!((report.frames, report.copied_bytes), (2, (2 + 2 * 64) * 64));
+        assert_eq!(report.freed_bytes, 101 * 66 * 64);
+        assert_eq!((report.fences, spent.fences), (3, 3), "the copy, and the superblock's copies");
+        assert_eq!((spent.disk_writes, spent.disk_syncs), (0, 0));
+        let mut block = [0; BLOCK];
+        journal.read(BlockNumber(7), &mut block).expect("reads");
+        assert_eq!(block, [8; BLOCK]);
+        // What is left is the copy, and not worth another one.
+        let before = world.tape().counts();
+        let nothing = journal.relog(LaneNumber(0)).expect("nothing fails");
+        assert_eq!(nothing, RelogReport::default());
+        let nothing = journal.relog(LaneNumber(1)).expect("nothing fails");
+        assert_eq!(nothing, RelogReport::default());
+        assert_eq!(self::spent(world, before), self::spent(world, world.tape().counts()));
+        let absent = journal.relog(LaneNumber(2));
+        assert_eq!(absent, Err(JournalError::NoSuchLane { lane: LaneNumber(2) }));
+        // The copy goes home as everything does.
+        let report = journal.checkpoint().expect("nothing fails");
+        assert_eq!(report.blocks, 2);
+        journal.read(BlockNumber(7), &mut block).expect("reads");
+        assert_eq!(block, [8; BLOCK]);
+    });
+}
+
+#[test]
+fn what_nothing_needs_is_freed_without_a_copy() {
+    on_a_journal(FullBlock, |world, journal| {
+        (0..10).for_each(|_| commit(journal, 9..10, Durability::Durable));
+        let before = world.tape().counts();
+        let report = journal.relog(LaneNumber(0)).expect("nothing fails");
+        assert_eq!((report.frames, report.freed_bytes), (0, 9 * 66 * 64));
+        assert_eq!((report.fences, spent(world, before).fences), (2, 2));
+    });
+}
+
+#[test]
+fn a_copy_of_a_change_on_home_needs_no_shield_later() {
+    on_a_journal(FirstLine, |world, journal| {
+        commit(journal, 7..8, Durability::Durable);
+        (0..9).for_each(|_| commit(journal, 9..10, Durability::Durable));
+        journal.checkpoint().expect("nothing fails");
+        commit(journal, 7..8, Durability::Durable);
+        (0..99).for_each(|_| commit(journal, 9..10, Durability::Durable));
+        let before = world.tape().counts();
+        let report = journal.relog(LaneNumber(0)).expect("nothing fails");
+        // Two images in one record, for a hundred records of three lines.
+        assert_eq!((report.frames, report.copied_bytes), (2, (2 + 2 * 64) * 64));
+        assert_eq!(report.freed_bytes, 100 * 3 * 64);
+        assert_eq!((spent(world, before).fences, spent(world, before).disk_writes), (3, 0));
+        let report = journal.checkpoint().expect("nothing fails");
+        assert_eq!((report.blocks, report.shielded), (2, 0));
     });
 }

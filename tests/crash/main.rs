@@ -8,6 +8,7 @@ mod format;
 mod mutants;
 mod oracle;
 mod program;
+mod relog;
 mod rules;
 mod short;
 mod space;

@@ -67,6 +67,13 @@ fn after_a_checkpoint(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     boxed([program(mutator, Kind::FullBlock, 1, steps)])
 }
 
+/// A block that rests in front of one that does not, and its copy.
+fn copies(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let write = |block| commit(0, block, Write, Durable);
+    let steps = vec![write(0), write(1), write(1), Step::Relog(0, true)];
+    boxed([program(mutator, Kind::FullBlock, 1, steps)])
+}
+
 /// A span that held another journal.
 fn formats(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     vec![Box::new(Reformat { mutator: mutator.clone() })]
@@ -82,6 +89,7 @@ pub(crate) fn hunt_all() -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone().with_depth(1), &commits),
         Group::new(explorer.clone().with_depth(1), &tail_words),
         Group::new(explorer.clone(), &shielded),
+        Group::new(explorer.clone(), &copies),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_new_copy), &formats),

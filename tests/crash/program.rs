@@ -47,6 +47,9 @@ pub(crate) enum Step {
     /// Drops from the lanes what can be dropped.
     #[allow(dead_code, reason = "the tests have it, the laboratory does not")]
     Reclaim,
+    /// Frees space at the head of a lane by copying; whether anything has to be copied.
+    #[allow(dead_code, reason = "the tests have it, the laboratory does not")]
+    Relog(u16, bool),
     /// Closes the journal without ceremony and opens it again.
     Reopen,
 }
@@ -295,6 +298,15 @@ impl Program {
             Step::Reclaim => {
                 let mut report = CheckpointReport::default();
                 journal.reclaim(&mut report).map_err(|error| error.to_string())
+            }
+            Step::Relog(lane, must_copy) => {
+                let report = journal.relog(LaneNumber(lane % self.lanes));
+                let report = report.map_err(|error| error.to_string())?;
+                let copies = report.frames > 0 && report.freed_bytes > report.copied_bytes;
+                if *must_copy && !copies {
+                    return Err(format!("nothing was copied: {report:?}"));
+                }
+                Ok(())
             }
             Step::Reopen => unreachable!("handled by the caller"),
         }

@@ -36,7 +36,7 @@ pub(crate) fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
 }
 
 /// The same where `others`, which would notice as well, are off in any case.
-fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
+pub(crate) fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
     let without = |rules: &[Rule]| {
         let mutator = Mutator::without(rules);
         explorer.explore(&Program { mutator, ..program.clone() })

@@ -101,6 +101,7 @@ fn differences(document: &str) -> Vec<String> {
         ("### Kinds", "Commit", RecordKind::Commit as u64),
         ("### Kinds", "Intent", RecordKind::Intent as u64),
         ("### Features", "TAIL_POINTER", TAIL_POINTER),
+        ("### Kinds", "Copy", RecordKind::Copy as u64),
     ] {
         let written = value(document, heading, name);
         if written != is {
@@ -114,7 +115,7 @@ fn differences(document: &str) -> Vec<String> {
 fn the_document_describes_the_structures() {
     assert_eq!(differences(FORMAT), Vec::<String>::new());
     assert_eq!(table(FORMAT, "### Forms").len(), 3);
-    assert_eq!(table(FORMAT, "### Kinds").len(), 2);
+    assert_eq!(table(FORMAT, "### Kinds").len(), 3);
     assert_eq!(&MAGIC, b"nvmjrnl\0");
 }
 

@@ -23,11 +23,12 @@ struct Golden {
     acts: fn() -> Vec<Act>,
 }
 
-const GOLDEN: [Golden; 4] = [
+const GOLDEN: [Golden; 5] = [
     Golden { name: "v1-formatted", kept: include_str!("golden/v1-formatted.hex"), acts: Vec::new },
     Golden { name: "v1-records", kept: include_str!("golden/v1-records.hex"), acts: records },
     Golden { name: "v1-wrapped", kept: include_str!("golden/v1-wrapped.hex"), acts: wrapped },
     Golden { name: "v1-intent", kept: include_str!("golden/v1-intent.hex"), acts: intent },
+    Golden { name: "v1-copied", kept: include_str!("golden/v1-copied.hex"), acts: copied },
 ];
 
 fn shape() -> Shape {
@@ -59,6 +60,19 @@ fn wrapped() -> Vec<Act> {
         Act::Commit(1, vec![(4, What::Touch(0x41))]),
     ]);
     acts
+}
+
+/// Copies of a chain over both lanes and of a discard, and a change on top of the first.
+fn copied() -> Vec<Act> {
+    vec![
+        Act::Commit(0, vec![(0, What::Fill(0x10))]),
+        Act::Commit(1, vec![(0, What::Touch(0x11))]),
+        Act::Commit(0, vec![(3, What::Discard)]),
+        Act::Commit(0, vec![(2, What::Fill(0x20))]),
+        Act::Commit(0, vec![(2, What::Fill(0x21))]),
+        Act::Relog(0),
+        Act::Commit(1, vec![(0, What::Touch(0x12))]),
+    ]
 }
 
 /// In the middle of a checkpoint that overwrites what only the device has whole.
@@ -315,4 +329,11 @@ fn kept_journals_hold_what_they_are_for() {
     let blocks: Vec<u64> = intent.frames.iter().map(|frame| frame.block).collect();
     assert_eq!(blocks, [0, 7]);
     assert!(intent.stamps.iter().all(|stamp| *stamp > 0) && intent.stamps.len() == 2);
+
+    let lane = &found["v1-copied"].lanes[0];
+    let copies = lane.records.iter().filter(|record| record.field("kind") == BOOK.copy);
+    let copy = &copies.next_back().expect("a copy").parts[0];
+    let blocks: Vec<u64> = copy.frames.iter().map(|frame| frame.block).collect();
+    assert_eq!((blocks, copy.header.names.len()), (vec![0, 3], 1));
+    assert!(copy.stamps.iter().all(|stamp| *stamp < copy.header.field("stamp")));
 }

@@ -199,6 +199,20 @@ fn wrapped(kind: Kind) -> Sample {
     Sample::new("wrapped", shape, &acts)
 }
 
+/// Copies of an image, of a chain over both lanes and of a discard, and work on top of them.
+fn copied() -> Vec<Act> {
+    vec![
+        commit(0, &[(0, What::Fill(1))]),
+        commit(1, &[(0, What::Touch(2)), (4, What::Fill(3))]),
+        commit(0, &[(3, What::Discard)]),
+        commit(0, &[(2, What::Fill(4))]),
+        commit(0, &[(2, What::Fill(5))]),
+        Act::Relog(0),
+        commit(1, &[(0, What::Touch(6))]),
+        commit(0, &[(4, What::Touch(7))]),
+    ]
+}
+
 /// Power was lost in the middle of a record; then work went on in the next epoch.
 fn after_a_crash() -> Sample {
     let shape = Shape::new(Kind::Words, 2);
@@ -271,6 +285,7 @@ pub(crate) fn samples() -> Vec<Sample> {
                 commit(0, &[(0, What::Fill(3)), (2, What::Discard)]),
             ],
         ),
+        Sample::new("copies", Shape::new(Kind::Words, 2), &copied()),
         wrapped(Kind::Words),
         wrapped(Kind::Full),
         after_a_crash(),

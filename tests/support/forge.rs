@@ -1,7 +1,7 @@
 //! Changes to a journal with all checks made right again, so that readers go deep.
 
 use super::layout::{BOOK, Field, Layout, little_endian};
-use super::reader::{Found, Record, crc32, crc64};
+use super::reader::{Found, Part, Record, crc32, crc64};
 
 /// A ring in the bytes of a span.
 pub(crate) struct RingMut<'a> {
@@ -55,7 +55,7 @@ impl RingMut<'_> {
                 _ => {}
             }
         }
-        encoded += if kind == BOOK.intent { 8 * frames } else { 0 };
+        encoded += if [BOOK.intent, BOOK.copy].contains(&kind) { 8 * frames } else { 0 };
         let front = (lists + encoded + 8).next_multiple_of(64);
         if front + images > self.bytes {
             return seed;
@@ -126,7 +126,7 @@ pub(crate) fn targets(found: &Found) -> Vec<Target> {
     for (lane, records) in found.lanes.iter().enumerate() {
         for (record, parts) in records.records.iter().enumerate() {
             for part in &parts.parts {
-                let fields = fields_of(part.header.names.len(), part.frames.len());
+                let fields = fields_of(part);
                 targets.extend(fields.into_iter().map(|(at, field)| {
                     let at = part.at + at as u64;
                     Target::Record { lane, record, at, field }
@@ -135,7 +135,7 @@ pub(crate) fn targets(found: &Found) -> Vec<Target> {
         }
     }
     if let Some(part) = &found.intent {
-        let fields = fields_of(0, part.frames.len());
+        let fields = fields_of(part);
         let fields = fields.into_iter();
         targets.extend(fields.map(|(at, field)| Target::Intent { at: at as u64, field }));
     }
@@ -143,14 +143,19 @@ pub(crate) fn targets(found: &Found) -> Vec<Target> {
 }
 
 /// The fields of a part's front, with the places of their structures.
-fn fields_of(names: usize, frames: usize) -> Vec<(usize, Field)> {
+fn fields_of(part: &Part) -> Vec<(usize, Field)> {
+    let (names, frames) = (part.header.names.len(), part.frames.len());
     let header = [(0, &BOOK.header)];
     let names_at = (0..names).map(|name| (64 + 16 * name, &BOOK.name));
     let frames_at = (0..frames).map(|frame| (64 + 16 * names + 16 * frame, &BOOK.frame));
     let structures = header.into_iter().chain(names_at).chain(frames_at);
     let fields = structures
         .flat_map(|(at, layout)| layout.fields.iter().map(move |field| (at, field.clone())));
-    fields.collect()
+    let stamps = (0..part.stamps.len()).map(|stamp| {
+        let field = Field { name: "stamp of a frame".into(), at: 0, len: 8 };
+        (64 + 16 * names + 16 * frames + 8 * stamp, field)
+    });
+    fields.chain(stamps).collect()
 }
 
 /// Puts a value where a target says; the checks are made right by [`seal`].

@@ -102,6 +102,7 @@ pub(crate) struct Book {
     pub(crate) commit: u64,
     pub(crate) intent: u64,
     pub(crate) tail_pointer: u64,
+    pub(crate) copy: u64,
 }
 
 pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
@@ -123,5 +124,6 @@ pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
         commit: kind("Commit"),
         intent: kind("Intent"),
         tail_pointer: value(FORMAT, "### Features", "TAIL_POINTER"),
+        copy: kind("Copy"),
     }
 });

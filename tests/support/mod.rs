@@ -193,6 +193,8 @@ pub(crate) enum Act {
     Defer(u16, Vec<(u64, What)>),
     Sync,
     Checkpoint,
+    /// Copies what pins the head of a lane.
+    Relog(u16),
     /// A checkpoint whose last sync fails, so that its intent remains.
     FailedCheckpoint,
     Reopen,
@@ -219,6 +221,10 @@ impl Truth {
             }
             Act::Sync => journal.sync().expect("syncs"),
             Act::Checkpoint => drop(journal.checkpoint().expect("checkpoints")),
+            Act::Relog(lane) => {
+                let report = journal.relog(LaneNumber(*lane)).expect("re-logs");
+                assert!(report.frames > 0, "{report:?}");
+            }
             Act::FailedCheckpoint => {
                 journal.checkpoint().expect_err("a fault was injected");
             }

@@ -343,7 +343,9 @@ impl Parts<'_> {
         let header = valid!(self.header(at)?);
         let (kind, total) = (header.field("kind"), 64 * header.field("lines"));
         let is_intent = kind == BOOK.intent;
-        if ![BOOK.commit, BOOK.intent].contains(&kind) || total > self.ring.bytes {
+        let is_copy = kind == BOOK.copy;
+        let is_known = [BOOK.commit, BOOK.intent, BOOK.copy].contains(&kind);
+        if !is_known || total > self.ring.bytes {
             return Ok(None);
         }
         let count = header.field("frames");
@@ -362,16 +364,24 @@ impl Parts<'_> {
             match form {
                 _ if form == BOOK.image && len == self.block_bytes => images += len,
                 _ if is_intent => return Ok(None),
-                _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
                 _ if form == BOOK.discard && len == 0 => {}
+                _ if is_copy => return Ok(None),
+                _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
                 _ => return Ok(None),
             }
         }
-        if is_intent {
+        if is_intent || is_copy {
             encoded += 8 * count;
         }
         let is_as_computed = (lists + encoded + 8).next_multiple_of(BOOK.line as u64) == front;
         if !is_as_computed || !of_device || valid!(at.checked_add(total)) > end {
+            return Ok(None);
+        }
+        let stamps = if is_intent || is_copy { count as usize } else { 0 };
+        let stamps = front_bytes[lists as usize..].chunks(8).take(stamps);
+        let stamps: Vec<u64> = stamps.map(little_endian).collect();
+        let can_be = |stamp: &u64| (1..header.field("stamp")).contains(stamp);
+        if is_copy && !stamps.iter().all(can_be) {
             return Ok(None);
         }
         let image_bytes = valid!(self.ring.read(valid!(at.checked_add(front)), images)?);
@@ -390,8 +400,6 @@ impl Parts<'_> {
             Frame { block: field("block"), form: field("form"), payload }
         });
         let frames = frames.collect();
-        let stamps = if is_intent { count as usize } else { 0 };
-        let stamps = payloads.chunks(8).take(stamps).map(little_endian).collect();
         Ok(Some(Part { at, total, front, header, frames, stamps, check }))
     }
 
@@ -401,7 +409,10 @@ impl Parts<'_> {
             let part = valid!(self.part(at, seed, end)?);
             let first = &parts.first().unwrap_or(&part).header;
             let same = |name| part.header.field(name) == first.field(name);
-            let belongs = part.header.field("kind") != BOOK.intent
+            let is_last = part.header.field("flags") & 1 == 1;
+            let kind = part.header.field("kind");
+            let belongs = kind != BOOK.intent
+                && (kind != BOOK.copy || (parts.is_empty() && is_last))
                 && part.header.field("sequence") == sequence
                 && part.header.field("part") == parts.len() as u64
                 && same("epoch")
@@ -409,7 +420,6 @@ impl Parts<'_> {
             if !belongs {
                 return Ok(None);
             }
-            let is_last = part.header.field("flags") & 1 == 1;
             (at, seed) = (at + part.total, part.check);
             parts.push(part);
             if is_last {
@@ -603,7 +613,16 @@ pub(crate) fn merge(
     intent.iter().for_each(|part| part.frames.iter().for_each(&mut put));
     let mut records: Vec<&Record> = lanes.iter().flat_map(|lane| &lane.records).collect();
     records.sort_by_key(|record| record.field("stamp"));
-    let commits = records.iter().flat_map(|record| &record.parts);
-    commits.for_each(|part| part.frames.iter().for_each(&mut put));
+    let parts = records.iter().flat_map(|record| &record.parts);
+    let mut frames: Vec<(u64, &Frame)> = parts
+        .flat_map(|part| {
+            let own = core::iter::repeat(part.header.field("stamp"));
+            let stamps = part.stamps.iter().copied().chain(own);
+            stamps.zip(&part.frames)
+        })
+        .collect();
+    // Of equal stamps the record of the higher one comes last: the sort keeps their order.
+    frames.sort_by_key(|(stamp, _)| *stamp);
+    frames.into_iter().for_each(|(_, frame)| put(frame));
     blocks
 }

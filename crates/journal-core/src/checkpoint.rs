@@ -174,6 +174,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         mut superblock: Superblock,
         stamp: Stamp,
     ) -> Result<(), JournalError> {
+        let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
         superblock.head.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
         superblock.head.generation = generation.into();

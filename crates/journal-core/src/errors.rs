@@ -127,6 +127,11 @@ pub enum JournalError {
         /// Why.
         error: ApplyError,
     },
+    /// The journal has no such lane.
+    NoSuchLane {
+        /// Which.
+        lane: LaneNumber,
+    },
     /// A torn overwrite of the block's home would leave no whole copy of it, and the geometry has
     /// no shield: it stays in the lanes until a whole image of it is committed.
     NoShield {
@@ -147,6 +152,7 @@ impl fmt::Display for JournalError {
                 write!(f, "cannot read {block} into {bytes} bytes")
             }
             Self::Apply { block, error } => write!(f, "{block}: {error}"),
+            Self::NoSuchLane { lane } => write!(f, "there is no {lane}"),
             Self::NoShield { block } => {
                 write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
             }

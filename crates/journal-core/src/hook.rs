@@ -126,6 +126,12 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// Stamps rise above those of everything that was found or dropped.
+    StampFloor,
+    /// Only durable content is copied within the lanes.
+    DurableIsCopied,
+    /// A copy is no version: it counts under the stamp of what it copies.
+    CopiedStamp,
     /// All heads move in one superblock write.
     HeadsTogether,
     /// A record goes into free space only.
@@ -138,7 +144,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -158,6 +164,9 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::StampFloor,
+        Self::DurableIsCopied,
+        Self::CopiedStamp,
         Self::HeadsTogether,
         Self::SpaceChecked,
         Self::TailWords,

@@ -7,8 +7,8 @@
 //! An *entry* stands for a block with at least one frame in the lanes; its *nodes* are those
 //! frames, newest first.
 //!
-//! I1. Nodes of an entry descend by stamp; of one stamp (and so one record) the later one comes
-//!     first.
+//! I1. Nodes of an entry descend by stamp; of one stamp (one record, or a copy and what it copies)
+//!     the later one comes first.
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
 

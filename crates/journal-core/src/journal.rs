@@ -96,6 +96,8 @@ macro_rules! home_scratch {
     };
 }
 
+pub(crate) use home_scratch;
+
 impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
 where
     P: Pmem,
@@ -269,11 +271,14 @@ where
         self.fail_unless(result)
     }
 
-    fn check_not_failed(&self) -> Result<(), JournalError> {
+    pub(crate) fn check_not_failed(&self) -> Result<(), JournalError> {
         if self.failed { Err(JournalError::Failed) } else { Ok(()) }
     }
 
-    fn fail_unless<T>(&mut self, result: Result<T, JournalError>) -> Result<T, JournalError> {
+    pub(crate) fn fail_unless<T>(
+        &mut self,
+        result: Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
         // A block that cannot go home yet has changed nothing.
         if !matches!(result, Ok(_) | Err(JournalError::NoShield { .. })) {
             self.fail();

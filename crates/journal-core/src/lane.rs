@@ -129,7 +129,7 @@ impl Names {
         self.lanes.count_ones() as usize
     }
 
-    fn each(&self) -> impl Iterator<Item = Name> + '_ {
+    pub(crate) fn each(&self) -> impl Iterator<Item = Name> + '_ {
         let mut left = self.lanes;
         core::iter::from_fn(move || {
             let lane = (left != 0).then(|| left.trailing_zeros() as u16)?;

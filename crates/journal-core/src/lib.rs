@@ -53,6 +53,7 @@ pub mod pmem;
 pub mod policy;
 pub mod record;
 mod recover;
+mod relog;
 mod ring;
 mod scan;
 mod shield;
@@ -81,6 +82,7 @@ pub use place::Operation;
 pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use policy::{Policy, PolicyId};
 pub use recover::{Recovery, format};
+pub use relog::RelogReport;
 pub use stream::Streamed;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
@@ -90,6 +92,7 @@ pub const SITES: &[&[Site]] = &[
     checkpoint::site::ALL,
     lane::site::ALL,
     recover::site::ALL,
+    relog::site::ALL,
     shield::site::ALL,
     superblock::site::ALL,
     tail::site::ALL,

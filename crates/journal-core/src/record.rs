@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::crc32;
 use crate::geometry::Geometry;
-use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence};
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// Lines of the shortest front that describes an image.
 pub const RECORD_LINES_MIN: usize = 2;
@@ -42,6 +42,8 @@ pub enum RecordKind {
     Commit = 1,
     /// Whole images of blocks that are about to be overwritten at home.
     Intent = 2,
+    /// Whole content of blocks, copied within the lanes so that what it is a copy of can go.
+    Copy = 3,
 }
 
 impl RecordKind {
@@ -49,8 +51,14 @@ impl RecordKind {
         match byte {
             1 => Some(Self::Commit),
             2 => Some(Self::Intent),
+            3 => Some(Self::Copy),
             _ => None,
         }
+    }
+
+    /// Whether its frames keep the stamps of what they are copies of, among the encoded bytes.
+    const fn has_stamps(self) -> bool {
+        matches!(self, Self::Intent | Self::Copy)
     }
 }
 
@@ -121,8 +129,12 @@ pub(crate) const HEADER_BYTES: usize = size_of::<RecordHeader>();
 pub(crate) const NAME_BYTES: usize = size_of::<Name>();
 pub(crate) const FRAME_BYTES: usize = size_of::<FrameHeader>();
 
-/// Bytes that an intent has for each image: its descriptor, and the stamp of what it copies.
-pub(crate) const INTENT_FRAME_BYTES: usize = FRAME_BYTES + size_of::<u64>();
+/// Bytes of a stamp.
+pub(crate) const STAMP_BYTES: usize = size_of::<u64>();
+
+/// Bytes that an intent or a copy has for each frame: its descriptor, and the stamp of what it
+/// copies.
+pub(crate) const INTENT_FRAME_BYTES: usize = FRAME_BYTES + STAMP_BYTES;
 
 const _: () = assert!(HEADER_BYTES == LINE_BYTES && NAME_BYTES == 16 && FRAME_BYTES == 16);
 
@@ -268,7 +280,7 @@ impl<'a> Front<'a> {
 
     fn is_consistent(&self, geometry: &Geometry, front_bytes: usize) -> bool {
         let block_bytes = geometry.block_size.bytes();
-        let is_intent = self.header.record_kind() == Some(RecordKind::Intent);
+        let kind = self.header.record_kind();
         let mut encoded = 0_usize;
         let mut images = 0_usize;
         for frame in self.frames {
@@ -276,21 +288,42 @@ impl<'a> Front<'a> {
             match Form::from_byte(frame.form) {
                 Some(Form::Image) if len == block_bytes => images = images.saturating_add(1),
                 // Only images can be repeated.
-                _ if is_intent => return false,
-                Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
+                _ if kind == Some(RecordKind::Intent) => return false,
                 Some(Form::Discard) if len == 0 => {}
+                // A copy stands for itself.
+                _ if kind == Some(RecordKind::Copy) => return false,
+                Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
                 _ => return false,
             }
         }
-        // An intent keeps the stamp of each image among the encoded bytes.
-        if is_intent {
-            encoded = encoded.saturating_add(self.frames.len().saturating_mul(size_of::<u64>()));
+        if kind.is_some_and(RecordKind::has_stamps) {
+            encoded = encoded.saturating_add(self.frames.len().saturating_mul(STAMP_BYTES));
+        }
+        // What is copied is older than its copy, so that a record's stamp is above all of its own.
+        let is_older = |stamp: u64| stamp != 0 && stamp < self.header.stamp.get();
+        if kind == Some(RecordKind::Copy) && !self.copied_stamps().all(is_older) {
+            return false;
         }
         let names = usize::from(self.header.names.get());
         let extent = extent(geometry, names, self.frames.len(), encoded, images);
         extent.is_some_and(|extent| {
             extent.front == front_bytes && extent.total == self.header.total_bytes()
         })
+    }
+
+    /// The stamps of what the frames are copies of, in their order.
+    fn copied_stamps(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let stamps = self.encoded.chunks_exact(STAMP_BYTES).take(self.frames.len());
+        stamps.filter_map(|bytes| U64::read_from_bytes(bytes).ok()).map(U64::get)
+    }
+
+    /// The stamps that the frames count under, in their order.
+    pub(crate) fn stamps(&self) -> impl Iterator<Item = Stamp> + use<'a> {
+        let is_copy = self.header.record_kind() == Some(RecordKind::Copy);
+        let copied = self.copied_stamps().take(if is_copy { usize::MAX } else { 0 });
+        let own = if is_copy { 0 } else { self.frames.len() };
+        let own = core::iter::repeat_n(self.header.stamp.get(), own);
+        copied.chain(own).map(Stamp)
     }
 
     /// The frames, with the places of their payloads.

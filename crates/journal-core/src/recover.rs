@@ -476,7 +476,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let raise = u64::from(self.keeps(Rule::EpochRaised));
         superblock.head.epoch = epoch.raw().saturating_add(raise).into();
         superblock.head.generation = generation.raw().saturating_add(1).into();
-        let stamp = evidence.stamp.max(superblock.stamp_floor());
+        let found = if self.keeps(Rule::StampFloor) { evidence.stamp } else { Stamp(0) };
+        let stamp = found.max(superblock.stamp_floor());
         superblock.head.stamp_floor = stamp.raw().into();
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
         for ((lane, walked), note) in

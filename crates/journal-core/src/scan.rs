@@ -345,7 +345,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         loop {
             let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
             let header = part.header;
-            let belongs = header.record_kind() != Some(RecordKind::Intent)
+            let belongs = is_of_a_lane(&header)
                 && (header.sequence.get() == sequence.raw()
                     || !self.ring.keeps(Rule::PlaceChecked))
                 && header.part.get() == index
@@ -402,13 +402,13 @@ pub(crate) fn each_frame_of_front(
     mut call: impl FnMut(FrameAt) -> Result<(), Full>,
 ) -> Result<(), Full> {
     let Some(front) = Front::parse(geometry, front) else { return Ok(()) };
-    if front.header.record_kind() != Some(RecordKind::Commit) {
+    if front.header.record_kind() == Some(RecordKind::Intent) {
         return Ok(());
     }
-    for frame in front.frames(geometry) {
+    for (frame, stamp) in front.frames(geometry).zip(front.stamps()) {
         call(FrameAt {
             block: frame.block,
-            stamp: Stamp(front.header.stamp.get()),
+            stamp,
             lane,
             sequence: Sequence(front.header.sequence.get()),
             record,
@@ -418,6 +418,15 @@ pub(crate) fn each_frame_of_front(
         })?;
     }
     Ok(())
+}
+
+/// Whether a part of its kind can be where it is: no intent is in a lane, and a copy is whole.
+fn is_of_a_lane(header: &RecordHeader) -> bool {
+    match header.record_kind() {
+        Some(RecordKind::Commit) => true,
+        Some(RecordKind::Copy) => header.part.get() == 0 && header.is_last_part(),
+        _ => false,
+    }
 }
 
 /// Why a record's frames are not all in the index.
