@@ -2,8 +2,13 @@
 
 use journal_core::CheckpointReport;
 use nvm_journal::{
+<<<<<<< HEAD
     BlockNumber, BlockSize, Durability, Error, FileDisk, FileDiskErrorKind, FileDiskOptions,
     FullBlock, Journal, Operation, Options, Region,
+=======
+    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, MapOptions, Operation,
+    Options, Protocol, Region,
+>>>>>>> h8
 };
 
 pub(crate) const BLOCK: usize = 4096;
@@ -196,6 +201,30 @@ fn deferred_commits_are_read_at_once_and_share_a_fence() {
     assert_eq!(journal.stats().expect("counts").total().fences, 0);
     journal.sync().expect("fences");
     assert!(journal.stats().expect("counts").total().fences <= 2, "two lanes at most");
+}
+
+/// The protocol is the journal's: whoever opens it does not choose.
+#[test]
+fn a_journal_with_tail_words_commits_with_two_fences_and_is_found() {
+    let (files, span) = (Files::new("tails"), Files::new("tails-span"));
+    let _ = std::fs::remove_file(&span.0);
+    let nvm = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
+    let options = Options::new().lanes(2).protocol(Protocol::TailPointer).keep_on_close(true);
+    let journal = Journal::format(nvm, files.disk(), &options).expect("formats");
+    for number in 0..20 {
+        let content = [number as u8; BLOCK];
+        journal.transact(|tx| tx.write(block(number), &content)).expect("commits");
+    }
+    let total = journal.stats().expect("counts").total();
+    assert_eq!((total.commits, total.fences), (20, 40));
+    journal.close().expect("closes");
+    let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+    let nvm = MapOptions::new().open(&span.0).expect("is there");
+    let journal = Journal::open(nvm, disk, &Options::new()).expect("opens");
+    assert_eq!(journal.recovery().records, 20);
+    for number in 0..20 {
+        assert_eq!(read(&journal, number), [number as u8; BLOCK]);
+    }
 }
 
 #[test]
