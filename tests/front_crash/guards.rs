@@ -46,6 +46,9 @@ thread_local! {
     static PENDING: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
+/// A thread that was let in, and how it ended.
+type Helper = JoinHandle<Result<(), String>>;
+
 /// A journal with everything that a script needs to interfere.
 #[derive(Clone)]
 pub(crate) struct Stage {
@@ -53,7 +56,7 @@ pub(crate) struct Stage {
     pub(crate) journal: Arc<Front>,
     pub(crate) probe: Probe,
     pub(crate) device: Device,
-    helpers: Arc<Mutex<Vec<JoinHandle<Result<(), String>>>>>,
+    helpers: Arc<Mutex<Vec<Helper>>>,
 }
 
 impl Stage {

@@ -4,8 +4,9 @@
 //! `PartsChained` and its like are not here: nothing gives a transaction up when a part of it is
 //! stored.
 
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
 use journal_core::check::crc64;
 use journal_core::{Overwrite, Rule};
