@@ -46,7 +46,7 @@ thread_local! {
     static PENDING: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// A thread that does a part of a script.
+/// A thread that was let in, and how it ended.
 type Helper = JoinHandle<Result<(), String>>;
 
 /// A journal with everything that a script needs to interfere.
