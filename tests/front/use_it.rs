@@ -2,13 +2,8 @@
 
 use journal_core::CheckpointReport;
 use nvm_journal::{
-<<<<<<< HEAD
     BlockNumber, BlockSize, Durability, Error, FileDisk, FileDiskErrorKind, FileDiskOptions,
-    FullBlock, Journal, Operation, Options, Region,
-=======
-    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, MapOptions, Operation,
-    Options, Protocol, Region,
->>>>>>> h8
+    FullBlock, Journal, MapOptions, Operation, Options, Protocol, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;
