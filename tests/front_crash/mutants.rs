@@ -71,7 +71,8 @@ fn rot<const UNIT: u64>(image: &mut Image, history: &[Mark]) {
     }
 }
 
-/// Only a format voids superblocks, and only the journal with one owner re-logs: they are the core's.
+/// Only a format voids superblocks, and only the journal with one owner re-logs: both are the
+/// core's.
 fn is_of_the_core_alone(site: &Site) -> bool {
     site.name.starts_with("superblock.void") || site.name.starts_with("relog.")
 }
