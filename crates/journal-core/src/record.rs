@@ -322,7 +322,7 @@ impl<'a> Front<'a> {
         let is_copy = self.header.record_kind() == Some(RecordKind::Copy);
         let copied = self.copied_stamps().take(if is_copy { usize::MAX } else { 0 });
         let own = if is_copy { 0 } else { self.frames.len() };
-        let own = core::iter::repeat(self.header.stamp.get()).take(own);
+        let own = core::iter::repeat_n(self.header.stamp.get(), own);
         copied.chain(own).map(Stamp)
     }
 
