@@ -331,8 +331,8 @@ fn kept_journals_hold_what_they_are_for() {
     assert!(intent.stamps.iter().all(|stamp| *stamp > 0) && intent.stamps.len() == 2);
 
     let lane = &found["v1-copied"].lanes[0];
-    let copies = lane.records.iter().filter(|record| record.field("kind") == BOOK.copy);
-    let copy = &copies.last().expect("a copy").parts[0];
+    let mut copies = lane.records.iter().filter(|record| record.field("kind") == BOOK.copy);
+    let copy = &copies.next_back().expect("a copy").parts[0];
     let blocks: Vec<u64> = copy.frames.iter().map(|frame| frame.block).collect();
     assert_eq!((blocks, copy.header.names.len()), (vec![0, 3], 1));
     assert!(copy.stamps.iter().all(|stamp| *stamp < copy.header.field("stamp")));
