@@ -48,7 +48,6 @@ pub(crate) enum Step {
     #[allow(dead_code, reason = "the tests have it, the laboratory does not")]
     Reclaim,
     /// Frees space at the head of a lane by copying; whether anything has to be copied.
-    #[allow(dead_code, reason = "the tests have it, the laboratory does not")]
     Relog(u16, bool),
     /// Closes the journal without ceremony and opens it again.
     Reopen,

@@ -30,6 +30,7 @@ impl<P: Pmem, H: Hook> Source for Ordered<P, H> {
         PmemRead::read_into(self, at, into)
     }
 
+    #[inline]
     fn keeps(&self, rule: Rule) -> bool {
         Self::keeps(self, rule)
     }

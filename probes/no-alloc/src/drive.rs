@@ -147,6 +147,7 @@ fn first_life<H: Hook>(journal: &mut Opened<'_, '_, H>) -> Result<(), Failure> {
     let mut report = CheckpointReport::default();
     while journal.checkpoint_batch(&mut report)? {}
     journal.reclaim(&mut report)?;
+    black_box(journal.relog(one)?);
     if report.shielded != 1 {
         return Err(Failure::Content);
     }
