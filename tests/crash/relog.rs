@@ -1,10 +1,15 @@
 //! Re-logging under the simulator: a block that rests at the head of a lane is copied to its tail.
 
 use journal_core::Durability::{Deferred, Durable};
-use journal_core::Rule;
-use sim_disk::{Explorer, Model, Report};
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::units::LaneNumber;
+use journal_core::{
+    BlockNumber, DeviceFacts, Journal, NoHook, Operation, Overwrite, PortableKernels, Rule,
+};
+use nvm_journal::Buffers;
+use sim_disk::{DiskImage, Explorer, Image, Model, Report, SimDisk, SimPmem, World};
 
-use crate::oracle::Edit;
+use crate::oracle::{BLOCK_BYTES, BLOCKS, Edit};
 use crate::program::{Kind, Program, Step};
 use crate::rules::{commit, explorer, needs, needs_beside, write, write_at};
 
@@ -138,4 +143,84 @@ fn only_durable_content_is_copied() {
     let half = commit(1, &[(0, WriteAt), (2, Write)], Deferred);
     let steps = vec![write(0, 0), write(0, 1), write(0, 1), half, COPY];
     needs(Rule::DurableIsCopied, &explorer(), &Program::new(Kind::Words, 2, steps));
+}
+
+/// Applying a payload twice is not the same as once.
+#[derive(Clone, Copy)]
+struct Xor;
+
+impl Policy for Xor {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E59)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match (update.change, update.old) {
+            (Change::Image(new), Some(old)) if out.put(&[new[0] ^ old[0]]).is_ok() => {
+                Placement::Encoded
+            }
+            _ => Placement::Image,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        block.iter_mut().zip(payload).for_each(|(byte, change)| *byte ^= change);
+        Ok(())
+    }
+}
+
+type Opened<'m> = Journal<'m, SimPmem, SimDisk, Xor, NoHook, PortableKernels>;
+
+/// Changes the first byte of a block, or writes all of it.
+fn fill(journal: &mut Opened<'_>, lane: u16, block: u64, byte: u8, is_change: bool) {
+    let (mut old, mut new) = ([0; BLOCK_BYTES], [byte; BLOCK_BYTES]);
+    if is_change {
+        journal.read(BlockNumber(block), &mut old).expect("reads");
+        new = old;
+        new[0] = byte;
+    }
+    let mut update = Update::new(BlockNumber(block), Change::Image(&new));
+    update.old = is_change.then_some(&old[..]);
+    journal.commit(LaneNumber(lane), &[Operation::Update(update)], Durable).expect("commits");
+}
+
+/// The newest of the changes is in a lane that is ahead, and stays there: an open that put the copy
+/// in front of it would apply it twice.
+#[test]
+fn a_copy_is_behind_what_it_copies_in_whatever_lane_that_is() {
+    let geometry = Program::new(Kind::Words, 2, Vec::new()).geometry();
+    let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
+    let facts = DeviceFacts::new(32, Overwrite::OldOrNew);
+    let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
+    let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
+    let (kernels, blocks) = (PortableKernels, BLOCKS as u64);
+    journal_core::format(world.pmem(), NoHook, &kernels, &geometry, [7; 16], &Xor, blocks)
+        .expect("formats");
+    let on = |calls: &dyn Fn(&mut Opened<'_>)| {
+        let mut buffers = Buffers::new(&geometry, 64, 2);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let journal = Journal::open(pmem, disk, Xor, NoHook, PortableKernels, buffers.borrow());
+        calls(&mut journal.expect("opens"));
+    };
+    let shows = |journal: &mut Opened<'_>, first: u8| {
+        let mut block = [0; BLOCK_BYTES];
+        journal.read(BlockNumber(0), &mut block).expect("reads");
+        assert_eq!((block[0], block[1]), (first, 0x10));
+    };
+    on(&|journal| {
+        // What pins the other lane, and then the changes that put its stamps ahead.
+        fill(journal, 1, 2, 0x20, false);
+        fill(journal, 0, 0, 0x10, false);
+        fill(journal, 0, 1, 0x30, false);
+        fill(journal, 0, 1, 0x31, false);
+        (0x41..=0x44).for_each(|byte| fill(journal, 1, 0, byte, true));
+        let report = journal.relog(LaneNumber(0)).expect("re-logs");
+        assert_eq!((report.frames, report.freed_bytes), (1, 2 * 192));
+        shows(journal, 0x44);
+    });
+    on(&|journal| {
+        shows(journal, 0x44);
+        fill(journal, 0, 0, 0x45, true);
+    });
+    on(&|journal| shows(journal, 0x45));
 }
