@@ -614,15 +614,19 @@ pub(crate) fn merge(
     let mut records: Vec<&Record> = lanes.iter().flat_map(|lane| &lane.records).collect();
     records.sort_by_key(|record| record.field("stamp"));
     let parts = records.iter().flat_map(|record| &record.parts);
-    let mut frames: Vec<(u64, &Frame)> = parts
-        .flat_map(|part| {
-            let own = core::iter::repeat(part.header.field("stamp"));
-            let stamps = part.stamps.iter().copied().chain(own);
-            stamps.zip(&part.frames)
-        })
-        .collect();
-    // Of equal stamps the record of the higher one comes last: the sort keeps their order.
-    frames.sort_by_key(|(stamp, _)| *stamp);
-    frames.into_iter().for_each(|(_, frame)| put(frame));
+    let frames = parts.flat_map(|part| {
+        let own = core::iter::repeat(part.header.field("stamp"));
+        let stamps = part.stamps.iter().copied().chain(own);
+        stamps.zip(&part.frames)
+    });
+    let mut highest = std::collections::BTreeMap::new();
+    for (stamp, frame) in frames {
+        let known = highest.entry(frame.block).or_insert(stamp);
+        // A copy of what is not the newest does not count.
+        if stamp >= *known {
+            *known = stamp;
+            put(frame);
+        }
+    }
     blocks
 }

@@ -225,6 +225,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // comes behind what it copies.
             let stamp = Stamp(stamp.raw().saturating_add(1));
             self.copy(common, lanes, indexes, scratch, Copying { lane, plan, stamp })?;
+            if self.keeps(Rule::StampFloor) {
+                // And below everything that there will be, whether or not a head moves: a copy is
+                // of the newest when its turn comes, or it does not count.
+                for number in (0..common.geometry.lanes).map(LaneNumber) {
+                    lanes.with(number, |lane| lane.last_stamp = lane.last_stamp.max(stamp))?;
+                }
+            }
             report.frames = plan.copies as u64;
             report.copied_bytes = plan.bytes;
             report.fences = report.fences.saturating_add(1);
