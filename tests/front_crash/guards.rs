@@ -12,7 +12,9 @@ use journal_core::{BlockNumber, Overwrite, Site};
 use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Scenario, World};
 
-use crate::oracle::{Change, End, judge, judge_read, next_number, number_in, shown_label};
+use crate::oracle::{
+    Change, End, judge, judge_read, late, next_number, number_in, shown_label, sync_label,
+};
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{
     Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
@@ -93,7 +95,10 @@ impl Stage {
     /// The same of writes alone, ascending by block, in one call. The hook that
     /// [`mark_calls`](Self::mark_calls) puts there marks it, when all its blocks are locked.
     pub(crate) fn transact_at_once(&self, number: u64, tx: &Tx) -> Result<(), Error> {
-        let label = call_of(number, tx).label();
+        let label = late(call_of(number, tx).label());
+        // A durable commit covers what was committed before it, and begins here.
+        let covers = (tx.end == Durable).then_some(sync_label(1 << 20 | number));
+        covers.inspect(|covers| self.world.called(*covers));
         PENDING.set(Some(label));
         let result = at_once(&self.journal, number, tx);
         // Refused before it stored anything.
@@ -101,6 +106,7 @@ impl Stage {
         result?;
         assert!(!was_pending, "whatever is committed is stored");
         self.world.returned(label);
+        covers.inspect(|covers| self.world.returned(*covers));
         Ok(())
     }
 

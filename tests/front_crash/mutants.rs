@@ -71,10 +71,10 @@ fn rot<const UNIT: u64>(image: &mut Image, history: &[Mark]) {
     }
 }
 
-/// Only a format voids superblocks, and only the journal with one owner re-logs: both are the
-/// core's.
+/// Only a format voids superblocks, and only the journal with one owner re-logs and can have tail
+/// words: all three are the core's.
 fn is_of_the_core_alone(site: &Site) -> bool {
-    site.name.starts_with("superblock.void") || site.name.starts_with("relog.")
+    ["superblock.void", "relog.", "tail."].iter().any(|part| site.name.starts_with(part))
 }
 
 #[test]

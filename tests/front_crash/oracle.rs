@@ -62,6 +62,8 @@ pub(crate) struct Call {
 }
 
 const DEFERRED: u64 = 1 << 24;
+/// Marked when its call had begun already: what else it makes durable is marked by itself.
+const LATE: u64 = 1 << 27;
 /// The label of a sync, a checkpoint or a close.
 const SYNC: u64 = 1 << 25;
 /// The label of a content that a reader was shown.
@@ -92,6 +94,11 @@ impl Call {
             changes: (0..BLOCKS).filter_map(|block| Some((block, change(block)?))).collect(),
         }
     }
+}
+
+/// The same call, where its mark comes when the call has already begun.
+pub(crate) const fn late(label: u64) -> u64 {
+    label | LATE
 }
 
 /// The label of a call that makes durable what was committed before; `id` tells calls apart.
@@ -260,7 +267,7 @@ impl Life {
         let before = transaction.before;
         if !transaction.call.is_deferred {
             transaction.is_durable = true;
-            self.make_durable(before);
+            self.make_durable(if label & LATE == 0 { before } else { 0 });
         }
         self.returned.push(number);
     }
