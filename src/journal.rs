@@ -164,7 +164,8 @@ where
     /// beginning, until it gets through.
     ///
     /// # Errors
-    /// Those of `body`, the transaction being aborted, and of the commit; never `Conflict`.
+    /// Those of `body`, the transaction being aborted, and of the commit. `Conflict` only where
+    /// this thread itself has the block, in another transaction.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
@@ -222,7 +223,7 @@ where
 
     /// Commits these operations as one transaction, with the images where they are: nothing is
     /// copied but to the medium. They ascend by block, each block once. Waits for whoever has one
-    /// of the blocks.
+    /// of the blocks, unless that is this thread itself: then it is a `Conflict`.
     ///
     /// `None` when there was nothing to log.
     ///

@@ -88,6 +88,14 @@ impl BlockLocks {
         }
     }
 
+    /// Who has a stripe at this moment.
+    pub(crate) fn holder_of(&self, stripe: Stripe) -> Option<Age> {
+        match self.holder(stripe).load(Ordering::Relaxed) {
+            0 => None,
+            age => Some(Age(age)),
+        }
+    }
+
     /// Waits until a stripe is free or `patience` runs out; takes nothing.
     pub(crate) fn await_free(&self, stripe: Stripe, mut patience: u32) {
         let backoff = Backoff::new();

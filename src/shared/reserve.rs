@@ -68,7 +68,14 @@ where
     }
 
     /// Waits a while for a block that another transaction has, or until it is free.
+    ///
+    /// # Errors
+    /// `Conflict` when the other one is this thread's own: that wait would have no end.
     pub(crate) fn await_block(&self, block: BlockNumber) -> Result<(), Error> {
+        let holder = self.blocks.holder_of(self.blocks.stripe(block));
+        if holder.is_some_and(|holder| self.seats.is_own(holder)) {
+            return Err(Error::Conflict { block });
+        }
         self.blocks.await_free(self.blocks.stripe(block), PATIENCE);
         self.check_not_failed()
     }

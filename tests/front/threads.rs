@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use journal_core::Offset;
 use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
-use nvm_journal::{Error, Journal, Options};
+use nvm_journal::{Durability, Error, Journal, Operation, Options};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -89,6 +89,12 @@ fn a_thread_is_told_that_it_waits_for_itself() {
     let conflict = Err(Error::Conflict { block: block(5) });
     assert_eq!(second.write(block(5), &[2; BLOCK]), conflict);
     assert_eq!(second.commit(), Err(Error::Conflict { block: block(5) }));
+    let image = [4; BLOCK];
+    let operations = [Operation::write(block(5), &image)];
+    let refused = journal.commit(&operations, Durability::Durable);
+    assert_eq!(refused, Err(Error::Conflict { block: block(5) }));
+    let refused = journal.transact(|tx| tx.write(block(5), &image));
+    assert_eq!(refused, Err(Error::Conflict { block: block(5) }));
     first.commit().expect("commits");
     journal.transact(|tx| tx.write(block(5), &[3; BLOCK])).expect("is free again");
 }

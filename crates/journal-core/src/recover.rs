@@ -458,8 +458,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     ) -> Result<u64, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(u64::MAX) };
-        // A copy is made of the newest, so that nothing lies above it yet. One that is not was forged,
-        // and looking for its place could take a pass over the chain for each of them.
+        // A copy is made of the newest, so that nothing lies above it yet. One that is not was
+        // forged, and looking for its place could take a pass over the chain for each of them.
         let insert_newest = |index: &mut Index<_>, frame: FrameAt| {
             let newest = index.newest(frame.block).map(|newest| index.frame(newest).stamp);
             if newest.is_some_and(|newest| newest > frame.stamp) {
