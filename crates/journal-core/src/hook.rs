@@ -216,6 +216,8 @@ pub trait Hook {
         self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
     }
 
+    /// Every write comes by here: [`write`](Self::write) passes on a piece that is the whole.
+    ///
     /// At a [`SiteKind::Write`] site, for a piece of `whole_bytes` that go out before one fence: a
     /// short piece goes the way of the whole. Storing it would first read its lines from the
     /// medium, behind everything that is on its way there.
