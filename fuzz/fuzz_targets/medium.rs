@@ -107,5 +107,9 @@ fuzz_target!(|input: Input<'_>| {
     let image = Image::from_pmem(span).with_disk(image.disk(0).clone());
     let outcome = examine_without(&sample.shape, &image, &poisoned);
     let result = outcome.and_then(|outcome| go_on(&sample.shape, &outcome));
-    result.unwrap_or_else(|what| panic!("{}: {what}", sample.name));
+    // A line that nobody needed at first may be missed later, once the heads have moved.
+    let is_missed = |what: &String| !poisoned.is_empty() && what.contains("poisoned memory");
+    if let Err(what) = result.or_else(|what| if is_missed(&what) { Ok(()) } else { Err(what) }) {
+        panic!("{}: {what}", sample.name);
+    }
 });
