@@ -10,7 +10,6 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::Backoff;
 use journal_core::BlockNumber;
 
 /// When a transaction began, and which it is: unique while it lives, and lower for older ones.
@@ -73,7 +72,7 @@ impl BlockLocks {
         may_wait: impl Fn(Age) -> bool,
     ) -> Result<bool, Blocked> {
         let holder = self.holder(stripe);
-        let backoff = Backoff::new();
+        let mut patience = super::Patience::default();
         loop {
             let found = holder.load(Ordering::Relaxed);
             if found == 0 {
@@ -84,7 +83,7 @@ impl BlockLocks {
             } else if !may_wait(Age(found)) {
                 return Err(Blocked);
             }
-            super::pause(&backoff);
+            patience.pause();
         }
     }
 
@@ -96,12 +95,11 @@ impl BlockLocks {
         }
     }
 
-    /// Waits until a stripe is free or `patience` runs out; takes nothing.
-    pub(crate) fn await_free(&self, stripe: Stripe, mut patience: u32) {
-        let backoff = Backoff::new();
-        while patience > 0 && self.holder(stripe).load(Ordering::Relaxed) != 0 {
-            super::pause(&backoff);
-            patience -= 1;
+    /// Waits until a stripe is free, or for a while; takes nothing.
+    pub(crate) fn await_free(&self, stripe: Stripe) {
+        let mut patience = super::Patience::default();
+        while !patience.is_long() && self.holder(stripe).load(Ordering::Relaxed) != 0 {
+            patience.pause();
         }
     }
 

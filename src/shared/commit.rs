@@ -15,7 +15,6 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use crossbeam_utils::Backoff;
 use journal_core::parts::{Content, Ends, Names, Operations, Pace, Prepared, Scratch};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
@@ -26,7 +25,7 @@ use journal_core::{
 
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
-use super::{LaneRoom, Shared, failed_fence, pause};
+use super::{LaneRoom, Patience, Shared, failed_fence};
 use crate::error::Error;
 
 /// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
@@ -224,13 +223,13 @@ where
         room: &LaneRoom<P, H>,
         committed: Committed,
     ) -> Result<Option<Committed>, Error> {
-        let backoff = Backoff::new();
+        let mut patience = Patience::default();
         while !room.is_durable(committed.sequence) {
             self.check_not_failed()?;
-            if backoff.is_completed() && room.is_poisoned() {
+            if patience.is_long() && room.is_poisoned() {
                 return Err(self.poisoned());
             }
-            pause(&backoff);
+            patience.pause();
         }
         Ok(Some(committed))
     }

@@ -27,7 +27,7 @@ use core::time::Duration;
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 
-use crossbeam_utils::{Backoff, CachePadded};
+use crossbeam_utils::CachePadded;
 use journal_core::parts::{
     Common, FrameAt, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
 };
@@ -147,12 +147,32 @@ impl IndexMemory for Owned {
     }
 }
 
-/// Waits a little, and longer the more often it is called.
-pub(crate) fn pause(backoff: &Backoff) {
-    if backoff.is_completed() {
-        std::thread::sleep(Duration::from_micros(20));
-    } else {
-        backoff.snooze();
+/// Rounds in which a waiter looks again at once: about as long as a commit takes.
+const SPINS: u32 = 64;
+/// Rounds after those in which it lets other threads run.
+const YIELDS: u32 = 64;
+
+/// Waiting for something that takes no longer than a commit, most of the time.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    rounds: u32,
+}
+
+impl Patience {
+    /// Whether the quick rounds are over.
+    pub(crate) const fn is_long(&self) -> bool {
+        self.rounds >= SPINS + YIELDS
+    }
+
+    /// Waits a little, and longer the more often it is called.
+    pub(crate) fn pause(&mut self) {
+        match self.rounds {
+            // One at a time: on some processors a pause is as long as a line takes to come over.
+            rounds if rounds < SPINS => core::hint::spin_loop(),
+            rounds if rounds < SPINS + YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(20)),
+        }
+        self.rounds = self.rounds.saturating_add(1);
     }
 }
 

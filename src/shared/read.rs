@@ -5,13 +5,12 @@
 //! by then, or the block is just being written home, what was read may be a mixture, and it is read
 //! again.
 
-use crossbeam_utils::Backoff;
 use journal_core::parts::{NodeId, apply_frames, oldest_needed};
 use journal_core::policy::Policy;
 use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
 
 use super::seat::Seat;
-use super::{Share, Shared, pause};
+use super::{Patience, Share, Shared};
 use crate::error::Error;
 
 /// So often the device is read without a lock; then with one.
@@ -34,7 +33,7 @@ where
     ) -> Result<(), Error> {
         self.check_not_failed()?;
         let (device, payload) = seat.for_reading();
-        let backoff = Backoff::new();
+        let mut patience = Patience::default();
         let mut tries = 0;
         loop {
             let share = self.share(block)?;
@@ -47,7 +46,7 @@ where
                 // Until the batch is home: it is not long, and only for what lies on top of home.
                 drop(share);
                 self.check_not_failed()?;
-                pause(&backoff);
+                patience.pause();
                 continue;
             }
             let changes = share.index.changes();

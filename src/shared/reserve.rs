@@ -17,10 +17,6 @@ use super::block_locks::Age;
 use super::seat::{Seat, Work};
 use crate::error::Error;
 
-/// So many times a transaction looks whether what was in its way is gone, before it begins again
-/// all the same.
-const PATIENCE: u32 = 64;
-
 /// So many times a transaction makes room before it takes the space for reserved by others.
 const TRIES: u32 = 8;
 
@@ -76,7 +72,7 @@ where
         if holder.is_some_and(|holder| self.seats.is_own(holder)) {
             return Err(Error::Conflict { block });
         }
-        self.blocks.await_free(self.blocks.stripe(block), PATIENCE);
+        self.blocks.await_free(self.blocks.stripe(block));
         self.check_not_failed()
     }
 
