@@ -130,7 +130,7 @@ where
             shares: shares.0.into_iter().map(|it| CachePadded::new(StoreLock::new(it))).collect(),
             blocks: BlockLocks::new(STRIPES),
             seats,
-            home: Mutex::new(HomeRoom::new(home, &geometry, options.batch_blocks)),
+            home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
             done: Mutex::default(),
             recovery,
             failed: AtomicBool::new(false),
@@ -138,10 +138,10 @@ where
             asked: AtomicBool::new(false),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
         });
-        let checkpointer = options.background.then(|| Checkpointer::start(&shared));
-        let keep_on_close = options.keep_on_close;
+        let checkpointer = options.settings.background.then(|| Checkpointer::start(&shared));
+        let keep_on_close = options.settings.keep_on_close;
         let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
-        if options.drain_on_open {
+        if options.settings.drain_on_open {
             journal.checkpoint()?;
         }
         Ok(journal)

@@ -25,12 +25,18 @@ const SHARE_FRAMES_MIN: usize = 32;
 pub struct Options<L = FullBlock, H = NoHook> {
     pub(crate) policy: L,
     pub(crate) hook: H,
-    lanes: Option<u16>,
-    lane_bytes: Option<u64>,
-    shield_blocks: u32,
-    unit_bytes: u32,
-    protocol: Protocol,
-    index_frames: Option<usize>,
+    pub(crate) settings: Settings,
+}
+
+/// What does not depend on policy and hook.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) lanes: Option<u16>,
+    pub(crate) lane_bytes: Option<u64>,
+    pub(crate) shield_blocks: u32,
+    pub(crate) unit_bytes: u32,
+    pub(crate) protocol: Protocol,
+    pub(crate) index_frames: Option<usize>,
     pub(crate) batch_blocks: usize,
     pub(crate) background: bool,
     pub(crate) drain_on_open: bool,
@@ -44,16 +50,18 @@ impl Options {
         Self {
             policy: FullBlock,
             hook: NoHook,
-            lanes: None,
-            lane_bytes: None,
-            shield_blocks: 16,
-            unit_bytes: 4096,
-            protocol: Protocol::OneFence,
-            index_frames: None,
-            batch_blocks: 256,
-            background: false,
-            drain_on_open: false,
-            keep_on_close: false,
+            settings: Settings {
+                lanes: None,
+                lane_bytes: None,
+                shield_blocks: 16,
+                unit_bytes: 4096,
+                protocol: Protocol::OneFence,
+                index_frames: None,
+                batch_blocks: 256,
+                background: false,
+                drain_on_open: false,
+                keep_on_close: false,
+            },
         }
     }
 }
@@ -69,41 +77,15 @@ impl<L, H> Options<L, H> {
     /// it; opening it with another is an error.
     #[must_use]
     pub fn policy<M: Policy>(self, policy: M) -> Options<M, H> {
-        let Self { hook, .. } = self;
-        Options {
-            policy,
-            hook,
-            lanes: self.lanes,
-            lane_bytes: self.lane_bytes,
-            shield_blocks: self.shield_blocks,
-            unit_bytes: self.unit_bytes,
-            protocol: self.protocol,
-            index_frames: self.index_frames,
-            batch_blocks: self.batch_blocks,
-            background: self.background,
-            drain_on_open: self.drain_on_open,
-            keep_on_close: self.keep_on_close,
-        }
+        let Self { hook, settings, .. } = self;
+        Options { policy, hook, settings }
     }
 
     /// A hook that sees every step of persistence, for crash tests.
     #[must_use]
     pub fn hook<I>(self, hook: I) -> Options<L, I> {
-        let Self { policy, .. } = self;
-        Options {
-            policy,
-            hook,
-            lanes: self.lanes,
-            lane_bytes: self.lane_bytes,
-            shield_blocks: self.shield_blocks,
-            unit_bytes: self.unit_bytes,
-            protocol: self.protocol,
-            index_frames: self.index_frames,
-            batch_blocks: self.batch_blocks,
-            background: self.background,
-            drain_on_open: self.drain_on_open,
-            keep_on_close: self.keep_on_close,
-        }
+        let Self { policy, settings, .. } = self;
+        Options { policy, hook, settings }
     }
 
     /// Format: how many lanes, and so how many threads can commit without waiting for each other.
@@ -111,14 +93,14 @@ impl<L, H> Options<L, H> {
     /// lanes make the largest transaction smaller.
     #[must_use]
     pub const fn lanes(mut self, lanes: u16) -> Self {
-        self.lanes = Some(lanes);
+        self.settings.lanes = Some(lanes);
         self
     }
 
     /// Format: bytes of each lane, a multiple of 64. By default the lanes take all of the span.
     #[must_use]
     pub const fn lane_bytes(mut self, bytes: u64) -> Self {
-        self.lane_bytes = Some(bytes);
+        self.settings.lane_bytes = Some(bytes);
         self
     }
 
@@ -127,7 +109,7 @@ impl<L, H> Options<L, H> {
     /// is right for a device that never tears a block, and for a policy that logs whole blocks.
     #[must_use]
     pub const fn shield_blocks(mut self, blocks: u32) -> Self {
-        self.shield_blocks = blocks;
+        self.settings.shield_blocks = blocks;
         self
     }
 
@@ -135,7 +117,7 @@ impl<L, H> Options<L, H> {
     /// lie that far apart.
     #[must_use]
     pub const fn unit_bytes(mut self, bytes: u32) -> Self {
-        self.unit_bytes = bytes;
+        self.settings.unit_bytes = bytes;
         self
     }
 
@@ -152,7 +134,7 @@ impl<L, H> Options<L, H> {
     /// ```
     #[must_use]
     pub const fn protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
+        self.settings.protocol = protocol;
         self
     }
 
@@ -162,14 +144,14 @@ impl<L, H> Options<L, H> {
     /// are an error of open.
     #[must_use]
     pub const fn index_frames(mut self, frames: usize) -> Self {
-        self.index_frames = Some(frames);
+        self.settings.index_frames = Some(frames);
         self
     }
 
     /// Open: blocks that a checkpoint writes between two syncs, 256 by default.
     #[must_use]
     pub const fn batch_blocks(mut self, blocks: usize) -> Self {
-        self.batch_blocks = blocks;
+        self.settings.batch_blocks = blocks;
         self
     }
 
@@ -177,7 +159,7 @@ impl<L, H> Options<L, H> {
     /// says. Off by default: then whoever finds a lane full makes room itself.
     #[must_use]
     pub const fn background_checkpoint(mut self, on: bool) -> Self {
-        self.background = on;
+        self.settings.background = on;
         self
     }
 
@@ -185,7 +167,7 @@ impl<L, H> Options<L, H> {
     /// opening is fast, and the journal stays as it is.
     #[must_use]
     pub const fn drain_on_open(mut self, on: bool) -> Self {
-        self.drain_on_open = on;
+        self.settings.drain_on_open = on;
         self
     }
 
@@ -193,7 +175,7 @@ impl<L, H> Options<L, H> {
     /// writing them home. Off by default.
     #[must_use]
     pub const fn keep_on_close(mut self, on: bool) -> Self {
-        self.keep_on_close = on;
+        self.settings.keep_on_close = on;
         self
     }
 
@@ -216,25 +198,25 @@ impl<L, H> Options<L, H> {
         let line = LINE_BYTES as u64;
         let mut geometry = Geometry {
             block_size,
-            lanes: self.lanes.unwrap_or(1),
+            lanes: self.settings.lanes.unwrap_or(1),
             lane_bytes: 0,
-            shield_blocks: self.shield_blocks,
-            unit_bytes: self.unit_bytes,
-            protocol: self.protocol,
+            shield_blocks: self.settings.shield_blocks,
+            unit_bytes: self.settings.unit_bytes,
+            protocol: self.settings.protocol,
         };
         // Before anything is divided by their number.
         geometry.lane_bytes = geometry.record_bytes_one_block().next_multiple_of(line);
         geometry.check().map_err(OptionsError::Geometry)?;
         let rest = span_bytes
-            .saturating_sub(u64::from(self.unit_bytes) * 2)
+            .saturating_sub(u64::from(self.settings.unit_bytes) * 2)
             .saturating_sub(geometry.shield_bytes());
-        if self.lanes.is_none() {
+        if self.settings.lanes.is_none() {
             let per_lane = LANE_BLOCKS_MIN * geometry.record_bytes_one_block();
-            let lanes = rest / self.lane_bytes.unwrap_or(per_lane).max(1);
+            let lanes = rest / self.settings.lane_bytes.unwrap_or(per_lane).max(1);
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
         let share = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
-        geometry.lane_bytes = self.lane_bytes.unwrap_or(share / line * line);
+        geometry.lane_bytes = self.settings.lane_bytes.unwrap_or(share / line * line);
         geometry.check().map_err(OptionsError::Geometry)?;
         let needed = geometry.span_bytes().unwrap_or(u64::MAX);
         if needed > span_bytes {
@@ -247,12 +229,12 @@ impl<L, H> Options<L, H> {
 
     /// What a journal of this geometry takes at worst, run with these settings.
     pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
-        if self.batch_blocks == 0 {
+        if self.settings.batch_blocks == 0 {
             return Err(OptionsError::NoBatch);
         }
         let lanes_bytes = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
         let whole = lanes_bytes / geometry.record_bytes_one_block();
-        let frames = self.index_frames.unwrap_or(whole.saturating_mul(4) as usize);
+        let frames = self.settings.index_frames.unwrap_or(whole.saturating_mul(4) as usize);
         if frames == 0 {
             return Err(OptionsError::NoFrames);
         }
@@ -265,7 +247,7 @@ impl<L, H> Options<L, H> {
         let batch = geometry.block_size.bytes() + size_of::<Batched>();
         let dram_bytes = all_frames
             .saturating_mul(node)
-            .saturating_add(self.batch_blocks.saturating_mul(batch))
+            .saturating_add(self.settings.batch_blocks.saturating_mul(batch))
             .saturating_add(needs.front_bytes + needs.encoded_bytes);
         Ok(Plan {
             geometry,
