@@ -12,7 +12,7 @@
 //! into free space, which a durable superblock has given up before.
 //!
 //! L1. `head <= tail <= head + ring`, all multiples of the line.
-//! L2. A sequence is never skipped: what was stored under one is a record, a pad, or overwritten.
+//! L2. A sequence is never skipped: what was stored under one is a record, or overwritten.
 //! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::check::Kernels;
