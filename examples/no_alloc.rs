@@ -38,6 +38,7 @@ mod firmware {
         // There are two superblocks, each in a unit of its own.
         unit_bytes: 256,
         protocol: Protocol::OneFence,
+        lane_slots: 0,
     };
 
     // What cannot work does not compile.

@@ -19,6 +19,7 @@ const GEOMETRY: Geometry = Geometry {
     shield_blocks: 8,
     unit_bytes: 4096,
     protocol: Protocol::OneFence,
+    lane_slots: 0,
 };
 
 /// Logs the first 64 bytes of a block, and nothing else.

@@ -27,6 +27,7 @@ fn geometry() -> Geometry {
         shield_blocks: 2,
         unit_bytes: 256,
         protocol: Protocol::OneFence,
+        lane_slots: 0,
     }
 }
 

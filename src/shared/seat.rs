@@ -230,6 +230,7 @@ mod tests {
         shield_blocks: 0,
         unit_bytes: 4096,
         protocol: Protocol::OneFence,
+        lane_slots: 0,
     };
 
     #[test]

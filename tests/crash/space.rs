@@ -31,6 +31,7 @@ fn geometry(lanes: u16, lane_bytes: u64, shield_blocks: u32) -> Geometry {
         shield_blocks,
         unit_bytes: 256,
         protocol: Protocol::OneFence,
+        lane_slots: 0,
     }
 }
 

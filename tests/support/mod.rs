@@ -93,6 +93,7 @@ impl Shape {
             shield_blocks: self.shield_blocks,
             unit_bytes: self.unit_bytes,
             protocol: self.protocol,
+            lane_slots: 0,
         }
     }
 

@@ -16,10 +16,12 @@ use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::errors::JournalError;
+use crate::fold::FoldReport;
 use crate::geometry::LANES_MAX;
 use crate::home::{Home, HomeScratch, Lanes, View};
 use crate::hook::{Hook, Rule};
 use crate::index::{Bounds, Index, IndexMemory, Indexes, NodeId};
+use crate::lane::InLane;
 use crate::memory::Batched;
 use crate::order::Unsynced;
 use crate::pmem::Pmem;
@@ -49,13 +51,24 @@ pub struct CheckpointReport {
     pub shielded: u64,
     /// Bytes of the lanes that became free.
     pub freed_bytes: u64,
+    /// Slots that became free.
+    pub freed_slots: u64,
+}
+
+/// What a checkpoint writes home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    All,
+    /// What the rings would have to keep: not what slots hold, and their entries say.
+    Rings,
 }
 
 /// All that is durable: where each lane stood when everything in it had been fenced.
 #[derive(Clone, Copy, Debug)]
-struct Settled {
+pub(crate) struct Settled {
     /// Records below are durable.
-    bounds: Bounds,
+    pub(crate) bounds: Bounds,
     tails: [u64; LANES_MAX as usize],
     /// At or above every stamp so far.
     stamp: Stamp,
@@ -78,7 +91,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.settled(common, lanes, true).map(drop)
     }
 
-    fn settled<L: Policy, K: Kernels>(
+    pub(crate) fn settled<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
@@ -91,8 +104,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         };
         let places = settled.bounds.iter_mut().zip(settled.tails.iter_mut());
         for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
-            lanes.with(LaneNumber(number), |lane| {
-                if let Some(deferred) = lane.flush_all_deferred().filter(|_| flushes) {
+            lanes.with(LaneNumber(number), |InLane { lane, states }| {
+                if let Some(deferred) = lane.flush_all_deferred(states).filter(|_| flushes) {
                     let _ = lane.fence(deferred).map_err(JournalError::Medium)?;
                 }
                 (*bound, *tail) = (lane.next_sequence, lane.tail);
@@ -113,13 +126,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
+        scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
         let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let count = self.collect(common, indexes, &settled.bounds, scratch.batch);
+        let count = self.collect(common, indexes, &settled.bounds, scope, scratch.batch);
         if count == 0 {
             // What is left has to be shielded, and nothing can be.
-            return match not_home(indexes, &settled.bounds) {
+            return match not_home(indexes, &settled.bounds, scope) {
                 Some(block) => Err(JournalError::NoShield { block }),
                 None => Ok(false),
             };
@@ -140,11 +154,25 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         let settled = self.settled(common, lanes, true)?;
-        let cut = self.cut(indexes, &settled.bounds);
-        self.advance(common, lanes, indexes, &settled, &cut, report)
+        if common.geometry.lane_slots == 0 {
+            let cut = self.cut(indexes, &settled.bounds);
+            return self.advance(common, lanes, indexes, scratch, &settled, &cut, report);
+        }
+        loop {
+            let mut voided = FoldReport::default();
+            self.void_at_home(common, lanes, indexes, &settled, scratch, &mut voided)?;
+            let cut = self.cut(indexes, &settled.bounds);
+            self.advance(common, lanes, indexes, scratch, &settled, &cut, report)?;
+            report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
+            // An entry may have waited for older frames of its block to leave the rings.
+            if !self.has_entries_at_home(indexes, &settled.bounds) {
+                return Ok(());
+            }
+        }
     }
 
     /// Notes in the superblock that everything is durable, so that a loss is found out at the next
@@ -186,7 +214,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         // Whoever misses a dropped frame later is above its stamp, and whoever takes the space
         // that was given up names the generation that gave it up.
         for number in 0..common.geometry.lanes {
-            lanes.with(LaneNumber(number), |lane| {
+            lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 lane.last_stamp = lane.last_stamp.max(stamp);
                 lane.identity.generation = generation;
             })?;
@@ -200,6 +228,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         indexes: &mut impl Indexes,
         bounds: &Bounds,
+        scope: Scope,
         batch: &mut [Batched],
     ) -> usize {
         let shield_room = common.geometry.shield_blocks as usize;
@@ -209,7 +238,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes.each(|index| {
             for block in index.each_block() {
                 let newest = index.newest_below(block, bounds);
-                let Some(newest) = newest.filter(|newest| !index.is_home(*newest)) else {
+                let Some(newest) = newest.filter(|newest| goes_home(index, *newest, scope)) else {
                     continue;
                 };
                 // A torn overwrite would leave no whole copy of it.
@@ -220,7 +249,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let Some(place) = batch.get_mut(count) else { break };
                 let frame = index.frame(newest);
                 let discarded = frame.form == Form::Discard;
-                *place = Batched { block, stamp: frame.stamp.raw(), needs_shield, discarded };
+                let stamp = frame.stamp.raw();
+                *place = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };
                 count = count.saturating_add(1);
                 shielded = shielded.saturating_add(usize::from(needs_shield));
             }
@@ -336,7 +366,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ///
     /// Begins with everything that is settled and shortens a lane at each violation; each round but
     /// the last shortens one, so it ends.
-    fn cut(&self, indexes: &mut impl Indexes, settled: &Bounds) -> Bounds {
+    pub(crate) fn cut(&self, indexes: &mut impl Indexes, settled: &Bounds) -> Bounds {
         let mut cut = *settled;
         loop {
             let mut shortened = false;
@@ -369,7 +399,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             } else {
                 self.keeps(Rule::CutKeepsNeeded)
             };
-            if must_stay && frame.is_below(cut) {
+            // What an entry says too, the ring need not keep.
+            if must_stay && frame.is_below(cut) && !frame.folded {
                 if let Some(bound) = cut.get_mut(usize::from(frame.lane.raw())) {
                     *bound = frame.sequence;
                     shortened = true;
@@ -384,11 +415,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Moves all heads to the cut, durably, and then takes the space.
-    fn advance<L: Policy, K: Kernels>(
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    pub(crate) fn advance<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
         settled: &Settled,
         cut: &Bounds,
         report: &mut CheckpointReport,
@@ -396,7 +429,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut superblock = self.superblock.clone();
         let mut firsts: [Option<(Sequence, u64)>; LANES_MAX as usize] = [None; LANES_MAX as usize];
         indexes.each(|index| {
-            let left = index.all().map(|id| index.frame(id)).filter(|frame| !frame.is_below(cut));
+            let frames = index.all().map(|id| index.frame(id));
+            let left = frames.filter(|frame| !frame.is_below(cut) && !frame.folded);
             for frame in left.filter(|frame| frame.is_below(&settled.bounds)) {
                 if let Some(first) = firsts.get_mut(usize::from(frame.lane.raw())) {
                     let found = (frame.sequence, frame.record);
@@ -423,9 +457,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             superblock.head.shield_floor = shield.next_batch.into();
         }
         self.store_superblock(common, lanes, superblock, settled.stamp)?;
+        if common.geometry.lane_slots > 0 {
+            self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
+        }
         indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
         for (number, note) in (0..common.geometry.lanes).zip(self.superblock.notes()) {
-            lanes.with(LaneNumber(number), |lane| {
+            lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 let freed = note.head.get().saturating_sub(lane.head);
                 lane.head = note.head.get();
                 report.freed_bytes = report.freed_bytes.saturating_add(freed);
@@ -443,18 +480,24 @@ struct Batch<'a, L, K, N: ?Sized, I> {
 }
 
 /// A block whose durable content is not home, if there is any.
-fn not_home(indexes: &mut impl Indexes, bounds: &Bounds) -> Option<BlockNumber> {
+fn not_home(indexes: &mut impl Indexes, bounds: &Bounds, scope: Scope) -> Option<BlockNumber> {
     let mut found = None;
     indexes.each(|index| {
         let mut blocks = index.each_block();
         found = found.or_else(|| {
             blocks.find(|block| {
                 let newest = index.newest_below(*block, bounds);
-                newest.is_some_and(|newest| !index.is_home(newest))
+                newest.is_some_and(|newest| goes_home(index, newest, scope))
             })
         });
     });
     found
+}
+
+/// Whether a block, of which this is the newest frame, is to be written home.
+fn goes_home(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+    let in_slot = scope == Scope::Rings && index.frame(newest).folded;
+    !index.is_home(newest) && !in_slot
 }
 
 /// Blocks from `at` on that follow each other, up to `end`.
@@ -472,7 +515,8 @@ fn run_length(batch: &[Batched], at: usize, end: usize) -> usize {
 fn keeps_older(index: &Index<impl IndexMemory>, id: NodeId, cut: &Bounds) -> bool {
     let mut next = index.older(id);
     while let Some(older) = next {
-        if !index.frame(older).is_below(cut) {
+        let frame = index.frame(older);
+        if frame.folded || !frame.is_below(cut) {
             return true;
         }
         next = index.older(older);

@@ -3,17 +3,20 @@
 //! The scan asks about one place after the other, in sequence. A place holds a *whole* record if
 //! header and check are right and its position and sequence are the expected ones.
 //!
-//! | row | whole | of a later superblock | rotten word | below the note | epoch | covered | so |
-//! |---|---|---|---|---|---|---|---|
-//! | R1 | any | yes | any | any | any | any | [`Row::SuperblockLost`] |
-//! | R9 | any | no | yes | any | any | any | [`Row::RottenTailWord`] |
-//! | R2 | yes | no | no | yes | any | any | [`Row::KnownDurable`] |
-//! | R3 | yes | no | no | no | current | any | [`Row::Found`] |
-//! | R4 | yes | no | no | no | older | no | [`Row::Void`] |
-//! | R5 | yes | no | no | no | older | yes | [`Row::Overwritten`] |
-//! | R6 | no | no | no | yes | any | any | [`Row::RottenBelowNote`] |
-//! | R7 | no | no | no | no | any | yes | [`Row::RottenBelowEvidence`] |
-//! | R8 | no | no | no | no | any | no | [`Row::Tail`] |
+//! | row | whole | of a later superblock | rotten word | below the note | epoch | covered | slots | so |
+//! |---|---|---|---|---|---|---|---|---|
+//! | R1 | any | yes | any | any | any | any | any | [`Row::SuperblockLost`] |
+//! | R9 | any | no | yes | any | any | any | any | [`Row::RottenTailWord`] |
+//! | R2 | yes | no | no | yes | any | any | right | [`Row::KnownDurable`] |
+//! | R3 | yes | no | no | no | current | any | right | [`Row::Found`] |
+//! | R4 | yes | no | no | no | older | no | any | [`Row::Void`] |
+//! | R5 | yes | no | no | no | older | yes | any | [`Row::Overwritten`] |
+//! | R6 | no | no | no | yes | any | any | any | [`Row::RottenBelowNote`] |
+//! | R7 | no | no | no | no | any | yes | any | [`Row::RottenBelowEvidence`] |
+//! | R8 | no | no | no | no | any | no | any | [`Row::Tail`] |
+//! | R10 | yes | no | no | no | current | no | torn | [`Row::TornSlot`] |
+//! | R11 | yes | no | no | yes | any | any | torn | [`Row::RottenSlot`] |
+//! | R11 | yes | no | no | no | current | yes | torn | [`Row::RottenSlot`] |
 //!
 //! In a journal with tail words a place at or behind its lane's word counts as not whole, whatever
 //! is there, and one below it is covered: the word is stored behind the fence of what it covers.
@@ -33,6 +36,10 @@
 //!   With a tail word: the record may be there, and was not acknowledged.
 //! - **R9** The tail word is no place that the lane can end at, so the word has rotted; what counts
 //!   cannot be told any more.
+//! - **R10** The record is whole, and a slot that it names is not what it says, although a block's
+//!   newest content is to be built from it. Record and slot were under way together. The lane ends
+//!   here, and what that uncovers is decided anew.
+//! - **R11** As R10, but the record is known durable, and so was the slot: bit rot.
 
 /// Whether a record is of the epoch that the superblock names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +65,9 @@ pub(crate) struct Facts {
     pub(crate) epoch: RecordEpoch,
     /// A watermark, a name, the superblock or a tail word says that it was durable.
     pub(crate) covered: bool,
+    /// A slot that it names, and that counts, has another content. Meaningful only for a whole
+    /// record.
+    pub(crate) torn_slot: bool,
 }
 
 /// A row of the table.
@@ -81,11 +91,15 @@ pub enum Row {
     Tail,
     /// R9: typed error.
     RottenTailWord,
+    /// R10: the lane ends here.
+    TornSlot,
+    /// R11: typed error.
+    RottenSlot,
 }
 
 impl Row {
     /// Every row, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::SuperblockLost,
         Self::KnownDurable,
         Self::Found,
@@ -95,6 +109,8 @@ impl Row {
         Self::RottenBelowEvidence,
         Self::Tail,
         Self::RottenTailWord,
+        Self::TornSlot,
+        Self::RottenSlot,
     ];
 }
 
@@ -105,6 +121,11 @@ pub(crate) const fn decide(facts: Facts) -> Row {
     }
     if facts.rotten_tail_word {
         return Row::RottenTailWord;
+    }
+    let is_older = matches!(facts.epoch, RecordEpoch::Older);
+    if facts.whole && facts.torn_slot && (facts.below_note || !is_older) {
+        let is_known = facts.below_note || facts.covered;
+        return if is_known { Row::RottenSlot } else { Row::TornSlot };
     }
     match (facts.whole, facts.below_note, facts.epoch, facts.covered) {
         (true, true, _, _) => Row::KnownDurable,
@@ -125,27 +146,38 @@ mod tests {
     use super::*;
 
     /// The table of the module's documentation, as data: `None` is "any".
-    type Line =
-        (Option<bool>, bool, Option<bool>, Option<bool>, Option<RecordEpoch>, Option<bool>, Row);
-    const TABLE: [Line; 9] = {
+    type Line = (
+        Option<bool>,
+        bool,
+        Option<bool>,
+        Option<bool>,
+        Option<RecordEpoch>,
+        Option<bool>,
+        Option<bool>,
+        Row,
+    );
+    const TABLE: [Line; 12] = {
         use RecordEpoch::{Current, Older};
         let (yes, no) = (Some(true), Some(false));
         [
-            (None, true, None, None, None, None, Row::SuperblockLost),
-            (None, false, yes, None, None, None, Row::RottenTailWord),
-            (yes, false, no, yes, None, None, Row::KnownDurable),
-            (yes, false, no, no, Some(Current), None, Row::Found),
-            (yes, false, no, no, Some(Older), no, Row::Void),
-            (yes, false, no, no, Some(Older), yes, Row::Overwritten),
-            (no, false, no, yes, None, None, Row::RottenBelowNote),
-            (no, false, no, no, None, yes, Row::RottenBelowEvidence),
-            (no, false, no, no, None, no, Row::Tail),
+            (None, true, None, None, None, None, None, Row::SuperblockLost),
+            (None, false, yes, None, None, None, None, Row::RottenTailWord),
+            (yes, false, no, yes, None, None, no, Row::KnownDurable),
+            (yes, false, no, no, Some(Current), None, no, Row::Found),
+            (yes, false, no, no, Some(Older), no, None, Row::Void),
+            (yes, false, no, no, Some(Older), yes, None, Row::Overwritten),
+            (no, false, no, yes, None, None, None, Row::RottenBelowNote),
+            (no, false, no, no, None, yes, None, Row::RottenBelowEvidence),
+            (no, false, no, no, None, no, None, Row::Tail),
+            (yes, false, no, no, Some(Current), no, yes, Row::TornSlot),
+            (yes, false, no, yes, None, None, yes, Row::RottenSlot),
+            (yes, false, no, no, Some(Current), yes, yes, Row::RottenSlot),
         ]
     };
 
     /// Every combination of facts.
     fn combinations() -> impl Iterator<Item = Facts> {
-        (0..1_u8 << 6).map(|bits| {
+        (0..1_u8 << 7).map(|bits| {
             let bit = |at: u8| bits >> at & 1 == 1;
             Facts {
                 whole: bit(0),
@@ -154,6 +186,7 @@ mod tests {
                 below_note: bit(3),
                 epoch: if bit(4) { RecordEpoch::Older } else { RecordEpoch::Current },
                 covered: bit(5),
+                torn_slot: bit(6),
             }
         })
     }
@@ -172,8 +205,9 @@ mod tests {
                         && is(line.3, facts.below_note)
                         && line.4.is_none_or(|cell| cell == facts.epoch)
                         && is(line.5, facts.covered)
+                        && is(line.6, facts.torn_slot)
                 })
-                .map(|line| line.6)
+                .map(|line| line.7)
                 .collect();
             assert_eq!(lines, [decide(facts)], "{facts:?}");
             reached.push(decide(facts));

@@ -7,7 +7,7 @@ use crate::error::{DeviceError, MediumError};
 use crate::geometry::GeometryError;
 use crate::policy::{ApplyError, Placement, PolicyId};
 use crate::superblock::SuperblockError;
-use crate::units::{BlockNumber, BlockSize, Epoch, Generation, LaneNumber, Sequence};
+use crate::units::{BlockNumber, BlockSize, Epoch, Generation, LaneNumber, Sequence, SlotNumber};
 
 /// A commit was refused (nothing has changed), or its outcome is unknown (`Medium`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,9 @@ pub enum CommitError {
     },
     /// The fence failed. Whether the transaction is durable is unknown until the next open.
     Medium(MediumError),
+    /// Writing an append home failed. The transaction is not in the journal; what the block holds
+    /// is unknown, as it was before.
+    Device(DeviceError),
 }
 
 impl fmt::Display for CommitError {
@@ -101,6 +104,7 @@ impl fmt::Display for CommitError {
                 write!(f, "the transaction has {needed} frames, the index has room for {free}")
             }
             Self::Medium(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
         }
     }
 }
@@ -206,6 +210,19 @@ pub enum OpenError {
         /// How it is known.
         row: Row,
     },
+    /// A slot that held a block's durable content, once its frame was folded, holds something else:
+    /// bit rot.
+    RottenSlot {
+        /// The slot.
+        slot: SlotNumber,
+        /// Whose content it was.
+        block: BlockNumber,
+    },
+    /// A slot's entry is neither whole nor void, and no frame says what it was: bit rot.
+    RottenEntry {
+        /// The slot.
+        slot: SlotNumber,
+    },
     /// Some record names a superblock that no copy is: bit rot in the newest copy.
     SuperblockLost {
         /// The generation named.
@@ -251,6 +268,10 @@ impl fmt::Display for OpenError {
                 "{lane}: the record of {sequence} at offset {position} was durable and is not \
                  whole ({row:?})"
             ),
+            Self::RottenSlot { slot, block } => {
+                write!(f, "{slot} held {block}, durably, and holds something else")
+            }
+            Self::RottenEntry { slot } => write!(f, "the entry of {slot} has rotted"),
             Self::SuperblockLost { generation, epoch } => {
                 write!(f, "a record names {generation} of {epoch}, which no superblock has")
             }

@@ -31,6 +31,7 @@ pub const EXAMINE_BYTES_MAX: usize = front_bytes_max(&Geometry {
     shield_blocks: 0,
     unit_bytes: 0,
     protocol: Protocol::OneFence,
+    lane_slots: 0,
 });
 
 /// What one copy of the superblock is.

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! | superblock A | superblock B | shield area | tail words | lane 0 | lane 1 | ...
+//! | slot entries of lane 0 | of lane 1 | ... | slots of lane 0 | of lane 1 | ...
 //! ```
 //!
-//! Tail words there are only with [`Protocol::TailPointer`].
+//! Tail words there are only with [`Protocol::TailPointer`], and slots where the geometry has some.
 //!
 //! The superblock copies lie in separate media units, so that one bad unit never takes both. Each
 //! part becomes an exclusive region of its own.
@@ -12,8 +13,9 @@
 use core::fmt;
 
 use crate::record::{CHECK_BYTES, FRAMES_PER_PART, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
+use crate::slot::ENTRY_BYTES;
 use crate::superblock::superblock_bytes;
-use crate::units::{BlockSize, LINE_BYTES, LaneNumber, Offset};
+use crate::units::{BlockSize, LINE_BYTES, LaneNumber, Offset, SlotNumber};
 
 /// The most lanes a journal can have.
 pub const LANES_MAX: u16 = 32;
@@ -21,6 +23,9 @@ pub const LANES_MAX: u16 = 32;
 /// The largest media unit: where the first superblock copy is not whole, the second one is looked
 /// for at every line up to here.
 pub const UNIT_BYTES_MAX: u32 = 1 << 21;
+
+/// The most slots that a journal can have.
+pub const SLOTS_MAX: u32 = 1 << 30;
 
 /// How a commit becomes durable; fixed when a journal is formatted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,6 +57,9 @@ pub struct Geometry {
     pub unit_bytes: u32,
     /// How a commit becomes durable.
     pub protocol: Protocol,
+    /// Slots of each lane: block-sized places beside the rings, for policies that keep versions of
+    /// blocks in them. Zero for those that do not.
+    pub lane_slots: u32,
 }
 
 /// A geometry that no journal can have.
@@ -77,6 +85,11 @@ pub enum GeometryError {
         bytes: u32,
         /// The least there has to be.
         least: u32,
+    },
+    /// More slots than can be numbered.
+    LaneSlots {
+        /// What was asked for.
+        slots: u32,
     },
     /// More blocks in a batch than one record describes.
     ShieldBlocks {
@@ -110,6 +123,9 @@ impl fmt::Display for GeometryError {
             }
             Self::ShieldBlocks { blocks } => {
                 write!(f, "batches of {blocks} blocks; there are up to {FRAMES_PER_PART}")
+            }
+            Self::LaneSlots { slots } => {
+                write!(f, "{slots} slots in each lane; all together there are up to {SLOTS_MAX}")
             }
             Self::Overflow => f.write_str("the span would be too large to count"),
             Self::SpanTooSmall { needed, available } => {
@@ -148,6 +164,9 @@ impl Geometry {
         }
         if self.shield_blocks as usize > FRAMES_PER_PART {
             return Err(GeometryError::ShieldBlocks { blocks: self.shield_blocks });
+        }
+        if self.slots() > SLOTS_MAX as u64 {
+            return Err(GeometryError::LaneSlots { slots: self.lane_slots });
         }
         match self.span_bytes() {
             Some(_) => Ok(()),
@@ -190,11 +209,69 @@ impl Geometry {
     /// Bytes of the whole span, or `None` when they cannot be counted.
     #[must_use]
     pub const fn span_bytes(&self) -> Option<u64> {
-        // Units, batches and lanes are few and small: what lies before the lanes can be counted.
+        // Units, batches, lanes and slots are few and small: what lies beside the rings can be
+        // counted.
+        let lanes = self.lanes as u64;
         let before = self.lane(LaneNumber(0)).raw();
-        match self.lane_bytes.checked_mul(self.lanes as u64) {
-            Some(lanes) => before.checked_add(lanes),
+        let behind = self.entries_bytes().saturating_add(self.slots_bytes()).saturating_mul(lanes);
+        match self.lane_bytes.checked_mul(lanes) {
+            Some(rings) => match rings.checked_add(before) {
+                Some(bytes) => bytes.checked_add(behind),
+                None => None,
+            },
             None => None,
+        }
+    }
+
+    /// Slots of all lanes.
+    #[must_use]
+    pub const fn slots(&self) -> u64 {
+        (self.lane_slots as u64).saturating_mul(self.lanes as u64)
+    }
+
+    /// Bytes of the slot entries of each lane: whole lines.
+    #[must_use]
+    pub const fn entries_bytes(&self) -> u64 {
+        (self.lane_slots as u64).saturating_mul(ENTRY_BYTES as u64).next_multiple_of(LINE)
+    }
+
+    /// Bytes of the slots of each lane.
+    #[must_use]
+    pub const fn slots_bytes(&self) -> u64 {
+        (self.lane_slots as u64).saturating_mul(self.block_size.bytes() as u64)
+    }
+
+    /// Where the slot entries begin, lane after lane.
+    #[must_use]
+    pub const fn slot_entries(&self) -> Offset {
+        self.lane(LaneNumber(self.lanes))
+    }
+
+    /// Where the slots begin, lane after lane.
+    #[must_use]
+    pub const fn first_slot(&self) -> Offset {
+        let entries = self.entries_bytes().saturating_mul(self.lanes as u64);
+        Offset(self.slot_entries().raw().saturating_add(entries))
+    }
+
+    /// Where the slot entries of a lane begin.
+    pub(crate) const fn slot_entries_of(&self, lane: LaneNumber) -> Offset {
+        let before = self.entries_bytes().saturating_mul(lane.raw() as u64);
+        Offset(self.slot_entries().raw().saturating_add(before))
+    }
+
+    /// Where the slots of a lane begin.
+    pub(crate) const fn slots_of(&self, lane: LaneNumber) -> Offset {
+        let before = self.slots_bytes().saturating_mul(lane.raw() as u64);
+        Offset(self.first_slot().raw().saturating_add(before))
+    }
+
+    /// The lane that a slot belongs to; of a slot that there is not, any number.
+    #[must_use]
+    pub const fn lane_of_slot(&self, slot: SlotNumber) -> LaneNumber {
+        match slot.raw().checked_div(self.lane_slots) {
+            Some(lane) => LaneNumber(lane as u16),
+            None => LaneNumber(u16::MAX),
         }
     }
 

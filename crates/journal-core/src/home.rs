@@ -10,13 +10,14 @@ use crate::error::MediumError;
 use crate::errors::JournalError;
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
-use crate::lane::Lane;
+use crate::lane::{InLane, Lane};
 use crate::memory::{Batched, LaneSlot};
 use crate::order::OrderedDevice;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::Form;
 use crate::shield::Shield;
+use crate::slot::SlotState;
 use crate::superblock::{Superblock, Superblocks};
 use crate::units::{BlockNumber, LaneNumber};
 
@@ -29,29 +30,61 @@ pub trait Lanes<P, H> {
     fn with<R>(
         &mut self,
         lane: LaneNumber,
-        call: impl FnOnce(&mut Lane<P, H>) -> R,
+        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
     ) -> Result<R, JournalError>;
 
-    /// Copies bytes of a lane that nobody writes.
+    /// Copies the payload of a frame, whose lane or slot nobody writes there.
     ///
     /// # Errors
     /// The medium's.
-    fn read(&self, lane: LaneNumber, position: u64, into: &mut [u8]) -> Result<(), MediumError>;
+    fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
 }
 
-impl<P: Pmem, H: Hook> Lanes<P, H> for [LaneSlot<P, H>] {
+/// The lanes of a journal with one owner, and the states of all their slots.
+#[derive(Debug)]
+pub(crate) struct OwnLanes<'a, P, H> {
+    pub(crate) lanes: &'a mut [LaneSlot<P, H>],
+    pub(crate) states: &'a mut [SlotState],
+}
+
+impl<P, H> OwnLanes<'_, P, H> {
+    pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<P, H> {
+        match self.lanes.get(usize::from(lane.raw())) {
+            Some(LaneSlot(Some(lane))) => lane,
+            _ => unreachable!("an open journal has all its lanes"),
+        }
+    }
+
+    /// The states of a lane's slots.
+    pub(crate) fn states_of(&self, lane: LaneNumber) -> &[SlotState] {
+        let each = self.states.len().checked_div(self.lanes.len()).unwrap_or(0);
+        let start = each.saturating_mul(lane.raw().into());
+        self.states.get(start..start.saturating_add(each)).unwrap_or_default()
+    }
+
+    /// A lane with the states of its slots.
+    pub(crate) fn in_lane(&mut self, lane: LaneNumber) -> InLane<'_, P, H> {
+        let each = self.states.len().checked_div(self.lanes.len()).unwrap_or(0);
+        let start = each.saturating_mul(lane.raw().into());
+        let states = self.states.get_mut(start..start.saturating_add(each)).unwrap_or_default();
+        InLane { lane: lane_of(self.lanes, lane), states }
+    }
+}
+
+impl<P: Pmem, H: Hook> Lanes<P, H> for OwnLanes<'_, P, H> {
     fn with<R>(
         &mut self,
         lane: LaneNumber,
-        call: impl FnOnce(&mut Lane<P, H>) -> R,
+        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
     ) -> Result<R, JournalError> {
-        Ok(call(lane_of(self, lane)))
+        Ok(call(&mut self.in_lane(lane)))
     }
 
-    fn read(&self, lane: LaneNumber, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        match self.get(usize::from(lane.raw())) {
-            Some(LaneSlot(Some(lane))) => lane.ring().read(position, into),
-            _ => unreachable!("the index names lanes of this journal"),
+    fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
+        let lane = self.lane(frame.lane);
+        match frame.slot() {
+            Some(slot) => lane.read_slot(slot, into),
+            None => lane.ring().read(frame.payload, into),
         }
     }
 }
@@ -127,7 +160,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         indexes.of(block, |index| {
             let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
-            let read = |lane, position, into: &mut [u8]| lanes.read(lane, position, into);
+            let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
             apply_frames(common, index, newest, read, payload, into)
         })
     }
@@ -139,8 +172,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 pub fn oldest_needed(index: &Index<impl IndexMemory>, newest: NodeId) -> (NodeId, bool) {
     let mut oldest = newest;
     loop {
-        if index.frame(oldest).form != Form::Encoded {
-            return (oldest, false);
+        match index.frame(oldest).form {
+            Form::Encoded => {}
+            form => return (oldest, form == Form::Home),
         }
         match index.older(oldest) {
             Some(older) => oldest = older,
@@ -157,7 +191,7 @@ pub fn apply_frames<L: Policy, K: Kernels>(
     common: &Common<L, K>,
     index: &Index<impl IndexMemory>,
     newest: NodeId,
-    read: impl Fn(LaneNumber, u64, &mut [u8]) -> Result<(), MediumError>,
+    read: impl Fn(&FrameAt, &mut [u8]) -> Result<(), MediumError>,
     payload: &mut [u8],
     into: &mut [u8],
 ) -> Result<(), JournalError> {
@@ -166,13 +200,12 @@ pub fn apply_frames<L: Policy, K: Kernels>(
         let frame: FrameAt = index.frame(id);
         match frame.form {
             Form::Discard => into.fill(0),
-            Form::Image => {
-                read(frame.lane, frame.payload, into).map_err(JournalError::Medium)?;
-            }
+            Form::Home => {}
+            Form::Image | Form::Slot => read(&frame, into).map_err(JournalError::Medium)?,
             Form::Encoded => {
                 let payload = payload.get_mut(..frame.len as usize);
                 let Some(payload) = payload else { unreachable!("fits: it was made there") };
-                read(frame.lane, frame.payload, payload).map_err(JournalError::Medium)?;
+                read(&frame, payload).map_err(JournalError::Medium)?;
                 common
                     .policy
                     .apply(payload, into)

@@ -136,6 +136,20 @@ pub enum Rule {
     HeadsTogether,
     /// A record goes into free space only.
     SpaceChecked,
+    /// A slot is rewritten in part only where all of it was written since the open.
+    SlotsSettled,
+    /// A slot is given back only when its void entry is durable.
+    VoidsFenced,
+    /// The entry of a block's newest version stays as long as older frames of it do.
+    NewestVoidedLast,
+    /// A slot's content counts only if its check is right.
+    SlotCheck,
+    /// Only the version before the newest durable one is rewritten.
+    NewestSpared,
+    /// What goes home before its record is not live, durably.
+    AppendsNotLive,
+    /// A torn entry that a live frame covers is voided when a journal is opened.
+    TornEntriesVoided,
     /// A tail word proves what lies below it durable, and keeps out what does not.
     TailWords,
     /// After a failure the journal refuses to go on.
@@ -144,7 +158,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 33] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -169,6 +183,13 @@ impl Rule {
         Self::CopiedStamp,
         Self::HeadsTogether,
         Self::SpaceChecked,
+        Self::SlotsSettled,
+        Self::VoidsFenced,
+        Self::NewestVoidedLast,
+        Self::SlotCheck,
+        Self::NewestSpared,
+        Self::AppendsNotLive,
+        Self::TornEntriesVoided,
         Self::TailWords,
         Self::Sticky,
     ];

@@ -12,9 +12,10 @@
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
 
-use crate::geometry::LANES_MAX;
+use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
-use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use crate::slot::SlotEntry;
+use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
 /// No node, no entry.
 const NONE: u32 = u32::MAX;
@@ -49,6 +50,8 @@ pub struct Node {
     block: u64,
     lane: u16,
     form: Form,
+    folded: bool,
+    stale: bool,
 }
 
 impl Node {
@@ -64,6 +67,8 @@ impl Node {
         block: 0,
         lane: 0,
         form: Form::Discard,
+        folded: false,
+        stale: false,
     };
 }
 
@@ -80,12 +85,15 @@ pub struct FrameAt {
     pub sequence: Sequence,
     /// Log offset of the record.
     pub record: u64,
-    /// Log offset of the payload.
+    /// Log offset of the payload; of a frame that names a slot, the check of what is there.
     pub payload: u64,
-    /// Bytes of the payload.
+    /// Bytes of the payload; of a frame that names a slot, which one.
     pub len: u32,
     /// How it carries the content.
     pub form: Form,
+    /// Whether the slot's entry says the same: then the frame in the ring is not needed. One that
+    /// has left the ring is of sequence 0.
+    pub folded: bool,
 }
 
 /// The index has no room for another block or frame.
@@ -195,6 +203,33 @@ pub fn share_of(block: BlockNumber, count: usize) -> usize {
 }
 
 impl FrameAt {
+    /// What is left of a frame when only its slot's entry says it.
+    pub(crate) fn of_entry(lane: LaneNumber, slot: SlotNumber, entry: &SlotEntry) -> Self {
+        Self {
+            block: BlockNumber(entry.block.get()),
+            stamp: Stamp(entry.stamp.get()),
+            lane,
+            sequence: Sequence(0),
+            record: 0,
+            payload: entry.content.get(),
+            len: slot.raw(),
+            form: Form::Slot,
+            folded: true,
+        }
+    }
+
+    /// The slot that it names, if it does.
+    #[must_use]
+    pub fn slot(&self) -> Option<SlotNumber> {
+        (self.form == Form::Slot).then_some(SlotNumber(self.len))
+    }
+
+    /// Whether the block's content is wholly there, whatever older frames say.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.form != Form::Encoded
+    }
+
     /// Whether the frame's record lies below the bound of its lane.
     #[must_use]
     pub fn is_below(&self, bounds: &Bounds) -> bool {
@@ -341,6 +376,131 @@ impl<M: IndexMemory> Index<M> {
             payload: node.payload,
             len: node.len,
             form: node.form,
+            folded: node.folded,
+        }
+    }
+
+    /// The newest whole placement at or below a frame of its block.
+    pub(crate) fn whole_below(&self, from: NodeId) -> Option<NodeId> {
+        let mut next = Some(from);
+        while let Some(id) = next {
+            if self.frame(id).is_whole() {
+                return Some(id);
+            }
+            next = self.older(id);
+        }
+        None
+    }
+
+    /// The slot of an older version of a block, in a lane, that its newest whole durable version
+    /// has made superfluous: the one that was written last.
+    pub fn older_slot(
+        &self,
+        block: BlockNumber,
+        lane: LaneNumber,
+        geometry: &Geometry,
+        is_durable: impl Fn(&FrameAt) -> bool,
+    ) -> Option<SlotNumber> {
+        // What is on its way home may be read there.
+        let mut next = self.newest(block).filter(|_| !self.is_leaving(block));
+        let mut has_successor = false;
+        while let Some(id) = next {
+            let frame = self.frame(id);
+            if let Some(slot) = frame.slot().filter(|_| has_successor && !self.is_stale(id)) {
+                if geometry.lane_of_slot(slot) == lane {
+                    return Some(slot);
+                }
+            }
+            has_successor |= frame.is_whole() && is_durable(&frame);
+            next = self.older(id);
+        }
+        None
+    }
+
+    /// Whether the slot that a frame names holds something else by now.
+    pub(crate) fn is_stale(&self, id: NodeId) -> bool {
+        self.node(id.0).is_some_and(|node| node.stale)
+    }
+
+    /// Notes whether the slot that a frame names holds, or will hold, something else.
+    pub(crate) fn set_stale(&mut self, id: NodeId, stale: bool) {
+        if let Some(node) = self.node_mut(id.0) {
+            node.stale = stale;
+        }
+    }
+
+    /// The version of a block that has this stamp and is in a slot.
+    pub(crate) fn version(&self, block: BlockNumber, stamp: Stamp) -> Option<NodeId> {
+        let mut chain = core::iter::successors(self.newest(block), |id| self.older(*id));
+        chain.find(|id| {
+            let frame = self.frame(*id);
+            frame.stamp == stamp && frame.slot().is_some()
+        })
+    }
+
+    fn set_folded(&mut self, id: NodeId, folded: bool) {
+        if let Some(node) = self.node_mut(id.0) {
+            node.folded = folded;
+        }
+    }
+
+    /// Notes that the entry of a version's slot speaks of it, and of no older one any more.
+    pub(crate) fn set_folded_over(&mut self, block: BlockNumber, stamp: Stamp) {
+        let Some(id) = self.version(block, stamp) else { return };
+        let slot = self.frame(id).slot();
+        self.set_folded(id, true);
+        let mut next = self.older(id);
+        while let Some(id) = next {
+            next = self.older(id);
+            let frame = self.frame(id);
+            if frame.folded && frame.slot() == slot {
+                self.set_folded(id, false);
+                if frame.sequence == Sequence(0) {
+                    self.remove(id);
+                }
+            }
+        }
+    }
+
+    /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
+    /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
+    /// may be read until then, and its slot is not free.
+    pub(crate) fn take_version(&mut self, block: BlockNumber, stamp: Stamp, last: bool) -> bool {
+        let Some(id) = self.version(block, stamp) else { return false };
+        let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
+        self.set_folded(id, false);
+        if !is_in_ring {
+            self.remove(id);
+        } else if !last {
+            self.set_stale(id, true);
+        }
+        !is_stale && !(last && is_in_ring)
+    }
+
+    /// Places for frames, used or not.
+    pub(crate) fn places(&self) -> usize {
+        self.memory.nodes().len()
+    }
+
+    /// The frame in a place, if there is one.
+    pub(crate) fn at_place(&self, place: usize) -> Option<NodeId> {
+        let is_used = self.memory.nodes().get(place).is_some_and(|node| node.stamp != 0);
+        u32::try_from(place).ok().filter(|_| is_used).map(NodeId)
+    }
+
+    /// Notes that only a slot's entry is left of a frame.
+    fn set_out_of_ring(&mut self, id: NodeId) {
+        if let Some(node) = self.node_mut(id.0) {
+            (node.sequence, node.record) = (0, 0);
+        }
+    }
+
+    /// Joins an entry that was found and the frame that it was made of.
+    pub(crate) fn set_in_ring(&mut self, id: NodeId, frame: &FrameAt) {
+        if let Some(node) = self.node_mut(id.0) {
+            node.sequence = frame.sequence.raw();
+            node.record = frame.record;
+            node.lane = frame.lane.raw();
         }
     }
 
@@ -376,6 +536,8 @@ impl<M: IndexMemory> Index<M> {
             block: frame.block.raw(),
             lane: frame.lane.raw(),
             form: frame.form,
+            folded: frame.folded,
+            stale: false,
         };
         self.free = next_free;
         self.nodes_used = self.nodes_used.saturating_add(1);
@@ -383,15 +545,34 @@ impl<M: IndexMemory> Index<M> {
         if let Some(node) = self.node_mut(older) {
             node.newer = free;
         }
+        if let Some(slot) = frame.slot() {
+            self.make_stale_below(NodeId(free), slot);
+        }
         match self.node_mut(newer) {
             Some(node) => node.older = free,
             None => {
                 if let Some(entry) = self.memory.entries_mut().get_mut(place) {
                     entry.newest = free;
+                    if frame.form == Form::Home {
+                        entry.home = frame.stamp.raw();
+                    }
                 }
             }
         }
         Ok(NodeId(free))
+    }
+
+    /// The older version that a slot held is gone.
+    fn make_stale_below(&mut self, id: NodeId, slot: SlotNumber) {
+        let mut next = self.older(id);
+        while let Some(id) = next {
+            if self.frame(id).slot() == Some(slot) {
+                // Versions before that one have been seen to when it was added.
+                self.set_stale(id, true);
+                return;
+            }
+            next = self.older(id);
+        }
     }
 
     /// Forgets a frame; the last one of a block takes the entry with it.
@@ -489,10 +670,16 @@ impl<M: IndexMemory> Index<M> {
         entries.map(|entry| BlockNumber(entry.block))
     }
 
-    /// Forgets every frame that `goes` says.
+    /// Forgets every frame that `goes` says, but for what slots' entries say as well.
     pub(crate) fn remove_where(&mut self, goes: impl Fn(&FrameAt) -> bool) {
         for id in (0..NONE).take(self.memory.nodes().len()).map(NodeId) {
-            if self.node(id.0).is_some_and(|node| node.stamp != 0) && goes(&self.frame(id)) {
+            let frame = self.frame(id);
+            if frame.stamp == Stamp(0) || !goes(&frame) {
+                continue;
+            }
+            if frame.folded {
+                self.set_out_of_ring(id);
+            } else {
                 self.remove(id);
             }
         }
@@ -527,6 +714,7 @@ mod tests {
             payload: 0,
             len: 0,
             form: Form::Image,
+            folded: false,
         }
     }
 

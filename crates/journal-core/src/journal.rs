@@ -15,17 +15,17 @@
 
 use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
-use crate::checkpoint::CheckpointReport;
+use crate::checkpoint::{CheckpointReport, Scope};
 use crate::common::Common;
 use crate::error::MediumError;
 use crate::errors::{CommitError, JournalError};
 use crate::geometry::{Geometry, LANES_MAX};
-use crate::home::{Home, HomeScratch, View, lane_of};
+use crate::home::{Home, HomeScratch, OwnLanes, View};
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, Index, Lent};
-use crate::lane::{Ends, Lane, Names, OpenRecord, Pace};
-use crate::memory::{Batched, LaneSlot};
-use crate::place::{Content, Operation, Operations, Places, Prepared, Scratch};
+use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
+use crate::memory::Batched;
+use crate::place::{Content, Indexed, Operation, Operations, Places, Prepared, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
@@ -57,7 +57,7 @@ pub struct Committed {
 #[derive(Debug)]
 pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
     pub(crate) common: Common<L, K>,
-    pub(crate) lanes: &'m mut [LaneSlot<P, H>],
+    pub(crate) lanes: OwnLanes<'m, P, H>,
     pub(crate) index: Index<Lent<'m>>,
     pub(crate) home: Home<P, D, H>,
     pub(crate) batch: &'m mut [Batched],
@@ -83,6 +83,18 @@ macro_rules! scratch {
     };
 }
 pub(crate) use scratch;
+
+/// What the index knows of versions of blocks, likewise.
+macro_rules! versions {
+    ($journal:expr, $lane:expr) => {
+        Indexed {
+            durable_to: $journal.lanes.lane($lane).durable_to(),
+            index: &mut $journal.index,
+            geometry: &$journal.common.geometry,
+            lane: $lane,
+        }
+    };
+}
 
 /// Likewise for writing home.
 macro_rules! home_scratch {
@@ -132,9 +144,15 @@ where
         self.check_usable(lane)?;
         self.common.validate(operations)?;
         let (names, overwritten) = self.overwritten(lane, operations);
-        let prepared = self.common.prepare(operations, &names, &mut scratch!(self))?;
+        let (free_slots, mut versions) = (self.lane(lane).free_slots(), versions!(self, lane));
+        let mut scratch = scratch!(self);
+        let prepared =
+            self.common.prepare(operations, &names, &mut scratch, free_slots, &mut versions)?;
         self.check_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;
+        if prepared.appends > 0 {
+            self.append(lane, operations)?;
+        }
         let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
         let highest = self.lane(lane).last_stamp.max(overwritten);
         let stamp = Stamp(highest.raw().saturating_add(1));
@@ -159,16 +177,14 @@ where
             Durability::Durable => Pace::AtOnce,
             Durability::Deferred => Pace::Deferred,
         };
-        let mut scratch = scratch!(self);
-        let at = lane_of(self.lanes, lane);
-        let mut open = at.begin(stamp, pace);
+        let (mut scratch, mut versions) = (scratch!(self), versions!(self, lane));
+        let mut at = self.lanes.in_lane(lane);
+        let mut open = at.lane.begin(stamp, pace);
         let sequence = open.sequence;
         let content = Content { operations, names, prepared, ends: Ends::Record };
-        self.common.store(at, &mut open, &content, &mut scratch, |frame| {
-            self.index.insert(frame).map(drop)
-        });
-        if let Some(in_flight) = at.close(open) {
-            let durable = at.fence(in_flight).map_err(CommitError::Medium)?;
+        self.common.store(&mut at, &mut open, &content, &mut scratch, &mut versions);
+        if let Some(in_flight) = at.lane.close(open, at.states) {
+            let durable = at.lane.fence(in_flight).map_err(CommitError::Medium)?;
             debug_assert_eq!(*durable.what(), sequence);
         }
         Ok(Committed { lane, sequence, stamp })
@@ -178,7 +194,7 @@ where
         if self.failed {
             return Err(CommitError::Failed);
         }
-        if usize::from(lane.raw()) >= self.lanes.len() {
+        if lane.raw() >= self.common.geometry.lanes {
             return Err(CommitError::NoSuchLane { lane });
         }
         Ok(())
@@ -216,10 +232,22 @@ where
     }
 
     pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<P, H> {
-        match self.lanes.get(usize::from(lane.raw())) {
-            Some(LaneSlot(Some(lane))) => lane,
-            _ => unreachable!("an open journal has all its lanes"),
-        }
+        self.lanes.lane(lane)
+    }
+
+    /// Writes home, and syncs, what the policy places there.
+    #[cold]
+    fn append(
+        &mut self,
+        lane: LaneNumber,
+        operations: &[Operation<'_>],
+    ) -> Result<(), CommitError> {
+        let mut versions = versions!(self, lane);
+        let appended = self.home.append(&self.common, operations, self.encoded, &mut versions);
+        appended.map(drop).map_err(|error| {
+            self.fail();
+            CommitError::Device(error)
+        })
     }
 
     pub(crate) fn check_space(
@@ -250,8 +278,8 @@ where
             return Ok(());
         }
         for number in (0..self.common.geometry.lanes).map(LaneNumber) {
-            let at = lane_of(self.lanes, number);
-            let deferred = if number == lane { None } else { at.flush_all_deferred() };
+            let InLane { lane: at, states } = self.lanes.in_lane(number);
+            let deferred = if number == lane { None } else { at.flush_all_deferred(states) };
             let Some(deferred) = deferred else { continue };
             if let Err(error) = at.fence(deferred) {
                 self.fail();
@@ -267,7 +295,7 @@ where
     /// The medium's; the journal then refuses to go on.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let result = self.home.settle(&self.common, self.lanes);
+        let result = self.home.settle(&self.common, &mut self.lanes);
         self.fail_unless(result)
     }
 
@@ -293,7 +321,19 @@ where
     /// to go on.
     pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
-        while self.checkpoint_batch(&mut report)? {}
+        while self.checkpoint_batch(Scope::All, &mut report)? {}
+        self.reclaim(&mut report)?;
+        Ok(report)
+    }
+
+    /// Empties the lanes: folds what is in slots, which stays there, and writes home what is not.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn checkpoint_rings(&mut self) -> Result<CheckpointReport, JournalError> {
+        self.fold()?;
+        let mut report = CheckpointReport::default();
+        while self.checkpoint_batch(Scope::Rings, &mut report)? {}
         self.reclaim(&mut report)?;
         Ok(report)
     }
@@ -305,12 +345,13 @@ where
     /// As [`checkpoint`](Self::checkpoint).
     pub fn checkpoint_batch(
         &mut self,
+        scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
         self.check_not_failed()?;
         let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut *self.lanes, &mut self.index);
-        let result = self.home.checkpoint_batch(common, lanes, index, &mut scratch, report);
+        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let result = self.home.checkpoint_batch(common, lanes, index, &mut scratch, scope, report);
         self.fail_unless(result)
     }
 
@@ -320,7 +361,9 @@ where
     /// As [`checkpoint`](Self::checkpoint).
     pub fn reclaim(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let result = self.home.reclaim(&self.common, self.lanes, &mut self.index, report);
+        let mut scratch = home_scratch!(self);
+        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let result = self.home.reclaim(common, lanes, index, &mut scratch, report);
         self.fail_unless(result)
     }
 
@@ -332,7 +375,7 @@ where
     /// The medium's. What was durable is.
     pub fn close(mut self) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let result = self.home.note_durable(&self.common, self.lanes);
+        let result = self.home.note_durable(&self.common, &mut self.lanes);
         self.fail_unless(result)
     }
 
@@ -345,7 +388,7 @@ where
         if !self.common.has(block) || into.len() != self.common.block_bytes() {
             return Err(JournalError::BadRequest { block, bytes: into.len() });
         }
-        let view = View { common: &self.common, lanes: &*self.lanes, bounds: &NO_BOUNDS };
+        let view = View { common: &self.common, lanes: &self.lanes, bounds: &NO_BOUNDS };
         self.home.content(&view, &mut self.index, block, self.encoded, into)
     }
 
@@ -355,7 +398,7 @@ where
         lane: LaneNumber,
         open: &OpenRecord,
     ) -> Result<(), MediumError> {
-        let lane = lane_of(self.lanes, lane);
+        let lane = self.lanes.lane(lane);
         let insert = |frame| self.index.insert(frame).map(drop);
         self.common.read_frames(lane, open, self.front, insert).map_err(unreadable)
     }

@@ -28,8 +28,9 @@ use crate::record::{
     INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
 };
 use crate::ring::{LaneReader, Ring};
+use crate::slot::{SLOT_FRAME_BYTES, SlotFrame, SlotState, Slots};
 use crate::tail::TailWord;
-use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 crate::sites! {
@@ -50,6 +51,10 @@ pub(crate) enum Payload<'a> {
     Image(&'a [u8]),
     /// What a policy encoded.
     Encoded(&'a [u8]),
+    /// A slot that the whole image was written to.
+    Slot(&'a SlotFrame),
+    /// The block's home, where the whole image was written to.
+    Home,
     /// The block is not live any more.
     Discard,
 }
@@ -60,7 +65,18 @@ impl Payload<'_> {
         match self {
             Self::Image(image) => (Form::Image, image.len()),
             Self::Encoded(bytes) => (Form::Encoded, bytes.len()),
+            Self::Slot(_) => (Form::Slot, SLOT_FRAME_BYTES),
+            Self::Home => (Form::Home, 0),
             Self::Discard => (Form::Discard, 0),
+        }
+    }
+
+    /// The bytes of it that are in the front.
+    fn in_front(&self) -> &[u8] {
+        match self {
+            Self::Encoded(bytes) => bytes,
+            Self::Slot(slot) => slot.as_bytes(),
+            Self::Image(_) | Self::Home | Self::Discard => &[],
         }
     }
 }
@@ -232,12 +248,23 @@ pub struct Lane<P, H = NoHook> {
     pub(crate) flushed_to: u64,
     /// Only with [`Protocol::TailPointer`](crate::Protocol::TailPointer).
     tail_word: Option<TailWord<P, H>>,
+    /// Only where the geometry has slots.
+    slots: Option<Slots<P, H>>,
+}
+
+/// A lane with what is known of its slots.
+#[derive(Debug)]
+pub struct InLane<'a, P, H = NoHook> {
+    /// The lane.
+    pub lane: &'a mut Lane<P, H>,
+    /// One for each of its slots.
+    pub states: &'a mut [SlotState],
 }
 
 impl<P: PmemShare, H> Lane<P, H> {
     /// Reads the lane beside its writer.
     pub fn reader(&self) -> LaneReader<P::Reader> {
-        self.ring.reader()
+        self.ring.reader(self.slots.as_ref().map(Slots::reader))
     }
 }
 
@@ -245,7 +272,6 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// A lane that begins at `head` and holds nothing yet.
     pub(crate) const fn new(
         ring: Ring<P, H>,
-        tail_word: Option<TailWord<P, H>>,
         identity: Identity,
         number: LaneNumber,
         head: u64,
@@ -263,7 +289,42 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             last_stamp,
             deferred_from: None,
             flushed_to: head,
-            tail_word,
+            tail_word: None,
+            slots: None,
+        }
+    }
+
+    /// What it has beside its ring.
+    pub(crate) fn with(
+        self,
+        tail_word: Option<TailWord<P, H>>,
+        slots: Option<Slots<P, H>>,
+    ) -> Self {
+        Self { tail_word, slots, ..self }
+    }
+
+    pub(crate) const fn slots(&self) -> Option<&Slots<P, H>> {
+        self.slots.as_ref()
+    }
+
+    pub(crate) const fn slots_mut(&mut self) -> Option<&mut Slots<P, H>> {
+        self.slots.as_mut()
+    }
+
+    /// Slots that hold nothing.
+    #[must_use]
+    pub fn free_slots(&self) -> u32 {
+        self.slots.as_ref().map_or(0, Slots::free_count)
+    }
+
+    /// Copies what one of its slots holds.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read_slot(&self, slot: SlotNumber, into: &mut [u8]) -> Result<(), MediumError> {
+        match &self.slots {
+            Some(slots) => slots.read(slot, into),
+            None => unreachable!("the index names slots of this journal"),
         }
     }
 
@@ -390,8 +451,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             let frame = frames.frame(at);
             let (form, len) = frame.payload.form();
             let place = if form == Form::Image { &mut image_at } else { &mut encoded_at };
-            let payload = *place;
+            let mut payload = *place;
             *place = place.saturating_add(len as u64);
+            let mut len = u32::try_from(len).unwrap_or(u32::MAX);
+            if let Payload::Slot(slot) = frame.payload {
+                (payload, len) = (slot.content.get(), slot.slot.get());
+            }
             call(FrameAt {
                 block: frame.block,
                 stamp: open.stamp,
@@ -399,8 +464,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
                 sequence: open.sequence,
                 record: open.start,
                 payload,
-                len: u32::try_from(len).unwrap_or(u32::MAX),
+                len,
                 form,
+                folded: false,
             })?;
         }
         Ok(())
@@ -449,7 +515,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// Returns what a fence has to complete, deferred records before it included; `None` for one
     /// that is deferred itself.
-    pub fn close(&mut self, open: OpenRecord) -> Option<InFlight<Sequence>> {
+    pub fn close(
+        &mut self,
+        open: OpenRecord,
+        states: &mut [SlotState],
+    ) -> Option<InFlight<Sequence>> {
         let sequence = self.next_sequence;
         self.tail = open.next;
         self.last_stamp = self.last_stamp.max(open.stamp);
@@ -461,7 +531,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let in_flight = open.in_flight?;
         // This record was put in flight as it was stored; those before it, up to its start, were
         // not.
-        let in_flight = match self.flush_deferred(open.start) {
+        let in_flight = match self.flush_deferred(open.start, states) {
             Some(deferred) => in_flight.and(deferred),
             None => in_flight,
         };
@@ -469,16 +539,21 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         Some(in_flight.carrying(sequence))
     }
 
-    /// Flushes deferred records up to a log offset.
-    fn flush_deferred(&mut self, to: u64) -> Option<InFlight> {
+    /// Flushes deferred records up to a log offset, and the slots that they name.
+    fn flush_deferred(&mut self, to: u64, states: &mut [SlotState]) -> Option<InFlight> {
         let from = self.deferred_from.take()?;
-        Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, to.saturating_sub(from)))
+        let len = to.saturating_sub(from);
+        let mut in_flight = Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, len));
+        if let Some(flushed) = self.slots.as_mut().and_then(|slots| slots.flush_dirty(states)) {
+            InFlight::join(&mut in_flight, flushed);
+        }
+        in_flight
     }
 
     /// Puts all deferred records in flight; `None` when there is none.
-    pub fn flush_all_deferred(&mut self) -> Option<InFlight<Sequence>> {
+    pub fn flush_all_deferred(&mut self, states: &mut [SlotState]) -> Option<InFlight<Sequence>> {
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
-        let in_flight = self.flush_deferred(self.tail)?;
+        let in_flight = self.flush_deferred(self.tail, states)?;
         self.flushed_to = self.tail;
         Some(in_flight.carrying(last))
     }
@@ -532,11 +607,12 @@ impl OpenRecord {
         self.sequence
     }
 
-    fn add(&mut self, stored: InFlight) {
-        self.in_flight = Some(match self.in_flight.take() {
-            Some(before) => before.and(stored),
-            None => stored,
-        });
+    pub(crate) const fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    pub(crate) fn add(&mut self, stored: InFlight) {
+        InFlight::join(&mut self.in_flight, stored);
     }
 }
 
@@ -544,11 +620,9 @@ impl OpenRecord {
 pub(crate) fn payload_sizes(frames: &impl Frames) -> (usize, usize) {
     let (mut encoded, mut images) = (0_usize, 0_usize);
     for at in 0..frames.count() {
-        match frames.frame(at).payload {
-            Payload::Image(_) => images = images.saturating_add(1),
-            Payload::Encoded(bytes) => encoded = encoded.saturating_add(bytes.len()),
-            Payload::Discard => {}
-        }
+        let payload = frames.frame(at).payload;
+        images = images.saturating_add(usize::from(matches!(payload, Payload::Image(_))));
+        encoded = encoded.saturating_add(payload.in_front().len());
     }
     (encoded, images)
 }
@@ -588,9 +662,7 @@ fn fill_front(
         put(front, frame.as_bytes());
     }
     for at in 0..count {
-        if let Payload::Encoded(bytes) = frames.frame(at).payload {
-            put(front, bytes);
-        }
+        put(front, frames.frame(at).payload.in_front());
     }
     let evidence_bytes = header.evidence_bytes();
     if let Some(place) = front.get_mut(..HEADER_BYTES) {

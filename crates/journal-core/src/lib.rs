@@ -31,6 +31,7 @@
     )
 )]
 
+mod append;
 pub mod block_device;
 pub mod check;
 mod checkpoint;
@@ -39,6 +40,7 @@ mod decide;
 pub mod error;
 mod errors;
 mod examine;
+mod fold;
 pub mod geometry;
 mod home;
 pub mod hook;
@@ -54,9 +56,11 @@ pub mod policy;
 pub mod record;
 mod recover;
 mod relog;
+mod resolve;
 mod ring;
 mod scan;
 mod shield;
+pub mod slot;
 mod stream;
 pub mod superblock;
 mod tail;
@@ -65,13 +69,14 @@ mod verdict;
 
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
 pub use check::{Kernels, PortableKernels};
-pub use checkpoint::CheckpointReport;
+pub use checkpoint::{CheckpointReport, Scope};
 pub use decide::Row;
 pub use error::{DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind};
 pub use errors::{CommitError, JournalError, OpenError};
 pub use examine::{
     CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
 };
+pub use fold::FoldReport;
 pub use geometry::{Geometry, GeometryError, Protocol};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};
@@ -83,17 +88,20 @@ pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use policy::{Policy, PolicyId};
 pub use recover::{Recovery, format};
 pub use relog::RelogReport;
+pub use slot::SlotState;
 pub use stream::Streamed;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
 /// Every place of this crate that takes part in the order of persistence, for tests that want to
 /// see all of them reached.
 pub const SITES: &[&[Site]] = &[
+    append::site::ALL,
     checkpoint::site::ALL,
     lane::site::ALL,
     recover::site::ALL,
     relog::site::ALL,
     shield::site::ALL,
+    slot::site::ALL,
     superblock::site::ALL,
     tail::site::ALL,
 ];

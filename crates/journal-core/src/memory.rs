@@ -6,7 +6,8 @@ use crate::geometry::Geometry;
 use crate::hook::NoHook;
 use crate::index::{Entry, Node};
 use crate::lane::{ENCODED_BLOCKS, Lane, front_bytes_max};
-use crate::units::BlockNumber;
+use crate::slot::SlotState;
+use crate::units::{BlockNumber, SlotNumber};
 
 /// Room for one lane.
 #[derive(Debug)]
@@ -30,12 +31,19 @@ pub struct Batched {
     pub(crate) needs_shield: bool,
     /// Its newest frame says that it is not live: nothing is written.
     pub(crate) discarded: bool,
+    /// Where it is a slot that is dealt with: which.
+    pub(crate) slot: SlotNumber,
 }
 
 impl Batched {
     /// Nothing yet.
-    pub const EMPTY: Self =
-        Self { block: BlockNumber(0), stamp: 0, needs_shield: false, discarded: false };
+    pub const EMPTY: Self = Self {
+        block: BlockNumber(0),
+        stamp: 0,
+        needs_shield: false,
+        discarded: false,
+        slot: SlotNumber(0),
+    };
 }
 
 /// The slices.
@@ -55,6 +63,8 @@ pub struct JournalMemory<'m, P, H = NoHook> {
     pub encoded: &'m mut [u8],
     /// Whole blocks: where images are built on their way home. More make longer writes.
     pub blocks: &'m mut [u8],
+    /// One for each slot.
+    pub slots: &'m mut [SlotState],
 }
 
 /// How long the slices of a [`JournalMemory`] have to be.
@@ -75,11 +85,13 @@ pub struct Needs {
     pub encoded_bytes: usize,
     /// At least.
     pub blocks_bytes: usize,
+    /// At least.
+    pub slots: usize,
 }
 
 impl Needs {
-    /// What a journal of this geometry needs when no more than `frames` frames are in its lanes at
-    /// a time. A commit that would exceed that is refused, as for lack of space in a lane.
+    /// What a journal of this geometry needs when no more than `frames` frames are in its lanes and
+    /// slots at a time. A commit that would exceed that is refused, as for lack of space in a lane.
     #[must_use]
     pub const fn of(geometry: &Geometry, frames: usize) -> Self {
         let block = geometry.block_size.bytes();
@@ -91,6 +103,7 @@ impl Needs {
             front_bytes: front_bytes_max(geometry),
             encoded_bytes: block.saturating_mul(ENCODED_BLOCKS),
             blocks_bytes: block,
+            slots: geometry.slots() as usize,
         }
     }
 }
@@ -107,6 +120,7 @@ impl<P, H> JournalMemory<'_, P, H> {
             ("front", self.front.len(), needs.front_bytes),
             ("encoded", self.encoded.len(), needs.encoded_bytes),
             ("blocks", self.blocks.len(), needs.blocks_bytes),
+            ("slots", self.slots.len(), needs.slots),
         ];
         slices.into_iter().find(|(_, is, least)| is < least).map(|(name, ..)| name)
     }

@@ -118,6 +118,16 @@ impl InFlight<()> {
     }
 }
 
+impl InFlight<()> {
+    /// Adds to what is in flight, if anything is.
+    pub(crate) fn join(known: &mut Option<Self>, more: Self) {
+        *known = Some(match known.take() {
+            Some(known) => known.and(more),
+            None => more,
+        });
+    }
+}
+
 impl<T> InFlight<T> {
     /// Both, to be completed by one fence.
     pub fn and(self, more: InFlight) -> Self {

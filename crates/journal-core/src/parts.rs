@@ -21,7 +21,7 @@ pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
 pub use crate::index::{
     Bounds, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, share_of,
 };
-pub use crate::lane::{Ends, Lane, Names, OpenRecord, Pace};
-pub use crate::place::{Content, Operations, Places, Prepared, Scratch};
+pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
+pub use crate::place::{Content, NoVersions, Operations, Places, Prepared, Scratch, Versions};
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;

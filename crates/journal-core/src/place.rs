@@ -7,14 +7,17 @@
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::errors::CommitError;
+use crate::geometry::Geometry;
 use crate::hook::Hook;
-use crate::index::{FrameAt, Full};
-use crate::lane::{Ends, FrameIn, Frames, Lane, Names, OpenRecord, Part, Payload};
+use crate::index::{FrameAt, Full, Index, IndexMemory};
+use crate::lane::{Ends, FrameIn, Frames, InLane, Lane, Names, OpenRecord, Part, Payload};
 use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Update};
-use crate::record::{Extent, FRAMES_PER_PART, extent};
+use crate::record::{Extent, FRAMES_PER_PART, Form, extent};
 use crate::scan::{IndexError, Reader};
-use crate::units::BlockNumber;
+use crate::slot::{Rewrite, SlotFrame};
+use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber};
+use zerocopy::little_endian::{U32, U64};
 
 /// One block's share of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +72,83 @@ impl Operations for [Operation<'_>] {
 #[derive(Clone, Copy, Debug)]
 enum Payloads {
     Image,
-    Encoded { start: u32, end: u32 },
+    Encoded {
+        start: u32,
+        end: u32,
+    },
+    /// To be written to the slot of an older version, or to one that holds nothing.
+    ToSlot {
+        older: Option<SlotNumber>,
+    },
+    /// Written to a slot.
+    Slot(SlotFrame),
+    Home,
     Discard,
+}
+
+/// What an owner knows of a block's versions, for the placements that depend on it. The answers
+/// stay the same from preparing a transaction until it is stored.
+pub trait Versions {
+    /// The slot of an older version of the block in this lane, which nothing needs any more: the
+    /// version has a durable whole successor.
+    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber>;
+
+    /// Whether the block is not live, durably, and nobody writes it home at this moment.
+    fn may_go_home(&mut self, block: BlockNumber) -> bool;
+
+    /// Takes in a frame that is about to be stored. What is done with it must not show before the
+    /// record is durable, or readable where it is deferred.
+    ///
+    /// # Errors
+    /// [`Full`], when there is no room; but that was seen to.
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
+}
+
+/// Nothing is known: no slots, and no appends to home.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoVersions;
+
+impl Versions for NoVersions {
+    fn older_slot(&mut self, _block: BlockNumber) -> Option<SlotNumber> {
+        None
+    }
+
+    fn may_go_home(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
+
+    fn tell(&mut self, _frame: FrameAt) -> Result<(), Full> {
+        Ok(())
+    }
+}
+
+/// What the index of an owner says.
+pub(crate) struct Indexed<'a, M> {
+    pub(crate) index: &'a mut Index<M>,
+    pub(crate) geometry: &'a Geometry,
+    /// The lane that is committed through.
+    pub(crate) lane: LaneNumber,
+    /// Its records below are durable. Those of other lanes are by the time that anything is stored.
+    pub(crate) durable_to: Sequence,
+}
+
+impl<M: IndexMemory> Versions for Indexed<'_, M> {
+    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
+        let is_durable =
+            |frame: &FrameAt| frame.lane != self.lane || frame.sequence < self.durable_to;
+        self.index.older_slot(block, self.lane, self.geometry, is_durable)
+    }
+
+    fn may_go_home(&mut self, block: BlockNumber) -> bool {
+        let Some(newest) = self.index.newest(block) else { return true };
+        let frame = self.index.frame(newest);
+        let is_durable = frame.lane != self.lane || frame.sequence < self.durable_to;
+        frame.form == Form::Discard && is_durable && !self.index.is_leaving(block)
+    }
+
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        self.index.insert(frame).map(drop)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +165,11 @@ pub struct Places {
 }
 
 impl Places {
+    fn appends(&self) -> usize {
+        let placed = self.placed.get(..self.count).unwrap_or_default();
+        placed.iter().filter(|placed| matches!(placed.payload, Payloads::Home)).count()
+    }
+
     /// Nothing yet.
     pub const EMPTY: Self = Self {
         placed: [Placed { operation: 0, payload: Payloads::Discard }; FRAMES_PER_PART],
@@ -112,6 +195,10 @@ pub struct Prepared {
     pub bytes: u64,
     /// Frames in it.
     pub frames: usize,
+    /// Slots that hold nothing and will be taken.
+    pub new_slots: u32,
+    /// Blocks that have to be home before it is stored.
+    pub appends: usize,
     parts: usize,
     /// Whether the scratch memory holds all of it.
     at_hand: bool,
@@ -156,11 +243,20 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
             (Payloads::Image, Operation::Update(Update { change: Change::Image(image), .. })) => {
                 Payload::Image(image)
             }
-            _ => Payload::Discard,
+            (Payloads::ToSlot { .. }, _) => Payload::Slot(&NO_SLOT),
+            (Payloads::Home, _) => Payload::Home,
+            _ => match &placed.payload {
+                Payloads::Slot(slot) => Payload::Slot(slot),
+                _ => Payload::Discard,
+            },
         };
         FrameIn { block: operation.block(), payload }
     }
 }
+
+/// Of the size of what will be known once the slot is written.
+const NO_SLOT: SlotFrame =
+    SlotFrame { content: U64::new(0), slot: U32::new(0), reserved: U32::new(0) };
 
 /// The sizes of the part that holds these frames.
 fn part_extent(
@@ -208,6 +304,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         first: usize,
         scratch: &mut Scratch<'_>,
+        new_slots: &mut u32,
+        versions: &mut impl Versions,
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
         let mut used = 0_usize;
@@ -232,8 +330,24 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                             let end = u32::try_from(used).unwrap_or(u32::MAX);
                             Some(Payloads::Encoded { start, end })
                         }
-                        Placement::Image if matches!(update.change, Change::Image(_)) => {
-                            Some(Payloads::Image)
+                        Placement::Home if versions.may_go_home(update.block) => {
+                            Some(Payloads::Home)
+                        }
+                        placement @ (Placement::Slot | Placement::Image | Placement::Home)
+                            if matches!(update.change, Change::Image(_)) =>
+                        {
+                            // What cannot go home goes to a slot, and what no slot can take, into
+                            // the record.
+                            let wants_slot = placement != Placement::Image;
+                            let slot = wants_slot.then(|| versions.older_slot(update.block));
+                            match slot {
+                                Some(Some(older)) => Some(Payloads::ToSlot { older: Some(older) }),
+                                Some(None) if *new_slots > 0 => {
+                                    *new_slots = new_slots.saturating_sub(1);
+                                    Some(Payloads::ToSlot { older: None })
+                                }
+                                _ => Some(Payloads::Image),
+                            }
                         }
                         placement => {
                             let block = update.block;
@@ -251,7 +365,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Ok(next)
     }
 
-    /// Finds out what a transaction takes.
+    /// Finds out what a transaction takes, when so many slots can be taken that hold nothing.
     ///
     /// # Errors
     /// `CannotPlace`, `TooManyFrames`, or `Unchanged` when nothing is left to be logged.
@@ -260,12 +374,16 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         names: &Names,
         scratch: &mut Scratch<'_>,
+        free_slots: u32,
+        versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
-        let mut prepared = Prepared { bytes: 0, frames: 0, parts: 0, at_hand: false };
+        let mut prepared =
+            Prepared { bytes: 0, frames: 0, new_slots: 0, appends: 0, parts: 0, at_hand: false };
+        let mut slots = free_slots;
         let mut next = 0;
         while next < operations.count() {
             prepared.at_hand = next == 0;
-            next = self.place_chunk(operations, next, scratch)?;
+            next = self.place_chunk(operations, next, scratch, &mut slots, versions)?;
             let (encoded, places) = (&*scratch.encoded, &*scratch.places);
             let chunk = Chunk { operations, encoded, places };
             if chunk.count() == 0 {
@@ -277,47 +395,96 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             prepared.bytes = prepared.bytes.saturating_add(total);
             prepared.frames = prepared.frames.saturating_add(chunk.count());
             prepared.parts = prepared.parts.saturating_add(1);
+            prepared.appends = prepared.appends.saturating_add(scratch.places.appends());
         }
+        prepared.new_slots = free_slots.saturating_sub(slots);
         if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
     }
 
     /// Stores a prepared transaction, with the scratch memory as `prepare` has left it. The caller
-    /// has seen to it that it fits.
+    /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
+    /// home is there.
     ///
-    /// Each part's frames are told of before it is stored. What is done with them must not show
-    /// before the record is durable, or readable where it is deferred.
+    /// Each part's frames are told of before it is stored.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
-        lane: &mut Lane<P, H>,
+        lane: &mut InLane<'_, P, H>,
         open: &mut OpenRecord,
         content: &Content<'_, O>,
         scratch: &mut Scratch<'_>,
-        mut each_frame: impl FnMut(FrameAt) -> Result<(), Full>,
+        versions: &mut impl Versions,
     ) {
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
+        let mut slots = prepared.new_slots;
         while frames < prepared.frames {
             if !prepared.at_hand {
-                let placed = self.place_chunk(operations, next, scratch);
+                let placed = self.place_chunk(operations, next, scratch, &mut slots, versions);
                 assert!(placed.is_ok_and(|behind| behind > next), "policies are deterministic");
                 next = placed.unwrap_or(next);
             }
+            // Before anything streams out: what is read from slots would wait for it.
+            self.write_slots(lane, open, operations, scratch);
             let (encoded, places) = (&*scratch.encoded, &*scratch.places);
             let chunk = Chunk { operations, encoded, places };
             if chunk.count() == 0 {
                 // Nothing but unchanged updates.
                 continue;
             }
+            let lane = &mut *lane.lane;
             frames = frames.saturating_add(chunk.count());
             let last = ends == Ends::Record && frames == prepared.frames;
             let part_names = if parts == 0 { names } else { &Names::NONE };
             let part = Part { frames: &chunk, names: part_names, last };
             let (geometry, kernels) = (&self.geometry, &self.kernels);
             let built = lane.build_part(open, &part, geometry, kernels, scratch.front);
-            let told = lane.frames_of_part(open, &built, &chunk, part_names, &mut each_frame);
+            let tell = |frame| versions.tell(frame);
+            let told = lane.frames_of_part(open, &built, &chunk, part_names, tell);
             assert!(told.is_ok(), "room for all frames was reserved");
             lane.store_part(open, &built, &chunk, kernels, scratch.front);
             parts = parts.saturating_add(1);
+        }
+    }
+
+    /// Writes what goes to slots, and notes where it is.
+    #[inline]
+    fn write_slots<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut InLane<'_, P, H>,
+        open: &mut OpenRecord,
+        operations: &O,
+        scratch: &mut Scratch<'_>,
+    ) {
+        let placed = scratch.places.placed.get_mut(..scratch.places.count).unwrap_or_default();
+        for placed in placed {
+            let Payloads::ToSlot { older } = placed.payload else { continue };
+            let operation = operations.operation(placed.operation);
+            let Operation::Update(Update { change: Change::Image(image), .. }) = operation else {
+                continue;
+            };
+            let seed = lane.lane.identity.body_seed;
+            let Some(slots) = lane.lane.slots_mut() else { continue };
+            let states = &mut *lane.states;
+            let slot = match older {
+                Some(slot) => slot,
+                None => match slots.take(states) {
+                    Some(slot) => slot,
+                    None => unreachable!("as many are free as were when it was prepared"),
+                },
+            };
+            let written = match older {
+                Some(slot) => {
+                    let rewrite = Rewrite { slot, image, policy: &self.policy };
+                    slots.rewrite(states, rewrite, scratch.front, open.pace())
+                }
+                None => slots.write(states, slot, image, open.pace()),
+            };
+            if let Some(written) = written {
+                open.add(written);
+            }
+            let content = self.kernels.crc64(seed, image).into();
+            let slot = slot.raw().into();
+            placed.payload = Payloads::Slot(SlotFrame { content, slot, reserved: 0.into() });
         }
     }
 

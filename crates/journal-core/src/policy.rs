@@ -70,6 +70,18 @@ pub enum Change<'a> {
     Patches(&'a [Patch<'a>]),
 }
 
+impl<'a> Change<'a> {
+    /// The whole new image, where the store gave it.
+    #[inline]
+    #[must_use]
+    pub const fn image(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Image(image) => Some(image),
+            Self::Patches(_) => None,
+        }
+    }
+}
+
 /// One block's update, as the store asked for it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

@@ -22,6 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::crc32;
 use crate::geometry::Geometry;
+use crate::slot::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// Lines of the shortest front that describes an image.
@@ -148,6 +149,10 @@ pub enum Form {
     Encoded = 2,
     /// Nothing: the block is not live any more.
     Discard = 3,
+    /// The whole image, in a slot; the front says which, and what its content's check is.
+    Slot = 4,
+    /// The whole image, at home: it was synced there before.
+    Home = 5,
 }
 
 impl Form {
@@ -156,6 +161,8 @@ impl Form {
             1 => Some(Self::Image),
             2 => Some(Self::Encoded),
             3 => Some(Self::Discard),
+            4 => Some(Self::Slot),
+            5 => Some(Self::Home),
             _ => None,
         }
     }
@@ -293,6 +300,10 @@ impl<'a> Front<'a> {
                 // A copy stands for itself.
                 _ if kind == Some(RecordKind::Copy) => return false,
                 Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
+                Some(Form::Slot) if len == SLOT_FRAME_BYTES => {
+                    encoded = encoded.saturating_add(len);
+                }
+                Some(Form::Home) if len == 0 => {}
                 _ => return false,
             }
         }
@@ -338,13 +349,21 @@ impl<'a> Front<'a> {
             let len = frame.len.get();
             let place = match form {
                 Form::Image => &mut image_at,
-                Form::Encoded | Form::Discard => &mut encoded_at,
+                Form::Encoded | Form::Discard | Form::Slot | Form::Home => &mut encoded_at,
             };
             let offset = *place;
             let step = if form == Form::Image { block_bytes } else { u64::from(len) };
             *place = place.saturating_add(step);
             Some(Frame { block: BlockNumber(frame.block.get()), form, len, offset })
         })
+    }
+}
+
+impl Frame {
+    /// What a frame of [`Form::Slot`] says, in a front of these bytes.
+    pub(crate) fn slot(&self, front: &[u8]) -> Option<SlotFrame> {
+        let start = usize::try_from(self.offset).ok()?;
+        SlotFrame::read_from_prefix(front.get(start..)?).ok().map(|(slot, _)| slot)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::check::{Kernels, crc32};
 use crate::common::{Common, Identity};
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX, Protocol};
-use crate::home::Home;
+use crate::home::{Home, OwnLanes};
 use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, Indexes, Lent};
 use crate::journal::Journal;
@@ -27,12 +27,14 @@ use crate::place::Places;
 use crate::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::policy::Policy;
 use crate::record::RecordHeader;
+use crate::resolve::AllSlots;
 use crate::ring::Ring;
 use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
+use crate::slot::{self, SlotState, Slots};
 use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
 use crate::tail::TailWord;
-use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
+use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
 use crate::verdict::Scanned;
 
 crate::sites! {
@@ -81,7 +83,9 @@ pub fn format<P: Pmem, H: Hook>(
     check_fits(geometry, pmem.len())?;
     let superblock = Superblock::new(geometry, id, policy.id(), device_blocks);
     let places = [Offset(0), geometry.second_superblock()];
-    let mut superblocks = Superblocks::new(Ordered::with_hook(pmem, hook), places);
+    let mut whole = Ordered::with_hook(pmem, hook);
+    slot::void_all(&mut whole, geometry)?;
+    let mut superblocks = Superblocks::new(whole, places);
     let _ = superblocks.store(&superblock, kernels)?;
     superblocks.void_between()?;
     Ok(())
@@ -123,15 +127,21 @@ where
         // What is written must not depend on how much memory there is: the next open may have less.
         let needs = Needs::of(found.geometry(), 1);
         let lanes = memory.lanes.get_mut(..needs.lanes).unwrap_or_default();
+        let states = memory.slots.get_mut(..needs.slots).unwrap_or_default();
         let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
         let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
         let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
-        let room = Room { lanes: &mut *lanes, front: &mut *front, block: memory.blocks };
+        let room = Room {
+            lanes: &mut *lanes,
+            front: &mut *front,
+            block: memory.blocks,
+            slots: &mut *states,
+        };
         let opened = found.open(device, policy, kernels, room, &mut index)?;
         let Opened { common, home, recovery } = opened;
         Ok(Self {
             common,
-            lanes,
+            lanes: OwnLanes { lanes, states },
             index,
             home,
             batch: memory.batch,
@@ -165,6 +175,8 @@ pub struct Room<'m, P, H> {
     pub front: &'m mut [u8],
     /// Holds a block, or more.
     pub block: &'m mut [u8],
+    /// One for each slot: those of the first lane, then those of the second one, and so on.
+    pub slots: &'m mut [SlotState],
 }
 
 /// What an open journal consists of, beside its lanes and indexes.
@@ -224,6 +236,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
 
         let mut opening = Opening {
             lanes: room.lanes,
+            states: room.slots,
             scanned: Scanned::of(&superblock),
             geometry: &geometry,
             identity: &identity,
@@ -232,21 +245,28 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         };
         opening.walk(&superblock)?;
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;
+        opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        opening.build(indexes, &superblock)?;
+        opening.resolve(indexes)?;
         let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        let (by, seed) = (opening.kernels, identity.body_seed);
+        opening.slots().check_torn_entries(by, seed)?;
+        let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
         let found = match (&mut shield, &intent) {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
             _ => None,
         };
-        opening.settle(&mut superblocks, &superblock, found)?;
+        let slots = opening.flush_slots(indexes);
+        opening.settle(&mut superblocks, &superblock, [found, slots])?;
+        opening.slots().void_torn(by, seed)?;
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
-            // The index is built later: until then its scratch memory holds the intent's front.
             let front = opening.front.get(..front).unwrap_or_default();
             repeat_intent(shield, front, &geometry, &mut device, room.block)?;
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.head.shield_floor = shield.next_batch.into();
         }
-        opening.build(indexes)?;
+        opening.slots().give_rest();
         opening.take_over(&mut superblock);
         let _ = superblocks.store(&superblock, &kernels)?;
         let identity =
@@ -301,11 +321,24 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     identity: Identity,
     slots: &mut [LaneSlot<P, H>],
 ) -> Result<(), OpenError> {
-    let (mut tails, mut rest) = (tails, rest);
+    let rings = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
+    let entries = geometry.entries_bytes().saturating_mul(geometry.lanes.into());
+    let (rings, rest) = rest.split_at(Offset(rings))?;
+    let (mut entries, mut data) = rest.split_at(Offset(entries))?;
+    let (mut tails, mut rings) = (tails, rings);
     let notes = superblock.notes().iter().map(crate::superblock::LaneStart::from);
     for ((number, start), slot) in (0..geometry.lanes).zip(notes).zip(slots) {
-        let (region, behind) = rest.split_at(Offset(geometry.lane_bytes))?;
-        rest = behind;
+        let (region, behind) = rings.split_at(Offset(geometry.lane_bytes))?;
+        rings = behind;
+        let (of_lane, behind) = entries.split_at(Offset(geometry.entries_bytes()))?;
+        entries = behind;
+        let (slots, behind) = data.split_at(Offset(geometry.slots_bytes()))?;
+        data = behind;
+        let number = LaneNumber(number);
+        let slots = (geometry.lane_slots > 0).then(|| {
+            let entries = Ordered::with_hook(of_lane, hook.clone());
+            Slots::new(entries, Ordered::with_hook(slots, hook.clone()), number, geometry)
+        });
         let mut tail_word = None;
         if geometry.protocol == Protocol::TailPointer {
             let (line, behind) = tails.split_at(Offset(LINE_BYTES as u64))?;
@@ -315,9 +348,8 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         let ring = Ring::new(Ordered::with_hook(region, hook.clone()));
         let (head, sequence) = (start.head, start.head_sequence);
         let stamp = superblock.stamp_floor();
-        let number = LaneNumber(number);
-        let lane = Lane::new(ring, tail_word, identity, number, head, sequence, stamp);
-        *slot = LaneSlot(Some(lane));
+        let lane = Lane::new(ring, identity, number, head, sequence, stamp);
+        *slot = LaneSlot(Some(lane.with(tail_word, slots)));
     }
     Ok(())
 }
@@ -325,6 +357,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
 /// An open under way.
 struct Opening<'a, P, H, K> {
     lanes: &'a mut [LaneSlot<P, H>],
+    states: &'a mut [SlotState],
     scanned: Scanned,
     geometry: &'a Geometry,
     identity: &'a Identity,
@@ -382,19 +415,51 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         Ok(believed.then_some((header, front)))
     }
 
+    /// The front of an intent that is believed, in the scratch memory again.
+    fn reload_intent(
+        &mut self,
+        shield: Option<&Shield<P, H>>,
+        superblock: &Superblock,
+        intent: Option<(RecordHeader, usize)>,
+    ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
+        if intent.is_some() { self.find_intent(shield, superblock) } else { Ok(None) }
+    }
+
+    fn slots(&mut self) -> AllSlots<'_, P, H> {
+        AllSlots { lanes: self.lanes, states: self.states, geometry: self.geometry }
+    }
+
+    /// Drops what names torn slots, and finds out who holds which.
+    fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
+        if self.geometry.lane_slots == 0 {
+            return Ok(());
+        }
+        let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
+        let mut slots = AllSlots { lanes: &mut **lanes, states: &mut **states, geometry };
+        slots.resolve(indexes, scanned, *kernels, identity.body_seed)?;
+        slots.find_holders(indexes);
+        Ok(())
+    }
+
+    fn flush_slots(&mut self, indexes: &mut impl Indexes) -> Option<InFlight> {
+        let Self { lanes, states, geometry, scanned, .. } = self;
+        let mut slots = AllSlots { lanes: &mut **lanes, states: &mut **states, geometry };
+        slots.flush_found(indexes, scanned)
+    }
+
     /// Makes durable what was accepted and may be only visible.
     fn settle(
         &mut self,
         superblocks: &mut Superblocks<P, H>,
         superblock: &Superblock,
-        intent: Option<InFlight>,
+        more: [Option<InFlight>; 2],
     ) -> Result<(), OpenError> {
         let accepted = superblocks.accepted();
         let pmem = superblocks.pmem_mut();
         let bytes = superblock_bytes(self.geometry.lanes);
         let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, bytes);
-        if let Some(intent) = intent {
-            found = found.and(intent);
+        for more in more.into_iter().flatten() {
+            found = found.and(more);
         }
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
         for (lane, walked) in lanes.zip(self.scanned.walked.iter().flatten()) {
@@ -411,13 +476,18 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         Ok(())
     }
 
-    /// Puts the frames of all accepted records into the index, in the order of their stamps, so
-    /// that each goes to the front of its block's chain.
-    fn build(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
+    /// Puts the frames of all accepted records, and what slots' entries say, into the index, in the
+    /// order of their stamps, so that each goes to the front of its block's chain.
+    fn build(
+        &mut self,
+        indexes: &mut impl Indexes,
+        superblock: &Superblock,
+    ) -> Result<(), OpenError> {
         let mut cursors = [None; LANES_MAX as usize];
         for (cursor, (start, walked)) in cursors.iter_mut().zip(self.scanned.lanes()) {
             *cursor = Some(Cursor { position: start.head, tail: walked.tail, stamp: None });
         }
+        let mut entries = self.list_entries(superblock.head.device_blocks.get())?;
         loop {
             let mut lowest: Option<(usize, Stamp)> = None;
             for (number, cursor) in cursors.iter_mut().enumerate() {
@@ -430,12 +500,64 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
                     lowest = Some((number, stamp));
                 }
             }
+            // Of one stamp the entry comes first: the frame that it was made of joins it.
+            if self.index_entry(indexes, &mut entries, lowest.map(|(_, stamp)| stamp))? {
+                continue;
+            }
             let Some((number, _)) = lowest else { return Ok(()) };
             if let Some(Some(cursor)) = cursors.get_mut(number) {
                 cursor.position = self.index_record(indexes, number, cursor.position)?;
                 cursor.stamp = None;
             }
         }
+    }
+
+    /// How many entries each lane has; they are listed.
+    fn list_entries(&mut self, device_blocks: u64) -> Result<Entries, OpenError> {
+        let mut entries = [(0, 0); LANES_MAX as usize];
+        if self.geometry.lane_slots == 0 {
+            return Ok(entries);
+        }
+        let (kernels, seed) = (self.kernels, self.identity.body_seed);
+        for (number, (_, count)) in (0..self.geometry.lanes).zip(&mut entries) {
+            let lane = LaneNumber(number);
+            let mut slots = self.slots();
+            *count = slots.list_entries(lane, kernels, seed, device_blocks)?;
+            let highest = slots.listed(lane, count.saturating_sub(1)).filter(|_| *count > 0);
+            if let Some((highest, _)) = highest {
+                self.scanned.evidence.stamp = self.scanned.evidence.stamp.max(highest);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Indexes the entry of the lowest stamp, unless a record's is lower.
+    fn index_entry(
+        &mut self,
+        indexes: &mut impl Indexes,
+        entries: &mut Entries,
+        record: Option<Stamp>,
+    ) -> Result<bool, OpenError> {
+        let mut lowest: Option<(usize, Stamp, SlotNumber)> = None;
+        for (number, (next, count)) in (0..self.geometry.lanes).zip(entries.iter()) {
+            if next >= count {
+                continue;
+            }
+            let listed = self.slots().listed(LaneNumber(number), *next);
+            let Some((stamp, slot)) = listed else { continue };
+            if lowest.is_none_or(|(_, known, _)| stamp < known) {
+                lowest = Some((usize::from(number), stamp, slot));
+            }
+        }
+        let lowest = lowest.filter(|(_, stamp, _)| record.is_none_or(|record| *stamp <= record));
+        let Some((number, _, slot)) = lowest else { return Ok(false) };
+        if let Some((next, _)) = entries.get_mut(number) {
+            *next = next.saturating_add(1);
+        }
+        let (kernels, seed) = (self.kernels, self.identity.body_seed);
+        let Some(entry) = self.slots().entry(slot, kernels, seed)? else { return Ok(true) };
+        let inserted = indexes.of(entry.block, |index| index.insert(entry));
+        inserted.map(|_| true).map_err(|_| OpenError::IndexFull)
     }
 
     fn stamp_at(&mut self, number: usize, position: u64) -> Result<Stamp, OpenError> {
@@ -461,8 +583,13 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         // A copy is made of the newest, so that nothing lies above it yet. One that is not was
         // forged, and looking for its place could take a pass over the chain for each of them.
         let insert_newest = |index: &mut Index<_>, frame: FrameAt| {
-            let newest = index.newest(frame.block).map(|newest| index.frame(newest).stamp);
-            if newest.is_some_and(|newest| newest > frame.stamp) {
+            let Some(id) = index.newest(frame.block) else { return index.insert(frame).map(drop) };
+            let newest = index.frame(id);
+            if newest.stamp > frame.stamp {
+                return Ok(());
+            }
+            if newest.folded && newest.stamp == frame.stamp && newest.slot() == frame.slot() {
+                index.set_in_ring(id, &frame);
                 return Ok(());
             }
             index.insert(frame).map(drop)
@@ -527,6 +654,9 @@ fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
     }
     Ok(())
 }
+
+/// Of each lane, how many entries are indexed, and how many there are.
+type Entries = [(usize, usize); LANES_MAX as usize];
 
 /// How far a lane's records are indexed.
 #[derive(Clone, Copy)]

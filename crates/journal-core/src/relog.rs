@@ -32,7 +32,7 @@ use crate::home::{Home, HomeScratch, Lanes, View};
 use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, IndexMemory, Indexes};
 use crate::journal::{Journal, NO_BOUNDS, home_scratch};
-use crate::lane::{Lane, Names};
+use crate::lane::{InLane, Lane, Names};
 use crate::memory::Batched;
 use crate::order::InFlight;
 use crate::pmem::Pmem;
@@ -88,11 +88,11 @@ where
     /// `NoSuchLane`, or as [`checkpoint`](Self::checkpoint).
     pub fn relog(&mut self, lane: LaneNumber) -> Result<RelogReport, JournalError> {
         self.check_not_failed()?;
-        if usize::from(lane.raw()) >= self.lanes.len() {
+        if lane.raw() >= self.common.geometry.lanes {
             return Err(JournalError::NoSuchLane { lane });
         }
         let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut *self.lanes, &mut self.index);
+        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
         let result = self.home.relog(common, lanes, index, &mut scratch, lane);
         self.fail_unless(result)
     }
@@ -143,6 +143,10 @@ fn need_of(index: &Index<impl IndexMemory>, frame: &FrameAt) -> Need {
         let found = index.frame(id);
         next = index.older(id);
         if is_it(&found) {
+            // What its entry says too, the ring need not keep.
+            if found.folded {
+                return Need::None;
+            }
             if !index.is_home(newest) {
                 let newest = index.frame(newest);
                 return Need::Copy { newest, is_discarded: newest.form == Form::Discard };
@@ -175,7 +179,7 @@ impl Copies<'_> {
         }
         let Some(place) = self.batch.get_mut(self.count) else { return false };
         let (block, stamp) = (newest.block, newest.stamp.raw());
-        *place = Batched { block, stamp, needs_shield: false, discarded };
+        *place = Batched { block, stamp, discarded, ..Batched::EMPTY };
         self.count = self.count.saturating_add(1);
         self.images = self.images.saturating_add(usize::from(!discarded));
         // Blocks of one owner are overwritten by nobody else: what is newest is durable by the
@@ -208,11 +212,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lane: LaneNumber,
     ) -> Result<RelogReport, JournalError> {
         let mut report = RelogReport::default();
-        let plan = lanes.with(lane, |lane| plan(common, lane, indexes, scratch))??;
+        let plan = lanes.with(lane, |at| plan(common, at.lane, indexes, scratch))??;
         let Some(plan) = plan else { return Ok(report) };
         let mut stamp = Stamp(0);
         for number in (0..common.geometry.lanes).map(LaneNumber) {
-            lanes.with(number, |lane| {
+            lanes.with(number, |InLane { lane, .. }| {
                 report.fences = report.fences.saturating_add(u64::from(lane.has_deferred()));
                 stamp = stamp.max(lane.last_stamp);
             })?;
@@ -229,7 +233,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 // And below everything that there will be, whether or not a head moves: a copy is
                 // of the newest when its turn comes, or it does not count.
                 for number in (0..common.geometry.lanes).map(LaneNumber) {
-                    lanes.with(number, |lane| lane.last_stamp = lane.last_stamp.max(stamp))?;
+                    lanes.with(number, |InLane { lane, .. }| {
+                        lane.last_stamp = lane.last_stamp.max(stamp);
+                    })?;
                 }
             }
             report.frames = plan.copies as u64;
@@ -237,7 +243,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             report.fences = report.fences.saturating_add(1);
         }
         let mut reclaimed = CheckpointReport::default();
-        self.reclaim(common, lanes, indexes, &mut reclaimed)?;
+        self.reclaim(common, lanes, indexes, scratch, &mut reclaimed)?;
         report.freed_bytes = reclaimed.freed_bytes;
         let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
         report.fences = report.fences.saturating_add(superblocks);
@@ -266,13 +272,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
         }
         let own_stamp = self.keeps(Rule::CopiedStamp);
-        let built = lanes.with(number, |lane| {
+        let built = lanes.with(number, |InLane { lane, .. }| {
             build_front(common, lane, batch, &names, &copying, own_stamp, scratch.front)
         })?;
         let Some(Extent { front, total }) = built else { unreachable!("the plan fits") };
         let body = scratch.front.get(..front.saturating_sub(CHECK_BYTES)).unwrap_or_default();
-        let (mut check, position) =
-            lanes.with(number, |lane| (kernels.crc64(lane.identity.body_seed, body), lane.tail))?;
+        let (mut check, position) = lanes.with(number, |InLane { lane, .. }| {
+            (kernels.crc64(lane.identity.body_seed, body), lane.tail)
+        })?;
         let mut in_flight: Option<InFlight> = None;
         let mut image_at = position.saturating_add(front as u64);
         for at in 0..plan.copies {
@@ -284,8 +291,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let view = View { common, lanes: &*lanes, bounds: &NO_BOUNDS };
             self.content(&view, indexes, block, scratch.payload, image)?;
             check = kernels.crc64(check, image);
-            let stored =
-                lanes.with(number, |lane| lane.ring_mut().write(site::IMAGE, image_at, &*image))?;
+            let stored = lanes.with(number, |InLane { lane, .. }| {
+                lane.ring_mut().write(site::IMAGE, image_at, &*image)
+            })?;
             in_flight = Some(match in_flight {
                 Some(before) => before.and(stored),
                 None => stored,
@@ -297,7 +305,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             *place = check.to_le_bytes();
         }
         let bytes = &*bytes;
-        lanes.with(number, |lane| {
+        lanes.with(number, |InLane { lane, .. }| {
             let stored = lane.ring_mut().write_piece(site::FRONT, position, bytes, total);
             let in_flight = match in_flight {
                 Some(images) => images.and(stored),

@@ -7,7 +7,8 @@ use crate::error::{MediumError, MediumErrorKind};
 use crate::hook::{Hook, Rule, Site};
 use crate::order::{Dirty, Durable, InFlight, Ordered};
 use crate::pmem::{Pmem, PmemRead, PmemShare};
-use crate::units::Offset;
+use crate::slot::SlotReader;
+use crate::units::{Offset, SlotNumber};
 
 /// A region that can be read in place, whether or not it can be written.
 pub(crate) trait Source {
@@ -126,6 +127,7 @@ impl Pieces {
 pub struct LaneReader<R> {
     region: R,
     bytes: u64,
+    slots: Option<SlotReader<R>>,
 }
 
 impl<R: PmemRead> LaneReader<R> {
@@ -137,11 +139,22 @@ impl<R: PmemRead> LaneReader<R> {
         let pieces = Pieces::of(self.bytes, position, into.len());
         pieces.read(into, |at, into| self.region.read_into(at, into))
     }
+
+    /// Copies what one of the lane's slots holds.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read_slot(&self, slot: SlotNumber, into: &mut [u8]) -> Result<(), MediumError> {
+        match &self.slots {
+            Some(slots) => slots.read(slot, into),
+            None => unreachable!("the index names slots of this journal"),
+        }
+    }
 }
 
 impl<P: PmemShare, H> Ring<P, H> {
-    pub(crate) fn reader(&self) -> LaneReader<P::Reader> {
-        LaneReader { region: self.region.reader(), bytes: self.bytes }
+    pub(crate) fn reader(&self, slots: Option<SlotReader<P::Reader>>) -> LaneReader<P::Reader> {
+        LaneReader { region: self.region.reader(), bytes: self.bytes, slots }
     }
 }
 

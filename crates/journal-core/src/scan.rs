@@ -18,11 +18,13 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::Rule;
 use crate::index::{FrameAt, Full};
 use crate::record::{
-    FRAME_BYTES, Form, FrameHeader, Front, RecordHeader, RecordKind, evidence_check, names,
+    FRAME_BYTES, Form, Frame, FrameHeader, Front, RecordHeader, RecordKind, evidence_check, names,
 };
 use crate::ring::{RingOf, Source};
 use crate::superblock::LaneStart;
-use crate::units::{Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
+use crate::units::{
+    Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp,
+};
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -91,6 +93,8 @@ pub(crate) struct Walked {
     pub(crate) is_below_tail_word: bool,
     /// Whether the lane's tail word is no place that it can end at.
     pub(crate) rotten_tail_word: bool,
+    /// Whether the record behind the tail is whole, but a slot that it names is not.
+    pub(crate) torn_slot: bool,
 }
 
 /// One part, read and checked.
@@ -160,6 +164,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             records_behind: false,
             is_below_tail_word: false,
             rotten_tail_word,
+            torn_slot: false,
         };
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
@@ -286,9 +291,14 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             return Ok(None);
         }
         let bytes = self.scratch.get(..front).unwrap_or_default();
-        let frames = Front::parse(self.geometry, bytes).map(|front| front.frames);
-        let of_device = |frame: &FrameHeader| frame.block.get() < bounds.device_blocks;
-        if !frames.is_some_and(|frames| frames.iter().all(of_device)) {
+        let parsed = Front::parse(self.geometry, bytes);
+        let is_there = |frame: Frame| {
+            let slot = frame.slot(bytes).map(|named| SlotNumber(named.slot.get()));
+            frame.block.raw() < bounds.device_blocks
+                && (frame.form != Form::Slot
+                    || slot.is_some_and(|slot| self.geometry.lane_of_slot(slot) == self.lane))
+        };
+        if !parsed.is_some_and(|front| front.frames(self.geometry).all(is_there)) {
             return Ok(None);
         }
         let Some((body, found)) = bytes.split_last_chunk() else { return Ok(None) };
@@ -398,23 +408,25 @@ pub(crate) fn each_frame_of_front(
     lane: LaneNumber,
     record: u64,
     position: u64,
-    front: &[u8],
+    bytes: &[u8],
     mut call: impl FnMut(FrameAt) -> Result<(), Full>,
 ) -> Result<(), Full> {
-    let Some(front) = Front::parse(geometry, front) else { return Ok(()) };
+    let Some(front) = Front::parse(geometry, bytes) else { return Ok(()) };
     if front.header.record_kind() == Some(RecordKind::Intent) {
         return Ok(());
     }
     for (frame, stamp) in front.frames(geometry).zip(front.stamps()) {
+        let slot = (frame.form == Form::Slot).then(|| frame.slot(bytes)).flatten();
         call(FrameAt {
             block: frame.block,
             stamp,
             lane,
             sequence: Sequence(front.header.sequence.get()),
             record,
-            payload: position.saturating_add(frame.offset),
-            len: frame.len,
+            payload: slot.map_or(position.saturating_add(frame.offset), |at| at.content.get()),
+            len: slot.map_or(frame.len, |at| at.slot.get()),
             form: frame.form,
+            folded: false,
         })?;
     }
     Ok(())

@@ -11,11 +11,10 @@
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::CommitError;
-use crate::home::lane_of;
 use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
-use crate::lane::{Ends, Names, NoFrames, OpenRecord, Pace, Part};
-use crate::place::{Content, Operation, Scratch};
+use crate::lane::{Ends, InLane, Names, NoFrames, OpenRecord, Pace, Part};
+use crate::place::{Content, NoVersions, Operation, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::extent;
@@ -95,7 +94,13 @@ where
         let journal = &mut *self.journal;
         journal.common.validate(operations)?;
         let (names, _) = journal.overwritten(self.lane, operations);
-        let prepared = match journal.common.prepare(operations, &names, &mut scratch!(journal)) {
+        let prepared = match journal.common.prepare(
+            operations,
+            &names,
+            &mut scratch!(journal),
+            0,
+            &mut NoVersions,
+        ) {
             Err(CommitError::Unchanged) => return Ok(()),
             prepared => prepared?,
         };
@@ -105,9 +110,9 @@ where
         let needed = self.frames.saturating_add(prepared.frames);
         journal.check_space(self.lane, prepared.bytes, needed)?;
         let ends = if journal.keeps(Rule::LastPartAtCommit) { Ends::Nothing } else { Ends::Record };
-        let (lane, mut scratch) = (lane_of(journal.lanes, self.lane), scratch!(journal));
+        let (mut lane, mut scratch) = (journal.lanes.in_lane(self.lane), scratch!(journal));
         let content = Content { operations, names: &names, prepared: &prepared, ends };
-        journal.common.store(lane, open, &content, &mut scratch, |_| Ok(()));
+        journal.common.store(&mut lane, open, &content, &mut scratch, &mut NoVersions);
         let bytes = prepared.bytes;
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         self.frames = needed;
@@ -122,7 +127,7 @@ where
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let Some(mut open) = self.open.take() else { return Err(CommitError::Failed) };
         let journal = &mut *self.journal;
-        let lane = lane_of(journal.lanes, self.lane);
+        let lane = journal.lanes.in_lane(self.lane).lane;
         if self.frames == 0 {
             lane.abandon(&open);
             return Err(CommitError::Unchanged);
@@ -135,9 +140,9 @@ where
             journal.fail();
             return Err(CommitError::Medium(error));
         }
-        let lane = lane_of(journal.lanes, self.lane);
+        let InLane { lane, states } = journal.lanes.in_lane(self.lane);
         let (sequence, stamp) = (open.sequence, open.stamp);
-        if let Some(in_flight) = lane.close(open) {
+        if let Some(in_flight) = lane.close(open, states) {
             if let Err(error) = lane.fence(in_flight) {
                 journal.fail();
                 return Err(CommitError::Medium(error));
@@ -162,7 +167,7 @@ where
 {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            lane_of(self.journal.lanes, self.lane).abandon(&open);
+            self.journal.lanes.in_lane(self.lane).lane.abandon(&open);
         }
     }
 }

@@ -31,8 +31,12 @@ pub const FORMAT_VERSION: u32 = 1;
 /// up to them only.
 pub const TAIL_POINTER: u64 = 1;
 
+/// The incompatible feature of a journal with slots: frames may name them, and entries of theirs
+/// count beside the lanes.
+pub const SLOTS: u64 = 2;
+
 /// The incompatible features that this version knows.
-const KNOWN_FEATURES: u64 = TAIL_POINTER;
+const KNOWN_FEATURES: u64 = TAIL_POINTER | SLOTS;
 
 crate::sites! {
     pub(crate) mod site {
@@ -81,8 +85,10 @@ pub struct SuperblockHead {
     pub stamp_floor: U64,
     /// The lowest batch number that is believed in the shield area.
     pub shield_floor: U64,
+    /// Slots of each lane.
+    pub lane_slots: U32,
     /// Zero.
-    pub reserved_more: [U64; 2],
+    pub reserved_more: [U32; 3],
 }
 
 /// What the superblock says of one lane. 32 bytes.
@@ -108,12 +114,13 @@ const CHECK_BYTES: usize = 8;
 /// No counter gets here: those of the superblock are at most one above those of the records.
 const COUNTER_END: u64 = 2 * crate::record::COUNTER_END;
 
-/// The incompatible features of a protocol.
-const fn features(protocol: Protocol) -> u64 {
-    match protocol {
+/// The incompatible features of a geometry.
+const fn features(geometry: &Geometry) -> u64 {
+    let of_protocol = match geometry.protocol {
         Protocol::OneFence => 0,
         Protocol::TailPointer => TAIL_POINTER,
-    }
+    };
+    if geometry.lane_slots > 0 { of_protocol | SLOTS } else { of_protocol }
 }
 
 /// Bytes of a superblock of so many lanes, its check included.
@@ -195,7 +202,7 @@ impl Superblock {
             version: FORMAT_VERSION.into(),
             block_bytes: u32::try_from(geometry.block_size.bytes()).unwrap_or(0).into(),
             compatible: 0.into(),
-            incompatible: features(geometry.protocol).into(),
+            incompatible: features(geometry).into(),
             journal_id,
             lane_bytes: geometry.lane_bytes.into(),
             policy: policy.0.into(),
@@ -208,7 +215,8 @@ impl Superblock {
             epoch: 0.into(),
             stamp_floor: 0.into(),
             shield_floor: 0.into(),
-            reserved_more: [0.into(); 2],
+            lane_slots: geometry.lane_slots.into(),
+            reserved_more: [0.into(); 3],
         };
         // Sequences begin at 1, so that a header of zeroes is never the expected one.
         let note = LaneNote {
@@ -265,7 +273,11 @@ impl Superblock {
                 0 => Protocol::OneFence,
                 _ => Protocol::TailPointer,
             },
+            lane_slots: self.head.lane_slots.get(),
         };
+        if features(&geometry) != self.head.incompatible.get() {
+            return Err(SuperblockError::Geometry);
+        }
         geometry.check().map_err(|_| SuperblockError::Geometry)?;
         Ok(geometry)
     }

@@ -14,13 +14,15 @@ use crate::ring::Source;
 use crate::scan::{Evidence, Reader, Walked};
 use crate::superblock::{LaneStart, Superblock};
 use crate::tail::is_unopened;
-use crate::units::LaneNumber;
+use crate::units::{LaneNumber, Sequence};
 
 /// All lanes, walked one after the other, and what their headers prove.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanned {
     /// No tail word was ever written: they all stand at the heads.
     is_unopened: bool,
+    /// Nothing behind a tail word counts, and all before it is durable.
+    has_tail_words: bool,
     starts: [LaneStart; LANES_MAX as usize],
     pub(crate) walked: [Option<Walked>; LANES_MAX as usize],
     pub(crate) evidence: Evidence,
@@ -53,6 +55,7 @@ impl Scanned {
         let (epoch, generation) = (superblock.epoch(), superblock.generation());
         Self {
             is_unopened: is_unopened(superblock),
+            has_tail_words: false,
             starts,
             walked: [None; LANES_MAX as usize],
             evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
@@ -70,10 +73,34 @@ impl Scanned {
         let lane = self.starts.get(number).zip(self.walked.get_mut(number));
         if let Some((start, walked)) = lane {
             let tail_word = tail_word.map(|word| if self.is_unopened { start.head } else { word });
+            self.has_tail_words |= tail_word.is_some();
             let evidence = &mut self.evidence;
             *walked = Some(reader.walk(start, tail_word, device_blocks, evidence)?);
         }
         Ok(())
+    }
+
+    /// Whether an earlier open has made a record durable.
+    pub(crate) fn is_below_note(&self, lane: LaneNumber, sequence: Sequence) -> bool {
+        let start = self.starts.get(usize::from(lane.raw()));
+        start.is_some_and(|start| sequence < start.epoch_first)
+    }
+
+    /// Whether a record of a lane, which was accepted, is known durable by anything.
+    pub(crate) fn is_known_durable(&self, lane: LaneNumber, sequence: Sequence) -> bool {
+        let number = usize::from(lane.raw());
+        let proven = self.evidence.durable_to.get(number).is_some_and(|to| sequence < *to);
+        self.is_below_note(lane, sequence) || proven || self.has_tail_words
+    }
+
+    /// Ends a lane before a record that was accepted: a slot that it names is torn.
+    pub(crate) fn end_before(&mut self, lane: LaneNumber, sequence: Sequence, record: u64) {
+        let number = usize::from(lane.raw());
+        let Some(Some(walked)) = self.walked.get_mut(number) else { return };
+        let dropped = walked.next_sequence.raw().saturating_sub(sequence.raw());
+        walked.records = walked.records.saturating_sub(dropped);
+        (walked.tail, walked.next_sequence) = (record, sequence);
+        (walked.torn_slot, walked.void_behind) = (true, false);
     }
 
     /// The lanes walked, each with where its walk began.
@@ -112,12 +139,13 @@ impl Scanned {
         let lanes = self.lanes().zip(&self.evidence.durable_to);
         (0..).zip(lanes).map(move |(number, ((start, walked), durable_to))| {
             let row = decide(Facts {
-                whole: walked.void_behind,
+                whole: walked.void_behind || walked.torn_slot,
                 of_later_superblock,
                 rotten_tail_word: walked.rotten_tail_word,
                 below_note: walked.next_sequence < start.epoch_first && keeps_notes,
-                epoch: RecordEpoch::Older,
+                epoch: if walked.torn_slot { RecordEpoch::Current } else { RecordEpoch::Older },
                 covered: walked.next_sequence < *durable_to || walked.is_below_tail_word,
+                torn_slot: walked.torn_slot,
             });
             End { lane: LaneNumber(number), start: *start, walked: *walked, row }
         })
@@ -132,7 +160,7 @@ impl Scanned {
         let mut recovery = Recovery::default();
         for end in self.ends(superblock, keeps) {
             match end.row {
-                Row::Tail => recovery.tails = recovery.tails.saturating_add(1),
+                Row::Tail | Row::TornSlot => recovery.tails = recovery.tails.saturating_add(1),
                 Row::Void => recovery.voids = recovery.voids.saturating_add(1),
                 Row::SuperblockLost => {
                     return Err(OpenError::SuperblockLost {

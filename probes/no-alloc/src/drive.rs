@@ -20,6 +20,7 @@ const GEOMETRY: Geometry = Geometry {
     shield_blocks: 2,
     unit_bytes: 256,
     protocol: Protocol::OneFence,
+    lane_slots: 0,
 };
 const SPAN_BYTES: usize = 8 << 10;
 const NEEDS: Needs = Needs::of(&GEOMETRY, 32);
