@@ -29,6 +29,8 @@ pub use journal_core::{
     BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry,
     Operation, Protocol, Recovery,
 };
+/// The policy that logs objects, and its settings.
+pub use object_log::{self, ObjectLog};
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;

@@ -207,3 +207,24 @@ fn whole_blocks_are_logged_of_ranges_and_never_of_patches() {
     assert_eq!(content[4..10], *b"\0five\0");
     assert_eq!(journal.stats().expect("counts").total().commits, 1);
 }
+
+/// What the documentation of the policies says that an update costs.
+#[test]
+fn an_object_takes_six_lines_where_a_block_takes_sixty_six() {
+    fn lines_of<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> u64 {
+        let files = Files::new(name);
+        let options = Options::new().policy(policy);
+        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        journal.transact(|tx| tx.write_at(block(1), 700, b"row")).expect("commits");
+        let mut content = vec![0; BLOCK];
+        journal.read(block(1), &mut content).expect("reads");
+        assert_eq!(content[699..704], *b"\0row\0");
+        let used_bytes = journal.stats().expect("counts").total().used_bytes;
+        journal.checkpoint().expect("writes home");
+        journal.read(block(1), &mut content).expect("reads");
+        assert_eq!(content[699..704], *b"\0row\0");
+        used_bytes / 64
+    }
+    assert_eq!(lines_of(nvm_journal::ObjectLog::new(), "lines-object"), 6);
+    assert_eq!(lines_of(nvm_journal::FullBlock, "lines-block"), 66);
+}
