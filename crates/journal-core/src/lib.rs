@@ -33,6 +33,7 @@
 
 mod append;
 pub mod block_device;
+mod change;
 pub mod check;
 mod checkpoint;
 mod common;

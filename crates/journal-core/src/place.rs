@@ -240,8 +240,8 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
                 let range = start as usize..end as usize;
                 Payload::Encoded(self.encoded.get(range).unwrap_or_default())
             }
-            (Payloads::Image, Operation::Update(Update { change: Change::Image(image), .. })) => {
-                Payload::Image(image)
+            (Payloads::Image, Operation::Update(Update { change, .. })) => {
+                change.image().map_or(Payload::Discard, Payload::Image)
             }
             (Payloads::ToSlot { .. }, _) => Payload::Slot(&NO_SLOT),
             (Payloads::Home, _) => Payload::Home,
@@ -272,7 +272,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// Whether these operations can be one transaction of this journal.
     ///
     /// # Errors
-    /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`.
+    /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`, `BadRange`.
     pub fn validate(&self, operations: &(impl Operations + ?Sized)) -> Result<(), CommitError> {
         if operations.count() == 0 {
             return Err(CommitError::Empty);
@@ -288,13 +288,29 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 return Err(CommitError::NotAscending { block });
             }
             last = Some(block);
-            if let Operation::Update(Update { change: Change::Image(image), .. }) = operation {
-                if image.len() != self.block_bytes() {
-                    return Err(CommitError::WrongLength { block, bytes: image.len() });
-                }
+            if let Operation::Update(Update { change, .. }) = operation {
+                self.validate_change(block, &change)?;
             }
         }
         Ok(())
+    }
+
+    fn validate_change(&self, block: BlockNumber, change: &Change<'_>) -> Result<(), CommitError> {
+        let block_bytes = self.block_bytes();
+        if let Some(image) = change.image().filter(|image| image.len() != block_bytes) {
+            return Err(CommitError::WrongLength { block, bytes: image.len() });
+        }
+        let bad = change.first_bad_piece(block_bytes);
+        bad.map_or(Ok(()), |range| Err(CommitError::BadRange { block, range }))
+    }
+
+    /// The policy's answer, which is not asked where there is nothing to ask.
+    #[inline]
+    fn placement(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        if update.change.is_nothing() {
+            return Placement::Unchanged;
+        }
+        self.policy.place(update, out)
     }
 
     /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
@@ -322,7 +338,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                     let room = used..used.saturating_add(block_bytes);
                     let Some(room) = scratch.encoded.get_mut(room) else { break };
                     let mut encoder = Encoder::new(room);
-                    match self.policy.place(&update, &mut encoder) {
+                    match self.placement(&update, &mut encoder) {
                         Placement::Unchanged => None,
                         Placement::Encoded => {
                             let start = u32::try_from(used).unwrap_or(u32::MAX);
@@ -334,7 +350,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                             Some(Payloads::Home)
                         }
                         placement @ (Placement::Slot | Placement::Image | Placement::Home)
-                            if matches!(update.change, Change::Image(_)) =>
+                            if update.change.image().is_some() =>
                         {
                             // What cannot go home goes to a slot, and what no slot can take, into
                             // the record.
@@ -459,9 +475,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         for placed in placed {
             let Payloads::ToSlot { older } = placed.payload else { continue };
             let operation = operations.operation(placed.operation);
-            let Operation::Update(Update { change: Change::Image(image), .. }) = operation else {
-                continue;
-            };
+            let Operation::Update(update) = operation else { continue };
+            let Some(image) = update.change.image() else { continue };
             let seed = lane.lane.identity.body_seed;
             let Some(slots) = lane.lane.slots_mut() else { continue };
             let states = &mut *lane.states;
