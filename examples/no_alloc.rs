@@ -87,6 +87,7 @@ mod firmware {
                 front: &mut self.front,
                 encoded: &mut self.encoded,
                 blocks: &mut self.blocks,
+                slots: &mut [],
             }
         }
     }

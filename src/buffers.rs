@@ -1,6 +1,8 @@
 //! The memory that a journal works in, owned.
 
-use journal_core::{Batched, Entry, Geometry, JournalMemory, LaneSlot, Needs, NoHook, Node};
+use journal_core::{
+    Batched, Entry, Geometry, JournalMemory, LaneSlot, Needs, NoHook, Node, SlotState,
+};
 
 /// Owns what [`JournalMemory`] borrows.
 #[derive(Debug)]
@@ -12,6 +14,7 @@ pub struct Buffers<P, H = NoHook> {
     front: Vec<u8>,
     encoded: Vec<u8>,
     blocks: Vec<u8>,
+    slots: Vec<SlotState>,
 }
 
 impl<P, H> Buffers<P, H> {
@@ -30,6 +33,7 @@ impl<P, H> Buffers<P, H> {
             encoded: vec![0; needs.encoded_bytes],
             // A whole batch may lie in one run.
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
+            slots: vec![SlotState::EMPTY; needs.slots],
         }
     }
 
@@ -43,6 +47,7 @@ impl<P, H> Buffers<P, H> {
             front: &mut self.front,
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
+            slots: &mut self.slots,
         }
     }
 }

@@ -180,6 +180,7 @@ impl From<CommitError> for Error {
             CommitError::NotAscending { block } => Self::NotAscending { block },
             CommitError::TooLarge { needed, capacity } => Self::TooLarge { needed, capacity },
             CommitError::Medium(error) => Self::Medium(error),
+            CommitError::Device(error) => Self::Device(error),
             _ => Self::Failed,
         }
     }

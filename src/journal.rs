@@ -11,7 +11,7 @@ use journal_core::parts::{Found, Index, Opened, Room};
 use journal_core::policy::Policy;
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
-    LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery,
+    LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
 };
 use pmem_sys::{NativeKernels, Region, StoreLock};
 
@@ -115,13 +115,18 @@ where
         let mut block = vec![0; needs.blocks_bytes];
         let share = |_| Share { index: Index::new(Owned::new(plan.share_frames)), reserved: 0 };
         let mut shares = Unshared((0..plan.shares).map(share).collect());
-        let room = Room { lanes: &mut slots, front: &mut front, block: &mut block };
+        let mut states = vec![SlotState::EMPTY; needs.slots];
+        let room =
+            Room { lanes: &mut slots, front: &mut front, block: &mut block, slots: &mut states };
         let seats = Seats::new(disk.clone(), geometry);
         let policy = options.policy.clone();
         let opened = found.open(disk, policy, kernels, room, &mut shares)?;
         let Opened { common, home, recovery } = opened;
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
-        let lanes: Box<[_]> = lanes.map(|lane| CachePadded::new(LaneRoom::new(lane))).collect();
+        let mut states = states.chunks((geometry.lane_slots as usize).max(1));
+        let lanes: Box<[_]> = lanes
+            .map(|lane| CachePadded::new(LaneRoom::new(lane, states.next().unwrap_or(&[]).into())))
+            .collect();
         let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
         let shared = Arc::new(Shared {
             common,
@@ -137,6 +142,7 @@ where
             checkpointer: OnceLock::new(),
             asked: AtomicBool::new(false),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
+            low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,
         });
         let checkpointer = options.settings.background.then(|| Checkpointer::start(&shared));
         let keep_on_close = options.settings.keep_on_close;
@@ -386,7 +392,7 @@ impl Checkpointer {
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
                 if its.asked.swap(false, Ordering::AcqRel) {
                     // A failure makes the journal fail, which tells everybody.
-                    let _ = its.checkpoint();
+                    let _ = its.make_room(|| !its.is_short());
                 } else {
                     std::thread::park_timeout(CHECKPOINTER_NAP);
                 }

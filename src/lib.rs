@@ -17,6 +17,8 @@ mod stats;
 mod transaction;
 
 pub use buffers::Buffers;
+/// The policy that rewrites older versions of blocks, and its settings.
+pub use byte_delta::{self, ByteDelta};
 pub use error::Error;
 pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions};
 /// The full-block policy, the default.
@@ -29,6 +31,8 @@ pub use journal_core::{
     BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry,
     Operation, Protocol, Recovery,
 };
+/// The policy that keeps blocks in persistent memory, and its settings.
+pub use lcow::{self, Lcow};
 /// The policy that logs objects, and its settings.
 pub use object_log::{self, ObjectLog};
 pub use options::{Options, OptionsError, Plan};

@@ -203,6 +203,7 @@ impl<L, H> Options<L, H> {
             shield_blocks: self.settings.shield_blocks,
             unit_bytes: self.settings.unit_bytes,
             protocol: self.settings.protocol,
+            lane_slots: 0,
         };
         // Before anything is divided by their number.
         geometry.lane_bytes = geometry.record_bytes_one_block().next_multiple_of(line);

@@ -169,6 +169,7 @@ fn records_do_not_depend_on_how_much_memory_their_writer_had() {
             front: &mut front,
             encoded: &mut encoded,
             blocks: &mut blocks,
+            slots: &mut [],
         };
         let (pmem, disk) = (world.pmem(), world.disk(0));
         let journal = Journal::open(pmem, disk, Whole, NoHook, PortableKernels, memory);

@@ -15,7 +15,7 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use journal_core::parts::{Content, Ends, Names, Operations, Pace, Prepared, Scratch};
+use journal_core::parts::{Content, Ends, InLane, Operations, Pace, Prepared};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
@@ -25,7 +25,8 @@ use journal_core::{
 
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
-use super::{LaneRoom, Patience, Shared, failed_fence};
+use super::versions::SharedVersions;
+use super::{LaneRoom, LaneState, Patience, Shared, failed_fence};
 use crate::error::Error;
 
 /// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
@@ -61,8 +62,7 @@ where
         operations: &O,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let (names, mut scratch) = work.for_preparing();
-        let prepared = self.prepare(operations, names, &mut scratch);
+        let prepared = self.prepare(work, operations);
         self.end(work, operations, prepared, durability)
     }
 
@@ -88,8 +88,7 @@ where
             }
         }
         // All is known by now, so that no more is reserved than it takes.
-        let (names, mut scratch) = work.for_preparing();
-        let prepared = self.prepare(operations, names, &mut scratch);
+        let prepared = self.prepare(work, operations);
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
@@ -99,17 +98,34 @@ where
         self.end(work, operations, prepared, durability)
     }
 
-    /// What a transaction takes.
+    /// What a transaction takes. The slots that it takes are reserved.
     #[inline]
     fn prepare<O: Operations + ?Sized>(
         &self,
+        work: &mut Work,
         operations: &O,
-        names: &Names,
-        scratch: &mut Scratch<'_>,
     ) -> Result<Prepared, CommitError> {
-        match operations.count() {
-            0 => Err(CommitError::Unchanged),
-            _ => self.common.prepare(operations, names, scratch),
+        if operations.count() == 0 {
+            return Err(CommitError::Unchanged);
+        }
+        let lane = work.lane;
+        let unreserved = &self.lane(lane).unreserved_slots;
+        loop {
+            let free_slots = unreserved.load(Ordering::Relaxed);
+            let (names, mut scratch, answers) = work.for_preparing();
+            let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+            let prepared =
+                self.common.prepare(operations, names, &mut scratch, free_slots, &mut versions)?;
+            let take = |free: u32| free.checked_sub(prepared.new_slots);
+            let (order, slots) = (Ordering::Relaxed, prepared.new_slots);
+            // Others may have taken them meanwhile: then what finds none goes into the record.
+            if slots == 0 || unreserved.fetch_update(order, order, take).is_ok() {
+                work.reserved_slots = slots;
+                if slots > 0 && free_slots - slots < self.low_slots {
+                    self.ask_for_checkpoint();
+                }
+                return Ok(prepared);
+            }
         }
     }
 
@@ -124,6 +140,7 @@ where
         let watch = FailOnPanic(&self.failed);
         let result = self.commit_held(work, operations, prepared, durability);
         core::mem::forget(watch);
+        self.unreserve_slots(work);
         if result.is_ok() || !self.has_failed() {
             self.unlock_blocks(work);
         }
@@ -155,6 +172,9 @@ where
             }
         };
         self.settle_deferred(Some(work.lane))?;
+        if prepared.appends > 0 {
+            self.append(work, operations)?;
+        }
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
         self.check_not_failed()?;
@@ -169,18 +189,18 @@ where
         let committed = Committed { lane: work.lane, sequence: open.sequence(), stamp };
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
-        let (names, mut scratch) = work.for_preparing();
+        let lane = work.lane;
+        let (names, mut scratch, answers) = work.for_preparing();
         let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
         // Nobody sees the frames before the lane says that they may be read.
-        self.common.store(&mut state.lane, &mut open, &content, &mut scratch, |frame| {
-            let Ok(mut share) = self.share(frame.block) else { return Ok(()) };
-            share.index.insert(frame)?;
-            share.reserved -= 1;
-            if !all_placed {
-                placed.push(frame.block);
-            }
-            Ok(())
-        });
+        let told = (!all_placed).then_some(&mut placed);
+        let mut versions = SharedVersions { shared: self, lane, answers, told };
+        let LaneState { lane, slots, .. } = &mut *state;
+        let mut in_lane = InLane { lane, states: slots };
+        let taken =
+            self.common.store(&mut in_lane, &mut open, &content, &mut scratch, &mut versions);
+        work.reserved_slots -= taken;
+        self.unreserve_slots(work);
         work.reserved_bytes -= prepared.bytes;
         self.unreserve_bytes(work);
         if !all_placed {
@@ -189,11 +209,13 @@ where
         state.stats.commits += 1;
         state.stats.frames += prepared.frames as u64;
         state.stats.bytes += prepared.bytes;
-        let in_flight = match state.lane.close(open) {
+        let grouped = state.grouped;
+        let LaneState { lane, slots, .. } = &mut *state;
+        let in_flight = match lane.close(open, slots) {
             Some(in_flight) => Some(in_flight),
             // A deferred record does not leave a group behind that nobody fences.
-            None if durability == Durability::Deferred && state.grouped > 0 && !waits => {
-                state.lane.flush_all_deferred()
+            None if durability == Durability::Deferred && grouped > 0 && !waits => {
+                lane.flush_all_deferred(slots)
             }
             None => None,
         };
@@ -253,7 +275,8 @@ where
             return Ok(());
         }
         self.check_not_failed()?;
-        let Some(in_flight) = state.lane.flush_all_deferred() else { return Ok(()) };
+        let LaneState { lane, slots, .. } = &mut *state;
+        let Some(in_flight) = lane.flush_all_deferred(slots) else { return Ok(()) };
         if let Err(error) = state.lane.fence(in_flight) {
             return failed_fence(self, error);
         }
@@ -266,9 +289,29 @@ where
     /// Ends a transaction without a trace.
     pub(crate) fn abort<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         self.unreserve_bytes(work);
+        self.unreserve_slots(work);
         self.unreserve_frames(operations, &[]);
         self.unlock_blocks(work);
         work.clear();
+    }
+
+    /// Writes home, and syncs, what the policy places there.
+    #[cold]
+    fn append<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) -> Result<(), Error> {
+        let lane = work.lane;
+        let (_, scratch, answers) = work.for_preparing();
+        let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+        self.append_home(operations, scratch.front, &mut versions)
+    }
+
+    /// Gives back the slots of the lane that are reserved and not used.
+    #[inline]
+    fn unreserve_slots(&self, work: &mut Work) {
+        if work.reserved_slots > 0 {
+            let room = self.lane(work.lane);
+            room.unreserved_slots.fetch_add(work.reserved_slots, Ordering::Relaxed);
+            work.reserved_slots = 0;
+        }
     }
 
     /// Gives back the bytes of the lane that are reserved and not used.

@@ -3,13 +3,13 @@
 use core::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use journal_core::parts::{Home, HomeScratch};
+use journal_core::parts::{Home, HomeScratch, Operations, Versions};
 use journal_core::policy::Policy;
 use journal_core::{
-    Batched, BlockDevice, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare,
+    Batched, BlockDevice, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare, Scope,
 };
 
-use super::{LanesOf, Shared, SharesOf};
+use super::{LaneRoom, LanesOf, Shared, SharesOf};
 use crate::error::Error;
 
 /// What writes home, with its memory.
@@ -54,13 +54,17 @@ where
     /// Writes home everything that is committed by now, and empties the lanes of it.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         let mut room = self.lock_home()?;
-        self.checkpoint_in(&mut room)
+        self.checkpoint_in(&mut room, Scope::All)
     }
 
-    fn checkpoint_in(&self, room: &mut HomeRoom<P, D, H>) -> Result<CheckpointReport, Error> {
+    fn checkpoint_in(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        scope: Scope,
+    ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
-        let result = self.write_and_reclaim(room, &mut report);
+        let result = self.write_and_reclaim(room, scope, &mut report);
         if !matches!(result, Ok(()) | Err(Error::NoShield { .. })) {
             self.fail();
         }
@@ -73,12 +77,14 @@ where
         total.batches += report.batches;
         total.shielded += report.shielded;
         total.freed_bytes += report.freed_bytes;
+        total.freed_slots += report.freed_slots;
         Ok(report)
     }
 
     fn write_and_reclaim(
         &self,
         room: &mut HomeRoom<P, D, H>,
+        scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<(), Error> {
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
@@ -90,14 +96,30 @@ where
         loop {
             let before = report.blocks;
             let (common, lanes) = (&self.common, &mut lanes);
-            let more = home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, report)?;
+            let more =
+                home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, scope, report)?;
             left = left.saturating_sub((report.blocks - before).max(1));
-            if !more || left == 0 {
+            if !more || left == 0 || scope == Scope::OldestInSlots {
                 break;
             }
         }
-        home.reclaim(&self.common, &mut lanes, &mut shares, report)?;
+        home.reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
         Ok(())
+    }
+
+    /// Writes home, and syncs, what the policy places there.
+    pub(crate) fn append_home<O: Operations + ?Sized>(
+        &self,
+        operations: &O,
+        scratch: &mut [u8],
+        versions: &mut impl Versions,
+    ) -> Result<(), Error> {
+        let mut room = self.lock_home()?;
+        let appended = room.home.append(&self.common, operations, scratch, versions);
+        appended.map(drop).map_err(|error| {
+            self.fail();
+            Error::Device(error)
+        })
     }
 
     /// Frames in the lanes, more or less.
@@ -106,13 +128,60 @@ where
         self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
     }
 
-    /// Makes room, by a checkpoint, unless `is_there` says that another thread has already.
+    /// Makes room, unless `is_there` says that another thread has already: without the device where
+    /// that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
         let mut room = self.lock_home()?;
+        if is_there() && !self.slots_are_short() {
+            return Ok(());
+        }
+        if self.common.geometry.lane_slots > 0 {
+            self.fold_in(&mut room)?;
+        }
+        let keeps = self.common.policy.keeps_in_slots();
         if !is_there() {
-            self.checkpoint_in(&mut room)?;
+            let scope = if keeps { Scope::Rings } else { Scope::All };
+            self.checkpoint_in(&mut room, scope)?;
+        }
+        // What no slot is free for would go into the rings, and home from there.
+        while self.slots_are_short() {
+            let scope = if keeps { Scope::OldestInSlots } else { Scope::All };
+            let done = self.checkpoint_in(&mut room, scope)?;
+            if done.freed_slots == 0 {
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Gives back what needs no write home: what slots' entries can say instead of the rings, and,
+    /// when slots run short, older versions.
+    fn fold_in(&self, room: &mut HomeRoom<P, D, H>) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let HomeRoom { home, batch, front, payload, blocks, .. } = room;
+        let mut scratch = HomeScratch { batch, front, payload, blocks };
+        let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
+        let mut folded = home.fold(&self.common, &mut lanes, &mut shares, &mut scratch);
+        if folded.is_ok() && self.slots_are_short() {
+            folded = home.collect_garbage(&self.common, &mut lanes, &mut shares, &mut scratch);
+        }
+        if folded.is_err() {
+            self.fail();
+        }
+        Ok(folded.map(drop)?)
+    }
+
+    /// Whether some lane has fewer free slots than the policy wants.
+    fn slots_are_short(&self) -> bool {
+        let unreserved = |room: &LaneRoom<P, H>| room.unreserved_slots.load(Ordering::Relaxed);
+        self.lanes.iter().any(|room| unreserved(room) < self.low_slots)
+    }
+
+    /// Whether some lane has less room than the policy wants, or fewer free slots.
+    pub(crate) fn is_short(&self) -> bool {
+        let is_low =
+            |room: &LaneRoom<P, H>| room.unreserved.load(Ordering::Relaxed) < self.low_bytes;
+        self.lanes.iter().any(|room| is_low(room)) || self.slots_are_short()
     }
 
     /// Asks the checkpointing thread to work, if there is one.

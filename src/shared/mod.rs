@@ -22,6 +22,7 @@ mod reserve;
 pub(crate) mod seat;
 mod staged;
 mod touched;
+mod versions;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -30,12 +31,12 @@ use std::thread::Thread;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
-    Common, FrameAt, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
+    Common, FrameAt, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
 };
 use journal_core::units::{LaneNumber, Sequence};
 use journal_core::{
     BlockNumber, CheckpointReport, Entry, Hook, JournalError, MediumError, Node, PmemShare,
-    Recovery, Rule,
+    Recovery, Rule, SlotState,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -66,6 +67,8 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) asked: AtomicBool,
     /// Free bytes of a lane below which it is asked to.
     pub(crate) low_bytes: u64,
+    /// Free slots of a lane below which it is.
+    pub(crate) low_slots: u32,
 }
 
 /// A lane, and what others may know of it without its lock.
@@ -81,6 +84,8 @@ pub(crate) struct LaneRoom<P: PmemShare, H> {
     has_deferred: AtomicBool,
     /// Bytes that are neither used nor reserved.
     pub(crate) unreserved: CachePadded<AtomicU64>,
+    /// Slots that hold nothing and are not reserved.
+    pub(crate) unreserved_slots: AtomicU32,
     /// Threads that wait for the lane in order to commit.
     committers: CachePadded<AtomicU32>,
 }
@@ -88,6 +93,8 @@ pub(crate) struct LaneRoom<P: PmemShare, H> {
 #[derive(Debug)]
 pub(crate) struct LaneState<P, H> {
     pub(crate) lane: Lane<P, H>,
+    /// One for each of its slots.
+    pub(crate) slots: Box<[SlotState]>,
     /// Records of the group under way that are stored and not fenced.
     pub(crate) grouped: u32,
     pub(crate) stats: LaneStats,
@@ -178,15 +185,21 @@ impl Patience {
 }
 
 impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
-    pub(crate) fn new(lane: Lane<P, H>) -> Self {
+    pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>) -> Self {
         Self {
+            unreserved_slots: AtomicU32::new(lane.free_slots()),
             reader: lane.reader(),
             durable_to: AtomicU64::new(lane.durable_to().raw()),
             readable_to: AtomicU64::new(lane.durable_to().raw()),
             has_deferred: AtomicBool::new(false),
             unreserved: CachePadded::new(AtomicU64::new(lane.free_bytes())),
             committers: CachePadded::new(AtomicU32::new(0)),
-            lane: StoreLock::new(LaneState { lane, grouped: 0, stats: LaneStats::default() }),
+            lane: StoreLock::new(LaneState {
+                lane,
+                slots,
+                grouped: 0,
+                stats: LaneStats::default(),
+            }),
         }
     }
 
@@ -310,6 +323,15 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
         share_of(a, self.shares.len()) == share_of(b, self.shares.len())
     }
 
+    /// Copies the payload of a frame, which nobody writes there.
+    pub(crate) fn read_frame(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
+        let reader = &self.lane(frame.lane).reader;
+        match frame.slot() {
+            Some(slot) => reader.read_slot(slot, into),
+            None => reader.read(frame.payload, into),
+        }
+    }
+
     /// Whether a frame may be read.
     #[inline]
     pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
@@ -324,7 +346,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
     fn with<R>(
         &mut self,
         lane: LaneNumber,
-        call: impl FnOnce(&mut Lane<P, H>) -> R,
+        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
     ) -> Result<R, JournalError> {
         let room = self.0.lane(lane);
         let mut guard = self.0.lock_lane(room).map_err(|_| JournalError::Failed)?;
@@ -332,8 +354,15 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
             return Err(JournalError::Failed);
         }
         let free_before = guard.lane.free_bytes();
-        let result = call(&mut guard.lane);
+        let slots_before = guard.lane.free_slots();
+        let LaneState { lane, slots, .. } = &mut *guard;
+        let result = call(&mut InLane { lane, states: slots });
         room.publish(&guard.lane);
+        // Whoever writes home only gives slots back.
+        let slots = guard.lane.free_slots().saturating_sub(slots_before);
+        if slots > 0 {
+            room.unreserved_slots.fetch_add(slots, Ordering::Relaxed);
+        }
         if !guard.lane.has_deferred() {
             guard.grouped = 0;
         }
@@ -344,8 +373,8 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
         Ok(result)
     }
 
-    fn read(&self, lane: LaneNumber, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        self.0.lane(lane).reader.read(position, into)
+    fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
+        self.0.read_frame(frame, into)
     }
 }
 

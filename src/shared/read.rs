@@ -5,7 +5,7 @@
 //! by then, or the block is just being written home, what was read may be a mixture, and it is read
 //! again.
 
-use journal_core::parts::{NodeId, apply_frames, oldest_needed};
+use journal_core::parts::{FrameAt, NodeId, apply_frames, oldest_needed};
 use journal_core::policy::Policy;
 use journal_core::record::Form;
 use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
@@ -87,7 +87,7 @@ where
         into: &mut [u8],
     ) -> Result<bool, Error> {
         let Some(newest) = newest else { return Ok(true) };
-        let read = |lane, position, into: &mut [u8]| self.lane(lane).reader.read(position, into);
+        let read = |frame: &FrameAt, into: &mut [u8]| self.read_frame(frame, into);
         let applied = apply_frames(&self.common, &share.index, newest, read, payload, into);
         let is_live = share.index.frame(newest).form != Form::Discard;
         applied.map(|()| is_live).map_err(|error| match error {

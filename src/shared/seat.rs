@@ -16,6 +16,7 @@ use pmem_sys::{StoreLock, StoreLockGuard};
 
 use super::block_locks::{Age, Stripe};
 use super::staged::Staged;
+use super::versions::Answer;
 
 /// Threads that find a seat without an allocation.
 const SEATS: usize = 64;
@@ -53,17 +54,20 @@ pub(crate) struct Work {
     pub(crate) overwritten: Stamp,
     /// Bytes of the lane that are reserved.
     pub(crate) reserved_bytes: u64,
+    /// Slots of the lane that are reserved.
+    pub(crate) reserved_slots: u32,
+    answers: Vec<Answer>,
 }
 
 impl Work {
-    /// The records to name, and the memory to prepare in.
-    pub(crate) fn for_preparing(&mut self) -> (&Names, Scratch<'_>) {
+    /// The records to name, the memory to prepare in, and what is known of versions.
+    pub(crate) fn for_preparing(&mut self) -> (&Names, Scratch<'_>, &mut Vec<Answer>) {
         let scratch = Scratch {
             front: &mut self.front,
             encoded: &mut self.encoded,
             places: &mut self.places,
         };
-        (&self.names, scratch)
+        (&self.names, scratch, &mut self.answers)
     }
 
     /// Holds nothing any more.
@@ -72,6 +76,7 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
+        self.answers.clear();
     }
 }
 
@@ -93,6 +98,8 @@ impl<D> Seat<D> {
                 names: Names::NONE,
                 overwritten: Stamp(0),
                 reserved_bytes: 0,
+                reserved_slots: 0,
+                answers: Vec::new(),
             },
             defers: false,
         }

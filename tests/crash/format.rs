@@ -20,7 +20,15 @@ pub(crate) struct Reformat {
 fn geometry(unit_bytes: u32) -> Geometry {
     let block_size = BlockSize::MIN;
     let protocol = Protocol::OneFence;
-    Geometry { block_size, lanes: 1, lane_bytes: 512, shield_blocks: 0, unit_bytes, protocol }
+    Geometry {
+        block_size,
+        lanes: 1,
+        lane_bytes: 512,
+        shield_blocks: 0,
+        unit_bytes,
+        protocol,
+        lane_slots: 0,
+    }
 }
 
 fn format(world: &World, hook: Mutator, unit_bytes: u32) -> Result<(), OpenError> {

@@ -11,6 +11,7 @@ mod program;
 mod relog;
 mod rules;
 mod short;
+mod slots;
 mod space;
 mod sticky;
 mod tail;

@@ -22,6 +22,8 @@ use crate::oracle::{
     BLOCK_BYTES, BLOCKS, Block, EMPTY, Edit, Edits, Found, Label, SYNCED, State, digest, edited,
     judge, latest,
 };
+use byte_delta::ByteDelta;
+use lcow::Lcow;
 
 /// Bytes of a media unit, where the second superblock copy begins.
 pub(crate) const SUPERBLOCK_UNIT: u64 = 256;
@@ -49,6 +51,14 @@ pub(crate) enum Step {
     Reclaim,
     /// Frees space at the head of a lane by copying; whether anything has to be copied.
     Relog(u16, bool),
+    /// Lets slots' entries say what the rings do.
+    Fold,
+    /// Gives back the slots of superseded versions.
+    Garbage,
+    /// Empties the rings, and leaves in slots what is there.
+    Rings,
+    /// Writes home what slots hold, one batch.
+    Evict,
     /// Closes the journal without ceremony and opens it again.
     Reopen,
 }
@@ -58,6 +68,15 @@ pub(crate) enum Step {
 pub(crate) enum Kind {
     FullBlock,
     Words,
+    ByteDelta,
+    Lcow,
+}
+
+impl Kind {
+    /// Whether its policy keeps versions in slots.
+    const fn has_slots(self) -> bool {
+        matches!(self, Self::ByteDelta | Self::Lcow)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +86,8 @@ pub(crate) struct Program {
     pub(crate) lane_bytes: u64,
     pub(crate) overwrite: Overwrite,
     pub(crate) protocol: Protocol,
+    /// Slots of each lane.
+    pub(crate) lane_slots: u32,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
     /// Whether it acknowledges deferred transactions at once, which is a lie.
@@ -137,6 +158,7 @@ impl Program {
             lane_bytes: 4 * 192,
             overwrite: Overwrite::OldOrNew,
             protocol: Protocol::OneFence,
+            lane_slots: if kind.has_slots() { 6 } else { 0 },
             batch: 2,
             promises_too_much: false,
             may_report_rot: false,
@@ -198,9 +220,10 @@ impl Program {
             block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
-            shield_blocks: if self.kind == Kind::Words { 2 } else { 0 },
+            shield_blocks: if self.kind == Kind::FullBlock { 0 } else { 2 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: self.protocol,
+            lane_slots: self.lane_slots,
         }
     }
 
@@ -209,6 +232,8 @@ impl Program {
         match self.kind {
             Kind::FullBlock => self.run(world, FullBlock, run),
             Kind::Words => self.run(world, Words, run),
+            Kind::ByteDelta => self.run(world, ByteDelta::new(), run),
+            Kind::Lcow => self.run(world, Lcow::new(), run),
         }
     }
 
@@ -223,6 +248,10 @@ impl Program {
                     self.rows.hit(row, 1);
                     return Ok(());
                 }
+                Err(OpenError::RottenSlot { .. }) if self.may_report_rot => {
+                    self.rows.hit(Row::RottenSlot, 1);
+                    return Ok(());
+                }
                 Err(OpenError::SuperblockLost { .. }) if self.may_report_rot => {
                     self.rows.hit(Row::SuperblockLost, 1);
                     return Ok(());
@@ -232,7 +261,8 @@ impl Program {
             let recovery = journal.recovery();
             self.rows.hit(Row::KnownDurable, recovery.records - recovery.found);
             self.rows.hit(Row::Found, recovery.found);
-            self.rows.hit(Row::Tail, u64::from(recovery.tails));
+            self.rows.hit(Row::Tail, u64::from(recovery.tails - recovery.torn_slots));
+            self.rows.hit(Row::TornSlot, u64::from(recovery.torn_slots));
             self.rows.hit(Row::Void, u64::from(recovery.voids));
             let behind = u64::from(recovery.lanes_with_records_behind);
             self.rows.behind.fetch_add(behind, Ordering::Relaxed);
@@ -291,7 +321,7 @@ impl Program {
             }
             Step::Batch => {
                 let mut report = CheckpointReport::default();
-                let result = journal.checkpoint_batch(&mut report);
+                let result = journal.checkpoint_batch(journal_core::Scope::All, &mut report);
                 result.map(drop).map_err(|error| error.to_string())
             }
             Step::Reclaim => {
@@ -307,6 +337,14 @@ impl Program {
                 }
                 Ok(())
             }
+            Step::Fold => journal.fold().map(drop).map_err(|error| error.to_string()),
+            Step::Garbage => journal.collect_garbage().map(drop).map_err(|error| error.to_string()),
+            Step::Rings => {
+                journal.checkpoint_rings().map_err(|error| error.to_string())?;
+                world.returned(SYNCED);
+                Ok(())
+            }
+            Step::Evict => journal.evict().map(drop).map_err(|error| error.to_string()),
             Step::Reopen => unreachable!("handled by the caller"),
         }
     }
@@ -508,22 +546,18 @@ impl Scenario for Program {
         let tails = geometry.tails().raw() as usize..geometry.lane(LaneNumber(0)).raw() as usize;
         pmem.pmem_mut()[tails].fill(0xA5);
         let world = World::boot(pmem.with_disk(disk), Model::Torn8);
-        let id = ID;
-        let (hook, kernels) = (Mutator::new(), PortableKernels);
+        let (pmem, hook, kernels) = (world.pmem(), Mutator::new(), PortableKernels);
         let blocks = BLOCKS as u64;
+        macro_rules! format {
+            ($policy:expr) => {
+                journal_core::format(pmem, hook, &kernels, &geometry, ID, &$policy, blocks)
+            };
+        }
         let formatted = match self.kind {
-            Kind::FullBlock => journal_core::format(
-                world.pmem(),
-                hook,
-                &kernels,
-                &geometry,
-                id,
-                &FullBlock,
-                blocks,
-            ),
-            Kind::Words => {
-                journal_core::format(world.pmem(), hook, &kernels, &geometry, id, &Words, blocks)
-            }
+            Kind::FullBlock => format!(FullBlock),
+            Kind::Words => format!(Words),
+            Kind::ByteDelta => format!(ByteDelta::new()),
+            Kind::Lcow => format!(Lcow::new()),
         };
         formatted.expect("formats");
         world.visible()

@@ -98,6 +98,7 @@ impl Program {
             shield_blocks: if self.logs == Logged::Whole { 0 } else { 2 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: journal_core::Protocol::OneFence,
+            lane_slots: 0,
         }
     }
 

@@ -321,6 +321,7 @@ impl<P: PmemSplit> Memory<P> {
             front: &mut self.front,
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
+            slots: &mut [],
         };
         Journal::open(pmem, disk, kind, NoHook, PortableKernels, memory)
     }

@@ -62,6 +62,8 @@ pub enum Scope {
     All,
     /// What the rings would have to keep: not what slots hold, and their entries say.
     Rings,
+    /// One batch of what slots hold: those written longest ago.
+    OldestInSlots,
 }
 
 /// All that is durable: where each lane stood when everything in it had been fenced.
@@ -130,8 +132,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
         let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let count = self.collect(common, indexes, &settled.bounds, scope, scratch.batch);
+        let (count, left_out) =
+            self.collect(common, indexes, &settled.bounds, scope, scratch.batch);
         if count == 0 {
+            if left_out {
+                return Ok(true);
+            }
             // What is left has to be shielded, and nothing can be.
             return match not_home(indexes, &settled.bounds, scope) {
                 Some(block) => Err(JournalError::NoShield { block }),
@@ -222,7 +228,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok(())
     }
 
-    /// Fills the batch with blocks that are not home; returns how many.
+    /// Fills the batch with blocks that are not home; returns how many, and whether some were left
+    /// out because they are being written anew.
     fn collect<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
@@ -230,28 +237,42 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         bounds: &Bounds,
         scope: Scope,
         batch: &mut [Batched],
-    ) -> usize {
+    ) -> (usize, bool) {
         let shield_room = common.geometry.shield_blocks as usize;
         let tears = !self.device.device().facts().block_atomic(common.geometry.block_size)
             && self.keeps(Rule::ShieldFirst);
-        let (mut count, mut shielded) = (0_usize, 0_usize);
+        let (mut count, mut shielded, mut left_out) = (0_usize, 0_usize, false);
         indexes.each(|index| {
             for block in index.each_block() {
                 let newest = index.newest_below(block, bounds);
                 let Some(newest) = newest.filter(|newest| goes_home(index, *newest, scope)) else {
                     continue;
                 };
+                // A version behind the bounds may be on its way into that very slot.
+                if may_be_rewritten(index, newest) {
+                    left_out = true;
+                    continue;
+                }
                 // A torn overwrite would leave no whole copy of it.
                 let needs_shield = tears && crate::home::oldest_needed(index, newest).1;
                 if needs_shield && shielded >= shield_room {
                     continue;
                 }
-                let Some(place) = batch.get_mut(count) else { break };
                 let frame = index.frame(newest);
                 let discarded = frame.form == Form::Discard;
                 let stamp = frame.stamp.raw();
-                *place = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };
-                count = count.saturating_add(1);
+                let batched = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };
+                if let Some(place) = batch.get_mut(count) {
+                    *place = batched;
+                    count = count.saturating_add(1);
+                } else if scope == Scope::OldestInSlots {
+                    let newest = batch.iter_mut().max_by_key(|known| known.stamp);
+                    if let Some(place) = newest.filter(|known| known.stamp > stamp) {
+                        *place = batched;
+                    }
+                } else {
+                    break;
+                }
                 shielded = shielded.saturating_add(usize::from(needs_shield));
             }
         });
@@ -261,7 +282,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(batch) = batch.get_mut(..count) {
             batch.sort_unstable_by_key(|batched| batched.block);
         }
-        count
+        (count, left_out)
     }
 
     fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
@@ -494,10 +515,28 @@ fn not_home(indexes: &mut impl Indexes, bounds: &Bounds, scope: Scope) -> Option
     found
 }
 
+/// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer
+/// version is whole.
+fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
+    let whole = index.whole_below(newest);
+    let Some(whole) = whole.filter(|whole| index.frame(*whole).slot().is_some()) else {
+        return false;
+    };
+    let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
+    newer.map(|id| index.frame(id)).any(|frame| frame.is_whole())
+}
+
 /// Whether a block, of which this is the newest frame, is to be written home.
 fn goes_home(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
-    let in_slot = scope == Scope::Rings && index.frame(newest).folded;
-    !index.is_home(newest) && !in_slot
+    let in_scope = match scope {
+        Scope::All => true,
+        Scope::Rings => !index.frame(newest).folded,
+        Scope::OldestInSlots => {
+            let whole = index.whole_below(newest);
+            whole.is_some_and(|whole| index.frame(whole).slot().is_some())
+        }
+    };
+    !index.is_home(newest) && in_scope
 }
 
 /// Blocks from `at` on that follow each other, up to `end`.

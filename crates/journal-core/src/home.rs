@@ -55,13 +55,6 @@ impl<P, H> OwnLanes<'_, P, H> {
         }
     }
 
-    /// The states of a lane's slots.
-    pub(crate) fn states_of(&self, lane: LaneNumber) -> &[SlotState] {
-        let each = self.states.len().checked_div(self.lanes.len()).unwrap_or(0);
-        let start = each.saturating_mul(lane.raw().into());
-        self.states.get(start..start.saturating_add(each)).unwrap_or_default()
-    }
-
     /// A lane with the states of its slots.
     pub(crate) fn in_lane(&mut self, lane: LaneNumber) -> InLane<'_, P, H> {
         let each = self.states.len().checked_div(self.lanes.len()).unwrap_or(0);

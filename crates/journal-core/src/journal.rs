@@ -88,6 +88,10 @@ pub(crate) use scratch;
 macro_rules! versions {
     ($journal:expr, $lane:expr) => {
         Indexed {
+            keeps: {
+                let home = &$journal.home;
+                [Rule::NewestSpared, Rule::AppendsNotLive].map(|rule| home.keeps(rule))
+            },
             durable_to: $journal.lanes.lane($lane).durable_to(),
             index: &mut $journal.index,
             geometry: &$journal.common.geometry,
@@ -334,6 +338,17 @@ where
         self.fold()?;
         let mut report = CheckpointReport::default();
         while self.checkpoint_batch(Scope::Rings, &mut report)? {}
+        self.reclaim(&mut report)?;
+        Ok(report)
+    }
+
+    /// Makes slots free: writes home one batch of what they hold, those written longest ago.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn evict(&mut self) -> Result<CheckpointReport, JournalError> {
+        let mut report = CheckpointReport::default();
+        self.checkpoint_batch(Scope::OldestInSlots, &mut report)?;
         self.reclaim(&mut report)?;
         Ok(report)
     }

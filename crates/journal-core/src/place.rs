@@ -130,12 +130,16 @@ pub(crate) struct Indexed<'a, M> {
     pub(crate) lane: LaneNumber,
     /// Its records below are durable. Those of other lanes are by the time that anything is stored.
     pub(crate) durable_to: Sequence,
+    /// [`Rule::NewestSpared`] and [`Rule::AppendsNotLive`].
+    pub(crate) keeps: [bool; 2],
 }
 
 impl<M: IndexMemory> Versions for Indexed<'_, M> {
     fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
         let is_durable =
             |frame: &FrameAt| frame.lane != self.lane || frame.sequence < self.durable_to;
+        let [spares, _] = self.keeps;
+        let is_durable = |frame: &FrameAt| is_durable(frame) || !spares;
         self.index.older_slot(block, self.lane, self.geometry, is_durable)
     }
 
@@ -143,7 +147,9 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
         let Some(newest) = self.index.newest(block) else { return true };
         let frame = self.index.frame(newest);
         let is_durable = frame.lane != self.lane || frame.sequence < self.durable_to;
-        frame.form == Form::Discard && is_durable && !self.index.is_leaving(block)
+        let is_free = frame.form == Form::Discard && is_durable && !self.index.is_leaving(block);
+        let [_, not_live] = self.keeps;
+        is_free || !not_live
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
@@ -421,7 +427,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
     /// home is there.
     ///
-    /// Each part's frames are told of before it is stored.
+    /// Each part's frames are told of before it is stored. Returns how many free slots were taken.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut InLane<'_, P, H>,
@@ -429,10 +435,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         content: &Content<'_, O>,
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
-    ) {
+    ) -> u32 {
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
         let mut slots = prepared.new_slots;
+        let mut taken = 0_u32;
         while frames < prepared.frames {
             if !prepared.at_hand {
                 let placed = self.place_chunk(operations, next, scratch, &mut slots, versions);
@@ -440,7 +447,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 next = placed.unwrap_or(next);
             }
             // Before anything streams out: what is read from slots would wait for it.
-            self.write_slots(lane, open, operations, scratch);
+            taken = taken.saturating_add(self.write_slots(lane, open, operations, scratch));
             let (encoded, places) = (&*scratch.encoded, &*scratch.places);
             let chunk = Chunk { operations, encoded, places };
             if chunk.count() == 0 {
@@ -460,6 +467,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             lane.store_part(open, &built, &chunk, kernels, scratch.front);
             parts = parts.saturating_add(1);
         }
+        taken
     }
 
     /// Writes what goes to slots, and notes where it is.
@@ -470,7 +478,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         open: &mut OpenRecord,
         operations: &O,
         scratch: &mut Scratch<'_>,
-    ) {
+    ) -> u32 {
+        let mut taken = 0_u32;
         let placed = scratch.places.placed.get_mut(..scratch.places.count).unwrap_or_default();
         for placed in placed {
             let Payloads::ToSlot { older } = placed.payload else { continue };
@@ -483,7 +492,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let slot = match older {
                 Some(slot) => slot,
                 None => match slots.take(states) {
-                    Some(slot) => slot,
+                    Some(slot) => {
+                        taken = taken.saturating_add(1);
+                        slot
+                    }
                     None => unreachable!("as many are free as were when it was prepared"),
                 },
             };
@@ -501,6 +513,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let slot = slot.raw().into();
             placed.payload = Payloads::Slot(SlotFrame { content, slot, reserved: 0.into() });
         }
+        taken
     }
 
     /// Calls with every frame of a record that was stored part by part.

@@ -58,6 +58,9 @@ pub struct Recovery {
     pub tails: u16,
     /// Lanes that ended with a record which an earlier open had shown absent.
     pub voids: u16,
+    /// Of the lanes that ended with a torn record, those whose record was whole, but not the slots
+    /// that it names.
+    pub torn_slots: u16,
     /// Lanes in which later records of the same epoch lie behind the end.
     pub lanes_with_records_behind: u16,
 }

@@ -36,6 +36,11 @@ pub(crate) struct AllSlots<'a, P, H> {
 }
 
 impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
+    fn keeps(&self, rule: Rule) -> bool {
+        let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
+    }
+
     fn of_lane(&mut self, lane: LaneNumber) -> Option<(&mut Slots<P, H>, &mut [SlotState])> {
         let each = self.geometry.lane_slots as usize;
         let start = each.saturating_mul(lane.raw().into());
@@ -144,7 +149,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                 continue;
             }
             let Some(slot) = frame.slot() else { return Ok(()) };
-            if self.content(slot, kernels, seed)? == Some(frame.payload) {
+            let content = self.content(slot, kernels, seed)?;
+            if content == Some(frame.payload) || !self.keeps(Rule::SlotCheck) {
                 return Ok(());
             }
             if frame.folded {

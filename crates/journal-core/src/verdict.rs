@@ -160,7 +160,11 @@ impl Scanned {
         let mut recovery = Recovery::default();
         for end in self.ends(superblock, keeps) {
             match end.row {
-                Row::Tail | Row::TornSlot => recovery.tails = recovery.tails.saturating_add(1),
+                Row::Tail => recovery.tails = recovery.tails.saturating_add(1),
+                Row::TornSlot => {
+                    recovery.tails = recovery.tails.saturating_add(1);
+                    recovery.torn_slots = recovery.torn_slots.saturating_add(1);
+                }
                 Row::Void => recovery.voids = recovery.voids.saturating_add(1),
                 Row::SuperblockLost => {
                     return Err(OpenError::SuperblockLost {

@@ -88,6 +88,7 @@ impl<'a, H> Memory<'a, H> {
             front: &mut self.front,
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
+            slots: &mut [],
         }
     }
 }

@@ -1,0 +1,208 @@
+//! Versions: a block's newest content and the one before lie in slots, and a rewrite costs the
+//! words in which it differs from the version that it takes the place of.
+//!
+//! - **Costs** in persistent memory two slots for each block that is written again and again, and
+//!   32 bytes beside each; per update the words that differ from the version *before* the newest,
+//!   in whole lines, and 32 bytes in a record. The first two versions of a block are written whole.
+//!   4 KiB of which one line differs take 1 line in the slot and 2 in the record. Comparing reads
+//!   the older version where it lies.
+//! - **Choose it** when the same blocks are rewritten with small changes, and the store does not say
+//!   which. Where it does, as patches, they go into the record as runs, and no slot is touched.
+//!
+//! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, which nobody needs
+//! the old content of, go straight home, and are synced there before the record; [`Appends`] says
+//! otherwise. A journal without slots logs whole blocks.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use core::time::Duration;
+
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Thresholds,
+    Update,
+};
+use policy_codec::{differ, runs};
+
+/// Where the content of appended blocks goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Appends {
+    /// Home, before the record. One write to the device and one sync for each transaction that
+    /// appends.
+    #[default]
+    Home,
+    /// Into slots, as everything else: the published system's "all journal".
+    Slots,
+}
+
+/// Settings of the policy, each with its default. None of it is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    appends: Appends,
+    reclaim_at: u8,
+    commit_after: Duration,
+    checkpoint_after: Duration,
+}
+
+impl Settings {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            appends: Appends::Home,
+            reclaim_at: 192,
+            commit_after: Duration::from_secs(5),
+            checkpoint_after: Duration::from_secs(5 * 60),
+        }
+    }
+
+    /// Where appended blocks go. Home.
+    #[must_use]
+    pub const fn appends(self, appends: Appends) -> Self {
+        Self { appends, ..self }
+    }
+
+    /// The share of the slots or of a lane, in 256ths, from which on older versions are given up,
+    /// and blocks written home when that is not enough. 192, three quarters.
+    #[must_use]
+    pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
+        Self { reclaim_at, ..self }
+    }
+
+    /// When a running transaction commits at the latest. 5 seconds.
+    #[must_use]
+    pub const fn commit_after(self, commit_after: Duration) -> Self {
+        Self { commit_after, ..self }
+    }
+
+    /// When blocks are written home at the latest. 5 minutes.
+    #[must_use]
+    pub const fn checkpoint_after(self, checkpoint_after: Duration) -> Self {
+        Self { checkpoint_after, ..self }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByteDelta {
+    settings: Settings,
+}
+
+impl ByteDelta {
+    /// Its number in the superblock.
+    pub const ID: PolicyId = PolicyId(2);
+
+    /// The policy with its default settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(Settings::new())
+    }
+
+    /// The policy with these settings.
+    #[must_use]
+    pub const fn with(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl Policy for ByteDelta {
+    fn id(&self) -> PolicyId {
+        Self::ID
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let Some(image) = update.change.image() else {
+            let put = runs::put(update.change.pieces(), out);
+            // Without an image there is no other form: the core refuses the update.
+            return if put.is_ok() { Placement::Encoded } else { Placement::Image };
+        };
+        if update.kind == Kind::Append {
+            return match self.settings.appends {
+                Appends::Home => Placement::Home,
+                Appends::Slots => Placement::Slot,
+            };
+        }
+        let is_given_whole = matches!(update.change, Change::Image(_));
+        if is_given_whole && update.old.is_some_and(|old| old == image) {
+            return Placement::Unchanged;
+        }
+        Placement::Slot
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        runs::apply(payload, block)
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        differ::words(older, newer, rewrite);
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::new(self.settings.reclaim_at, self.settings.reclaim_at)
+    }
+
+    fn pacing(&self) -> Pacing {
+        Pacing::new(Some(self.settings.commit_after), None, Some(self.settings.checkpoint_after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journal_core::BlockNumber;
+
+    use super::*;
+
+    fn place(policy: ByteDelta, kind: Kind, change: Change<'_>, old: Option<&[u8]>) -> Placement {
+        let mut update = Update::new(BlockNumber(0), change);
+        (update.kind, update.old) = (kind, old);
+        policy.place(&update, &mut Encoder::new(&mut [0; 64]))
+    }
+
+    #[test]
+    fn overwrites_go_to_slots_and_appends_where_the_setting_says() {
+        let image = Change::Image(&[1; 64]);
+        let policy = ByteDelta::new();
+        assert_eq!(place(policy, Kind::Overwrite, image, None), Placement::Slot);
+        assert_eq!(place(policy, Kind::Overwrite, image, Some(&[2; 64])), Placement::Slot);
+        assert_eq!(place(policy, Kind::Overwrite, image, Some(&[1; 64])), Placement::Unchanged);
+        assert_eq!(place(policy, Kind::Append, image, Some(&[1; 64])), Placement::Home);
+        let all = ByteDelta::with(Settings::new().appends(Appends::Slots));
+        assert_eq!(place(all, Kind::Append, image, None), Placement::Slot);
+    }
+
+    #[test]
+    fn patches_go_into_the_record_and_come_back() {
+        let patches = [Patch { at: 3, bytes: &[7, 8] }, Patch { at: 9, bytes: &[9] }];
+        let update = Update::new(BlockNumber(0), Change::Patches(&patches));
+        let mut room = [0; 64];
+        let mut out = Encoder::new(&mut room);
+        assert_eq!(ByteDelta::new().place(&update, &mut out), Placement::Encoded);
+        let mut block = [0; 16];
+        assert_eq!(ByteDelta::new().apply(out.as_bytes(), &mut block), Ok(()));
+        assert_eq!(block, [0, 0, 0, 7, 8, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
+        let mut narrow = [0; 8];
+        let refused = ByteDelta::new().place(&update, &mut Encoder::new(&mut narrow));
+        assert_eq!(refused, Placement::Image);
+    }
+}

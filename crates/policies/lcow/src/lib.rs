@@ -1,0 +1,152 @@
+//! Slots that are the cache: data blocks live in persistent memory, a commit says in which slots,
+//! and a checkpoint writes no data to the device.
+//!
+//! - **Costs** in persistent memory a slot and 32 bytes beside it for each data block that is there,
+//!   a second one while the block is rewritten, and 32 bytes in a record for each update. Metadata
+//!   takes a whole image in the record. Reads find data in slots, so that they cost no device.
+//! - **Choose it** when the data that is written most fits the slots: it then never goes to the
+//!   device but when slots run short, those written longest ago first.
+//!
+//! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. Its journal
+//! entry is a commit here; what is written between two of them is gathered by a running transaction
+//! ([`Pacing`]). Patches go into the record as runs. A journal without slots logs whole blocks.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use core::time::Duration;
+
+use journal_core::policy::{
+    ApplyError, Change, Class, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+};
+use policy_codec::runs;
+
+/// Settings of the policy, each with its default. None of it is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    reclaim_at: u8,
+    commit_after: Duration,
+}
+
+impl Settings {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { reclaim_at: 224, commit_after: Duration::from_secs(5) }
+    }
+
+    /// The share of the slots or of a lane, in 256ths, from which on older versions are given up,
+    /// and blocks written home when that is not enough. 224, seven eighths.
+    #[must_use]
+    pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
+        Self { reclaim_at, ..self }
+    }
+
+    /// When a running transaction commits at the latest. 5 seconds.
+    #[must_use]
+    pub const fn commit_after(self, commit_after: Duration) -> Self {
+        Self { commit_after, ..self }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lcow {
+    settings: Settings,
+}
+
+impl Lcow {
+    /// Its number in the superblock.
+    pub const ID: PolicyId = PolicyId(4);
+
+    /// The policy with its default settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(Settings::new())
+    }
+
+    /// The policy with these settings.
+    #[must_use]
+    pub const fn with(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl Policy for Lcow {
+    fn id(&self) -> PolicyId {
+        Self::ID
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let Some(image) = update.change.image() else {
+            let put = runs::put(update.change.pieces(), out);
+            // Without an image there is no other form: the core refuses the update.
+            return if put.is_ok() { Placement::Encoded } else { Placement::Image };
+        };
+        let is_given_whole = matches!(update.change, Change::Image(_));
+        if is_given_whole && update.old.is_some_and(|old| old == image) {
+            return Placement::Unchanged;
+        }
+        match update.class {
+            Class::Metadata => Placement::Image,
+            Class::Data => Placement::Slot,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        runs::apply(payload, block)
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        true
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::new(self.settings.reclaim_at, self.settings.reclaim_at)
+    }
+
+    fn pacing(&self) -> Pacing {
+        Pacing::new(Some(self.settings.commit_after), None, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journal_core::BlockNumber;
+
+    use super::*;
+
+    #[test]
+    fn data_goes_to_slots_and_metadata_into_the_record() {
+        let place = |class, old| {
+            let mut update = Update::new(BlockNumber(0), Change::Image(&[1; 64]));
+            (update.class, update.old) = (class, old);
+            Lcow::new().place(&update, &mut Encoder::new(&mut [0; 64]))
+        };
+        assert_eq!(place(Class::Data, None), Placement::Slot);
+        assert_eq!(place(Class::Metadata, None), Placement::Image);
+        assert_eq!(place(Class::Metadata, Some(&[1; 64])), Placement::Unchanged);
+        assert_eq!(place(Class::Data, Some(&[2; 64])), Placement::Slot);
+    }
+}

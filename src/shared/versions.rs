@@ -1,0 +1,91 @@
+//! What a policy may do with versions of blocks, beside other threads.
+//!
+//! The answers depend on what others do meanwhile, so each is given once for a transaction and kept
+//! until it is stored.
+
+use journal_core::parts::{FrameAt, Full, Versions};
+use journal_core::record::Form;
+use journal_core::units::{LaneNumber, SlotNumber};
+use journal_core::{BlockNumber, Hook, PmemShare, Rule};
+
+use super::Shared;
+
+/// What was said of one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    block: BlockNumber,
+    older_slot: Option<Option<SlotNumber>>,
+    may_go_home: Option<bool>,
+}
+
+/// Knows versions by the shared index.
+pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D, H, K> {
+    pub(crate) shared: &'s Shared<L, P, D, H, K>,
+    /// The lane that is committed through.
+    pub(crate) lane: LaneNumber,
+    /// Ascending by block.
+    pub(crate) answers: &'w mut Vec<Answer>,
+    /// The blocks whose frames were told of; kept only where somebody asks for it.
+    pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
+}
+
+impl<L, P: PmemShare, D, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
+    fn answer(&mut self, block: BlockNumber) -> usize {
+        match self.answers.binary_search_by_key(&block, |answer| answer.block) {
+            Ok(at) => at,
+            Err(at) => {
+                let answer = Answer { block, older_slot: None, may_go_home: None };
+                self.answers.insert(at, answer);
+                at
+            }
+        }
+    }
+
+    /// Whether a frame is durable by the time that anything is stored: so are all records of other
+    /// lanes that may be read.
+    fn is_durable(&self, frame: &FrameAt) -> bool {
+        frame.lane != self.lane || self.shared.lane(frame.lane).is_durable(frame.sequence)
+    }
+}
+
+impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D, H, K> {
+    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
+        let at = self.answer(block);
+        if let Some(known) = self.answers[at].older_slot {
+            return known;
+        }
+        let slot = self.shared.share(block).ok().and_then(|share| {
+            let spares = self.shared.keeps(Rule::NewestSpared);
+            let is_durable = |frame: &FrameAt| self.is_durable(frame) || !spares;
+            share.index.older_slot(block, self.lane, &self.shared.common.geometry, is_durable)
+        });
+        self.answers[at].older_slot = Some(slot);
+        slot
+    }
+
+    fn may_go_home(&mut self, block: BlockNumber) -> bool {
+        let at = self.answer(block);
+        if let Some(known) = self.answers[at].may_go_home {
+            return known;
+        }
+        let may = self.shared.share(block).is_ok_and(|share| {
+            let Some(newest) = share.index.newest(block) else { return true };
+            let frame = share.index.frame(newest);
+            let is_free = frame.form == Form::Discard && self.is_durable(&frame);
+            is_free && !share.index.is_leaving(block) || !self.shared.keeps(Rule::AppendsNotLive)
+        });
+        self.answers[at].may_go_home = Some(may);
+        may
+    }
+
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        // A share whose holder panicked: the journal has failed.
+        let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };
+        share.index.insert(frame)?;
+        share.reserved -= 1;
+        if let Some(told) = &mut self.told {
+            told.push(frame.block);
+        }
+        Ok(())
+    }
+}

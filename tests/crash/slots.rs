@@ -1,0 +1,212 @@
+//! Slots: programs that keep versions there survive every crash, and every rule of theirs is needed.
+//!
+//! The traces are those that earlier texts of the protocol fell to, by their numbers.
+
+use journal_core::Durability::{Deferred, Durable};
+use journal_core::{Overwrite, Row, Rule};
+use sim_disk::{Explorer, Model, Report};
+
+use crate::oracle::Edit;
+use crate::program::{Kind, Program, Step};
+use crate::rules::{commit, explorer, needs, write, write_at};
+
+use Edit::{Append, Discard, Overwrite as Whole, Write};
+
+fn byte_delta(lanes: u16, steps: Vec<Step>) -> Program {
+    Program::new(Kind::ByteDelta, lanes, steps)
+}
+
+fn survives(explorer: &Explorer, program: &Program) -> Report {
+    explorer.explore(program).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+fn deferred(lane: u16, block: usize) -> Step {
+    commit(lane, &[(block, Write)], Deferred)
+}
+
+fn rewritten(times: usize) -> Vec<Step> {
+    (0..times).map(|_| write(0, 0)).collect()
+}
+
+#[test]
+fn a_block_that_is_rewritten_again_and_again_survives_every_crash() {
+    let report = survives(&Explorer::new(Model::Torn8), &byte_delta(1, rewritten(4)));
+    assert!(report.points_sampled == 0 && report.images > 1_000, "{report}");
+}
+
+#[test]
+fn a_slot_counts_only_if_its_content_is_right() {
+    needs(Rule::SlotCheck, &explorer(), &byte_delta(1, rewritten(2)));
+}
+
+#[test]
+fn the_newest_version_is_never_written_over() {
+    let steps = vec![write(0, 0), deferred(0, 0), deferred(0, 0), write(0, 1)];
+    needs(Rule::NewestSpared, &explorer(), &byte_delta(1, steps));
+}
+
+/// H1b: a transaction is dropped for its slot, of which half is there; the next one rewrites that
+/// slot, and a crash leaves just the half that was missing.
+#[test]
+fn a_transaction_dropped_for_its_slot_never_comes_back() {
+    let steps = vec![write(0, 0), write(0, 0), write(0, 0)];
+    let program = Program { steps_after: vec![write(0, 0)], ..byte_delta(1, steps) };
+    needs(Rule::OlderEpochVoid, &explorer().with_depth(1).with_kills(), &program);
+}
+
+/// H3: what covers a record in another lane is the name of the one that overwrote its block.
+#[test]
+fn an_acknowledged_transaction_is_not_dropped_for_a_slot_that_went_on() {
+    let both = commit(0, &[(0, Write), (1, Write)], Durable);
+    let steps = vec![both, write(1, 0), write(0, 0), write(1, 0)];
+    survives(&explorer(), &byte_delta(2, steps));
+}
+
+/// H12: changes lie on a slot that a crash has torn.
+#[test]
+fn the_slot_below_a_change_is_looked_at_as_well() {
+    let patch = commit(0, &[(0, Edit::Patch)], Durable);
+    for first in [deferred(0, 0), write(0, 0)] {
+        let steps = vec![first, patch.clone()];
+        needs(Rule::SlotCheck, &explorer(), &byte_delta(1, steps));
+    }
+}
+
+/// H12: one fence for two versions in two slots, and the first one's slot is written again.
+#[test]
+fn only_the_slots_that_newest_content_is_built_from_are_looked_at() {
+    let steps = vec![deferred(0, 0), deferred(0, 0), Step::Sync, write(0, 0), write(0, 0)];
+    survives(&explorer(), &byte_delta(1, steps));
+}
+
+/// H10: a block is discarded while it may be read, and appended to at home.
+#[test]
+fn an_append_goes_home_only_to_a_block_that_is_not_live() {
+    let append = commit(0, &[(0, Append)], Durable);
+    needs(Rule::AppendsNotLive, &explorer(), &byte_delta(1, vec![write(0, 0), append.clone()]));
+    let discard = |durability| commit(0, &[(0, Discard)], durability);
+    let steps = vec![write(0, 0), discard(Deferred), append.clone()];
+    needs(Rule::AppendsNotLive, &explorer(), &byte_delta(1, steps));
+    for between in [vec![], vec![Step::Batch], vec![Step::Checkpoint], vec![Step::Reopen]] {
+        let begin = vec![write(0, 0), discard(Durable)];
+        let end = vec![append.clone(), write_at(0, 0), Step::Checkpoint, write(0, 0)];
+        survives(&explorer(), &byte_delta(1, [begin, between, end].concat()));
+    }
+}
+
+/// Slots are folded, and the ring goes on.
+fn folded() -> Vec<Step> {
+    vec![write(0, 0), write(0, 1), Step::Fold, write(0, 0), Step::Fold]
+}
+
+#[test]
+fn folding_survives_every_crash() {
+    let program = Program { steps_after: vec![write(0, 0), Step::Fold], ..byte_delta(1, folded()) };
+    survives(&explorer().with_depth(1).with_kills(), &program);
+    let more = vec![write(1, 0), Step::Fold, write(0, 0), Step::Fold, write(1, 0), write(0, 0)];
+    let program = byte_delta(2, [folded(), more].concat());
+    survives(&explorer().with_kills(), &program);
+}
+
+/// H15: an entry is torn by a crash while the frame that it is made of is still there; the next
+/// fold covers a newer version only, and the heads pass both.
+#[test]
+fn a_torn_entry_is_voided_before_the_heads_pass_its_frame() {
+    let steps = vec![write(0, 0), Step::Fold];
+    let steps_after = vec![write(0, 0), Step::Fold, Step::Reopen];
+    let program = Program { steps_after, ..byte_delta(1, steps) };
+    needs(Rule::TornEntriesVoided, &explorer(), &program);
+}
+
+/// H16: a folded block goes home and is freed, in whatever order its versions lie.
+fn freed(lanes: u16) -> Program {
+    let rewritten = [write(0, 0), Step::Fold, write(lanes - 1, 0), Step::Fold, write(0, 0)];
+    let end = [Step::Checkpoint, write(0, 1), write(lanes - 1, 2), Step::Reopen];
+    byte_delta(lanes, rewritten.into_iter().chain(end).collect())
+}
+
+#[test]
+fn freeing_a_folded_block_survives_every_crash() {
+    for lanes in [1, 2] {
+        survives(&explorer().with_kills(), &freed(lanes));
+    }
+}
+
+#[test]
+fn a_slot_is_free_only_when_its_void_entry_is_durable() {
+    let begin = [write(0, 0), Step::Fold, write(0, 0), Step::Fold, Step::Checkpoint];
+    let end = [write(0, 1), write(0, 1), write(0, 1), write(0, 2), write(0, 2)];
+    let steps: Vec<_> = begin.into_iter().chain(end).collect();
+    let few = Program { lane_slots: 2, ..byte_delta(1, steps) };
+    needs(Rule::VoidsFenced, &explorer(), &few);
+}
+
+/// An older version of the block is still in a ring, held there by another block, when the entry of
+/// the newest one could go.
+#[test]
+fn the_entry_of_the_newest_version_stays_while_older_frames_do() {
+    let both = commit(0, &[(0, Write), (1, Whole)], Durable);
+    let steps = vec![both, write(1, 0), Step::Fold, Step::Evict, write(0, 2), write(0, 3)];
+    let program = Program { batch: 1, kind: Kind::Lcow, ..byte_delta(2, steps) };
+    survives(&explorer(), &program);
+}
+
+#[test]
+fn garbage_collection_survives_every_crash() {
+    let begin = [rewritten(3), vec![Step::Fold], rewritten(1), vec![Step::Garbage]].concat();
+    let end = vec![write(0, 1), write(0, 0), write(0, 1), Step::Garbage, write(0, 2), write(0, 3)];
+    let program = byte_delta(1, [begin, end].concat());
+    survives(&explorer().with_kills(), &Program { lane_slots: 3, ..program });
+}
+
+/// H18 and H20 with slots: partial checkpoints, and blocks at home that are written again.
+#[test]
+fn partial_checkpoints_of_slots_make_no_state_that_never_was() {
+    for batch in [1, 2] {
+        for (first, second) in [(0, 1), (1, 0)] {
+            let both = commit(first, &[(0, Write), (1, Write)], Durable);
+            let patch = commit(first, &[(0, Edit::Patch)], Durable);
+            let steps = vec![
+                both,
+                write(second, 0),
+                patch,
+                Step::Batch,
+                Step::Reclaim,
+                write(second, 1),
+                Step::Fold,
+                Step::Batch,
+                Step::Reclaim,
+                write(first, 0),
+            ];
+            let program = Program { batch, ..byte_delta(2, steps) };
+            let program = Program { overwrite: Overwrite::MayLeaveGarbage, ..program };
+            survives(&explorer(), &program);
+        }
+    }
+}
+
+/// A killed process has changed words of an older version and not flushed them; the next one
+/// changes others, a power loss forgets the first.
+#[test]
+fn a_slot_of_an_earlier_process_is_written_whole_first() {
+    let steps = rewritten(3);
+    let program = Program { steps_after: vec![write_at(0, 0)], ..byte_delta(1, steps) };
+    let program = Program { crash_after: true, ..program };
+    needs(Rule::SlotsSettled, &explorer().with_depth(1).with_kills(), &program);
+}
+
+#[test]
+fn the_rings_of_lcow_are_emptied_without_a_write_of_data() {
+    let steps = vec![write(0, 0), write(0, 1), write(0, 0), Step::Rings, write(0, 2), Step::Evict];
+    let program =
+        Program { steps_after: vec![Step::Rings], kind: Kind::Lcow, ..byte_delta(1, steps) };
+    survives(&explorer().with_kills(), &program);
+}
+
+#[test]
+fn a_lane_ends_before_a_record_whose_slot_is_torn() {
+    let program = byte_delta(1, vec![write(0, 0), deferred(0, 0), deferred(0, 1)]);
+    survives(&explorer(), &program);
+    let [.., (row, torn), _] = program.rows.counts();
+    assert!(row == Row::TornSlot && torn > 10, "{torn}");
+}
