@@ -10,6 +10,7 @@ mod oracle;
 mod program;
 mod relog;
 mod rules;
+mod settled;
 mod short;
 mod slots;
 mod space;

@@ -5,13 +5,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use full_block::FullBlock;
-use journal_core::policy::{Change, Kind as UpdateKind, Policy, Update};
+use journal_core::policy::{Change, Kind as UpdateKind, Patch, Policy, Span, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry, Journal,
-    OpenError, Operation, Overwrite, PortableKernels, Protocol, Row,
+    OpenError, Operation, Overwrite, PortableKernels, Protocol, Row, WORD_BYTES,
 };
 use nvm_journal::Buffers;
+use object_log::{ObjectLog, Settings};
 use sim_disk::{
     CrashPoint, CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rules, Scenario, SimDisk,
     SimPmem, World,
@@ -68,15 +69,27 @@ pub(crate) enum Step {
 pub(crate) enum Kind {
     FullBlock,
     Words,
+    /// Objects of 16 bytes, four in a block.
+    ObjectLog,
     ByteDelta,
     Lcow,
 }
 
 impl Kind {
+    /// Whether what is logged may need what is home.
+    pub(crate) const fn logs_deltas(self) -> bool {
+        !matches!(self, Self::FullBlock)
+    }
+
     /// Whether its policy keeps versions in slots.
     const fn has_slots(self) -> bool {
         matches!(self, Self::ByteDelta | Self::Lcow)
     }
+}
+
+/// The policy of objects, in the size of these blocks.
+pub(crate) fn object_log() -> ObjectLog {
+    ObjectLog::with(Settings::new().object_bytes(16)).expect("settings that can be")
 }
 
 #[derive(Clone, Debug)]
@@ -220,7 +233,7 @@ impl Program {
             block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
-            shield_blocks: if self.kind == Kind::FullBlock { 0 } else { 2 },
+            shield_blocks: if self.kind.logs_deltas() { 2 } else { 0 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: self.protocol,
             lane_slots: self.lane_slots,
@@ -232,6 +245,7 @@ impl Program {
         match self.kind {
             Kind::FullBlock => self.run(world, FullBlock, run),
             Kind::Words => self.run(world, Words, run),
+            Kind::ObjectLog => self.run(world, object_log(), run),
             Kind::ByteDelta => self.run(world, ByteDelta::new(), run),
             Kind::Lcow => self.run(world, Lcow::new(), run),
         }
@@ -371,7 +385,11 @@ impl Program {
         number: u64,
     ) -> Result<Images, String> {
         let now = latest(&world.history(), &self.first_state());
-        let mut images = Images::default();
+        let given = !matches!(self.kind, Kind::FullBlock | Kind::Words);
+        let words_as =
+            given.then_some(if number % 2 == 0 { WordsAs::Patch } else { WordsAs::Range });
+        let mut images =
+            Images { words_as, goes_home: self.kind == Kind::ByteDelta, blocks: Vec::new() };
         for (block, edit) in edits {
             let mut old = [0; BLOCK_BYTES];
             let is_live = now[*block].is_some();
@@ -380,7 +398,12 @@ impl Program {
                 read.map_err(|error| error.to_string())?;
             }
             let new = edited(&old, number, *edit);
-            images.0.push(Edited { block: *block, edit: *edit, old: is_live.then_some(old), new });
+            images.blocks.push(Edited {
+                block: *block,
+                edit: *edit,
+                old: is_live.then_some(old),
+                new,
+            });
         }
         Ok(images)
     }
@@ -410,7 +433,8 @@ impl Program {
             world.called(label.encode());
         }
         for part in &images {
-            streamed.write(&part.operations()).map_err(|error| error.to_string())?;
+            let patches = part.patches();
+            streamed.write(&part.operations(&patches)).map_err(|error| error.to_string())?;
         }
         if !commits {
             streamed.abort();
@@ -432,7 +456,8 @@ impl Program {
         let lane = LaneNumber(lane % self.lanes);
         let label = Label { number: self.next_call(world), edits: edits.to_vec() };
         let images = self.images(world, journal, edits, label.number)?;
-        let operations = images.operations();
+        let patches = images.patches();
+        let operations = images.operations(&patches);
         world.called(label.encode());
         let mut result = journal.commit(lane, &operations, durability);
         if let Err(CommitError::NoSpace { .. }) = result {
@@ -457,20 +482,54 @@ struct Edited {
 }
 
 /// What a transaction makes of its blocks.
-#[derive(Default)]
-struct Images(Vec<Edited>);
+struct Images {
+    /// Whether single words are given to the policy without the old image: in every other call as
+    /// a range of the new one, in the others as a patch alone.
+    words_as: Option<WordsAs>,
+    /// Whether appends are written over what is home.
+    goes_home: bool,
+    blocks: Vec<Edited>,
+}
+
+#[derive(Clone, Copy)]
+enum WordsAs {
+    Range,
+    Patch,
+}
+
+/// Where `Edit::WriteAt` changes something.
+const FIRST_WORD: [Span; 1] = [Span { at: 0, len: WORD_BYTES as u32 }];
 
 impl Images {
-    fn operations(&self) -> Vec<Operation<'_>> {
-        let operations = self.0.iter().map(|edited| {
+    fn patches(&self) -> Vec<[Patch<'_>; 1]> {
+        let words = self.blocks.iter().map(|edited| &edited.new[..WORD_BYTES]);
+        words.map(|bytes| [Patch { at: 0, bytes }]).collect()
+    }
+
+    fn operations<'a>(&'a self, patches: &'a [[Patch<'a>; 1]]) -> Vec<Operation<'a>> {
+        let operations = self.blocks.iter().zip(patches).map(|(edited, patch)| {
             let block = BlockNumber(edited.block as u64);
             if edited.edit == Edit::Discard {
                 return Operation::Discard(block);
             }
             let mut update = Update::new(block, Change::Image(&edited.new));
             match edited.edit {
-                Edit::Append => update.kind = UpdateKind::Append,
+                // Only what is not live may be appended to.
+                Edit::Append if edited.old.is_none() || !self.goes_home => {
+                    update.kind = UpdateKind::Append;
+                }
+                Edit::Append => {}
                 Edit::Overwrite => {}
+                // What is not live is written whole.
+                Edit::WriteAt if edited.old.is_some() => {
+                    let image = &edited.new;
+                    update.change = Change::Ranges { image, ranges: &FIRST_WORD };
+                    match self.words_as {
+                        None => update.old = edited.old.as_ref().map(|old| &old[..]),
+                        Some(WordsAs::Range) => {}
+                        Some(WordsAs::Patch) => update.change = Change::Patches(patch),
+                    }
+                }
                 _ => update.old = edited.old.as_ref().map(|old| &old[..]),
             }
             Operation::Update(update)
@@ -527,6 +586,11 @@ fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
     cells.map(|(index, cell)| if kept(index) { cell.newest() } else { 0 }).collect()
 }
 
+fn format(world: &World, geometry: &Geometry, policy: &impl Policy) -> Result<(), OpenError> {
+    let (hook, blocks) = (Mutator::new(), BLOCKS as u64);
+    journal_core::format(world.pmem(), hook, &PortableKernels, geometry, ID, policy, blocks)
+}
+
 impl Scenario for Program {
     fn name(&self) -> String {
         let Self { kind, protocol, lanes, steps, .. } = self;
@@ -546,18 +610,12 @@ impl Scenario for Program {
         let tails = geometry.tails().raw() as usize..geometry.lane(LaneNumber(0)).raw() as usize;
         pmem.pmem_mut()[tails].fill(0xA5);
         let world = World::boot(pmem.with_disk(disk), Model::Torn8);
-        let (pmem, hook, kernels) = (world.pmem(), Mutator::new(), PortableKernels);
-        let blocks = BLOCKS as u64;
-        macro_rules! format {
-            ($policy:expr) => {
-                journal_core::format(pmem, hook, &kernels, &geometry, ID, &$policy, blocks)
-            };
-        }
         let formatted = match self.kind {
-            Kind::FullBlock => format!(FullBlock),
-            Kind::Words => format!(Words),
-            Kind::ByteDelta => format!(ByteDelta::new()),
-            Kind::Lcow => format!(Lcow::new()),
+            Kind::FullBlock => format(&world, &geometry, &FullBlock),
+            Kind::Words => format(&world, &geometry, &Words),
+            Kind::ObjectLog => format(&world, &geometry, &object_log()),
+            Kind::ByteDelta => format(&world, &geometry, &ByteDelta::new()),
+            Kind::Lcow => format(&world, &geometry, &Lcow::new()),
         };
         formatted.expect("formats");
         world.visible()

@@ -112,7 +112,7 @@ fn refuses_everything(world: &World, journal: &mut Opened<'_, Words>) -> Result<
     let calls = [
         journal.sync(),
         journal.checkpoint().map(drop),
-        journal.checkpoint_batch(&mut report).map(drop),
+        journal.checkpoint_batch(journal_core::Scope::All, &mut report).map(drop),
         journal.reclaim(&mut report),
         journal.read(BlockNumber(0), &mut [0; 64]),
         journal.read(BlockNumber(3), &mut [0; 64]),

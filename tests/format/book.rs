@@ -50,6 +50,7 @@ fn structures() -> [(&'static str, Layout); 5] {
                 epoch,
                 stamp_floor,
                 shield_floor,
+                lane_slots,
                 reserved_more,
             }),
         ),

@@ -16,7 +16,7 @@ const RUNS: u8 = 1;
 const MAP: u8 = 2;
 
 /// What a payload has beyond the bytes of the objects in it, at most. Patches take
-/// [`RUN_BYTES`] each instead.
+/// 4 bytes for each run instead.
 pub const OVERHEAD_MAX: usize = 24;
 
 /// Bytes before those of a run: its place and its length less one.
