@@ -282,6 +282,7 @@ fn one_owner<L: Policy + 'static>(
         shield_blocks: 0,
         unit_bytes: 4096,
         protocol,
+        lane_slots: 0,
     };
     let kernels = NativeKernels::detect();
     let mut region = warm(LANE_BYTES + (1 << 20));
