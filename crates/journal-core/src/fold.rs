@@ -368,9 +368,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     return None;
                 }
                 let picked = Batched::of_slot(index, id)?;
+                let is_free = index.leave_slot(id);
                 // Nobody reads it there any more when the slot is free.
                 index.remove(id);
-                Some(picked)
+                is_free.then_some(picked)
             });
             if count == 0 {
                 return Ok(());
