@@ -82,7 +82,7 @@ impl Kind {
     }
 
     /// Whether its policy keeps versions in slots.
-    const fn has_slots(self) -> bool {
+    pub(crate) const fn has_slots(self) -> bool {
         matches!(self, Self::ByteDelta | Self::Lcow)
     }
 }

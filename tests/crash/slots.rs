@@ -6,6 +6,7 @@ use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
 use sim_disk::{Explorer, Model, Report};
 
+use crate::damage::rot_last_slot;
 use crate::oracle::Edit;
 use crate::program::{Kind, Program, Step};
 use crate::rules::{commit, explorer, needs, write, write_at};
@@ -191,6 +192,18 @@ fn the_rings_of_lcow_are_emptied_without_a_write_of_data() {
     let program =
         Program { steps_after: vec![Step::Rings], kind: Kind::Lcow, ..byte_delta(1, steps) };
     survives(&explorer().with_kills(), &program);
+}
+
+/// What a watermark covers is never dropped for its slot.
+#[test]
+fn the_rot_of_a_slot_is_an_error() {
+    for fold in [false, true] {
+        let mut steps = vec![write(0, 0), write(0, 1)];
+        steps.extend(fold.then_some(Step::Fold));
+        let program = Program { may_report_rot: true, ..byte_delta(1, steps) };
+        survives(&explorer().with_damage(rot_last_slot::<2>), &program);
+        assert!(program.rows.counts()[Row::RottenSlot as usize].1 > 0);
+    }
 }
 
 #[test]
