@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use journal_core::policy::{ApplyError, Placement};
+use journal_core::policy::{ApplyError, Placement, Span};
 use journal_core::{BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError};
 
 use crate::options::OptionsError;
@@ -43,6 +43,14 @@ pub enum Error {
     NotAscending {
         /// Where they do not.
         block: BlockNumber,
+    },
+    /// Ranges and patches that are given together have to ascend inside the block, none of them
+    /// empty, none overlapping another.
+    BadRange {
+        /// Which block's.
+        block: BlockNumber,
+        /// The first one that does not.
+        range: Span,
     },
     /// The transaction may take more bytes than a lane has: it is for ever too large.
     TooLarge {
@@ -100,6 +108,9 @@ impl fmt::Display for Error {
                 write!(f, "{bytes} bytes at {at} are not what {block} can take")
             }
             Self::NotAscending { block } => write!(f, "{block} is out of order, or there twice"),
+            Self::BadRange { block, range: Span { at, len } } => {
+                write!(f, "{len} bytes at {at} are out of order, or not in {block}")
+            }
             Self::TooLarge { needed, capacity } => {
                 write!(f, "the transaction may take {needed} bytes, a lane has {capacity}")
             }
@@ -165,6 +176,7 @@ impl From<CommitError> for Error {
             CommitError::OutOfDevice { block } => Self::OutOfDevice { block },
             CommitError::WrongLength { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
             CommitError::CannotPlace { block, placement } => Self::CannotPlace { block, placement },
+            CommitError::BadRange { block, range } => Self::BadRange { block, range },
             CommitError::NotAscending { block } => Self::NotAscending { block },
             CommitError::TooLarge { needed, capacity } => Self::TooLarge { needed, capacity },
             CommitError::Medium(error) => Self::Medium(error),

@@ -225,11 +225,15 @@ where
     /// copied but to the medium. They ascend by block, each block once. Waits for whoever has one
     /// of the blocks, unless that is this thread itself: then it is a `Conflict`.
     ///
+    /// An update may come with the ranges in which its image differs, or as patches alone
+    /// ([`Change`](crate::core::policy::Change)). A policy that cannot log patches answers
+    /// `CannotPlace`.
+    ///
     /// `None` when there was nothing to log.
     ///
     /// # Errors
-    /// `NotAscending`; `OutOfDevice`; `OutOfBlock`; `TooLarge`; `TooManyBlocks`; `CannotPlace`:
-    /// nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
+    /// `NotAscending`; `OutOfDevice`; `OutOfBlock`; `BadRange`; `TooLarge`; `TooManyBlocks`;
+    /// `CannotPlace`: nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
     ///
     /// ```no_run
     /// # use nvm_journal::{Error, Journal};
@@ -276,7 +280,7 @@ where
     pub fn read(&self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         let shared = self.shared();
         shared.check_request(block, into.len())?;
-        shared.read(&mut shared.seats.sit(), block, into)
+        shared.read(&mut shared.seats.sit(), block, into).map(drop)
     }
 
     /// Makes every transaction durable that was committed before the call.

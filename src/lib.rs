@@ -9,6 +9,7 @@
 mod buffers;
 mod error;
 mod file_disk;
+mod hint;
 mod journal;
 mod options;
 mod shared;
@@ -20,6 +21,7 @@ pub use error::Error;
 pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions};
 /// The full-block policy, the default.
 pub use full_block::FullBlock;
+pub use hint::Hint;
 pub use journal::Journal;
 /// The journal itself, with one owner.
 pub use journal_core as core;
@@ -27,6 +29,8 @@ pub use journal_core::{
     BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry,
     Operation, Protocol, Recovery,
 };
+/// The policy that logs objects, and its settings.
+pub use object_log::{self, ObjectLog};
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;

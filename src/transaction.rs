@@ -1,9 +1,10 @@
 //! A transaction under way.
 
-use journal_core::policy::{Class, Kind, Policy};
+use journal_core::policy::Policy;
 use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, PmemShare};
 
 use crate::error::Error;
+use crate::hint::Hint;
 use crate::journal::SharedBy;
 use crate::shared::block_locks::Age;
 use crate::shared::seat::{Seat, Seated};
@@ -87,7 +88,7 @@ where
                 into.copy_from_slice(image);
                 Ok(())
             }
-            None => self.shared.read(&mut self.seat, block, into),
+            None => self.shared.read(&mut self.seat, block, into).map(drop),
         }
     }
 
@@ -117,7 +118,7 @@ where
     /// [`checkpoint`](crate::Journal::checkpoint).
     #[inline]
     pub fn write(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
-        self.write_as(block, Kind::Overwrite, Class::Data, image)
+        self.write_with(block, Hint::DATA, image)
     }
 
     /// As [`write`](Self::write), for a block that is not live: never written, or discarded. A
@@ -126,7 +127,7 @@ where
     /// # Errors
     /// As [`write`](Self::write).
     pub fn append(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
-        self.write_as(block, Kind::Append, Class::Data, image)
+        self.write_with(block, Hint::APPEND, image)
     }
 
     /// As [`write`](Self::write), for a block that holds structure of the store. A policy may make
@@ -135,41 +136,71 @@ where
     /// # Errors
     /// As [`write`](Self::write).
     pub fn write_metadata(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
-        self.write_as(block, Kind::Overwrite, Class::Metadata, image)
+        self.write_with(block, Hint::METADATA, image)
     }
 
+    /// As [`write`](Self::write), for a store that can say more of the block. Said twice of a
+    /// block, the last word counts; whether it was live counts as it was said first.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
     #[inline]
-    fn write_as(
+    pub fn write_with(
         &mut self,
         block: BlockNumber,
-        kind: Kind,
-        class: Class,
+        hint: Hint,
         image: &[u8],
     ) -> Result<(), Error> {
         self.shared.check_request(block, image.len())?;
         self.take(block)?;
-        self.seat.staged.write(block, kind, class, image);
+        self.seat.staged.write(block, hint, image);
         Ok(())
     }
 
-    /// Changes bytes of the block; the rest of it stays as it is.
+    /// Changes bytes of the block; the rest of it stays as it is. The policy is told which bytes
+    /// they are, and may log no more than those.
     ///
     /// # Errors
     /// As [`write`](Self::write), and `OutOfBlock` when the bytes do not lie in the block.
     pub fn write_at(&mut self, block: BlockNumber, at: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.patch(block, None, at, bytes)
+    }
+
+    /// As [`write_at`](Self::write_at), for a store that can say more of the block, which then
+    /// holds for the whole of it.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at).
+    pub fn write_at_with(
+        &mut self,
+        block: BlockNumber,
+        hint: Hint,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        self.patch(block, Some(hint), at, bytes)
+    }
+
+    fn patch(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
         self.shared.check_range(block, at, bytes.len())?;
         self.lock(block)?;
-        if self.seat.staged.image(block).is_some() {
-            self.seat.staged.patch(block, Class::Data, &[], at, bytes);
+        if self.seat.staged.has(block) {
+            // What was discarded before is undefined, and no longer as it was.
+            self.seat.staged.patch(block, hint, None, at, bytes);
             return Ok(());
         }
         let mut old = vec![0; self.shared.common.block_bytes()];
-        // What it has discarded before it finds undefined, and no longer as it was.
-        if !self.seat.staged.has(block) {
-            self.shared.read(&mut self.seat, block, &mut old)?;
-        }
+        // What an earlier transaction has discarded is written whole: a checkpoint may forget the
+        // discard, and show something else below what is logged of it.
+        let is_live = self.shared.read(&mut self.seat, block, &mut old)?;
         self.take(block)?;
-        self.seat.staged.patch(block, Class::Data, &old, at, bytes);
+        self.seat.staged.patch(block, hint, is_live.then_some(&old), at, bytes);
         Ok(())
     }
 
@@ -181,7 +212,7 @@ where
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
         self.take(block)?;
-        self.seat.staged.discard(block, Class::Data);
+        self.seat.staged.discard(block);
         Ok(())
     }
 

@@ -51,6 +51,7 @@ const USAGE: &str = "\
 usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
 
   --policy  full-block: every update is logged as an image
+            object-log: an update is logged as the objects that change, 16 bytes each
             words: the tests' own policy, which logs a changed word as that
   --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
   --seed    of everything that is left to chance; 1 where nothing is said";
@@ -86,8 +87,11 @@ fn arguments() -> Result<Arguments, String> {
 fn policy(name: &str) -> Result<Kind, String> {
     match name {
         "full-block" => Ok(Kind::FullBlock),
+        "object-log" => Ok(Kind::ObjectLog),
         "words" => Ok(Kind::Words),
-        other => Err(format!("there is no policy {other}; there are full-block and words")),
+        other => {
+            Err(format!("there is no policy {other}; there are full-block, object-log and words"))
+        }
     }
 }
 
@@ -129,8 +133,9 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let writes_at = match arguments.kind {
         Kind::FullBlock => "logged as an image, since this policy logs nothing else",
         Kind::Words => "logged as that word",
+        Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
     };
-    println!("write_at is a new image that differs in one word, {writes_at}");
+    println!("write_at is a new image and the range of the word it differs in, {writes_at}");
     println!(
         "overwrite and append keep the old image from the policy; append says it is not needed"
     );
@@ -142,7 +147,8 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let mut table = Table::new(budget, FULL);
     let models = [Model::X86Line, Model::Torn8];
     // The hunt has a thread of its own, beside those of the models.
-    let hunt = std::thread::spawn(mutants::hunt_all);
+    let deltas = if arguments.kind.logs_deltas() { arguments.kind } else { Kind::Words };
+    let hunt = std::thread::spawn(move || mutants::hunt_all(deltas));
     for (index, model) in models.into_iter().enumerate() {
         let left = budget.saturating_sub(begin.elapsed());
         let share = left / u32::try_from(models.len() - index).expect("few models");

@@ -185,17 +185,15 @@ pub(crate) fn going_on(program: &Program) -> Program {
 
 /// Deltas need the shield where a device leaves garbage; so it does.
 fn overwrite(kind: Kind) -> Overwrite {
-    match kind {
-        Kind::FullBlock => Overwrite::OldOrNew,
-        Kind::Words => Overwrite::MayLeaveGarbage,
-    }
+    if kind.logs_deltas() { Overwrite::MayLeaveGarbage } else { Overwrite::OldOrNew }
 }
 
 /// Programs that lead to the other starting states, and how many bytes of lane 0 a crash takes
 /// where they are not durable.
 fn prologues(lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
-    let write = |lane, block| Step::Commit(lane, vec![(block, Write)], Durable);
-    let deferred = |block| Step::Commit(0, vec![(block, Write)], Deferred);
+    // Whole images under every policy: the records that these states count are of one length.
+    let write = |lane, block| Step::Commit(lane, vec![(block, Edit::Overwrite)], Durable);
+    let deferred = |block| Step::Commit(0, vec![(block, Edit::Overwrite)], Deferred);
     let in_all_lanes = |times: usize, block| -> Vec<Step> {
         (0..times).flat_map(|_| (0..lanes).map(move |lane| write(lane, block))).collect()
     };

@@ -21,6 +21,7 @@ pub(crate) mod read;
 mod reserve;
 pub(crate) mod seat;
 mod staged;
+mod touched;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;

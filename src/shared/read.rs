@@ -7,6 +7,7 @@
 
 use journal_core::parts::{NodeId, apply_frames, oldest_needed};
 use journal_core::policy::Policy;
+use journal_core::record::Form;
 use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
 
 use super::seat::Seat;
@@ -24,13 +25,15 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Reads what is committed; `into` is one block long.
+    /// Reads what is committed; `into` is one block long. Returns whether the block is live, as far
+    /// as the lanes say: where a discard is its newest frame its content may still change, although
+    /// nobody writes it.
     pub(crate) fn read(
         &self,
         seat: &mut Seat<D>,
         block: BlockNumber,
         into: &mut [u8],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         self.check_not_failed()?;
         let (device, payload) = seat.for_reading();
         let mut patience = Patience::default();
@@ -82,11 +85,12 @@ where
         newest: Option<NodeId>,
         payload: &mut [u8],
         into: &mut [u8],
-    ) -> Result<(), Error> {
-        let Some(newest) = newest else { return Ok(()) };
+    ) -> Result<bool, Error> {
+        let Some(newest) = newest else { return Ok(true) };
         let read = |lane, position, into: &mut [u8]| self.lane(lane).reader.read(position, into);
         let applied = apply_frames(&self.common, &share.index, newest, read, payload, into);
-        applied.map_err(|error| match error {
+        let is_live = share.index.frame(newest).form != Form::Discard;
+        applied.map(|()| is_live).map_err(|error| match error {
             JournalError::Apply { block, error } => Error::Apply { block, error },
             JournalError::Medium(error) => Error::Medium(error),
             _ => Error::Failed,

@@ -1,8 +1,12 @@
-//! A transaction's operations before it commits: what becomes of each block, with whole images.
+//! A transaction's operations before it commits: what becomes of each block, with whole images, and
+//! with the ranges that were changed where that is known.
 
 use journal_core::parts::Operations;
-use journal_core::policy::{Change, Class, Kind, Update};
+use journal_core::policy::{Change, Update};
 use journal_core::{BlockNumber, Operation};
+
+use super::touched::Touched;
+use crate::hint::Hint;
 
 /// Buffers of more than this are given back when a transaction ends.
 const KEPT_BYTES_MAX: usize = 4 << 20;
@@ -11,8 +15,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     block: BlockNumber,
-    kind: Kind,
-    class: Class,
+    hint: Hint,
     /// Which of the images; `None` where it is discarded.
     image: Option<u32>,
 }
@@ -22,18 +25,22 @@ struct Entry {
 pub(crate) struct Staged {
     entries: Vec<Entry>,
     images: Vec<u8>,
+    /// Of each image, where it differs from the committed one.
+    touched: Vec<Touched>,
     block_bytes: usize,
 }
 
 impl Staged {
     pub(crate) const fn new(block_bytes: usize) -> Self {
-        Self { entries: Vec::new(), images: Vec::new(), block_bytes }
+        Self { entries: Vec::new(), images: Vec::new(), touched: Vec::new(), block_bytes }
     }
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.images.clear();
+        self.touched.clear();
         self.images.shrink_to(KEPT_BYTES_MAX);
+        self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
         self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
     }
 
@@ -63,56 +70,75 @@ impl Staged {
     }
 
     /// Makes the block's new content the given one.
-    pub(crate) fn write(&mut self, block: BlockNumber, kind: Kind, class: Class, new: &[u8]) {
-        let found = self.find(block);
-        if let Ok(Entry { image: Some(image), class: known, .. }) =
-            found.map(|at| &mut self.entries[at])
-        {
-            *known = class;
-            let start = *image as usize * self.block_bytes;
-            self.images[start..][..self.block_bytes].copy_from_slice(new);
-            return;
-        }
-        let image = self.push_image(new);
-        self.place(found, Entry { block, kind, class, image: Some(image) });
+    pub(crate) fn write(&mut self, block: BlockNumber, hint: Hint, new: &[u8]) {
+        self.put(block, Some(hint), new, Touched::Whole);
     }
 
-    /// Changes bytes of the block's new content, which is `old` before.
+    /// Changes bytes of the block's new content. Where the transaction has none yet that is the
+    /// committed one, given here, or bytes of no meaning, `None`.
+    ///
+    /// Without a hint what was said before of the block holds.
     pub(crate) fn patch(
         &mut self,
         block: BlockNumber,
-        class: Class,
-        old: &[u8],
+        hint: Option<Hint>,
+        committed: Option<&[u8]>,
         at: usize,
         new: &[u8],
     ) {
-        if self.image(block).is_none() {
-            self.write(block, Kind::Overwrite, class, old);
-        }
-        let position = self.find(block).expect("was just put there");
-        let entry = &mut self.entries[position];
-        entry.class = class;
-        let image = entry.image.expect("an image was just written") as usize;
+        let image = match (self.find(block).map(|at| &mut self.entries[at]), committed) {
+            (Ok(Entry { image: Some(image), hint: known, .. }), _) => {
+                known.change(hint);
+                *image as usize
+            }
+            (_, Some(old)) => self.put(block, hint, old, Touched::nothing()),
+            (_, None) => {
+                let zeroes = vec![0; self.block_bytes];
+                self.put(block, hint, &zeroes, Touched::Whole)
+            }
+        };
         self.images[image * self.block_bytes + at..][..new.len()].copy_from_slice(new);
+        self.touched[image].touch(at, new.len());
     }
 
     /// The block is not to be live any more.
-    pub(crate) fn discard(&mut self, block: BlockNumber, class: Class) {
-        let entry = Entry { block, kind: Kind::Overwrite, class, image: None };
-        self.place(self.find(block), entry);
-    }
-
-    fn place(&mut self, found: Result<usize, usize>, entry: Entry) {
-        match found {
-            Ok(at) => self.entries[at] = Entry { kind: self.entries[at].kind, ..entry },
-            Err(at) => self.entries.insert(at, entry),
+    pub(crate) fn discard(&mut self, block: BlockNumber) {
+        match self.find(block) {
+            Ok(at) => self.entries[at].image = None,
+            Err(at) => {
+                self.entries.insert(at, Entry { block, hint: Hint::DATA, image: None });
+            }
         }
     }
 
-    fn push_image(&mut self, new: &[u8]) -> u32 {
-        let count = self.images.len() / self.block_bytes;
+    /// Makes an image the block's; returns which.
+    fn put(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        new: &[u8],
+        touched: Touched,
+    ) -> usize {
+        let place = self.find(block);
+        let at = place.unwrap_or_else(|at| {
+            let hint = hint.unwrap_or_default();
+            self.entries.insert(at, Entry { block, hint, image: None });
+            at
+        });
+        self.entries[at].hint.change(hint);
+        if let Some(image) = self.entries[at].image {
+            let image = image as usize;
+            self.images[image * self.block_bytes..][..self.block_bytes].copy_from_slice(new);
+            self.touched[image] = touched;
+            return image;
+        }
+        let image = self.touched.len();
         self.images.extend_from_slice(new);
-        u32::try_from(count).expect("a transaction fits a lane, and a lane has fewer blocks")
+        self.touched.push(touched);
+        let number = u32::try_from(image);
+        self.entries[at].image =
+            Some(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
+        image
     }
 }
 
@@ -128,9 +154,17 @@ impl Operations for Staged {
         match entry.image {
             None => Operation::Discard(entry.block),
             Some(image) => {
-                let mut update = Update::new(entry.block, Change::Image(self.image_at(image)));
-                update.class = entry.class;
-                update.kind = entry.kind;
+                let content = self.image_at(image);
+                let change = match &self.touched[image as usize] {
+                    Touched::Whole => Change::Image(content),
+                    Touched::Spans(spans) => {
+                        Change::Ranges { image: content, ranges: spans.as_slice() }
+                    }
+                };
+                let mut update = Update::new(entry.block, change);
+                update.class = entry.hint.class;
+                update.kind = entry.hint.kind;
+                update.object_bytes = entry.hint.object_bytes;
                 Operation::Update(update)
             }
         }
@@ -139,6 +173,9 @@ impl Operations for Staged {
 
 #[cfg(test)]
 mod tests {
+    use journal_core::policy::{Class, Kind};
+    use proptest::prelude::*;
+
     use super::*;
 
     fn written(staged: &Staged) -> Vec<(u64, Option<u8>)> {
@@ -151,28 +188,146 @@ mod tests {
             .collect()
     }
 
+    fn update(staged: &Staged, at: usize) -> Update<'_> {
+        match staged.operation(at) {
+            Operation::Update(update) => update,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn the_last_word_on_each_block_counts_and_blocks_ascend() {
         let mut staged = Staged::new(4);
-        let (write, data) = (Kind::Overwrite, Class::Data);
-        staged.write(BlockNumber(5), write, data, &[1; 4]);
-        staged.write(BlockNumber(9), write, data, &[2; 4]);
-        staged.write(BlockNumber(1), write, data, &[3; 4]);
-        staged.write(BlockNumber(5), write, data, &[4; 4]);
-        staged.discard(BlockNumber(9), data);
-        staged.discard(BlockNumber(7), data);
-        staged.patch(BlockNumber(1), data, &[0; 4], 1, &[8, 8]);
-        staged.patch(BlockNumber(2), data, &[6; 4], 0, &[7]);
+        let data = Hint::DATA;
+        staged.write(BlockNumber(5), data, &[1; 4]);
+        staged.write(BlockNumber(9), data, &[2; 4]);
+        staged.write(BlockNumber(1), data, &[3; 4]);
+        staged.write(BlockNumber(5), data, &[4; 4]);
+        staged.discard(BlockNumber(9));
+        staged.discard(BlockNumber(7));
+        staged.patch(BlockNumber(1), None, Some(&[0; 4]), 1, &[8, 8]);
+        staged.patch(BlockNumber(2), None, Some(&[6; 4]), 0, &[7]);
         assert_eq!(
             written(&staged),
             [(1, Some(3)), (2, Some(7)), (5, Some(4)), (7, None), (9, None)]
         );
         assert_eq!(staged.image(BlockNumber(1)), Some(&[3, 8, 8, 3][..]));
         assert_eq!(staged.image(BlockNumber(2)), Some(&[7, 6, 6, 6][..]));
-        staged.write(BlockNumber(9), Kind::Append, data, &[5; 4]);
+        staged.write(BlockNumber(9), Hint::APPEND, &[5; 4]);
         assert_eq!(staged.image(BlockNumber(9)), Some(&[5; 4][..]));
         assert_eq!(staged.count(), 5);
         staged.clear();
         assert!(staged.count() == 0 && !staged.has(BlockNumber(1)));
+    }
+
+    #[test]
+    fn what_is_said_of_a_block_holds_until_something_else_is() {
+        let mut staged = Staged::new(4);
+        let inodes = Hint::METADATA.of_objects(2);
+        staged.patch(BlockNumber(1), Some(inodes), Some(&[0; 4]), 0, &[1]);
+        staged.patch(BlockNumber(1), None, None, 2, &[2]);
+        let hint = |staged: &Staged| {
+            let update = update(staged, 0);
+            Hint { class: update.class, kind: update.kind, object_bytes: update.object_bytes }
+        };
+        assert_eq!(hint(&staged), inodes);
+        staged.discard(BlockNumber(1));
+        staged.patch(BlockNumber(1), None, None, 2, &[2]);
+        assert_eq!(hint(&staged), inodes);
+        staged.write(BlockNumber(1), Hint::APPEND, &[1; 4]);
+        // It was live before the transaction, which is what counts.
+        assert_eq!(hint(&staged), Hint { kind: Kind::Overwrite, ..Hint::DATA });
+        staged.patch(BlockNumber(1), Some(Hint::METADATA), None, 0, &[1]);
+        assert_eq!(hint(&staged), Hint { class: Class::Metadata, ..Hint::DATA });
+    }
+
+    const BLOCK: usize = 64;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u8),
+        WriteAt(usize, Vec<u8>),
+        Discard,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+        let bytes = prop::collection::vec(any::<u8>(), 0..9);
+        let step = prop_oneof![
+            1 => any::<u8>().prop_map(Step::Write),
+            8 => (0_usize..BLOCK - 8, bytes).prop_map(|(at, bytes)| Step::WriteAt(at, bytes)),
+            1 => Just(Step::Discard),
+        ];
+        prop::collection::vec((0_u64..4, step), 0..24)
+    }
+
+    /// What a block is to be: its image, and whether its ranges are to be known.
+    type Model = Option<(Vec<u8>, bool)>;
+
+    /// The plain way. `Err` is the committed content.
+    fn model(old: &[u8], steps: &[Step]) -> Result<Model, ()> {
+        let mut now: Result<Model, ()> = Err(());
+        for step in steps {
+            now = Ok(match (step, now) {
+                (Step::Discard, _) => None,
+                (Step::Write(byte), _) => Some((vec![*byte; BLOCK], false)),
+                (Step::WriteAt(at, bytes), before) => {
+                    let (mut image, is_known) = match before {
+                        Err(()) => (old.to_vec(), true),
+                        Ok(before) => before.unwrap_or((vec![0; BLOCK], false)),
+                    };
+                    image[*at..][..bytes.len()].copy_from_slice(bytes);
+                    Some((image, is_known))
+                }
+            });
+        }
+        now
+    }
+
+    proptest! {
+        #[test]
+        fn images_are_right_and_outside_of_the_ranges_nothing_changes(steps in steps()) {
+            let old = |block: u64| vec![block as u8 ^ 0xA5; BLOCK];
+            let mut staged = Staged::new(BLOCK);
+            for (block, step) in &steps {
+                let number = BlockNumber(*block);
+                match step {
+                    Step::Write(byte) => staged.write(number, Hint::DATA, &[*byte; BLOCK]),
+                    Step::WriteAt(at, bytes) => {
+                        let committed = old(*block);
+                        let committed = (!staged.has(number)).then_some(&committed[..]);
+                        staged.patch(number, None, committed, *at, bytes);
+                    }
+                    Step::Discard => staged.discard(number),
+                }
+            }
+            let mut count = 0;
+            for block in 0..4 {
+                let own = steps.iter().filter(|(of, _)| *of == block);
+                let own: Vec<_> = own.map(|(_, step)| step.clone()).collect();
+                let Ok(model) = model(&old(block), &own) else {
+                    prop_assert!(!staged.has(BlockNumber(block)));
+                    continue;
+                };
+                let operation = staged.operation(count);
+                prop_assert_eq!(operation.block(), BlockNumber(block));
+                count += 1;
+                match (operation, model) {
+                    (Operation::Discard(_), None) => {}
+                    (Operation::Update(update), Some((image, is_known))) => {
+                        prop_assert_eq!(update.change.image(), Some(&image[..]));
+                        let mut patched = old(block);
+                        for piece in update.change.pieces() {
+                            patched[piece.at as usize..][..piece.bytes.len()]
+                                .copy_from_slice(piece.bytes);
+                        }
+                        prop_assert_eq!(patched, image);
+                        let has_ranges = matches!(update.change, Change::Ranges { .. });
+                        prop_assert_eq!(has_ranges, is_known);
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            prop_assert_eq!(staged.count(), count);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! else is a whole image.
 
 use journal_core::WORD_BYTES;
-use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words;
@@ -16,7 +16,7 @@ impl Policy for Words {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let (Change::Image(new), Some(old)) = (update.change, update.old) else {
+        let (Some(new), Some(old)) = (update.change.image(), update.old) else {
             return Placement::Image;
         };
         let words = (0_u16..).zip(new.chunks(WORD_BYTES).zip(old.chunks(WORD_BYTES)));

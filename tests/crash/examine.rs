@@ -15,7 +15,7 @@ use sim_disk::{Explorer, Image, Mark, Medium, Model, Operation, Scenario, World}
 
 use crate::delta::Words;
 use crate::oracle::Edit;
-use crate::program::{Kind, Program, SUPERBLOCK_UNIT, Step};
+use crate::program::{Kind, Program, SUPERBLOCK_UNIT, Step, object_log};
 
 use Edit::{Write, WriteAt};
 
@@ -134,6 +134,7 @@ impl Scenario for Examined {
         match self.program.kind {
             Kind::FullBlock => self.open(world, FullBlock, &said),
             Kind::Words => self.open(world, Words, &said),
+            Kind::ObjectLog => self.open(world, object_log(), &said),
         }
     }
 }

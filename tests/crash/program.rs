@@ -5,13 +5,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use full_block::FullBlock;
-use journal_core::policy::{Change, Kind as UpdateKind, Policy, Update};
+use journal_core::policy::{Change, Kind as UpdateKind, Patch, Policy, Span, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry, Journal,
-    OpenError, Operation, Overwrite, PortableKernels, Protocol, Row,
+    OpenError, Operation, Overwrite, PortableKernels, Protocol, Row, WORD_BYTES,
 };
 use nvm_journal::Buffers;
+use object_log::{ObjectLog, Settings};
 use sim_disk::{
     CrashPoint, CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rules, Scenario, SimDisk,
     SimPmem, World,
@@ -58,6 +59,20 @@ pub(crate) enum Step {
 pub(crate) enum Kind {
     FullBlock,
     Words,
+    /// Objects of 16 bytes, four in a block.
+    ObjectLog,
+}
+
+impl Kind {
+    /// Whether what is logged may need what is home.
+    pub(crate) const fn logs_deltas(self) -> bool {
+        !matches!(self, Self::FullBlock)
+    }
+}
+
+/// The policy of objects, in the size of these blocks.
+pub(crate) fn object_log() -> ObjectLog {
+    ObjectLog::with(Settings::new().object_bytes(16)).expect("settings that can be")
 }
 
 #[derive(Clone, Debug)]
@@ -198,7 +213,7 @@ impl Program {
             block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
-            shield_blocks: if self.kind == Kind::Words { 2 } else { 0 },
+            shield_blocks: if self.kind.logs_deltas() { 2 } else { 0 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: self.protocol,
         }
@@ -209,6 +224,7 @@ impl Program {
         match self.kind {
             Kind::FullBlock => self.run(world, FullBlock, run),
             Kind::Words => self.run(world, Words, run),
+            Kind::ObjectLog => self.run(world, object_log(), run),
         }
     }
 
@@ -333,7 +349,12 @@ impl Program {
         number: u64,
     ) -> Result<Images, String> {
         let now = latest(&world.history(), &self.first_state());
-        let mut images = Images::default();
+        let words_as = (self.kind == Kind::ObjectLog).then_some(if number % 2 == 0 {
+            WordsAs::Patch
+        } else {
+            WordsAs::Range
+        });
+        let mut images = Images { words_as, blocks: Vec::new() };
         for (block, edit) in edits {
             let mut old = [0; BLOCK_BYTES];
             let is_live = now[*block].is_some();
@@ -342,7 +363,12 @@ impl Program {
                 read.map_err(|error| error.to_string())?;
             }
             let new = edited(&old, number, *edit);
-            images.0.push(Edited { block: *block, edit: *edit, old: is_live.then_some(old), new });
+            images.blocks.push(Edited {
+                block: *block,
+                edit: *edit,
+                old: is_live.then_some(old),
+                new,
+            });
         }
         Ok(images)
     }
@@ -372,7 +398,8 @@ impl Program {
             world.called(label.encode());
         }
         for part in &images {
-            streamed.write(&part.operations()).map_err(|error| error.to_string())?;
+            let patches = part.patches();
+            streamed.write(&part.operations(&patches)).map_err(|error| error.to_string())?;
         }
         if !commits {
             streamed.abort();
@@ -394,7 +421,8 @@ impl Program {
         let lane = LaneNumber(lane % self.lanes);
         let label = Label { number: self.next_call(world), edits: edits.to_vec() };
         let images = self.images(world, journal, edits, label.number)?;
-        let operations = images.operations();
+        let patches = images.patches();
+        let operations = images.operations(&patches);
         world.called(label.encode());
         let mut result = journal.commit(lane, &operations, durability);
         if let Err(CommitError::NoSpace { .. }) = result {
@@ -419,12 +447,30 @@ struct Edited {
 }
 
 /// What a transaction makes of its blocks.
-#[derive(Default)]
-struct Images(Vec<Edited>);
+struct Images {
+    /// Whether single words are given to the policy without the old image: in every other call as
+    /// a range of the new one, in the others as a patch alone.
+    words_as: Option<WordsAs>,
+    blocks: Vec<Edited>,
+}
+
+#[derive(Clone, Copy)]
+enum WordsAs {
+    Range,
+    Patch,
+}
+
+/// Where `Edit::WriteAt` changes something.
+const FIRST_WORD: [Span; 1] = [Span { at: 0, len: WORD_BYTES as u32 }];
 
 impl Images {
-    fn operations(&self) -> Vec<Operation<'_>> {
-        let operations = self.0.iter().map(|edited| {
+    fn patches(&self) -> Vec<[Patch<'_>; 1]> {
+        let words = self.blocks.iter().map(|edited| &edited.new[..WORD_BYTES]);
+        words.map(|bytes| [Patch { at: 0, bytes }]).collect()
+    }
+
+    fn operations<'a>(&'a self, patches: &'a [[Patch<'a>; 1]]) -> Vec<Operation<'a>> {
+        let operations = self.blocks.iter().zip(patches).map(|(edited, patch)| {
             let block = BlockNumber(edited.block as u64);
             if edited.edit == Edit::Discard {
                 return Operation::Discard(block);
@@ -433,6 +479,16 @@ impl Images {
             match edited.edit {
                 Edit::Append => update.kind = UpdateKind::Append,
                 Edit::Overwrite => {}
+                // What is not live is written whole.
+                Edit::WriteAt if edited.old.is_some() => {
+                    let image = &edited.new;
+                    update.change = Change::Ranges { image, ranges: &FIRST_WORD };
+                    match self.words_as {
+                        None => update.old = edited.old.as_ref().map(|old| &old[..]),
+                        Some(WordsAs::Range) => {}
+                        Some(WordsAs::Patch) => update.change = Change::Patches(patch),
+                    }
+                }
                 _ => update.old = edited.old.as_ref().map(|old| &old[..]),
             }
             Operation::Update(update)
@@ -489,6 +545,11 @@ fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
     cells.map(|(index, cell)| if kept(index) { cell.newest() } else { 0 }).collect()
 }
 
+fn format(world: &World, geometry: &Geometry, policy: &impl Policy) -> Result<(), OpenError> {
+    let (hook, blocks) = (Mutator::new(), BLOCKS as u64);
+    journal_core::format(world.pmem(), hook, &PortableKernels, geometry, ID, policy, blocks)
+}
+
 impl Scenario for Program {
     fn name(&self) -> String {
         let Self { kind, protocol, lanes, steps, .. } = self;
@@ -508,22 +569,10 @@ impl Scenario for Program {
         let tails = geometry.tails().raw() as usize..geometry.lane(LaneNumber(0)).raw() as usize;
         pmem.pmem_mut()[tails].fill(0xA5);
         let world = World::boot(pmem.with_disk(disk), Model::Torn8);
-        let id = ID;
-        let (hook, kernels) = (Mutator::new(), PortableKernels);
-        let blocks = BLOCKS as u64;
         let formatted = match self.kind {
-            Kind::FullBlock => journal_core::format(
-                world.pmem(),
-                hook,
-                &kernels,
-                &geometry,
-                id,
-                &FullBlock,
-                blocks,
-            ),
-            Kind::Words => {
-                journal_core::format(world.pmem(), hook, &kernels, &geometry, id, &Words, blocks)
-            }
+            Kind::FullBlock => format(&world, &geometry, &FullBlock),
+            Kind::Words => format(&world, &geometry, &Words),
+            Kind::ObjectLog => format(&world, &geometry, &object_log()),
         };
         formatted.expect("formats");
         world.visible()

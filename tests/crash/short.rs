@@ -17,7 +17,7 @@ fn explore(explorer: &Explorer, program: &Program) -> Report {
 
 #[test]
 fn one_commit_survives_every_crash() {
-    for kind in [Kind::FullBlock, Kind::Words] {
+    for kind in [Kind::FullBlock, Kind::Words, Kind::ObjectLog] {
         for protocol in [OneFence, TailPointer] {
             let steps = vec![commit(0, &[(0, Edit::Write)], Durable)];
             let program = Program { protocol, ..Program::new(kind, 1, steps) };
@@ -68,7 +68,7 @@ fn and_with_tail_words() {
 
 fn programs_of_two_steps_survive(protocol: Protocol, random_per_point: u32) {
     for lanes in [1, 2] {
-        for kind in [Kind::FullBlock, Kind::Words] {
+        for kind in [Kind::FullBlock, Kind::Words, Kind::ObjectLog] {
             let mut total = Report::default();
             for first in alphabet(lanes) {
                 for second in alphabet(lanes) {

@@ -2,5 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+mod ranges;
 mod threads;
 mod use_it;

@@ -4,9 +4,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journal_core::policy::{
-    ApplyError, Change, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
-};
+use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Thresholds, Update};
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
     Rule, Site,
@@ -217,7 +215,7 @@ impl Policy for Logged {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let Change::Image(image) = update.change else { return Placement::Image };
+        let Some(image) = update.change.image() else { return Placement::Image };
         let payload = match self {
             Self::Halves if image[8] & 1 == 1 => &image[..HALF_BYTES],
             Self::Stuffed => image,

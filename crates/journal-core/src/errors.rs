@@ -5,7 +5,7 @@ use core::fmt;
 use crate::decide::Row;
 use crate::error::{DeviceError, MediumError};
 use crate::geometry::GeometryError;
-use crate::policy::{ApplyError, Placement, PolicyId};
+use crate::policy::{ApplyError, Placement, PolicyId, Span};
 use crate::superblock::SuperblockError;
 use crate::units::{BlockNumber, BlockSize, Epoch, Generation, LaneNumber, Sequence};
 
@@ -40,6 +40,14 @@ pub enum CommitError {
         block: BlockNumber,
         /// How long it is.
         bytes: usize,
+    },
+    /// Ranges and patches have to ascend inside the block, none of them empty, none overlapping
+    /// another.
+    BadRange {
+        /// Which block's.
+        block: BlockNumber,
+        /// The first one that does not.
+        range: Span,
     },
     /// The policy placed the update where this journal cannot put it.
     CannotPlace {
@@ -86,6 +94,9 @@ impl fmt::Display for CommitError {
             Self::NotAscending { block } => write!(f, "{block} is out of order, or there twice"),
             Self::WrongLength { block, bytes } => {
                 write!(f, "the image of {block} has {bytes} bytes")
+            }
+            Self::BadRange { block, range: Span { at, len } } => {
+                write!(f, "{len} bytes at {at} are out of order, or not in {block}")
             }
             Self::CannotPlace { block, placement } => {
                 write!(f, "the policy placed {block} as {placement:?}, which cannot be done here")

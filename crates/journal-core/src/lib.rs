@@ -32,6 +32,7 @@
 )]
 
 pub mod block_device;
+mod change;
 pub mod check;
 mod checkpoint;
 mod common;

@@ -153,8 +153,8 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
                 let range = start as usize..end as usize;
                 Payload::Encoded(self.encoded.get(range).unwrap_or_default())
             }
-            (Payloads::Image, Operation::Update(Update { change: Change::Image(image), .. })) => {
-                Payload::Image(image)
+            (Payloads::Image, Operation::Update(Update { change, .. })) => {
+                change.image().map_or(Payload::Discard, Payload::Image)
             }
             _ => Payload::Discard,
         };
@@ -176,7 +176,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// Whether these operations can be one transaction of this journal.
     ///
     /// # Errors
-    /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`.
+    /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`, `BadRange`.
     pub fn validate(&self, operations: &(impl Operations + ?Sized)) -> Result<(), CommitError> {
         if operations.count() == 0 {
             return Err(CommitError::Empty);
@@ -192,13 +192,29 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 return Err(CommitError::NotAscending { block });
             }
             last = Some(block);
-            if let Operation::Update(Update { change: Change::Image(image), .. }) = operation {
-                if image.len() != self.block_bytes() {
-                    return Err(CommitError::WrongLength { block, bytes: image.len() });
-                }
+            if let Operation::Update(Update { change, .. }) = operation {
+                self.validate_change(block, &change)?;
             }
         }
         Ok(())
+    }
+
+    fn validate_change(&self, block: BlockNumber, change: &Change<'_>) -> Result<(), CommitError> {
+        let block_bytes = self.block_bytes();
+        if let Some(image) = change.image().filter(|image| image.len() != block_bytes) {
+            return Err(CommitError::WrongLength { block, bytes: image.len() });
+        }
+        let bad = change.first_bad_piece(block_bytes);
+        bad.map_or(Ok(()), |range| Err(CommitError::BadRange { block, range }))
+    }
+
+    /// The policy's answer, which is not asked where there is nothing to ask.
+    #[inline]
+    fn placement(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        if update.change.is_nothing() {
+            return Placement::Unchanged;
+        }
+        self.policy.place(update, out)
     }
 
     /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
@@ -224,7 +240,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                     let room = used..used.saturating_add(block_bytes);
                     let Some(room) = scratch.encoded.get_mut(room) else { break };
                     let mut encoder = Encoder::new(room);
-                    match self.policy.place(&update, &mut encoder) {
+                    match self.placement(&update, &mut encoder) {
                         Placement::Unchanged => None,
                         Placement::Encoded => {
                             let start = u32::try_from(used).unwrap_or(u32::MAX);
@@ -232,7 +248,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                             let end = u32::try_from(used).unwrap_or(u32::MAX);
                             Some(Payloads::Encoded { start, end })
                         }
-                        Placement::Image if matches!(update.change, Change::Image(_)) => {
+                        Placement::Image if update.change.image().is_some() => {
                             Some(Payloads::Image)
                         }
                         placement => {

@@ -20,10 +20,23 @@
 use core::fmt;
 use core::num::NonZeroU32;
 
+use core::time::Duration;
+
+pub use crate::change::{Change, Patch, Span};
 use crate::units::BlockNumber;
 
 /// The number of a policy, kept in the superblock: a journal is opened with the policy that wrote
 /// it or not at all. Numbers below 256 are this project's; choose yours above.
+///
+/// | number | policy |
+/// |---|---|
+/// | 1 | `full-block` |
+/// | 2 | `byte-delta` |
+/// | 3 | `object-log` |
+/// | 4 | `lcow` |
+/// | 5 | `compressed-delta` |
+/// | 6 | `two-level` |
+/// | 7 | `adaptive` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyId(pub u32);
 
@@ -49,25 +62,6 @@ pub enum Kind {
     Overwrite,
     /// It was not (never written, or discarded): nothing of it has to survive.
     Append,
-}
-
-/// Bytes that change inside a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patch<'a> {
-    /// Where in the block they begin.
-    pub at: u32,
-    /// The new bytes.
-    pub bytes: &'a [u8],
-}
-
-/// The new content, in the form the store gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change<'a> {
-    /// The whole new image.
-    Image(&'a [u8]),
-    /// Only what changes, ascending and without overlap; the rest is as in the old image.
-    Patches(&'a [Patch<'a>]),
 }
 
 /// One block's update, as the store asked for it.
@@ -232,13 +226,50 @@ impl Default for Thresholds {
     }
 }
 
+/// How a policy wants a *running transaction* paced: one that takes in what several callers write,
+/// and commits for all of them, late enough to be worth it and early enough to lose little.
+///
+/// It is a wish, which whoever keeps such a transaction obeys; nothing here reads a clock. A commit
+/// that was asked for waits for none of this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pacing {
+    /// It commits at the latest so long after its first change; without, only when asked.
+    pub commit_after: Option<Duration>,
+    /// It commits before it names more objects than this, as [`Policy::objects_in`] counts them;
+    /// without, it may name any number.
+    pub objects_max: Option<NonZeroU32>,
+    /// A checkpoint is made at the latest so long after the one before; without, only for room and
+    /// when asked.
+    pub checkpoint_after: Option<Duration>,
+}
+
+impl Pacing {
+    /// No wish at all.
+    pub const NONE: Self = Self { commit_after: None, objects_max: None, checkpoint_after: None };
+
+    /// This wish.
+    #[must_use]
+    pub const fn new(
+        commit_after: Option<Duration>,
+        objects_max: Option<NonZeroU32>,
+        checkpoint_after: Option<Duration>,
+    ) -> Self {
+        Self { commit_after, objects_max, checkpoint_after }
+    }
+}
+
 /// A journaling policy: two pure functions and a few choices.
 pub trait Policy {
     /// Its number in the superblock.
     fn id(&self) -> PolicyId;
 
     /// Decides where the update goes, and encodes it into `out` where the answer is
-    /// [`Placement::Encoded`]. For every other answer `out` is ignored.
+    /// [`Placement::Encoded`]. For every other answer `out` is ignored. It has room for one block.
+    ///
+    /// Changes that say themselves that nothing changes are not asked about. An image cannot be
+    /// logged where there is none ([`Change::image`]): whoever answers with
+    /// [`Placement::Image`] then cannot log the update, which is refused.
     ///
     /// Must not look at [`Update::old`] unless it needs to.
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
@@ -260,6 +291,18 @@ pub trait Policy {
     /// When this policy wants space reclaimed.
     fn thresholds(&self) -> Thresholds {
         Thresholds::default()
+    }
+
+    /// How this policy wants a running transaction paced. The default has no wish.
+    fn pacing(&self) -> Pacing {
+        Pacing::NONE
+    }
+
+    /// How many objects a running transaction has to name for this update, for
+    /// [`Pacing::objects_max`]. Where a block is written more than once it is asked about all that
+    /// changed there. The default names blocks.
+    fn objects_in(&self, update: &Update<'_>) -> u32 {
+        u32::from(!update.change.is_nothing())
     }
 }
 

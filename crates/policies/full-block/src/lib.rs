@@ -10,7 +10,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 
 /// The policy. It has no settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,8 @@ impl Policy for FullBlock {
     }
 
     fn place(&self, update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
-        match (update.change, update.old) {
-            (Change::Image(new), Some(old)) if new == old => Placement::Unchanged,
-            _ => Placement::Image,
-        }
+        let is_same = update.old.is_some() && update.change.image() == update.old;
+        if is_same || update.change.is_nothing() { Placement::Unchanged } else { Placement::Image }
     }
 
     fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
@@ -42,6 +40,7 @@ impl Policy for FullBlock {
 #[cfg(test)]
 mod tests {
     use journal_core::BlockNumber;
+    use journal_core::policy::{Change, Patch, Span};
 
     use super::*;
 
@@ -55,5 +54,20 @@ mod tests {
         assert_eq!(place(None), Placement::Image);
         assert_eq!(place(Some(&[2; 64])), Placement::Image);
         assert_eq!(place(Some(&[1; 64])), Placement::Unchanged);
+    }
+
+    #[test]
+    fn ranges_are_logged_as_the_image_they_come_with() {
+        let place = |change| {
+            let update = Update::new(BlockNumber(0), change);
+            FullBlock.place(&update, &mut Encoder::new(&mut []))
+        };
+        let image = &[1; 64];
+        let ranges = [Span { at: 3, len: 4 }];
+        assert_eq!(place(Change::Ranges { image, ranges: &ranges }), Placement::Image);
+        assert_eq!(place(Change::Ranges { image, ranges: &[] }), Placement::Unchanged);
+        // The core refuses that: there is no image.
+        let patches = [Patch { at: 3, bytes: &[1; 4] }];
+        assert_eq!(place(Change::Patches(&patches)), Placement::Image);
     }
 }

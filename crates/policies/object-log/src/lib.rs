@@ -1,0 +1,152 @@
+//! Objects: of each block the objects that changed are logged (an inode, a row, an entry), not the
+//! block.
+//!
+//! - **Costs** in persistent memory the objects that changed, 16 bytes per block, and at most
+//!   [`OVERHEAD_MAX`] more to say which they are; and per record a header line and a check. One
+//!   object of 256 bytes takes 6 lines, where a block of 4 KiB takes 66. No memory beside the
+//!   index, which has a node for each frame: a block that changes often has many of them. Where
+//!   the store does not say what changed, comparing the block with its old image.
+//! - **Choose it** when blocks are tables of small things that change one at a time, as the
+//!   metadata of a file system, and the store says which (`Transaction::write_at`, ranges,
+//!   patches). A block of which the greater part changes is logged whole.
+//!
+//! The unit is [`Update::object_bytes`], or where the store does not know, a piece of
+//! [`Settings::object_bytes`]. It follows FGM, the fine-grained metadata journal, with one record
+//! and one step instead of its two; [`Pacing`] has its timer and the size of its `TxnInfo`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+mod changed;
+mod payload;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use core::num::NonZeroUsize;
+
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Kind, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+};
+
+use changed::{Changed, Size};
+pub use payload::OVERHEAD_MAX;
+pub use settings::{Settings, SettingsError};
+
+/// The policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectLog {
+    settings: Settings,
+}
+
+impl ObjectLog {
+    /// Its number in the superblock.
+    pub const ID: PolicyId = PolicyId(3);
+
+    /// The policy with its default settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { settings: Settings::new() }
+    }
+
+    /// The policy with these settings.
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    pub const fn with(settings: Settings) -> Result<Self, SettingsError> {
+        match settings.first_wrong() {
+            None => Ok(Self { settings }),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn unit(&self, update: &Update<'_>) -> NonZeroUsize {
+        let bytes = update.object_bytes.map_or(self.settings.object_bytes, |bytes| bytes.get());
+        usize::try_from(bytes).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// Whether so much of a block changes that its image is the better frame.
+    fn is_too_much(&self, size: &Size, image: &[u8]) -> bool {
+        let share = size.bytes.saturating_mul(256);
+        share >= image.len().saturating_mul(usize::from(self.settings.whole_at))
+    }
+
+    fn place_objects(&self, update: &Update<'_>, image: &[u8], out: &mut Encoder<'_>) -> Placement {
+        let mut unit = self.unit(update);
+        loop {
+            let changed = Changed::new(update, unit);
+            let size = changed.size(image.len());
+            if size.objects == 0 {
+                return Placement::Unchanged;
+            }
+            if self.is_too_much(&size, image) {
+                return Placement::Image;
+            }
+            if let Some(form) = payload::cheapest_form(&size) {
+                let fits = size.bytes.saturating_add(form.overhead) < image.len();
+                let put = fits && payload::put_objects(form, &changed, image, out).is_ok();
+                return if put { Placement::Encoded } else { Placement::Image };
+            }
+            // So many small ones, so far apart, that to name them takes too much: in twos.
+            unit = unit.saturating_mul(NonZeroUsize::MIN.saturating_add(1));
+        }
+    }
+}
+
+impl Default for ObjectLog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Policy for ObjectLog {
+    fn id(&self) -> PolicyId {
+        Self::ID
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let Some(image) = update.change.image() else {
+            let put = payload::put_patches(&update.change, out);
+            // Without an image there is no other form: the core refuses the update.
+            return if put.is_ok() { Placement::Encoded } else { Placement::Image };
+        };
+        let is_all_known = matches!(update.change, Change::Image(_)) && update.old.is_none();
+        // What lies below a block that was not live is nothing to build on.
+        if is_all_known || update.kind == Kind::Append {
+            return Placement::Image;
+        }
+        self.place_objects(update, image, out)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        payload::apply(payload, block)
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::new(self.settings.checkpoint_at, self.settings.checkpoint_at)
+    }
+
+    fn pacing(&self) -> Pacing {
+        self.settings.pacing()
+    }
+
+    fn objects_in(&self, update: &Update<'_>) -> u32 {
+        let changed = Changed::new(update, self.unit(update));
+        u32::try_from(changed.objects().count()).unwrap_or(u32::MAX)
+    }
+}

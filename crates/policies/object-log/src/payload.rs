@@ -1,0 +1,199 @@
+//! The payloads, as FORMAT.md has them: the one place that knows their bytes.
+//!
+//! Guarantees: what is put here is applied again to the same content, from any image that has the
+//! rest of it; both forms carry new bytes as they are, so that they may meet an image that already
+//! has them. Any bytes can be applied, and none of them writes outside the block.
+
+use core::iter::repeat_n;
+
+use journal_core::policy::{ApplyError, Change, Encoder, NoRoom, Patch};
+
+use crate::changed::{Changed, Size};
+
+/// The first byte: runs of bytes follow, each behind its place.
+const RUNS: u8 = 1;
+/// The first byte: a map of the objects that follow.
+const MAP: u8 = 2;
+
+/// What a payload has beyond the bytes of the objects in it, at most. Patches take
+/// 4 bytes for each run instead.
+pub const OVERHEAD_MAX: usize = 24;
+
+/// Bytes before those of a run: its place and its length less one.
+const RUN_BYTES: usize = 4;
+
+/// Bytes before a map: the form, the size of an object, the length of the map.
+const MAP_HEAD_BYTES: usize = 4;
+
+/// How objects are put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    kind: FormKind,
+    /// Bytes beyond those of the objects.
+    pub(crate) overhead: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FormKind {
+    Runs,
+    Map { bytes: usize },
+}
+
+/// The form that takes the least; `None` when each takes too much.
+pub(crate) fn cheapest_form(size: &Size) -> Option<Form> {
+    let runs = Form {
+        kind: FormKind::Runs,
+        overhead: size.runs.saturating_mul(RUN_BYTES).saturating_add(1),
+    };
+    let bytes = (size.last / 8).saturating_add(1);
+    let kind = FormKind::Map { bytes };
+    let map = Form { kind, overhead: MAP_HEAD_BYTES.saturating_add(bytes) };
+    let cheapest = if runs.overhead <= map.overhead { runs } else { map };
+    (cheapest.overhead <= OVERHEAD_MAX).then_some(cheapest)
+}
+
+/// Puts the objects of an image that changed.
+pub(crate) fn put_objects(
+    form: Form,
+    changed: &Changed<'_>,
+    image: &[u8],
+    out: &mut Encoder<'_>,
+) -> Result<(), NoRoom> {
+    if let FormKind::Map { bytes } = form.kind {
+        put_map(changed, bytes, out)?;
+    } else {
+        out.put(&[RUNS])?;
+    }
+    for run in changed.runs() {
+        let place = changed.bytes_of(&run, image.len());
+        let bytes = image.get(place.clone()).unwrap_or_default();
+        if form.kind == FormKind::Runs {
+            put_place(place.start, bytes.len(), out)?;
+        }
+        out.put(bytes)?;
+    }
+    Ok(())
+}
+
+fn put_map(changed: &Changed<'_>, map_bytes: usize, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
+    let unit = u16::try_from(changed.unit.get()).map_err(|_| NoRoom)?;
+    let bytes = u8::try_from(map_bytes).map_err(|_| NoRoom)?;
+    out.put(&[MAP])?;
+    out.put(&unit.to_le_bytes())?;
+    out.put(&[bytes])?;
+    let mut map = [0_u8; OVERHEAD_MAX];
+    for index in changed.objects() {
+        let bit = 1_u8.checked_shl((index % 8) as u32).unwrap_or(0);
+        *map.get_mut(index / 8).ok_or(NoRoom)? |= bit;
+    }
+    out.put(map.get(..map_bytes).ok_or(NoRoom)?)
+}
+
+fn put_place(at: usize, bytes: usize, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
+    let word = |value: usize| u16::try_from(value).map(u16::to_le_bytes).map_err(|_| NoRoom);
+    out.put(&word(at)?)?;
+    out.put(&word(bytes.checked_sub(1).ok_or(NoRoom)?)?)
+}
+
+/// Puts patches; those that touch become one run.
+pub(crate) fn put_patches(change: &Change<'_>, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
+    let behind = |patch: &Patch<'_>| (patch.at as usize).saturating_add(patch.bytes.len());
+    out.put(&[RUNS])?;
+    let mut patches = change.pieces().peekable();
+    while let Some(first) = patches.next() {
+        let (mut end, mut more) = (behind(&first), 0_usize);
+        let mut touching = patches.clone();
+        while let Some(next) = touching.next_if(|next| next.at as usize == end) {
+            end = behind(&next);
+            more = more.saturating_add(1);
+        }
+        let at = first.at as usize;
+        put_place(at, end.saturating_sub(at), out)?;
+        out.put(first.bytes)?;
+        for patch in patches.by_ref().take(more) {
+            out.put(patch.bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// A payload under way.
+struct Reader<'p> {
+    payload: &'p [u8],
+    at: usize,
+}
+
+impl<'p> Reader<'p> {
+    fn take(&mut self, bytes: usize) -> Result<&'p [u8], ApplyError> {
+        let end = self.at.saturating_add(bytes);
+        let malformed = ApplyError::Malformed { at: self.at };
+        let taken = self.payload.get(self.at..end).ok_or(malformed)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn take_byte(&mut self) -> Result<u8, ApplyError> {
+        let malformed = ApplyError::Malformed { at: self.at };
+        self.take(1)?.first().copied().ok_or(malformed)
+    }
+
+    fn take_number(&mut self) -> Result<usize, ApplyError> {
+        let (low, high) = (self.take_byte()?, self.take_byte()?);
+        Ok(usize::from(u16::from_le_bytes([low, high])))
+    }
+
+    const fn is_at_end(&self) -> bool {
+        self.at >= self.payload.len()
+    }
+}
+
+/// Writes what a payload says into a block. Takes no more steps than both have bytes.
+pub(crate) fn apply(payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+    let mut reader = Reader { payload, at: 0 };
+    match reader.take_byte()? {
+        RUNS => apply_runs(&mut reader, block),
+        MAP => apply_map(&mut reader, block),
+        _ => Err(ApplyError::Malformed { at: 0 }),
+    }
+}
+
+fn apply_runs(reader: &mut Reader<'_>, block: &mut [u8]) -> Result<(), ApplyError> {
+    let mut free_from = 0;
+    loop {
+        let place = reader.at;
+        let (at, bytes) = (reader.take_number()?, reader.take_number()?.saturating_add(1));
+        if at < free_from {
+            return Err(ApplyError::Malformed { at: place });
+        }
+        free_from = at.saturating_add(bytes);
+        let into = block.get_mut(at..free_from).ok_or(ApplyError::OutOfBlock { at: place })?;
+        into.copy_from_slice(reader.take(bytes)?);
+        if reader.is_at_end() {
+            return Ok(());
+        }
+    }
+}
+
+fn apply_map(reader: &mut Reader<'_>, block: &mut [u8]) -> Result<(), ApplyError> {
+    let (head, unit) = (reader.at, reader.take_number()?);
+    let map_bytes = usize::from(reader.take_byte()?);
+    let map_at = reader.at;
+    let map = reader.take(map_bytes)?;
+    // The last byte of a map has the last object: a map that ends in zeroes was not put here.
+    if unit == 0 || map.last().is_none_or(|last| *last == 0) {
+        return Err(ApplyError::Malformed { at: head });
+    }
+    let bits = map.iter().flat_map(|byte| repeat_n(*byte, 8).zip(0_u32..));
+    for (index, (byte, bit)) in bits.enumerate() {
+        if byte.checked_shr(bit).unwrap_or(0) & 1 == 0 {
+            continue;
+        }
+        let start = index.saturating_mul(unit);
+        let end = start.saturating_add(unit).min(block.len());
+        let outside = ApplyError::OutOfBlock { at: map_at.saturating_add(index / 8) };
+        let into = block.get_mut(start..end).filter(|into| !into.is_empty()).ok_or(outside)?;
+        let bytes = reader.take(into.len())?;
+        into.copy_from_slice(bytes);
+    }
+    if reader.is_at_end() { Ok(()) } else { Err(ApplyError::Malformed { at: reader.at }) }
+}

@@ -1,0 +1,102 @@
+//! Policies, under any bytes.
+//!
+//! 1. Any payload on any block gives a result: no panic, and nothing written beside the block.
+//! 2. What a policy places of an update gives the new content back, from the old one and from any
+//!    that has it already.
+//! 3. A payload is shorter than the block that it stands for.
+
+#![no_main]
+
+use core::num::NonZeroU32;
+
+use arbitrary::Arbitrary;
+use full_block::FullBlock;
+use journal_core::BlockNumber;
+use journal_core::policy::{Change, Encoder, Placement, Policy, Span, Update};
+use libfuzzer_sys::fuzz_target;
+use object_log::{ObjectLog, Settings};
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    /// The block's length, as a power of two.
+    block_bits: u8,
+    policy: Which,
+    object_bytes: u16,
+    /// Where something is written, how many bytes, and what.
+    writes: Vec<(u16, u8, u8)>,
+    shows_old: bool,
+    as_ranges: bool,
+    payload: &'a [u8],
+}
+
+#[derive(Arbitrary, Debug)]
+enum Which {
+    FullBlock,
+    ObjectLog { object_bytes: u16, whole_at: u8 },
+}
+
+const GUARD_BYTES: usize = 16;
+const GUARD: u8 = 0xA5;
+
+/// Applies a payload to a block between guards.
+fn apply(policy: &impl Policy, payload: &[u8], block: &[u8]) -> Option<Vec<u8>> {
+    let guard = [GUARD; GUARD_BYTES];
+    let mut memory = [&guard, block, &guard].concat();
+    let end = GUARD_BYTES + block.len();
+    let result = policy.apply(payload, &mut memory[GUARD_BYTES..end]);
+    assert!(memory[..GUARD_BYTES] == guard && memory[end..] == guard, "wrote beside the block");
+    result.is_ok().then(|| memory[GUARD_BYTES..end].to_vec())
+}
+
+fn check(policy: &impl Policy, input: &Input<'_>) {
+    let block_bytes = 64_usize << (input.block_bits % 7);
+    let old: Vec<u8> = (0..block_bytes).map(|at| (at / 64) as u8).collect();
+    apply(policy, input.payload, &old);
+
+    let mut new = old.clone();
+    let mut spans: Vec<Span> = Vec::new();
+    let mut writes = input.writes.clone();
+    writes.sort_unstable();
+    for (at, len, byte) in writes {
+        let at = usize::from(at) % block_bytes;
+        let len = usize::from(len).clamp(1, block_bytes - at);
+        if spans.last().is_some_and(|last| last.end() > at as u64) {
+            continue;
+        }
+        new[at..at + len].fill(byte);
+        spans.push(Span { at: at as u32, len: len as u32 });
+    }
+    let change = match input.as_ranges {
+        true => Change::Ranges { image: &new, ranges: &spans },
+        false => Change::Image(&new),
+    };
+    let mut update = Update::new(BlockNumber(3), change);
+    update.old = input.shows_old.then_some(&old);
+    update.object_bytes = NonZeroU32::new(input.object_bytes.into());
+    let mut room = vec![0; block_bytes];
+    let mut out = Encoder::new(&mut room);
+    match policy.place(&update, &mut out) {
+        Placement::Unchanged => assert_eq!(old, new),
+        Placement::Image => {}
+        Placement::Encoded => {
+            assert!(out.as_bytes().len() < block_bytes);
+            let applied = apply(policy, out.as_bytes(), &old).expect("was placed so");
+            assert_eq!(applied, new);
+            assert_eq!(apply(policy, out.as_bytes(), &new).expect("was placed so"), new);
+        }
+        other => panic!("nobody asked for {other:?}"),
+    }
+}
+
+fuzz_target!(|input: Input<'_>| {
+    match input.policy {
+        Which::FullBlock => check(&FullBlock, &input),
+        Which::ObjectLog { object_bytes, whole_at } => {
+            let settings =
+                Settings::new().object_bytes(object_bytes.into()).whole_at(whole_at.into());
+            if let Ok(policy) = ObjectLog::with(settings) {
+                check(&policy, &input);
+            }
+        }
+    }
+});

@@ -1,0 +1,55 @@
+//! What a store can say of a block beside its content.
+
+use core::num::NonZeroU32;
+
+use journal_core::policy::{Class, Kind};
+
+/// What a store knows of a block that it writes, for the policy to make something of. It changes
+/// how the block is logged, never what is read.
+///
+/// ```
+/// use nvm_journal::Hint;
+///
+/// // A block of inodes, 256 bytes each.
+/// const INODES: Hint = Hint::METADATA.of_objects(256);
+/// assert_eq!(INODES.object_bytes.map(|bytes| bytes.get()), Some(256));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hint {
+    /// Structure of the store, or its contents.
+    pub class: Class,
+    /// Whether the block was live before.
+    pub kind: Kind,
+    /// The size of the objects in it (inodes, rows, entries), which lie one behind the other from
+    /// the block's begin, where it has any.
+    pub object_bytes: Option<NonZeroU32>,
+}
+
+impl Hint {
+    /// Contents of the store, in a block that was live: what is assumed where nothing is said.
+    pub const DATA: Self = Self { class: Class::Data, kind: Kind::Overwrite, object_bytes: None };
+
+    /// Structure of the store, in a block that was live.
+    pub const METADATA: Self = Self { class: Class::Metadata, ..Self::DATA };
+
+    /// Contents of the store, in a block that was not live: never written, or discarded.
+    pub const APPEND: Self = Self { kind: Kind::Append, ..Self::DATA };
+
+    /// The same, of a block of objects of so many bytes; zero for none.
+    #[must_use]
+    pub const fn of_objects(self, bytes: u32) -> Self {
+        Self { object_bytes: NonZeroU32::new(bytes), ..self }
+    }
+
+    /// Says something else of the same block. Whether it was live before the transaction is known
+    /// from the first time.
+    pub(crate) fn change(&mut self, hint: Option<Self>) {
+        *self = hint.map_or(*self, |hint| Self { kind: self.kind, ..hint });
+    }
+}
+
+impl Default for Hint {
+    fn default() -> Self {
+        Self::DATA
+    }
+}
