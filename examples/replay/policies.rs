@@ -5,13 +5,13 @@
 
 use core::fmt;
 
-use journal_core::policy::{ApplyError, Encoder, Patch, Placement, Thresholds, Update};
+use journal_core::policy::{ApplyError, Encoder, Pacing, Patch, Placement, Thresholds, Update};
 use journal_core::{Policy, PolicyId};
 
 use full_block::FullBlock;
+use object_log::ObjectLog;
 
 /// A block before and after an update that changes it.
-#[allow(dead_code, reason = "what the bounds that there are do not look at")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Changed<'a> {
     pub(crate) old: &'a [u8],
@@ -39,13 +39,10 @@ impl Bound for WholeBlock {
 
 /// The objects that change, each with 8 bytes to name it; never more than the block, and the block
 /// where it is new.
-#[allow(dead_code, reason = "the policy whose bound it is has no row yet")]
-pub(crate) struct ChangedObjects;
+struct ChangedObjects;
 
 /// Pieces of blocks without objects.
-#[allow(dead_code, reason = "see above")]
 const PIECE_BYTES: usize = 256;
-#[allow(dead_code, reason = "see above")]
 const NAME_BYTES: u64 = 8;
 
 impl Bound for ChangedObjects {
@@ -92,6 +89,10 @@ impl Policy for Chosen {
     fn thresholds(&self) -> Thresholds {
         self.0.thresholds()
     }
+
+    fn pacing(&self) -> Pacing {
+        self.0.pacing()
+    }
 }
 
 /// A policy that can be replayed.
@@ -106,12 +107,20 @@ pub(crate) struct Known {
 }
 
 /// All of them.
-pub(crate) const ALL: &[Known] = &[Known {
-    name: "full-block",
-    policy: Chosen(&FullBlock),
-    bound: &WholeBlock,
-    appends_go_home: false,
-}];
+pub(crate) const ALL: &[Known] = &[
+    Known {
+        name: "full-block",
+        policy: Chosen(&FullBlock),
+        bound: &WholeBlock,
+        appends_go_home: false,
+    },
+    Known {
+        name: "object-log",
+        policy: Chosen(&ObjectLog::new()),
+        bound: &ChangedObjects,
+        appends_go_home: false,
+    },
+];
 
 #[cfg(test)]
 mod tests {
