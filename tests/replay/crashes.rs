@@ -6,7 +6,8 @@ use journal_core::{Rule, SITES};
 use sim_disk::{Mutant, Mutation, Mutator};
 
 use crate::SAMPLE;
-use crate::crash::{CrashError, CrashReport, Plan, Violation, Witness, crashes};
+use crate::crash::{CrashError, CrashReport, Plan, Violation, Witness, Wrong, crashes};
+use crate::forgetful::FORGETFUL;
 use crate::policies::{ALL, Known};
 use crate::trace::{Header, State, Trace};
 
@@ -103,5 +104,17 @@ fn a_crash_can_be_had_again() {
 fn who_is_shown_a_state_may_refuse_it() {
     let mut eyes = Eyes { seen: 0, dislikes: Some(3) };
     let violation = crash(&ALL[0], 1, &Mutator::new(), &mut eyes).expect_err("disliked");
-    assert_eq!((violation.wrong, eyes.seen), (crate::crash::Wrong::Refused, 3));
+    assert_eq!((violation.wrong, eyes.seen), (Wrong::Refused, 3));
+}
+
+#[test]
+fn a_policy_that_logs_nothing_is_found_out() {
+    let wrong = |seed| {
+        let violation = crash(&FORGETFUL, seed, &Mutator::new(), &mut Eyes::default());
+        violation.expect_err("nothing is there").wrong
+    };
+    let wrongs: Vec<Wrong> = (1..=20).map(wrong).collect();
+    // By a reader, or where the power went before anything was acknowledged, by the disk.
+    assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotAllowed { .. })), "{wrongs:?}");
+    assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotHome { .. })), "{wrongs:?}");
 }
