@@ -204,3 +204,58 @@ impl Hook for Counter {
         pmem.fence()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A front with a name, an image, an encoded change of 100 bytes and a discard.
+    fn front() -> Vec<u8> {
+        let (lists, block) = (64 + 16 + 3 * 16, 64);
+        let bytes = (lists + 100 + 8_usize).next_multiple_of(64);
+        let mut front = vec![0; bytes];
+        front[at::LINES] = ((bytes + block) / 64) as u8;
+        front[at::FRAMES] = 3;
+        front[at::NAMES] = 1;
+        for (frame, (form, len)) in [(1, 64), (2, 100), (3, 0)].into_iter().enumerate() {
+            front[80 + frame * 16 + at::FRAME_FORM] = form;
+            front[80 + frame * 16 + at::FRAME_LEN] = len;
+        }
+        front
+    }
+
+    #[test]
+    fn fronts_are_taken_apart_however_they_come() {
+        let once = Records {
+            images: 1,
+            encoded: 1,
+            discards: 1,
+            payload: 164,
+            headers: 64 + 16 + 3 * 16 + 8,
+            padding: 256 - 136 - 100,
+        };
+        let front = front();
+        let twice = [&front[..], &front].concat();
+        for cut in 0..=twice.len() {
+            let counter = Counter::new(64);
+            counter.see_front(&twice[..cut]);
+            let expected = [Records::default(), once][usize::from(cut >= front.len())];
+            if cut < twice.len() {
+                assert_eq!(counter.records(), expected, "{cut} bytes");
+            }
+            counter.see_front(&twice[cut..]);
+            let Records { images, payload, headers, padding, .. } = counter.records();
+            assert_eq!((images, payload), (2, 2 * once.payload));
+            assert_eq!((headers, padding), (2 * once.headers, 2 * once.padding));
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_where_they_are_touched() {
+        assert_eq!(lines(Offset(0), 0), 0);
+        assert_eq!(lines(Offset(63), 1), 1);
+        assert_eq!(lines(Offset(63), 2), 2);
+        assert_eq!(lines(Offset(64), 128), 2);
+        assert_eq!(lines(Offset(65), 128), 3);
+    }
+}

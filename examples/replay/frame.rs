@@ -175,3 +175,26 @@ pub(crate) fn pack(content: &[u8]) -> Vec<u8> {
     frame.extend(&packed[6..]);
     frame
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_sizes_come_in_four_forms() {
+        let parse = |descriptor: u8, rest: &[u8]| {
+            Header::parse(&[&MAGIC[..], &[descriptor | 4], rest].concat())
+        };
+        let header = |bytes, content_bytes| Ok(Header { bytes, content_bytes });
+        assert_eq!(parse(0x20, &[255]), header(6, 255));
+        assert_eq!(parse(0x40, &[0, 1, 1]), header(8, 257 + 256));
+        assert_eq!(parse(0x60, &[1, 1]), header(7, 257 + 256));
+        assert_eq!(parse(0x80, &[0, 1, 0, 1, 0]), header(10, 65_537));
+        assert_eq!(parse(0xC0, &[0, 1, 0, 1, 0, 0, 0, 0, 0]), header(14, 65_537));
+        assert_eq!(parse(0xC0, &[0, 1, 0, 1, 0, 0, 0, 0]), Err(BadFrame::Short));
+        // One segment is a window as long as the content.
+        let bytes = WINDOW_BYTES_MAX + 1;
+        let size = u32::try_from(bytes).expect("some megabytes").to_le_bytes();
+        assert_eq!(parse(0xA0, &size), Err(BadFrame::Window { bytes }));
+    }
+}

@@ -129,14 +129,17 @@ fn plain(table: &[Vec<String>]) -> String {
     text
 }
 
-fn markdown(table: &[Vec<String>]) -> String {
+/// How columns behind the first are set.
+const NUMBERS: &str = "--:";
+const WORDS: &str = "---";
+
+fn markdown(table: &[Vec<String>], set: &str) -> String {
     let mut text = String::new();
     for (at, row) in table.iter().enumerate() {
         writeln!(text, "| {} |", row.join(" | ")).expect("room in memory");
         if at == 0 {
-            let rule: Vec<_> =
-                (0..row.len()).map(|at| if at == 0 { "---" } else { "--:" }).collect();
-            writeln!(text, "| {} |", rule.join(" | ")).expect("room in memory");
+            let rule = vec![set; row.len() - 1].join(" | ");
+            writeln!(text, "| {WORDS} | {rule} |").expect("room in memory");
         }
     }
     text
@@ -170,11 +173,11 @@ impl Section {
         let mut text = format!("## {}\n\n{}.\n", self.trace, self.heading());
         for columns in TABLES {
             text += "\n";
-            text += &markdown(&cells(columns, &self.rows));
+            text += &markdown(&cells(columns, &self.rows), NUMBERS);
         }
         if self.has_crashes() {
             text += "\n";
-            text += &markdown(&crash_cells(&self.rows));
+            text += &markdown(&crash_cells(&self.rows), NUMBERS);
         }
         text
     }
@@ -293,7 +296,7 @@ fn papers(sections: &[Section]) -> String {
     if table.len() == 1 {
         return "None of the policies that the papers propose is here yet.\n".to_owned();
     }
-    markdown(&table)
+    markdown(&table, WORDS)
 }
 
 const PREFACE: &str = "\

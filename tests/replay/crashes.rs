@@ -1,10 +1,13 @@
 //! Crashes of the sample, by a journal that keeps its order and by some that do not.
 
+use std::collections::BTreeSet;
+
 use journal_core::{Rule, SITES};
 use sim_disk::{Mutant, Mutation, Mutator};
 
 use crate::SAMPLE;
-use crate::crash::{CrashError, CrashReport, Plan, Violation, Witness, crashes};
+use crate::crash::{CrashError, CrashReport, Plan, Violation, Witness, Wrong, crashes};
+use crate::forgetful::FORGETFUL;
 use crate::policies::{ALL, Known};
 use crate::trace::{Header, State, Trace};
 
@@ -43,6 +46,7 @@ fn crash(
 
 #[test]
 fn every_crash_leaves_an_allowed_state() {
+    let mut places = BTreeSet::new();
     for known in ALL {
         let mut eyes = Eyes::default();
         let report = crash(known, 1, &Mutator::new(), &mut eyes);
@@ -50,12 +54,14 @@ fn every_crash_leaves_an_allowed_state() {
         assert_eq!((report.crashes, report.shown, eyes.seen), (CRASHES, 5, 5));
         assert_eq!(report.places.values().sum::<u64>(), CRASHES);
         // Somewhere in everything, with both outcomes.
-        for place in ["commit", "relog", "checkpoint", "superblock", "between"] {
+        for place in ["commit", "checkpoint", "superblock", "between"] {
             assert!(report.places.contains_key(place), "{}: {report:?}", known.name);
         }
         let least = report.kept.min(report.lost).min(report.nested).min(report.went_on);
         assert!(least >= 3, "{}: {report:?}", known.name);
+        places.extend(report.places.into_keys());
     }
+    assert!(places.contains("relog"), "{places:?}");
 }
 
 /// Whether some of 4 times 50 crashes is not survived.
@@ -98,5 +104,17 @@ fn a_crash_can_be_had_again() {
 fn who_is_shown_a_state_may_refuse_it() {
     let mut eyes = Eyes { seen: 0, dislikes: Some(3) };
     let violation = crash(&ALL[0], 1, &Mutator::new(), &mut eyes).expect_err("disliked");
-    assert_eq!((violation.wrong, eyes.seen), (crate::crash::Wrong::Refused, 3));
+    assert_eq!((violation.wrong, eyes.seen), (Wrong::Refused, 3));
+}
+
+#[test]
+fn a_policy_that_logs_nothing_is_found_out() {
+    let wrong = |seed| {
+        let violation = crash(&FORGETFUL, seed, &Mutator::new(), &mut Eyes::default());
+        violation.expect_err("nothing is there").wrong
+    };
+    let wrongs: Vec<Wrong> = (1..=20).map(wrong).collect();
+    // By a reader, or where the power went before anything was acknowledged, by the disk.
+    assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotAllowed { .. })), "{wrongs:?}");
+    assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotHome { .. })), "{wrongs:?}");
 }

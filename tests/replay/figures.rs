@@ -2,6 +2,7 @@
 
 use crate::SAMPLE;
 use crate::count::{Records, Written};
+use crate::forgetful::FORGETFUL;
 use crate::media::DiskCounts;
 use crate::policies::{ALL, Known};
 use crate::run::{Figures, ReplayError, replay};
@@ -88,4 +89,11 @@ fn a_lane_too_short_for_a_transaction_says_so() {
     let mut trace = Trace::open(SAMPLE).expect("a trace");
     let error = replay(&mut trace, known("full-block"), 100, |_| {}).expect_err("no lane");
     assert!(matches!(error, ReplayError::Geometry(_)), "{error}");
+}
+
+#[test]
+fn a_policy_that_logs_nothing_is_found_out() {
+    let mut trace = Trace::open(SAMPLE).expect("a trace");
+    let error = replay(&mut trace, &FORGETFUL, LONG, |_| {}).expect_err("nothing is there");
+    assert!(matches!(error, ReplayError::Wrong { .. }), "{error}");
 }

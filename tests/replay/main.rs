@@ -12,6 +12,7 @@ mod crash;
 mod crashes;
 mod figures;
 mod files;
+mod forgetful;
 #[path = "../../examples/replay/frame.rs"]
 mod frame;
 #[path = "../../examples/replay/media.rs"]

@@ -199,3 +199,17 @@ fn the_end_counts_sums_up_and_is_the_end() {
     assert_eq!(refused(|_| {}), Some((Bad::CutOff, 4)));
     assert_eq!(refused(|writer| good(writer, 1)), Some((Bad::CutOff, 7)));
 }
+
+#[test]
+fn an_error_says_how_far_the_reader_had_come() {
+    let mut writer = begun();
+    good(&mut writer, 1);
+    let at = writer.content.len() as u64 + 1;
+    writer.content.extend([9, 0, 0]);
+    let error = read(&writer.into_file()).expect_err("an unknown tag");
+    assert_eq!((error.bad, error.record, error.at), (Bad::Tag { found: 9 }, 7, at));
+    assert_eq!(
+        error.to_string(),
+        format!("Tag {{ found: 9 }} in record 7, before byte {at} of the content")
+    );
+}
