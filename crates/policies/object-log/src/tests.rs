@@ -315,6 +315,22 @@ fn whole_images_where_nothing_smaller_is_known_or_worth_it() {
     assert_eq!(tight, Placement::Image, "21 bytes do not fit");
 }
 
+/// To name 256 objects takes a map of 32 bytes, and 12 runs take 49: neither is worth it.
+#[test]
+fn many_small_objects_far_apart_are_logged_in_pairs() {
+    let image = [7; 4096];
+    let span = |index: u32| Span { at: 4096 - 16 - index * 320, len: 1 };
+    let ranges: Vec<_> = (0..12).rev().map(span).collect();
+    let change = Change::Ranges { image: &image, ranges: &ranges };
+    let (placement, payload) = place(&update(change, None, 16), 4096);
+    assert_eq!((placement, &payload[..4]), (Placement::Encoded, &[2, 32, 0, 16][..]));
+    assert_eq!(payload.len(), 4 + 16 + 12 * 32);
+    // Of five at the end each is named by itself: the map would be long, and five runs are not.
+    let change = Change::Ranges { image: &image, ranges: &ranges[7..] };
+    let (placement, payload) = place(&update(change, None, 16), 4096);
+    assert_eq!((placement, payload.len()), (Placement::Encoded, 1 + 5 * (4 + 16)));
+}
+
 #[test]
 fn objects_are_named_once() {
     let (old, mut new) = ([0; 4096], [0; 4096]);
