@@ -86,6 +86,10 @@ impl Policy for Chosen {
         self.0.rewrite_slot(older, newer, rewrite);
     }
 
+    fn keeps_in_slots(&self) -> bool {
+        self.0.keeps_in_slots()
+    }
+
     fn thresholds(&self) -> Thresholds {
         self.0.thresholds()
     }

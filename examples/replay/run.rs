@@ -13,7 +13,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, Durability, Entry, Geometry, GeometryError, Hook,
     Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation, PmemSplit,
-    Policy as _, Protocol,
+    Policy as _, Protocol, SlotState,
 };
 use pmem_sys::NativeKernels;
 
@@ -140,6 +140,7 @@ pub(crate) const fn geometry(block_size: BlockSize, lanes: u16, lane_bytes: u64)
         shield_blocks: SHIELD_BLOCKS,
         unit_bytes: 256,
         protocol: Protocol::OneFence,
+        lane_slots: 0,
     }
 }
 
@@ -152,6 +153,7 @@ pub(crate) struct Memory<P, H> {
     front: Vec<u8>,
     encoded: Vec<u8>,
     blocks: Vec<u8>,
+    slots: Vec<SlotState>,
 }
 
 impl<P: PmemSplit, H: Hook + Clone> Memory<P, H> {
@@ -166,6 +168,7 @@ impl<P: PmemSplit, H: Hook + Clone> Memory<P, H> {
             front: vec![0; needs.front_bytes],
             encoded: vec![0; needs.encoded_bytes],
             blocks: vec![0; RUN_BLOCKS * needs.blocks_bytes],
+            slots: vec![SlotState::EMPTY; needs.slots],
         }
     }
 
@@ -178,6 +181,7 @@ impl<P: PmemSplit, H: Hook + Clone> Memory<P, H> {
             front: &mut self.front,
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
+            slots: &mut self.slots,
         }
     }
 }
