@@ -1,4 +1,5 @@
-//! Slots: programs that keep versions there survive every crash, and every rule of theirs is needed.
+//! Slots: programs that keep versions there survive every crash, and every rule of theirs is
+//! needed.
 //!
 //! The traces are those that earlier texts of the protocol fell to, by their numbers.
 
