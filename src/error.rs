@@ -3,7 +3,9 @@
 use core::fmt;
 
 use journal_core::policy::{ApplyError, Placement, Span};
-use journal_core::{BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError};
+use journal_core::{
+    BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError, PolicyId,
+};
 
 use crate::options::OptionsError;
 
@@ -92,6 +94,11 @@ pub enum Error {
     Device(DeviceError),
     /// The journal could not be formatted or opened.
     Open(OpenError),
+    /// The journal was formatted with a policy that [`AnyPolicy`](crate::AnyPolicy) does not have.
+    UnknownPolicy {
+        /// Which.
+        id: PolicyId,
+    },
     /// Settings that cannot be.
     Options(OptionsError),
 }
@@ -127,6 +134,9 @@ impl fmt::Display for Error {
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Open(error) => error.fmt(f),
+            Self::UnknownPolicy { id } => {
+                write!(f, "the journal is of {id}, which is not known here")
+            }
             Self::Options(error) => error.fmt(f),
         }
     }

@@ -15,13 +15,14 @@ use journal_core::{
 };
 use pmem_sys::{NativeKernels, Region, StoreLock};
 
+use crate::any_policy::AnyPolicy;
 use crate::error::Error;
 use crate::file_disk::FileDisk;
 use crate::options::{Options, Plan};
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::home::HomeRoom;
 use crate::shared::seat::Seats;
-use crate::shared::{LaneRoom, Owned, Share, Shared, Unshared};
+use crate::shared::{Done, LaneRoom, Owned, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
 use crate::transaction::Transaction;
 
@@ -106,7 +107,11 @@ where
     /// and `Device`.
     pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
         let kernels = NativeKernels::detect();
-        let found = Found::load(nvm, options.hook.clone(), &kernels)?;
+        Self::open_found(Found::load(nvm, options.hook.clone(), &kernels)?, disk, options)
+    }
+
+    fn open_found(found: Found<P, H>, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
+        let kernels = NativeKernels::detect();
         let plan = options.plan_of(*found.geometry())?;
         let geometry = plan.geometry;
         let needs = Needs::of(&geometry, 1);
@@ -332,6 +337,12 @@ where
         &self.plan
     }
 
+    /// The policy that decides how updates are logged.
+    #[must_use]
+    pub fn policy(&self) -> &L {
+        &self.shared().common.policy
+    }
+
     /// What was found when it was opened.
     #[must_use]
     pub fn recovery(&self) -> &Recovery {
@@ -344,19 +355,59 @@ where
     /// `Failed`.
     pub fn stats(&self) -> Result<Stats, Error> {
         let shared = self.shared();
-        let mut stats = Stats { lane_bytes: self.plan.geometry.lane_bytes, ..Stats::default() };
+        let Geometry { lane_bytes, lane_slots, .. } = self.plan.geometry;
+        let mut stats = Stats { lane_bytes, lane_slots, ..Stats::default() };
         for room in &shared.lanes {
             let state = shared.lock_lane(room)?;
             let used_bytes = state.lane.capacity_bytes() - state.lane.free_bytes();
-            stats.lanes.push(LaneStats { used_bytes, ..state.stats });
+            let free_slots = state.lane.free_slots();
+            stats.lanes.push(LaneStats { used_bytes, free_slots, ..state.stats });
         }
         for share in &shared.shares {
             let share = share.lock().map_err(|_| Error::Failed)?;
             stats.frames += share.index.frames();
             stats.blocks += share.index.blocks();
         }
-        (stats.checkpoints, stats.checkpointed) = shared.checkpointed();
+        let Done { checkpoints, checkpointed, folded } = shared.done();
+        (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
         Ok(stats)
+    }
+}
+
+impl<P, D, H> Journal<AnyPolicy, P, D, H>
+where
+    P: PmemSplit + PmemShare + Send + 'static,
+    P::Reader: 'static,
+    D: BlockDevice + Clone + Send + 'static,
+    H: Hook + Clone + Send + Sync + 'static,
+{
+    /// Opens the journal in `nvm` with the policy that it was formatted with, for tools that take
+    /// what there is. The settings are those of the options where their policy is that one, and
+    /// its defaults otherwise.
+    ///
+    /// # Errors
+    /// `UnknownPolicy` where it is none that this crate has; and those of [`open`](Self::open).
+    ///
+    /// ```no_run
+    /// # fn example(nvm: nvm_journal::Region, disk: nvm_journal::FileDisk)
+    /// # -> Result<(), nvm_journal::Error> {
+    /// use nvm_journal::{Journal, Options};
+    ///
+    /// let journal = Journal::open_any(nvm, disk, &Options::new())?;
+    /// assert_eq!(journal.policy().name(), "lcow");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open_any<L>(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
+    where
+        L: Into<AnyPolicy> + Clone,
+    {
+        let kernels = NativeKernels::detect();
+        let found = Found::load(nvm, options.hook.clone(), &kernels)?;
+        let (given, id): (AnyPolicy, _) = (options.policy.clone().into(), found.policy());
+        let policy = if given.id() == id { Some(given) } else { AnyPolicy::by_id(id) };
+        let Some(policy) = policy else { return Err(Error::UnknownPolicy { id }) };
+        Self::open_found(found, disk, &options.with_policy(policy))
     }
 }
 
@@ -392,7 +443,7 @@ impl Checkpointer {
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
                 if its.asked.swap(false, Ordering::AcqRel) {
                     // A failure makes the journal fail, which tells everybody.
-                    let _ = its.make_room(|| !its.is_short());
+                    let _ = its.make_room(|| !its.is_short_of_bytes());
                 } else {
                     std::thread::park_timeout(CHECKPOINTER_NAP);
                 }

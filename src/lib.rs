@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_policy;
 mod buffers;
 mod error;
 mod file_disk;
@@ -16,6 +17,7 @@ mod shared;
 mod stats;
 mod transaction;
 
+pub use any_policy::{AnyPolicy, UnknownPolicy};
 pub use buffers::Buffers;
 /// The policy that rewrites older versions of blocks, and its settings.
 pub use byte_delta::{self, ByteDelta};

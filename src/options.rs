@@ -4,8 +4,10 @@ use core::fmt;
 
 use full_block::FullBlock;
 use journal_core::policy::Policy;
+use journal_core::slot::SlotEntry;
 use journal_core::{
     Batched, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook, Node, Protocol,
+    SlotState,
 };
 
 /// Lanes where nobody says how many.
@@ -14,6 +16,10 @@ const LANES: u16 = 4;
 const LANE_BLOCKS_MIN: u64 = 64;
 /// The most shares of the index; a power of two.
 const SHARES_MAX: usize = 256;
+/// The share of the span that goes to slots where a policy wants some, in 256ths.
+const SLOT_SHARE: u8 = 192;
+/// So often each slot's entry is read when a journal is opened.
+const ENTRY_READS: u64 = 4;
 /// Frames that a share has room for at least.
 const SHARE_FRAMES_MIN: usize = 32;
 
@@ -33,6 +39,8 @@ pub struct Options<L = FullBlock, H = NoHook> {
 pub(crate) struct Settings {
     pub(crate) lanes: Option<u16>,
     pub(crate) lane_bytes: Option<u64>,
+    pub(crate) lane_slots: Option<u32>,
+    pub(crate) slot_share: Option<u8>,
     pub(crate) shield_blocks: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) protocol: Protocol,
@@ -53,6 +61,8 @@ impl Options {
             settings: Settings {
                 lanes: None,
                 lane_bytes: None,
+                lane_slots: None,
+                slot_share: None,
                 shield_blocks: 16,
                 unit_bytes: 4096,
                 protocol: Protocol::OneFence,
@@ -81,6 +91,14 @@ impl<L, H> Options<L, H> {
         Options { policy, hook, settings }
     }
 
+    /// The same settings for another policy.
+    pub(crate) fn with_policy<M: Policy>(&self, policy: M) -> Options<M, H>
+    where
+        H: Clone,
+    {
+        Options { policy, hook: self.hook.clone(), settings: self.settings }
+    }
+
     /// A hook that sees every step of persistence, for crash tests.
     #[must_use]
     pub fn hook<I>(self, hook: I) -> Options<L, I> {
@@ -101,6 +119,31 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn lane_bytes(mut self, bytes: u64) -> Self {
         self.settings.lane_bytes = Some(bytes);
+        self
+    }
+
+    /// Format: the share of the span that goes to slots, in 256ths; the lanes take the rest. By
+    /// default three quarters for a policy that [uses slots](Policy::wants_slots), and nothing for
+    /// one that does not. The smaller the lanes, the smaller the largest transaction.
+    ///
+    /// ```
+    /// use nvm_journal::{BlockSize, Lcow, Options};
+    ///
+    /// let plan = Options::new().policy(Lcow::new()).lanes(2).plan(64 << 20, BlockSize::DEFAULT)?;
+    /// let slots_bytes = plan.geometry.slots() * 4096;
+    /// assert!((47 << 20..48 << 20).contains(&slots_bytes));
+    /// # Ok::<(), nvm_journal::OptionsError>(())
+    /// ```
+    #[must_use]
+    pub const fn slot_share(mut self, share: u8) -> Self {
+        self.settings.slot_share = Some(share);
+        self
+    }
+
+    /// Format: how many slots each lane has, whatever share of the span that is. Zero: none.
+    #[must_use]
+    pub const fn lane_slots(mut self, slots: u32) -> Self {
+        self.settings.lane_slots = Some(slots);
         self
     }
 
@@ -138,9 +181,10 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: blocks' frames in the lanes that the index in memory has room for. By default as many
-    /// as whole blocks can be in the lanes, and four times as many for other policies' smaller
-    /// frames. When the room is used up, a checkpoint makes some. Fewer than the journal holds
+    /// Open: blocks' frames that the index in memory has room for: those in the lanes, and one for
+    /// each slot that is held. By default four times as many as whole blocks can be in the lanes,
+    /// for policies with smaller frames, and two for each slot: its own, and one in a lane that it
+    /// has replaced. When the room is used up, a checkpoint makes some. Fewer than the journal holds
     /// are an error of open.
     #[must_use]
     pub const fn index_frames(mut self, frames: usize) -> Self {
@@ -194,7 +238,10 @@ impl<L, H> Options<L, H> {
     /// assert!(plan.dram_bytes < 5 << 20);
     /// # Ok::<(), nvm_journal::OptionsError>(())
     /// ```
-    pub fn plan(&self, span_bytes: u64, block_size: BlockSize) -> Result<Plan, OptionsError> {
+    pub fn plan(&self, span_bytes: u64, block_size: BlockSize) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
         let line = LINE_BYTES as u64;
         let mut geometry = Geometry {
             block_size,
@@ -212,12 +259,17 @@ impl<L, H> Options<L, H> {
             .saturating_sub(u64::from(self.settings.unit_bytes) * 2)
             .saturating_sub(geometry.shield_bytes());
         if self.settings.lanes.is_none() {
-            let per_lane = LANE_BLOCKS_MIN * geometry.record_bytes_one_block();
-            let lanes = rest / self.settings.lane_bytes.unwrap_or(per_lane).max(1);
+            let least = LANE_BLOCKS_MIN * geometry.record_bytes_one_block();
+            let slots = u64::from(self.settings.lane_slots.unwrap_or(0)) * slot_bytes(block_size);
+            let of_lane = self.settings.lane_bytes.map(|bytes| bytes.saturating_add(slots));
+            let lanes = rest / of_lane.unwrap_or(least.saturating_add(slots)).max(1);
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
-        let share = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
-        geometry.lane_bytes = self.settings.lane_bytes.unwrap_or(share / line * line);
+        let per_lane = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
+        geometry.lane_slots = self.slots_in(per_lane, &geometry);
+        let beside = geometry.entries_bytes().saturating_add(geometry.slots_bytes());
+        let lane_bytes = per_lane.saturating_sub(beside) / line * line;
+        geometry.lane_bytes = self.settings.lane_bytes.unwrap_or(lane_bytes);
         geometry.check().map_err(OptionsError::Geometry)?;
         let needed = geometry.span_bytes().unwrap_or(u64::MAX);
         if needed > span_bytes {
@@ -228,6 +280,28 @@ impl<L, H> Options<L, H> {
         self.plan_of(geometry)
     }
 
+    /// Slots of a lane that has so many bytes, ring and slots together.
+    fn slots_in(&self, per_lane: u64, geometry: &Geometry) -> u32
+    where
+        L: Policy,
+    {
+        if let Some(slots) = self.settings.lane_slots {
+            return slots;
+        }
+        let default = if self.policy.wants_slots() { SLOT_SHARE } else { 0 };
+        let share = self.settings.slot_share.unwrap_or(default);
+        let bytes = (u128::from(per_lane) * u128::from(share) / 256) as u64;
+        // Where nobody has said how much they get, they get what the ring leaves.
+        let least = geometry.record_bytes_one_block().next_multiple_of(LINE_BYTES as u64);
+        let ring = self.settings.lane_bytes.unwrap_or(least);
+        let left = match self.settings.slot_share {
+            None => per_lane.saturating_sub(ring).saturating_sub(LINE_BYTES as u64),
+            Some(_) => u64::MAX,
+        };
+        let slots = bytes.min(left) / slot_bytes(geometry.block_size);
+        u32::try_from(slots).unwrap_or(u32::MAX)
+    }
+
     /// What a journal of this geometry takes at worst, run with these settings.
     pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
         if self.settings.batch_blocks == 0 {
@@ -235,7 +309,8 @@ impl<L, H> Options<L, H> {
         }
         let lanes_bytes = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
         let whole = lanes_bytes / geometry.record_bytes_one_block();
-        let frames = self.settings.index_frames.unwrap_or(whole.saturating_mul(4) as usize);
+        let default = whole.saturating_mul(4).saturating_add(geometry.slots().saturating_mul(2));
+        let frames = self.settings.index_frames.unwrap_or(default as usize);
         if frames == 0 {
             return Err(OptionsError::NoFrames);
         }
@@ -249,17 +324,29 @@ impl<L, H> Options<L, H> {
         let dram_bytes = all_frames
             .saturating_mul(node)
             .saturating_add(self.settings.batch_blocks.saturating_mul(batch))
+            .saturating_add(needs.slots.saturating_mul(size_of::<SlotState>()))
             .saturating_add(needs.front_bytes + needs.encoded_bytes);
+        let lanes = u64::from(geometry.lanes);
+        let entries_bytes = geometry.entries_bytes().saturating_mul(lanes);
+        let slots_bytes = geometry.slots_bytes().saturating_mul(lanes);
         Ok(Plan {
             geometry,
             nvm_bytes: geometry.span_bytes().unwrap_or(u64::MAX),
             dram_bytes,
-            recovery_reads_bytes: lanes_bytes.saturating_mul(3),
+            recovery_reads_bytes: lanes_bytes
+                .saturating_mul(3)
+                .saturating_add(entries_bytes.saturating_mul(ENTRY_READS))
+                .saturating_add(slots_bytes),
             transaction_bytes_max: geometry.lane_bytes,
             shares,
             share_frames,
         })
     }
+}
+
+/// What a slot takes: a block, and its entry.
+const fn slot_bytes(block_size: BlockSize) -> u64 {
+    (block_size.bytes() + size_of::<SlotEntry>()) as u64
 }
 
 /// What settings come to.
@@ -274,7 +361,8 @@ pub struct Plan {
     /// transaction itself for each thread that has one open.
     pub dram_bytes: usize,
     /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
-    /// are full. Recovery takes about as long as reading that.
+    /// are full, and all slots, when each holds a block's newest version. Recovery takes about as
+    /// long as reading that.
     pub recovery_reads_bytes: u64,
     /// Bytes of the largest transaction's record, its blocks and some 90 bytes for each of them.
     pub transaction_bytes_max: u64,
@@ -317,6 +405,8 @@ impl core::error::Error for OptionsError {
 
 #[cfg(test)]
 mod tests {
+    use lcow::Lcow;
+
     use super::*;
 
     fn plan(options: &Options, span_bytes: u64) -> Result<Plan, OptionsError> {
@@ -351,7 +441,49 @@ mod tests {
         assert!(says(Options::new().lane_bytes(1 << 30)).contains("1048576"));
         assert!(says(Options::new().unit_bytes(100)).contains("100"));
         assert!(says(Options::new().shield_blocks(1000)).contains("1000"));
+        assert!(says(Options::new().lanes(1).lane_slots(300)).contains("1048576"));
+        assert!(says(Options::new().slot_share(255)).contains("lanes of"));
+        assert!(says(Options::new().lane_slots(u32::MAX)).contains("slots"));
         assert!(says(Options::new().batch_blocks(0)).contains("batch_blocks"));
         assert!(says(Options::new().index_frames(0)).contains("index_frames"));
+    }
+
+    #[test]
+    fn slots_take_three_quarters_where_the_policy_uses_them() {
+        let plan = |options: Options<Lcow>, span| options.plan(span, BlockSize::DEFAULT);
+        let lcow = || Options::new().policy(Lcow::new()).shield_blocks(0);
+        let geometry = plan(lcow(), 64 << 20).expect("can be").geometry;
+        let (slots, rings) = (geometry.slots() * 4128, geometry.lane_bytes * 4);
+        assert!((slots * 4).abs_diff((64 << 20) * 3) < 1 << 18, "{slots}");
+        assert!((slots + rings).abs_diff(64 << 20) < 1 << 14, "{rings}");
+        // Nothing is left over, and nothing is too much, whatever the span.
+        for span in [13 << 10, 17 << 10, 100_000, 1 << 20, (1 << 20) + 4159, 1 << 30] {
+            let plan = plan(lcow(), span).expect("can be");
+            let unused = span - plan.nvm_bytes;
+            assert!(unused < 64 * 4 + 64, "{unused} of {span}: {plan:?}");
+            assert_eq!(plan.geometry.lane_slots == 0, span < 17 << 10);
+        }
+        let fixed = plan(lcow().lanes(2).lane_bytes(64 << 10), 1 << 20).expect("can be").geometry;
+        assert_eq!((fixed.lane_bytes, fixed.lane_slots), (64 << 10, 94));
+        let some = plan(lcow().lanes(2).lane_slots(5), 1 << 20).expect("can be").geometry;
+        assert_eq!(some.lane_slots, 5);
+        assert!(some.lane_bytes > 480 << 10);
+        let none = plan(lcow().slot_share(0), 1 << 20).expect("can be").geometry;
+        assert_eq!(none.lane_slots, 0);
+        let of_whole = Options::new().slot_share(128).plan(1 << 20, BlockSize::DEFAULT);
+        assert!(of_whole.expect("can be").geometry.lane_slots > 0, "who asks for them gets them");
+    }
+
+    #[test]
+    fn worst_cases_count_slots() {
+        let with = |slots| {
+            let options = Options::new().lanes(1).lane_bytes(64 << 10).lane_slots(slots);
+            plan(&options, 16 << 20).expect("can be")
+        };
+        let (none, some) = (with(0), with(1000));
+        assert_eq!(some.nvm_bytes - none.nvm_bytes, 1000 * 4128);
+        let reads = some.recovery_reads_bytes - none.recovery_reads_bytes;
+        assert_eq!(reads, 1000 * (4096 + 4 * 32));
+        assert!(some.dram_bytes - none.dram_bytes >= 2000 * size_of::<Node>());
     }
 }

@@ -1,6 +1,8 @@
 //! What a journal has done and holds.
 
-use journal_core::CheckpointReport;
+use core::fmt;
+
+use journal_core::{CheckpointReport, FoldReport};
 
 /// Counted in one lane since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,8 +16,16 @@ pub struct LaneStats {
     pub frames: u64,
     /// Bytes of their records.
     pub bytes: u64,
+    /// Blocks whose content went home before their record: appends.
+    pub appended_home: u64,
+    /// Slots that held nothing and were written.
+    pub new_slots: u64,
+    /// Slots that held an older version of the same block, and were written as far as it differs.
+    pub rewritten_slots: u64,
     /// Bytes of the lane that records take now.
     pub used_bytes: u64,
+    /// Slots of the lane that hold nothing now.
+    pub free_slots: u32,
 }
 
 /// What a journal has done since it was opened, and what it holds now.
@@ -26,6 +36,8 @@ pub struct Stats {
     pub lanes: Vec<LaneStats>,
     /// Bytes of one lane.
     pub lane_bytes: u64,
+    /// Slots of one lane.
+    pub lane_slots: u32,
     /// Frames in the index now.
     pub frames: usize,
     /// Blocks that have frames there now.
@@ -34,6 +46,8 @@ pub struct Stats {
     pub checkpoints: u64,
     /// What they did, added up.
     pub checkpointed: CheckpointReport,
+    /// What was freed without the device, added up.
+    pub folded: FoldReport,
 }
 
 impl Stats {
@@ -45,7 +59,31 @@ impl Stats {
             fences: sum.fences + lane.fences,
             frames: sum.frames + lane.frames,
             bytes: sum.bytes + lane.bytes,
+            appended_home: sum.appended_home + lane.appended_home,
+            new_slots: sum.new_slots + lane.new_slots,
+            rewritten_slots: sum.rewritten_slots + lane.rewritten_slots,
             used_bytes: sum.used_bytes + lane.used_bytes,
+            free_slots: sum.free_slots + lane.free_slots,
         })
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (total, home, folded) = (self.total(), &self.checkpointed, &self.folded);
+        let LaneStats { commits, fences, frames, bytes, used_bytes, .. } = total;
+        let (blocks, lanes) = (self.blocks, self.lanes.len());
+        writeln!(f, "{commits} commits with {fences} fences: {frames} frames, {bytes} bytes")?;
+        writeln!(f, "{blocks} blocks not home, {used_bytes} bytes of {lanes} lanes in use")?;
+        let CheckpointReport { blocks, writes, freed_slots, .. } = home;
+        write!(f, "{} checkpoints: {blocks} blocks with {writes} writes", self.checkpoints)?;
+        if self.lane_slots > 0 {
+            let LaneStats { new_slots, rewritten_slots, appended_home, free_slots, .. } = total;
+            let freed_slots = freed_slots + folded.freed_slots;
+            write!(f, "\n{new_slots} slots taken, {rewritten_slots} written again, ")?;
+            write!(f, "{} frames folded, {freed_slots} slots freed, ", folded.folded)?;
+            write!(f, "{free_slots} free; {appended_home} blocks appended home")?;
+        }
+        Ok(())
     }
 }

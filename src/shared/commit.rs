@@ -160,6 +160,7 @@ where
             Ok(prepared) => prepared,
             Err(error) => {
                 self.unreserve_bytes(work);
+                self.release_slots(work);
                 self.unreserve_frames(operations, &[]);
                 if error != CommitError::Unchanged {
                     return Err(error.into());
@@ -209,6 +210,9 @@ where
         state.stats.commits += 1;
         state.stats.frames += prepared.frames as u64;
         state.stats.bytes += prepared.bytes;
+        state.stats.appended_home += prepared.appends as u64;
+        state.stats.new_slots += u64::from(taken);
+        state.stats.rewritten_slots += work.held_slots().count() as u64;
         let grouped = state.grouped;
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {
@@ -290,6 +294,7 @@ where
     pub(crate) fn abort<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         self.unreserve_bytes(work);
         self.unreserve_slots(work);
+        self.release_slots(work);
         self.unreserve_frames(operations, &[]);
         self.unlock_blocks(work);
         work.clear();
@@ -311,6 +316,19 @@ where
             let room = self.lane(work.lane);
             room.unreserved_slots.fetch_add(work.reserved_slots, Ordering::Relaxed);
             work.reserved_slots = 0;
+        }
+    }
+
+    /// Gives up slots of older versions that are held and were not written.
+    fn release_slots(&self, work: &Work) {
+        let room = self.lane(work.lane);
+        for (block, slot) in work.held_slots() {
+            let is_free =
+                self.share(block).is_ok_and(|mut share| share.index.release_slot(block, slot));
+            let Some(Ok(mut state)) = is_free.then(|| self.lock_lane(room)) else { continue };
+            let LaneState { lane, slots, .. } = &mut *state;
+            InLane { lane, states: slots }.give_slot(slot);
+            room.unreserved_slots.fetch_add(1, Ordering::Relaxed);
         }
     }
 

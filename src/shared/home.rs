@@ -9,7 +9,7 @@ use journal_core::{
     Batched, BlockDevice, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare, Scope,
 };
 
-use super::{LaneRoom, LanesOf, Shared, SharesOf};
+use super::{Done, LaneRoom, LanesOf, Shared, SharesOf};
 use crate::error::Error;
 
 /// What writes home, with its memory.
@@ -34,6 +34,14 @@ impl<P, D, H> HomeRoom<P, D, H> {
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
         }
     }
+}
+
+/// What is freed without the device.
+enum Frees {
+    /// Records that slots' entries can say instead.
+    Rings,
+    /// Slots of older versions.
+    Slots,
 }
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
@@ -69,9 +77,9 @@ where
             self.fail();
         }
         result?;
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let (checkpoints, total) = &mut *done;
-        *checkpoints += 1;
+        let mut done = self.lock_done();
+        done.checkpoints += 1;
+        let total = &mut done.checkpointed;
         total.blocks += report.blocks;
         total.writes += report.writes;
         total.batches += report.batches;
@@ -132,43 +140,70 @@ where
     /// that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
         let mut room = self.lock_home()?;
-        if is_there() && !self.slots_are_short() {
+        let is_enough = || is_there() && !self.slots_are_short();
+        if is_enough() {
             return Ok(());
         }
-        if self.common.geometry.lane_slots > 0 {
-            self.fold_in(&mut room)?;
+        let geometry = &self.common.geometry;
+        if geometry.lane_slots == 0 {
+            return self.checkpoint_in(&mut room, Scope::All).map(drop);
+        }
+        self.free_in_memory(&mut room, Frees::Rings)?;
+        if !is_enough() {
+            self.free_in_memory(&mut room, Frees::Slots)?;
         }
         let keeps = self.common.policy.keeps_in_slots();
+        let (rings, slots) = match keeps {
+            true => (Scope::Rings, Scope::OldestInSlots),
+            false => (Scope::All, Scope::All),
+        };
+        let mut rings_are_home = !keeps || !is_there();
         if !is_there() {
-            let scope = if keeps { Scope::Rings } else { Scope::All };
-            self.checkpoint_in(&mut room, scope)?;
+            self.checkpoint_in(&mut room, rings)?;
         }
-        // What no slot is free for would go into the rings, and home from there.
-        while self.slots_are_short() {
-            let scope = if keeps { Scope::OldestInSlots } else { Scope::All };
-            let done = self.checkpoint_in(&mut room, scope)?;
-            if done.freed_slots == 0 {
+        // What no slot is free for would go into the rings, and home from there. Others may take
+        // what comes free: it is tried as often as it takes when they do not.
+        let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
+        while !is_enough() && rounds > 0 {
+            rounds -= 1;
+            if self.checkpoint_in(&mut room, slots)?.freed_slots > 0 {
+                continue;
+            }
+            if rings_are_home {
                 break;
             }
+            // Records of what is in no slot keep the heads from passing those of what is.
+            self.checkpoint_in(&mut room, rings)?;
+            rings_are_home = true;
+        }
+        if keeps && !is_there() {
+            self.checkpoint_in(&mut room, Scope::All)?;
         }
         Ok(())
     }
 
-    /// Gives back what needs no write home: what slots' entries can say instead of the rings, and,
-    /// when slots run short, older versions.
-    fn fold_in(&self, room: &mut HomeRoom<P, D, H>) -> Result<(), Error> {
+    /// Gives back what needs no write home.
+    fn free_in_memory(&self, room: &mut HomeRoom<P, D, H>, what: Frees) -> Result<(), Error> {
         self.check_not_failed()?;
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
         let mut scratch = HomeScratch { batch, front, payload, blocks };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
-        let mut folded = home.fold(&self.common, &mut lanes, &mut shares, &mut scratch);
-        if folded.is_ok() && self.slots_are_short() {
-            folded = home.collect_garbage(&self.common, &mut lanes, &mut shares, &mut scratch);
-        }
-        if folded.is_err() {
+        let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+        let report = match what {
+            Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
+            Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
+        };
+        if report.is_err() {
             self.fail();
         }
-        Ok(folded.map(drop)?)
+        let report = report?;
+        let mut done = self.lock_done();
+        let total = &mut done.folded;
+        total.folded += report.folded;
+        total.freed_slots += report.freed_slots;
+        total.freed_bytes += report.freed_bytes;
+        total.fences += report.fences;
+        Ok(())
     }
 
     /// Whether some lane has fewer free slots than the policy wants.
@@ -177,11 +212,11 @@ where
         self.lanes.iter().any(|room| unreserved(room) < self.low_slots)
     }
 
-    /// Whether some lane has less room than the policy wants, or fewer free slots.
-    pub(crate) fn is_short(&self) -> bool {
+    /// Whether some lane has less room in its ring than the policy wants.
+    pub(crate) fn is_short_of_bytes(&self) -> bool {
         let is_low =
             |room: &LaneRoom<P, H>| room.unreserved.load(Ordering::Relaxed) < self.low_bytes;
-        self.lanes.iter().any(|room| is_low(room)) || self.slots_are_short()
+        self.lanes.iter().any(|room| is_low(room))
     }
 
     /// Asks the checkpointing thread to work, if there is one.
@@ -205,8 +240,12 @@ where
         Ok(noted?)
     }
 
-    /// How many checkpoints have ended, and what they did.
-    pub(crate) fn checkpointed(&self) -> (u64, CheckpointReport) {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What has been done to make room.
+    pub(crate) fn done(&self) -> Done {
+        *self.lock_done()
+    }
+
+    fn lock_done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,8 +35,8 @@ use journal_core::parts::{
 };
 use journal_core::units::{LaneNumber, Sequence};
 use journal_core::{
-    BlockNumber, CheckpointReport, Entry, Hook, JournalError, MediumError, Node, PmemShare,
-    Recovery, Rule, SlotState,
+    BlockNumber, CheckpointReport, Entry, FoldReport, Hook, JournalError, MediumError, Node,
+    PmemShare, Recovery, Rule, SlotState,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -56,8 +56,7 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<D>,
     pub(crate) home: Mutex<HomeRoom<P, D, H>>,
-    /// Checkpoints that have ended, and what they did.
-    pub(crate) done: Mutex<(u64, CheckpointReport)>,
+    pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
     /// For ever: after a failed fence, write or sync nothing goes on.
     pub(crate) failed: AtomicBool,
@@ -69,6 +68,17 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) low_bytes: u64,
     /// Free slots of a lane below which it is.
     pub(crate) low_slots: u32,
+}
+
+/// What has been done to make room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// Checkpoints that have ended.
+    pub(crate) checkpoints: u64,
+    /// What they did, added up.
+    pub(crate) checkpointed: CheckpointReport,
+    /// What was freed without the device, added up.
+    pub(crate) folded: FoldReport,
 }
 
 /// A lane, and what others may know of it without its lock.
@@ -235,10 +245,12 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
     #[inline]
     pub(crate) fn publish(&self, lane: &Lane<P, H>) {
         let durable_to = lane.durable_to().raw();
-        self.durable_to.store(durable_to, Ordering::Release);
+        // Before it is known to be durable: a slot may then be written again, the older version of
+        // which a reader would still take for the newest.
         if self.readable_to.load(Ordering::Relaxed) < durable_to {
             self.readable_to.store(durable_to, Ordering::Release);
         }
+        self.durable_to.store(durable_to, Ordering::Release);
         if !lane.has_deferred() && self.has_deferred.load(Ordering::Relaxed) {
             self.has_deferred.store(false, Ordering::Release);
         }

@@ -99,6 +99,17 @@ where
         self.reserve_frames(work, others, block)
     }
 
+    /// Sees to it that there are slots, where nobody else does: what finds none goes into the ring,
+    /// whole, and from there home.
+    #[inline]
+    fn see_to_slots(&self, work: &Work) -> Result<(), Error> {
+        let has_some = || self.lane(work.lane).unreserved_slots.load(Ordering::Relaxed) > 0;
+        if self.common.geometry.lane_slots == 0 || has_some() || self.checkpointer.get().is_some() {
+            return Ok(());
+        }
+        self.make_room(has_some)
+    }
+
     /// Reserves room in the index for one more block's frame.
     #[inline]
     pub(crate) fn reserve_frames(
@@ -107,6 +118,7 @@ where
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
     ) -> Result<(), Error> {
+        self.see_to_slots(work)?;
         if self.reserve_frame(work, block)? {
             return Ok(());
         }

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Names, Places, Scratch};
-use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockDevice, Geometry, Needs};
+use journal_core::units::{LaneNumber, SlotNumber, Stamp};
+use journal_core::{BlockDevice, BlockNumber, Geometry, Needs};
 use pmem_sys::{StoreLock, StoreLockGuard};
 
 use super::block_locks::{Age, Stripe};
@@ -68,6 +68,11 @@ impl Work {
             places: &mut self.places,
         };
         (&self.names, scratch, &mut self.answers)
+    }
+
+    /// Slots of older versions that are held.
+    pub(crate) fn held_slots(&self) -> impl Iterator<Item = (BlockNumber, SlotNumber)> + '_ {
+        self.answers.iter().filter_map(Answer::held)
     }
 
     /// Holds nothing any more.

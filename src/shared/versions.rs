@@ -1,7 +1,9 @@
 //! What a policy may do with versions of blocks, beside other threads.
 //!
 //! The answers depend on what others do meanwhile, so each is given once for a transaction and kept
-//! until it is stored.
+//! until it is stored. A slot that is to be written again is held from then on, so that nobody gives
+//! it back: that is done under the lock of the block's share of the index, behind which every reader
+//! sees a newer version, and none copies from the slot any more.
 
 use journal_core::parts::{FrameAt, Full, Versions};
 use journal_core::record::Form;
@@ -16,6 +18,13 @@ pub(crate) struct Answer {
     block: BlockNumber,
     older_slot: Option<Option<SlotNumber>>,
     may_go_home: Option<bool>,
+}
+
+impl Answer {
+    /// The slot of an older version that is held, and whose.
+    pub(crate) fn held(&self) -> Option<(BlockNumber, SlotNumber)> {
+        self.older_slot.flatten().map(|slot| (self.block, slot))
+    }
 }
 
 /// Knows versions by the shared index.
@@ -54,10 +63,10 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
         if let Some(known) = self.answers[at].older_slot {
             return known;
         }
-        let slot = self.shared.share(block).ok().and_then(|share| {
+        let slot = self.shared.share(block).ok().and_then(|mut share| {
             let spares = self.shared.keeps(Rule::NewestSpared);
             let is_durable = |frame: &FrameAt| self.is_durable(frame) || !spares;
-            share.index.older_slot(block, self.lane, &self.shared.common.geometry, is_durable)
+            share.index.hold_older_slot(block, self.lane, &self.shared.common.geometry, is_durable)
         });
         self.answers[at].older_slot = Some(slot);
         slot

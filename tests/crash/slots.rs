@@ -96,6 +96,20 @@ fn an_append_goes_home_only_to_a_block_that_is_not_live() {
     }
 }
 
+/// H10: the shield still has an image of the block from before it was discarded.
+#[test]
+fn an_append_at_home_is_not_undone_by_an_older_intent() {
+    let append = commit(0, &[(0, Append)], Durable);
+    let discard = commit(0, &[(0, Discard), (1, Write)], Durable);
+    let steps = vec![write(0, 0), Step::Checkpoint, write_at(0, 0), Step::Batch, discard, append];
+    let program = byte_delta(1, steps);
+    survives(&explorer(), &Program { overwrite: Overwrite::MayLeaveGarbage, ..program });
+    // But one of what lies on top of it is.
+    let append = commit(0, &[(0, Append)], Durable);
+    let program = byte_delta(1, vec![append, write_at(0, 0), Step::Batch]);
+    survives(&explorer(), &Program { overwrite: Overwrite::MayLeaveGarbage, ..program });
+}
+
 /// Slots are folded, and the ring goes on.
 fn folded() -> Vec<Step> {
     vec![write(0, 0), write(0, 1), Step::Fold, write(0, 0), Step::Fold]
@@ -159,6 +173,16 @@ fn garbage_collection_survives_every_crash() {
     let end = vec![write(0, 1), write(0, 0), write(0, 1), Step::Garbage, write(0, 2), write(0, 3)];
     let program = byte_delta(1, [begin, end].concat());
     survives(&explorer().with_kills(), &Program { lane_slots: 3, ..program });
+}
+
+/// S3: the version in a slot is dropped by a fold while the slot's entry still says an older version
+/// of the block. Whatever takes the slot then must not lose its own entry to that one's end.
+#[test]
+fn a_slot_is_free_only_when_no_entry_names_it() {
+    let begin = [rewritten(1), vec![Step::Fold], rewritten(3), vec![Step::Fold]].concat();
+    let end = vec![write(0, 1), Step::Fold, Step::Garbage, Step::Reopen];
+    let program = byte_delta(1, [begin, end].concat());
+    survives(&explorer(), &program);
 }
 
 /// H18 and H20 with slots: partial checkpoints, and blocks at home that are written again.

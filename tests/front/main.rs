@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod policies;
 mod ranges;
 mod threads;
 mod use_it;

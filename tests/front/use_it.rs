@@ -10,7 +10,7 @@ pub(crate) const BLOCK: usize = 4096;
 pub(crate) const BLOCKS: u64 = 256;
 
 /// A disk file that goes when it is dropped.
-pub(crate) struct Files(std::path::PathBuf);
+pub(crate) struct Files(pub(crate) std::path::PathBuf);
 
 impl Files {
     pub(crate) fn new(name: &str) -> Self {

@@ -6,6 +6,7 @@
 //! A1. The block is not live, durably: never written, or discarded by a durable record.
 //! A2. Nobody else writes its home until the sync.
 //! A3. The sync comes before the record is stored.
+//! A4. An intent of a batch before, with an older version, is not repeated over it.
 //!
 //! **Crash** before the record is durable: the block is not live, and its home holds anything.
 
@@ -15,11 +16,13 @@ use crate::common::Common;
 use crate::error::DeviceError;
 use crate::home::Home;
 use crate::hook::Hook;
+use crate::index::{Index, IndexMemory};
 use crate::order::{Durable, Unsynced};
 use crate::place::{Operation, Operations, Versions};
 use crate::pmem::Pmem;
 use crate::policy::{Encoder, Kind, Placement, Policy, Update};
-use crate::units::BlockNumber;
+use crate::record::Form;
+use crate::units::{BlockNumber, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -112,5 +115,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         *run = Run::EMPTY;
         Ok(())
+    }
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// Whether a version of a block above this stamp is at home, by a record that says so.
+    pub(crate) fn was_appended_home(&self, block: BlockNumber, stamp: Stamp) -> bool {
+        let chain = core::iter::successors(self.newest(block), |id| self.older(*id));
+        let mut frames = chain.map(|id| self.frame(id));
+        frames.any(|frame| frame.form == Form::Home && frame.stamp > stamp)
     }
 }

@@ -276,8 +276,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 shielded = shielded.saturating_add(usize::from(needs_shield));
             }
         });
-        for batched in batch.get(..count).unwrap_or_default() {
-            indexes.of(batched.block, |index| index.set_leaving(batched.block));
+        let collected = count;
+        count = 0;
+        for at in 0..collected {
+            let Some(batched) = batch.get(at).copied() else { break };
+            // From here on no slot of the block is written again; since it was collected one may
+            // have been.
+            let leaves =
+                indexes.of(batched.block, |index| set_leaving(index, batched.block, bounds));
+            if let Some(place) = batch.get_mut(count).filter(|_| leaves) {
+                *place = batched;
+                count = count.saturating_add(1);
+            }
+            left_out |= !leaves;
         }
         if let Some(batch) = batch.get_mut(..count) {
             batch.sort_unstable_by_key(|batched| batched.block);
@@ -524,6 +535,18 @@ fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
     };
     let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
     newer.map(|id| index.frame(id)).any(|frame| frame.is_whole())
+}
+
+/// Notes that a block is about to be written home, unless what is to be written may be on its way
+/// out of its slot; returns whether it is.
+fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
+    index.set_leaving(block);
+    let newest = index.newest_below(block, bounds);
+    let leaves = !newest.is_some_and(|newest| may_be_rewritten(index, newest));
+    if !leaves {
+        index.set_staying(block);
+    }
+    leaves
 }
 
 /// Whether a block, of which this is the newest frame, is to be written home.

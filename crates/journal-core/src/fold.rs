@@ -22,7 +22,7 @@ use crate::common::Common;
 use crate::errors::JournalError;
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::hook::{Hook, Rule};
-use crate::index::{Bounds, Index, IndexMemory, Indexes, NodeId};
+use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
 use crate::journal::{Journal, home_scratch};
 use crate::memory::Batched;
 use crate::order::InFlight;
@@ -139,12 +139,13 @@ fn is_to_be_folded<M: IndexMemory>(index: &Index<M>, id: NodeId, bounds: &Bounds
 }
 
 /// Fills the batch from frames, from the `from`-th place of all indexes on; returns how many it
-/// holds, and the place to go on from.
+/// holds, and the place to go on from. What is picked comes with whether the place is to be asked
+/// about again.
 fn gather<I: Indexes>(
     indexes: &mut I,
     from: usize,
     batch: &mut [Batched],
-    mut pick: impl FnMut(&mut Index<I::Memory>, NodeId) -> Option<Batched>,
+    mut pick: impl FnMut(&mut Index<I::Memory>, NodeId) -> Option<(Batched, bool)>,
 ) -> (usize, usize) {
     let (mut count, mut place) = (0_usize, 0_usize);
     let mut next = from;
@@ -152,13 +153,14 @@ fn gather<I: Indexes>(
         let end = place.saturating_add(index.places());
         while next < end {
             let Some(free) = batch.get_mut(count) else { return };
-            if let Some(picked) =
-                index.at_place(next.saturating_sub(place)).and_then(|id| pick(index, id))
-            {
-                *free = picked;
-                count = count.saturating_add(1);
-            }
-            next = next.saturating_add(1);
+            let id = index.at_place(next.saturating_sub(place));
+            let Some((picked, more)) = id.and_then(|id| pick(index, id)) else {
+                next = next.saturating_add(1);
+                continue;
+            };
+            *free = picked;
+            count = count.saturating_add(1);
+            next = next.saturating_add(usize::from(!more));
         }
         place = end;
     });
@@ -213,7 +215,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
                 let folds = is_to_be_folded(index, id, bounds);
-                folds.then(|| Batched::of_slot(index, id)).flatten()
+                folds.then(|| Batched::of_slot(index, id)).flatten().map(|picked| (picked, false))
             });
             if count == 0 {
                 return Ok(());
@@ -311,7 +313,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let keeps = |rule| self.keeps(rule);
             let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
                 let takes = which.takes(index, id, bounds, keeps);
-                takes.then(|| Batched::of_slot(index, id)).flatten()
+                takes.then(|| Batched::of_slot(index, id)).flatten().map(|picked| (picked, false))
             });
             if count == 0 {
                 return Ok(());
@@ -350,7 +352,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
     }
 
-    /// Forgets the frames below a cut that name slots, and gives those back.
+    /// Forgets the frames below a cut of blocks that have some in slots, and gives those back.
+    ///
+    /// Of a block the oldest goes first: what is left of it meanwhile, and may be read, is never
+    /// older than what was there.
     pub(crate) fn drop_slots<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
@@ -364,13 +369,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
                 let frame = index.frame(id);
-                if frame.folded || index.is_stale(id) || !frame.is_below(cut) {
-                    return None;
-                }
-                let picked = Batched::of_slot(index, id)?;
-                // Nobody reads it there any more when the slot is free.
-                index.remove(id);
-                Some(picked)
+                let has_slot = frame.slot().is_some() && !index.is_stale(id);
+                if has_slot && is_dropped(&frame, cut) { drop_oldest(index, id, cut) } else { None }
             });
             if count == 0 {
                 return Ok(());
@@ -380,6 +380,31 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 free(common, lanes, dropped.slot)?;
                 report.freed_slots = report.freed_slots.saturating_add(1);
             }
+        }
+    }
+}
+
+/// Whether a frame goes when the heads pass to a cut.
+fn is_dropped(frame: &FrameAt, cut: &Bounds) -> bool {
+    !frame.folded && frame.is_below(cut)
+}
+
+/// Forgets the oldest frames of a block that go, up to and with the first one that leaves its slot
+/// free, at the latest with this one; returns that slot, and whether this one is still there.
+fn drop_oldest<M: IndexMemory>(
+    index: &mut Index<M>,
+    upto: NodeId,
+    cut: &Bounds,
+) -> Option<(Batched, bool)> {
+    loop {
+        let older = core::iter::successors(Some(upto), |id| index.older(*id));
+        let id = older.filter(|id| is_dropped(&index.frame(*id), cut)).last()?;
+        let picked = Batched::of_slot(index, id);
+        let is_free = !index.is_stale(id) && index.leave_slot(id);
+        // Nobody reads it there any more when the slot is free.
+        index.remove(id);
+        if is_free || id == upto {
+            return picked.filter(|_| is_free).map(|picked| (picked, id != upto));
         }
     }
 }

@@ -468,13 +468,14 @@ impl<M: IndexMemory> Index<M> {
     pub(crate) fn take_version(&mut self, block: BlockNumber, stamp: Stamp, last: bool) -> bool {
         let Some(id) = self.version(block, stamp) else { return false };
         let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
+        let is_free = !is_stale && !(last && is_in_ring) && self.leave_slot(id);
         self.set_folded(id, false);
         if !is_in_ring {
             self.remove(id);
         } else if !last {
             self.set_stale(id, true);
         }
-        !(is_stale || last && is_in_ring)
+        is_free
     }
 
     /// Places for frames, used or not.
@@ -649,6 +650,14 @@ impl<M: IndexMemory> Index<M> {
         if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
             entry.is_leaving = true;
             self.changes = self.changes.wrapping_add(1);
+        }
+    }
+
+    /// Notes that it is not, after all.
+    pub(crate) fn set_staying(&mut self, block: BlockNumber) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            entry.is_leaving = false;
         }
     }
 

@@ -43,6 +43,7 @@ mod errors;
 mod examine;
 mod fold;
 pub mod geometry;
+mod holders;
 mod home;
 pub mod hook;
 mod index;

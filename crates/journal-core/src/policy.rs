@@ -288,6 +288,12 @@ pub trait Policy {
         rewrite(Patch { at: 0, bytes: newer });
     }
 
+    /// Whether it makes use of slots: a journal is laid out with some for it, where nobody says
+    /// otherwise.
+    fn wants_slots(&self) -> bool {
+        false
+    }
+
     /// Whether slots are where content lives: a checkpoint then writes home only what the rings
     /// would have to keep, and slots go home when they run short, those written longest ago first.
     fn keeps_in_slots(&self) -> bool {

@@ -323,7 +323,7 @@ impl<'a> Front<'a> {
     }
 
     /// The stamps of what the frames are copies of, in their order.
-    fn copied_stamps(&self) -> impl Iterator<Item = u64> + use<'a> {
+    pub(crate) fn copied_stamps(&self) -> impl Iterator<Item = u64> + use<'a> {
         let stamps = self.encoded.chunks_exact(STAMP_BYTES).take(self.frames.len());
         stamps.filter_map(|bytes| U64::read_from_bytes(bytes).ok()).map(U64::get)
     }

@@ -25,7 +25,7 @@ use crate::memory::{JournalMemory, LaneSlot, Needs};
 use crate::order::{InFlight, Ordered, OrderedDevice, Unsynced};
 use crate::place::Places;
 use crate::pmem::{Pmem, PmemRead as _, PmemSplit};
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyId};
 use crate::record::RecordHeader;
 use crate::resolve::AllSlots;
 use crate::ring::Ring;
@@ -213,6 +213,12 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         &self.geometry
     }
 
+    /// The policy that it was formatted with.
+    #[must_use]
+    pub const fn policy(&self) -> PolicyId {
+        PolicyId(self.superblock.head.policy.get())
+    }
+
     /// Opens it. The indexes are empty, and hold all its frames afterwards.
     ///
     /// # Errors
@@ -265,7 +271,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
             let front = opening.front.get(..front).unwrap_or_default();
-            repeat_intent(shield, front, &geometry, &mut device, room.block)?;
+            repeat_intent(shield, front, &geometry, &mut device, room.block, indexes)?;
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.head.shield_floor = shield.next_batch.into();
         }
@@ -292,7 +298,7 @@ fn check_partners(
     policy: &impl Policy,
     device: &impl BlockDevice,
 ) -> Result<(), OpenError> {
-    let (found, given) = (crate::policy::PolicyId(superblock.head.policy.get()), policy.id());
+    let (found, given) = (PolicyId(superblock.head.policy.get()), policy.id());
     if found != given {
         return Err(OpenError::WrongPolicy { found, given });
     }
@@ -634,17 +640,22 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 }
 
-/// Writes the images of an intent home again: a crash may have torn them there.
+/// Writes the images of an intent home again: a crash may have torn them there. But not over what
+/// was appended there since, which is nowhere else.
 fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
     shield: &Shield<P, H>,
     front: &[u8],
     geometry: &Geometry,
     device: &mut OrderedDevice<D, H>,
     blocks: &mut [u8],
+    indexes: &mut impl Indexes,
 ) -> Result<(), OpenError> {
     let image = blocks.get_mut(..geometry.block_size.bytes()).unwrap_or_default();
     let mut unsynced: Option<Unsynced> = None;
-    for (block, at) in Shield::<P, H>::images(geometry, front) {
+    for (block, stamp, at) in Shield::<P, H>::images(geometry, front) {
+        if indexes.of(block, |index| index.was_appended_home(block, stamp)) {
+            continue;
+        }
         shield.read(at, image).map_err(|error| error.of_whole(geometry.shield()))?;
         let written = device.write(site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
         unsynced = Some(match unsynced {

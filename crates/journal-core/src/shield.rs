@@ -154,14 +154,18 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         self.area.flush_found(site::FOUND, 0, header.total_bytes())
     }
 
-    /// The blocks of a loaded intent's front, with the places of their images.
+    /// The blocks of a loaded intent's front, with the stamps and places of their images.
     pub(crate) fn images<'f>(
         geometry: &Geometry,
         front: &'f [u8],
-    ) -> impl Iterator<Item = (BlockNumber, u64)> + use<'f, P, H> {
+    ) -> impl Iterator<Item = (BlockNumber, Stamp, u64)> + use<'f, P, H> {
         let parsed = Front::parse(geometry, front);
-        let frames = parsed.map(|front| front.frames(geometry)).into_iter().flatten();
-        frames.map(|frame| (frame.block, frame.offset))
+        let images = parsed.map(|front| {
+            let stamps = front.copied_stamps().map(Stamp);
+            front.frames(geometry).zip(stamps)
+        });
+        let images = images.into_iter().flatten();
+        images.map(|(frame, stamp)| (frame.block, stamp, frame.offset))
     }
 
     /// Copies an image out of the area.

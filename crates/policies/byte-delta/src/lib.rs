@@ -154,6 +154,10 @@ impl Policy for ByteDelta {
         runs::apply(payload, block)
     }
 
+    fn wants_slots(&self) -> bool {
+        true
+    }
+
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         differ::words(older, newer, rewrite);
     }

@@ -119,6 +119,10 @@ impl Policy for Lcow {
         runs::apply(payload, block)
     }
 
+    fn wants_slots(&self) -> bool {
+        true
+    }
+
     fn keeps_in_slots(&self) -> bool {
         true
     }

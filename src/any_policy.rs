@@ -1,0 +1,250 @@
+//! A policy that is chosen at run time: by its name, by its number, or by what a journal says.
+//!
+//! It does what the chosen one does, one branch later. Who knows the policy beforehand names it as a
+//! type, and pays for nothing.
+
+use core::fmt;
+use core::str::FromStr;
+
+use byte_delta::ByteDelta;
+use full_block::FullBlock;
+use journal_core::policy::{
+    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+};
+use lcow::Lcow;
+use object_log::ObjectLog;
+
+/// One of the policies that this crate brings along.
+///
+/// ```
+/// use nvm_journal::{AnyPolicy, BlockSize, Options};
+///
+/// let policy: AnyPolicy = "byte-delta".parse()?;
+/// let plan = Options::new().policy(policy).plan(16 << 20, BlockSize::DEFAULT);
+/// assert!(plan.is_ok_and(|plan| plan.geometry.lane_slots > 0));
+/// # Ok::<(), nvm_journal::UnknownPolicy>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnyPolicy {
+    /// Whole blocks.
+    FullBlock(FullBlock),
+    /// Versions in slots, rewritten by the word.
+    ByteDelta(ByteDelta),
+    /// The objects of a block that changed.
+    ObjectLog(ObjectLog),
+    /// Data in slots, metadata in the records.
+    Lcow(Lcow),
+}
+
+impl AnyPolicy {
+    /// All of them, with their default settings, ascending by number.
+    pub const ALL: &[Self] = &[
+        Self::FullBlock(FullBlock),
+        Self::ByteDelta(ByteDelta::new()),
+        Self::ObjectLog(ObjectLog::new()),
+        Self::Lcow(Lcow::new()),
+    ];
+
+    /// The policy of this number, with its default settings.
+    #[must_use]
+    pub fn by_id(id: PolicyId) -> Option<Self> {
+        Self::ALL.iter().copied().find(|policy| policy.id() == id)
+    }
+
+    /// The policy of this name, with its default settings.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|policy| policy.name() == name)
+    }
+
+    /// Its name, which is that of its crate's folder.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::FullBlock(_) => "full-block",
+            Self::ByteDelta(_) => "byte-delta",
+            Self::ObjectLog(_) => "object-log",
+            Self::Lcow(_) => "lcow",
+        }
+    }
+}
+
+/// Calls the same method of whichever policy it is.
+macro_rules! of_chosen {
+    ($self:ident, $policy:ident => $call:expr) => {
+        match $self {
+            AnyPolicy::FullBlock($policy) => $call,
+            AnyPolicy::ByteDelta($policy) => $call,
+            AnyPolicy::ObjectLog($policy) => $call,
+            AnyPolicy::Lcow($policy) => $call,
+        }
+    };
+}
+
+impl Policy for AnyPolicy {
+    fn id(&self) -> PolicyId {
+        of_chosen!(self, policy => policy.id())
+    }
+
+    #[inline]
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        of_chosen!(self, policy => policy.place(update, out))
+    }
+
+    #[inline]
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        of_chosen!(self, policy => policy.apply(payload, block))
+    }
+
+    #[inline]
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        of_chosen!(self, policy => policy.rewrite_slot(older, newer, rewrite));
+    }
+
+    fn wants_slots(&self) -> bool {
+        of_chosen!(self, policy => policy.wants_slots())
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        of_chosen!(self, policy => policy.keeps_in_slots())
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        of_chosen!(self, policy => policy.thresholds())
+    }
+
+    fn pacing(&self) -> Pacing {
+        of_chosen!(self, policy => policy.pacing())
+    }
+
+    fn objects_in(&self, update: &Update<'_>) -> u32 {
+        of_chosen!(self, policy => policy.objects_in(update))
+    }
+}
+
+impl Default for AnyPolicy {
+    fn default() -> Self {
+        Self::FullBlock(FullBlock)
+    }
+}
+
+impl From<FullBlock> for AnyPolicy {
+    fn from(policy: FullBlock) -> Self {
+        Self::FullBlock(policy)
+    }
+}
+
+impl From<ByteDelta> for AnyPolicy {
+    fn from(policy: ByteDelta) -> Self {
+        Self::ByteDelta(policy)
+    }
+}
+
+impl From<ObjectLog> for AnyPolicy {
+    fn from(policy: ObjectLog) -> Self {
+        Self::ObjectLog(policy)
+    }
+}
+
+impl From<Lcow> for AnyPolicy {
+    fn from(policy: Lcow) -> Self {
+        Self::Lcow(policy)
+    }
+}
+
+impl fmt::Display for AnyPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for AnyPolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Self::by_name(name).ok_or(UnknownPolicy)
+    }
+}
+
+/// No policy has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy;
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such policy; there are")?;
+        for (at, policy) in AnyPolicy::ALL.iter().enumerate() {
+            let before = if at == 0 { " " } else { ", " };
+            write!(f, "{before}{policy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownPolicy {}
+
+#[cfg(test)]
+mod tests {
+    use journal_core::BlockNumber;
+    use journal_core::policy::{Change, Class};
+
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_number_and_by_its_name_and_by_no_other() {
+        for policy in AnyPolicy::ALL {
+            assert_eq!(AnyPolicy::by_id(policy.id()), Some(*policy));
+            assert_eq!(policy.to_string().parse(), Ok(*policy));
+        }
+        assert!(AnyPolicy::ALL.windows(2).all(|pair| pair[0].id() < pair[1].id()));
+        assert_eq!(AnyPolicy::by_id(PolicyId(0x1_0000)), None);
+        let unknown = "full_block".parse::<AnyPolicy>().expect_err("is spelt otherwise");
+        assert!(unknown.to_string().ends_with("full-block, byte-delta, object-log, lcow"));
+    }
+
+    /// Everything that it says and does, beside what the chosen one does.
+    fn is_like(any: AnyPolicy, one: &impl Policy) {
+        assert_eq!(any.id(), one.id());
+        assert_eq!(any.wants_slots(), one.wants_slots());
+        assert_eq!(any.keeps_in_slots(), one.keeps_in_slots());
+        assert_eq!(any.thresholds(), one.thresholds());
+        assert_eq!(any.pacing(), one.pacing());
+        let (old, mut new) = ([1; 512], [1; 512]);
+        new[300] = 2;
+        for class in [Class::Data, Class::Metadata] {
+            let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+            (update.old, update.class) = (Some(&old), class);
+            let (mut room, mut other) = ([0; 512], [0; 512]);
+            let (mut out, mut expected) = (Encoder::new(&mut room), Encoder::new(&mut other));
+            assert_eq!(any.place(&update, &mut out), one.place(&update, &mut expected));
+            assert_eq!(out.as_bytes(), expected.as_bytes());
+            assert_eq!(any.objects_in(&update), one.objects_in(&update));
+            let (mut block, mut image) = (old, old);
+            assert_eq!(
+                any.apply(out.as_bytes(), &mut block),
+                one.apply(expected.as_bytes(), &mut image)
+            );
+            assert_eq!(block, image);
+        }
+        let rewritten = |policy: &dyn Fn(&mut dyn FnMut(Patch<'_>))| {
+            let mut places = Vec::new();
+            policy(&mut |patch: Patch<'_>| places.push((patch.at, patch.bytes.to_vec())));
+            places
+        };
+        assert_eq!(
+            rewritten(&|call| any.rewrite_slot(&old, &new, call)),
+            rewritten(&|call| one.rewrite_slot(&old, &new, call))
+        );
+    }
+
+    #[test]
+    fn it_does_what_the_chosen_one_does() {
+        is_like(FullBlock.into(), &FullBlock);
+        is_like(ByteDelta::new().into(), &ByteDelta::new());
+        is_like(ObjectLog::new().into(), &ObjectLog::new());
+        is_like(Lcow::new().into(), &Lcow::new());
+        let settings = lcow::Settings::new().reclaim_at(100);
+        is_like(Lcow::with(settings).into(), &Lcow::with(settings));
+    }
+}

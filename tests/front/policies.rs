@@ -1,0 +1,388 @@
+//! Every policy behind the same door: chosen as a type or at run time, with fewer slots than
+//! blocks, from one thread and from many, and found again by whoever opens the journal.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use journal_core::policy::{Encoder, Placement, Policy, PolicyId, Update};
+use nvm_journal::byte_delta::{Appends, Settings};
+use nvm_journal::{
+    AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
+    Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Region, Stats,
+};
+
+use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+
+type AnyJournal = Journal<AnyPolicy, Region, FileDisk>;
+
+/// Small lanes and few slots: everything runs short again and again.
+fn small(policy: AnyPolicy) -> Options<AnyPolicy> {
+    Options::new().policy(policy).lanes(2).lane_bytes(96 << 10).lane_slots(12).batch_blocks(8)
+}
+
+fn all() -> impl Iterator<Item = AnyPolicy> {
+    let all_in_slots = ByteDelta::with(Settings::new().appends(Appends::Slots));
+    AnyPolicy::ALL.iter().copied().chain([all_in_slots.into()])
+}
+
+/// What blocks are to hold; discarded ones anything.
+struct Model(Vec<Option<Vec<u8>>>);
+
+impl Model {
+    fn new() -> Self {
+        Self(vec![Some(vec![0; BLOCK]); BLOCKS as usize])
+    }
+
+    fn judge(&self, journal: &AnyJournal, when: &str) {
+        let mut found = vec![0; BLOCK];
+        for (number, expected) in (0..).zip(&self.0) {
+            journal.read(block(number), &mut found).expect("reads");
+            let Some(expected) = expected else { continue };
+            let differs = found.iter().zip(expected).position(|(found, is)| found != is);
+            assert_eq!(differs, None, "{}, {when}: block {number}", journal.policy());
+        }
+    }
+
+    fn patch(&mut self, number: u64, at: usize, bytes: &[u8]) {
+        // Of what was discarded nothing is known but what was written.
+        if let Some(content) = &mut self.0[number as usize] {
+            content[at..][..bytes.len()].copy_from_slice(bytes);
+        }
+    }
+}
+
+/// A number that looks random.
+fn mix(seed: u64) -> u64 {
+    let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 7
+}
+
+/// One transaction of some changes, made in the journal and in the model.
+fn change(journal: &AnyJournal, model: &mut Model, round: u64) {
+    let dice = mix(round);
+    let number = dice % 60;
+    let byte = round as u8;
+    let mut tx = journal.begin().expect("begins");
+    match dice >> 8 & 7 {
+        0 => {
+            tx.discard(block(number)).expect("fits");
+            model.0[number as usize] = None;
+        }
+        1 if model.0[number as usize].is_none() => {
+            tx.append(block(number), &[byte; BLOCK]).expect("fits");
+            model.0[number as usize] = Some(vec![byte; BLOCK]);
+        }
+        2 => {
+            tx.write_with(block(number), Hint::METADATA, &[byte; BLOCK]).expect("fits");
+            model.0[number as usize] = Some(vec![byte; BLOCK]);
+        }
+        3 | 4 => {
+            for number in [number, number + 60, number + 120] {
+                tx.write(block(number), &[byte; BLOCK]).expect("fits");
+                model.0[number as usize] = Some(vec![byte; BLOCK]);
+            }
+        }
+        _ => {
+            let at = (dice >> 16) as usize % (BLOCK - 9);
+            tx.write_at(block(number), at, &[byte; 9]).expect("fits");
+            model.patch(number, at, &[byte; 9]);
+        }
+    }
+    if dice >> 40 & 3 == 0 { tx.commit_deferred() } else { tx.commit() }.expect("commits");
+}
+
+fn run(journal: &AnyJournal, model: &mut Model, rounds: core::ops::Range<u64>) {
+    for round in rounds {
+        change(journal, model, round);
+        if round % 50 == 49 {
+            model.judge(journal, "on the way");
+        }
+    }
+}
+
+#[test]
+fn every_policy_keeps_what_a_model_says_through_reopening_and_closing() {
+    for (turn, policy) in (0..).zip(all()) {
+        let (files, span) =
+            (Files::new(&format!("{turn}-any")), Files::new(&format!("{turn}-nvm")));
+        let _ = std::fs::remove_file(&span.0);
+        let options = small(policy);
+        let nvm = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
+        let journal = Journal::format(nvm, files.disk(), &options).expect("formats");
+        let open = |options: &Options<AnyPolicy>| {
+            let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+            let nvm = MapOptions::new().open(&span.0).expect("is there");
+            Journal::open(nvm, disk, options).expect("opens")
+        };
+        let mut model = Model::new();
+        run(&journal, &mut model, 0..400);
+        journal.sync().expect("syncs");
+        drop(journal);
+        let journal = open(&options);
+        model.judge(&journal, "after a reopen");
+        run(&journal, &mut model, 400..600);
+        journal.checkpoint().expect("writes home");
+        model.judge(&journal, "after a checkpoint");
+        run(&journal, &mut model, 600..800);
+        journal.close().expect("closes");
+        let journal = open(&options.clone().keep_on_close(true).drain_on_open(true));
+        assert_eq!(journal.recovery().records, 0, "{policy}");
+        model.judge(&journal, "after a close");
+        run(&journal, &mut model, 800..1000);
+        journal.close().expect("keeps");
+        let journal = open(&options);
+        model.judge(&journal, "after a close that keeps");
+        journal.close().expect("closes");
+        let mut disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+        let mut home = vec![0; BLOCK];
+        for (number, expected) in (0..).zip(&model.0) {
+            disk.read(block(number), &mut home).expect("reads");
+            assert!(expected.as_ref().is_none_or(|expected| *expected == home), "{policy}");
+        }
+    }
+}
+
+/// Writes 40 blocks over and over with 12 slots in each of two lanes, and says what that took.
+fn crowded(policy: AnyPolicy, name: &str) -> Stats {
+    let files = Files::new(name);
+    let options = small(policy);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    for round in 0..400_u64 {
+        let content = [round as u8; BLOCK];
+        journal.transact(|tx| tx.write(block(round % 40), &content)).expect("commits");
+        // A few are rewritten often.
+        let often = [content[0] ^ 0xFF; 64];
+        journal.transact(|tx| tx.write_at(block(50), 128, &often)).expect("commits");
+    }
+    let mut found = vec![0; BLOCK];
+    for number in 0..40 {
+        journal.read(block(number), &mut found).expect("reads");
+        assert!(found == [(360 + number) as u8; BLOCK], "{policy}: block {number}");
+    }
+    journal.stats().expect("counts")
+}
+
+#[test]
+fn slots_are_folded_collected_and_evicted_and_the_counters_say_so() {
+    for policy in [ByteDelta::new().into(), Lcow::new().into()] {
+        let stats = crowded(policy, &format!("crowded-{policy}"));
+        let total = stats.total();
+        let freed_slots = stats.folded.freed_slots + stats.checkpointed.freed_slots;
+        assert_eq!(total.commits, 800);
+        assert!(stats.folded.folded > 20, "{stats}");
+        assert!(stats.checkpointed.blocks > 20, "{stats}");
+        assert!(total.rewritten_slots > 20, "{stats}");
+        let held_slots = 24 - u64::from(total.free_slots);
+        assert_eq!(total.new_slots, freed_slots + held_slots, "{stats}");
+        assert!(stats.to_string().contains(&format!("{freed_slots} slots freed")), "{stats}");
+    }
+    let whole = crowded(FullBlock.into(), "crowded-whole").total();
+    assert_eq!((whole.new_slots, whole.rewritten_slots, whole.free_slots), (0, 0, 24));
+}
+
+#[test]
+fn the_slots_of_lcow_take_the_writes_and_metadata_stays_in_the_rings() {
+    let files = Files::new("lcow-slots");
+    let options = Options::new().policy(Lcow::new()).lanes(1);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    for round in 0..4000_u64 {
+        let content = [round as u8; BLOCK];
+        journal.transact(|tx| tx.write(block(round % 50), &content)).expect("commits");
+    }
+    let stats = journal.stats().expect("counts");
+    let (total, rewritten) = (stats.total(), stats.total().rewritten_slots);
+    assert_eq!((stats.checkpointed.writes, total.new_slots + rewritten), (0, 4000), "{stats}");
+    assert!(rewritten > 3700, "the older version, again and again: {stats}");
+    journal.transact(|tx| tx.write_metadata(block(99), &[9; BLOCK])).expect("commits");
+    let after = journal.stats().expect("counts").total();
+    assert_eq!((after.new_slots, after.rewritten_slots), (total.new_slots, rewritten));
+}
+
+#[test]
+fn appends_go_home_before_their_record_and_are_counted() {
+    let files = Files::new("appends");
+    let options = Options::new().policy(ByteDelta::new());
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    journal.transact(|tx| tx.append(block(7), &[7; BLOCK])).expect("commits");
+    let mut disk = std::fs::read(&files.0).expect("is there");
+    assert!(disk.split_off(7 * BLOCK).starts_with(&[7; BLOCK]));
+    let total = journal.stats().expect("counts").total();
+    assert_eq!((total.appended_home, total.new_slots, total.frames), (1, 0, 1));
+}
+
+/// Threads of which each has blocks of its own and writes them in ways of its own, and readers
+/// that look at all of them: whatever is read is a content that was whole.
+fn together(policy: AnyPolicy, background: bool) {
+    let files = Files::new(&format!("together-{policy}-{background}"));
+    let options = small(policy).background_checkpoint(background);
+    let journal: AnyJournal =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let ended = AtomicBool::new(false);
+    let writer = |thread: u64| {
+        for round in 0..500_u64 {
+            let number = thread * 20 + mix(round << 8 | thread) % 20;
+            let stamp = (round + 1) << 8 | thread;
+            let image: Vec<u8> = stamp.to_le_bytes().repeat(BLOCK / 8);
+            let deferred = round % 5 == 0;
+            match round % 3 {
+                0 => {
+                    let operations = [Operation::write(block(number), &image)];
+                    let durability =
+                        if deferred { Durability::Deferred } else { Durability::Durable };
+                    journal.commit(&operations, durability).expect("commits");
+                }
+                _ => {
+                    let write = |tx: &mut nvm_journal::Transaction<'_, _, _, _, _>| {
+                        tx.write(block(number), &image)?;
+                        tx.write_at(block(100 + thread), 8 * (round as usize % 512), &image[..8])
+                    };
+                    let written = match deferred {
+                        true => journal.transact_deferred(write),
+                        false => journal.transact(write),
+                    };
+                    written.expect("commits");
+                }
+            }
+            if round % 100 == 99 {
+                journal.checkpoint().expect("writes home");
+            }
+        }
+    };
+    let reader = |seed: u64| {
+        let mut found = vec![0; BLOCK];
+        let mut newest = [0_u64; 80];
+        let mut round = seed;
+        while !ended.load(Ordering::Acquire) {
+            round += 1;
+            let number = mix(round) % 80;
+            journal.read(block(number), &mut found).expect("reads");
+            let stamp = found[..8].try_into().map(u64::from_le_bytes).expect("eight bytes");
+            let is_whole = found.chunks_exact(8).all(|word| word == &found[..8]);
+            assert!(is_whole, "{policy}: a mixture in block {number}");
+            assert!(stamp >= newest[number as usize], "{policy}: block {number} went back");
+            newest[number as usize] = stamp;
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2).map(|seed| scope.spawn(move || reader(seed << 32))).collect();
+        let writers: Vec<_> = (0..4).map(|thread| scope.spawn(move || writer(thread))).collect();
+        let written: Vec<_> =
+            writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        ended.store(true, Ordering::Release);
+        assert!(written.into_iter().all(|thread| thread.is_ok()), "a writer panicked");
+        assert!(readers.into_iter().all(|thread| thread.join().is_ok()), "a reader panicked");
+    });
+    for thread in 0..4 {
+        let mut expected = [0_u64; 20];
+        for round in 0..500_u64 {
+            expected[(mix(round << 8 | thread) % 20) as usize] = (round + 1) << 8 | thread;
+        }
+        let mut found = vec![0; BLOCK];
+        for (number, stamp) in (thread * 20..).zip(expected) {
+            journal.read(block(number), &mut found).expect("reads");
+            assert!(found == stamp.to_le_bytes().repeat(BLOCK / 8), "{policy}: block {number}");
+        }
+    }
+    journal.close().expect("closes");
+}
+
+#[test]
+fn readers_never_see_a_mixture_whatever_the_policy() {
+    for policy in all() {
+        for background in [false, true] {
+            together(policy, background);
+        }
+    }
+}
+
+#[test]
+fn whoever_opens_any_journal_gets_its_policy() {
+    for (turn, policy) in (0..).zip(AnyPolicy::ALL.iter().copied()) {
+        let (files, span) =
+            (Files::new(&format!("{turn}-open")), Files::new(&format!("{turn}-span")));
+        let _ = std::fs::remove_file(&span.0);
+        let nvm = || MapOptions::new().open(&span.0).expect("is there");
+        let disk = || FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+        let created = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
+        let options = small(policy).keep_on_close(true);
+        let journal = Journal::format(created, files.disk(), &options).expect("formats");
+        journal.transact(|tx| tx.write(block(3), &[3; BLOCK])).expect("commits");
+        journal.close().expect("keeps");
+        let other = if turn == 0 { AnyPolicy::ALL[1] } else { AnyPolicy::ALL[0] };
+        let refused = Journal::open(nvm(), disk(), &small(other)).expect_err("another policy");
+        let says = refused.to_string();
+        assert!(says.contains(&policy.id().0.to_string()), "{says}");
+        assert!(says.contains(&other.id().0.to_string()), "{says}");
+        let journal = Journal::open_any(nvm(), disk(), &Options::new()).expect("opens");
+        assert_eq!(*journal.policy(), policy);
+        let mut found = vec![0; BLOCK];
+        journal.read(block(3), &mut found).expect("reads");
+        assert!(found == [3; BLOCK]);
+        drop(journal);
+        // Settings of the same policy are kept.
+        let given = Lcow::with(nvm_journal::lcow::Settings::new().reclaim_at(77));
+        let journal =
+            Journal::open_any(nvm(), disk(), &Options::new().policy(given)).expect("opens");
+        let expected = if policy.id() == Lcow::ID { given.into() } else { policy };
+        assert_eq!(*journal.policy(), expected);
+    }
+}
+
+/// A policy of somebody else's.
+#[derive(Clone, Copy, Debug)]
+struct Foreign;
+
+impl Policy for Foreign {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E61)
+    }
+
+    fn place(&self, _update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        Placement::Image
+    }
+
+    fn apply(&self, _: &[u8], _: &mut [u8]) -> Result<(), journal_core::policy::ApplyError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_journal_of_an_unknown_policy_is_refused_by_name() {
+    let (files, span) = (Files::new("foreign"), Files::new("foreign-span"));
+    let _ = std::fs::remove_file(&span.0);
+    let nvm = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
+    let options = Options::new().policy(Foreign);
+    drop(Journal::format(nvm, files.disk(), &options).expect("formats"));
+    let before = std::fs::read(&span.0).expect("is there");
+    let nvm = MapOptions::new().open(&span.0).expect("is there");
+    let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+    let refused = Journal::open_any(nvm, disk, &Options::new()).expect_err("is not known");
+    assert_eq!(refused, Error::UnknownPolicy { id: PolicyId(0x7E61) });
+    assert!(refused.to_string().contains(&0x7E61.to_string()), "{refused}");
+    assert!(std::fs::read(&span.0).expect("is there") == before, "nothing was written");
+}
+
+#[test]
+fn policies_named_as_types_are_as_those_chosen_at_run_time() {
+    fn lines<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> (u64, u64) {
+        let files = Files::new(name);
+        let options = Options::new().policy(policy).lanes(2).lane_bytes(96 << 10).lane_slots(12);
+        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        for round in 0..100_u64 {
+            let content = [round as u8; 100];
+            journal.transact(|tx| tx.write_at(block(round % 9), 700, &content)).expect("commits");
+        }
+        let total = journal.stats().expect("counts").total();
+        (total.bytes, total.rewritten_slots)
+    }
+    fn same<L>(policy: L, name: &str)
+    where
+        L: Policy + Into<AnyPolicy> + Copy + Send + Sync + 'static,
+    {
+        let (typed, any) = (lines(policy, name), lines::<AnyPolicy>(policy.into(), name));
+        assert_eq!(typed, any, "{name}");
+    }
+    same(FullBlock, "typed-full-block");
+    same(ByteDelta::new(), "typed-byte-delta");
+    same(ObjectLog::new(), "typed-object-log");
+    same(Lcow::new(), "typed-lcow");
+}
