@@ -214,7 +214,7 @@ mod tests {
         new[300] = 2;
         for class in [Class::Data, Class::Metadata] {
             let mut update = Update::new(BlockNumber(0), Change::Image(&new));
-            (update.old, update.class) = (Some(&old), class);
+            (update.old, update.class) = (Some(&old[..]), class);
             let (mut room, mut other) = ([0; 512], [0; 512]);
             let (mut out, mut expected) = (Encoder::new(&mut room), Encoder::new(&mut other));
             assert_eq!(any.place(&update, &mut out), one.place(&update, &mut expected));

@@ -57,6 +57,10 @@ pub(crate) fn alphabet(kind: Kind, lanes: u16) -> Vec<Step> {
         steps.extend([Step::Fold, Step::Garbage, Step::Rings, Step::Evict]);
     }
     for lane in 0..lanes {
+        if kind == Kind::Lcow {
+            steps.push(Step::Active(lane, 0, Durable));
+            steps.push(Step::Active(lane, 0, Deferred));
+        }
         for edits in transactions() {
             steps.push(Step::Commit(lane, edits.clone(), Durable));
             steps.push(Step::Commit(lane, edits.clone(), Deferred));

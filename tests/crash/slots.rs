@@ -5,7 +5,8 @@
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
-use sim_disk::{Explorer, Model, Report};
+use sim_disk::mutants::Mutant;
+use sim_disk::{Explorer, Model, Mutation, Mutator, Report};
 
 use crate::damage::rot_last_slot;
 use crate::oracle::Edit;
@@ -209,6 +210,29 @@ fn partial_checkpoints_of_slots_make_no_state_that_never_was() {
             survives(&explorer(), &program);
         }
     }
+}
+
+/// Content is written to a slot and changed there before a record names it.
+#[test]
+fn active_slots_survive_every_crash() {
+    let active = |block, durability| Step::Active(0, block, durability);
+    let steps = vec![
+        write(0, 0),
+        active(0, Durable),
+        active(1, Deferred),
+        active(0, Durable),
+        Step::Rings,
+        active(1, Durable),
+    ];
+    let program = Program { kind: Kind::Lcow, ..byte_delta(1, steps) };
+    let program = Program { steps_after: vec![active(0, Durable), Step::Fold], ..program };
+    survives(&explorer().with_kills(), &program);
+    // A slot that is not flushed with the record is noticed.
+    let sites = journal_core::SITES.iter().copied().flatten();
+    let site = sites.copied().find(|site| site.name == "slot.deferred.flush").expect("declared");
+    let mutator = Mutator::with(Mutant { site, mutation: Mutation::DropFlush });
+    let broken = Program { mutator: mutator.clone(), ..byte_delta(1, vec![active(0, Durable)]) };
+    assert!(explorer().explore(&broken).is_err() && mutator.fired() > 0);
 }
 
 #[test]

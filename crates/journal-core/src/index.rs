@@ -468,7 +468,8 @@ impl<M: IndexMemory> Index<M> {
     pub(crate) fn take_version(&mut self, block: BlockNumber, stamp: Stamp, last: bool) -> bool {
         let Some(id) = self.version(block, stamp) else { return false };
         let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
-        let is_free = !is_stale && !(last && is_in_ring) && self.leave_slot(id);
+        let keeps = is_stale || last && is_in_ring;
+        let is_free = !keeps && self.leave_slot(id);
         self.set_folded(id, false);
         if !is_in_ring {
             self.remove(id);

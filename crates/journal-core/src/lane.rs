@@ -537,9 +537,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Flushes deferred records up to a log offset, and the slots that they name.
     fn flush_deferred(&mut self, to: u64, states: &mut [SlotState]) -> Option<InFlight> {
-        let from = self.deferred_from.take()?;
-        let len = to.saturating_sub(from);
-        let mut in_flight = Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, len));
+        let mut in_flight = None;
+        if let Some(from) = self.deferred_from.take() {
+            let len = to.saturating_sub(from);
+            in_flight = Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, len));
+        }
         if let Some(flushed) = self.slots.as_mut().and_then(|slots| slots.flush_dirty(states)) {
             InFlight::join(&mut in_flight, flushed);
         }
@@ -548,6 +550,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Puts all deferred records in flight; `None` when there is none.
     pub fn flush_all_deferred(&mut self, states: &mut [SlotState]) -> Option<InFlight<Sequence>> {
+        // What is active waits for a record.
+        let _ = self.deferred_from?;
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
         let in_flight = self.flush_deferred(self.tail, states)?;
         self.flushed_to = self.tail;

@@ -229,9 +229,33 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Some(slot)
     }
 
+    /// Takes a slot off the list of those that wait to be flushed: nobody needs what it holds.
+    fn forget_dirty(&mut self, states: &mut [SlotState], slot: SlotNumber) {
+        let Some(state) = self.state(states, slot).filter(|state| state.dirty.1 > 0) else {
+            return;
+        };
+        let next = core::mem::replace(&mut state.next, NONE);
+        state.dirty = (0, 0);
+        // Not all of it is durable: the next one there begins anew.
+        state.settled = false;
+        if self.dirty == slot.raw() {
+            self.dirty = next;
+            return;
+        }
+        let mut before = SlotNumber(self.dirty);
+        while let Some(state) = self.state(states, before) {
+            if state.next == slot.raw() {
+                state.next = next;
+                return;
+            }
+            before = SlotNumber(state.next);
+        }
+    }
+
     /// Gives a slot back: nothing needs what it holds.
     pub(crate) fn give(&mut self, states: &mut [SlotState], slot: SlotNumber) {
         let free = self.free;
+        self.forget_dirty(states, slot);
         let Some(state) = self.state(states, slot) else { return };
         *state = SlotState { next: free, ..*state };
         self.free = slot.raw();
@@ -329,6 +353,24 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             let at = Offset(start.raw().saturating_add(from as u64));
             let flushed = data.flush_found(site::REWRITE_FLUSH, at, to.saturating_sub(from));
             InFlight::join(in_flight, flushed);
+        }
+    }
+
+    /// Stores pieces of an image in a slot that no record names yet; they are flushed with the
+    /// record that will.
+    pub(crate) fn patch<'b>(
+        &mut self,
+        states: &mut [SlotState],
+        slot: SlotNumber,
+        pieces: impl Iterator<Item = Patch<'b>>,
+    ) {
+        for Patch { at, bytes } in pieces {
+            let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
+            if !bytes.is_empty() && to <= self.block_bytes {
+                let place = self.place(slot, from);
+                let Dirty { .. } = self.data.store(site::DEFERRED, place, bytes);
+                self.note_dirty(states, slot, from, to);
+            }
         }
     }
 
