@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod held;
 mod policies;
 mod ranges;
 mod threads;

@@ -10,7 +10,7 @@ use crate::probe::Logged;
 use crate::program::{Program, SUPERBLOCK_UNIT, Step, Tx};
 use crate::rules::one;
 
-use Change::{Touch, Write};
+use Change::{Append, Discard, Touch, Write};
 use End::{Deferred, Durable};
 
 fn program(mutator: &Mutator, lanes: u16, steps: Vec<Step>) -> Program {
@@ -57,6 +57,36 @@ fn shielded(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     boxed([Program { overwrite: Overwrite::MayLeaveGarbage, ..program }])
 }
 
+/// Versions in slots: whole ones, rewritten ones, deferred ones.
+fn slots(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let of = |steps| Program { logs: Logged::Versions, ..program(mutator, 1, steps) };
+    let of = |steps| Program { lane_slots: 4, ..of(steps) };
+    let write = |end| one(0, &[(0, Write)], end);
+    boxed([
+        of(vec![write(Durable), write(Durable), write(Durable)]),
+        of(vec![write(Deferred), write(Deferred), Step::Sync, write(Deferred), Step::Sync]),
+    ])
+}
+
+/// A ring so small that what it says has to be said by entries of slots, which are then voided.
+fn folds(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let of = |steps| Program { logs: Logged::Cached, ..program(mutator, 1, steps) };
+    let write = |block| one(0, &[(block, Write)], Durable);
+    let rewritten = |times: usize| (0..times).map(|_| write(0)).collect::<Vec<_>>();
+    let freed = [vec![Step::Checkpoint], vec![write(1), write(1), write(1), write(2)]].concat();
+    boxed([
+        Program { lane_bytes: 8 * 64, lane_slots: 4, ..of(rewritten(7)) },
+        Program { lane_bytes: 8 * 64, lane_slots: 2, ..of([rewritten(5), freed].concat()) },
+    ])
+}
+
+/// Appends that go home.
+fn appends(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let change = |change| one(0, &[(0, change)], Durable);
+    let steps = vec![change(Discard), change(Append), change(Touch)];
+    boxed([Program { logs: Logged::Appending, lane_slots: 4, ..program(mutator, 1, steps) }])
+}
+
 /// A commit into space that a checkpoint has freed.
 fn after_a_checkpoint(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let write = |block| one(0, &[(block, Write)], Durable);
@@ -71,10 +101,12 @@ fn rot<const UNIT: u64>(image: &mut Image, history: &[Mark]) {
     }
 }
 
-/// Only a format voids superblocks, and only the journal with one owner re-logs and can have tail
+/// Only a format voids superblocks and all entries, and only the journal with one owner re-logs and can have tail
 /// words: all three are the core's.
 fn is_of_the_core_alone(site: &Site) -> bool {
-    ["superblock.void", "relog.", "tail."].iter().any(|part| site.name.starts_with(part))
+    ["superblock.void", "relog.", "tail.", "slot.first"]
+        .iter()
+        .any(|part| site.name.starts_with(part))
 }
 
 #[test]
@@ -89,7 +121,12 @@ fn every_mutant_at_every_site_is_killed() {
             Group::new(explorer.clone(), &shielded),
             Group::new(explorer.clone().with_damage(rot::<0>), &after_a_checkpoint),
             Group::new(explorer.clone().with_damage(rot::<1>), &after_a_checkpoint),
+            Group::new(explorer.clone(), &slots),
+            Group::new(explorer.clone(), &appends),
+            Group::new(explorer.clone(), &folds),
             Group::new(explorer, &grouped),
+            Group::new(kills.clone(), &slots),
+            Group::new(kills.clone().with_depth(1), &folds),
             Group::new(kills.clone().with_depth(1), &shielded),
             Group::new(kills.with_depth(1), &commits),
         ];

@@ -4,11 +4,15 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Thresholds, Update};
+use journal_core::policy::{
+    ApplyError, Encoder, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+};
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
     Rule, Site,
 };
+use nvm_journal::Lcow;
+use nvm_journal::byte_delta::{Appends, ByteDelta, Settings};
 use sim_disk::{Mutator, SimDisk};
 
 type Call<T> = Arc<dyn Fn(T) + Send + Sync>;
@@ -207,6 +211,23 @@ pub(crate) enum Logged {
     Halves,
     /// Whole images, as if they were something else: they take all the room there is for that.
     Stuffed,
+    /// Versions in slots; what is said to be appended too, since these programs say it of blocks
+    /// that are live.
+    Versions,
+    /// The same, and what is appended goes home.
+    Appending,
+    /// Data in slots, which is where it stays.
+    Cached,
+}
+
+/// Everything in slots.
+const VERSIONS: ByteDelta = ByteDelta::with(Settings::new().appends(Appends::Slots));
+
+impl Logged {
+    /// How many slots each lane has: fewer than there are blocks.
+    pub(crate) fn lane_slots(self) -> u32 {
+        if self.wants_slots() { 4 } else { 0 }
+    }
 }
 
 impl Policy for Logged {
@@ -215,6 +236,12 @@ impl Policy for Logged {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match self {
+            Self::Versions => return VERSIONS.place(update, out),
+            Self::Appending => return ByteDelta::new().place(update, out),
+            Self::Cached => return Lcow::new().place(update, out),
+            Self::Whole | Self::Halves | Self::Stuffed => {}
+        }
         let Some(image) = update.change.image() else { return Placement::Image };
         let payload = match self {
             Self::Halves if image[8] & 1 == 1 => &image[..HALF_BYTES],
@@ -222,6 +249,18 @@ impl Policy for Logged {
             _ => return Placement::Image,
         };
         if out.put(payload).is_err() { Placement::Image } else { Placement::Encoded }
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        VERSIONS.rewrite_slot(older, newer, rewrite);
+    }
+
+    fn wants_slots(&self) -> bool {
+        matches!(self, Self::Versions | Self::Appending | Self::Cached)
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        *self == Self::Cached
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

@@ -59,6 +59,7 @@ pub(crate) struct Program {
     pub(crate) logs: Logged,
     pub(crate) lanes: u16,
     pub(crate) lane_bytes: u64,
+    pub(crate) lane_slots: u32,
     pub(crate) overwrite: Overwrite,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
@@ -79,6 +80,7 @@ impl Program {
             lanes,
             // Three blocks by the front door's own bound.
             lane_bytes: 10 * 64,
+            lane_slots: logs.lane_slots(),
             overwrite: Overwrite::OldOrNew,
             batch: 2,
             drain_on_open: false,
@@ -98,7 +100,7 @@ impl Program {
             shield_blocks: if self.logs == Logged::Whole { 0 } else { 2 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: journal_core::Protocol::OneFence,
-            lane_slots: 0,
+            lane_slots: self.lane_slots,
         }
     }
 

@@ -122,6 +122,18 @@ fn pairs_of_steps_on_three_lanes_of_whole_blocks_survive_sampled_crashes() {
 }
 
 #[test]
+fn pairs_of_steps_on_two_lanes_of_versions_survive_sampled_crashes() {
+    let total = pairs(Logged::Versions, 2, Overwrite::MayLeaveGarbage);
+    assert!(total.images > 5_000, "{total}");
+}
+
+#[test]
+fn pairs_of_steps_on_two_lanes_of_cached_blocks_survive_sampled_crashes() {
+    let total = pairs(Logged::Cached, 2, Overwrite::OldOrNew);
+    assert!(total.images > 5_000, "{total}");
+}
+
+#[test]
 fn recoveries_that_are_crashed_themselves_find_the_same() {
     let explorer = Explorer::new(Model::Torn8)
         .with_images_per_point_max(1 << 3)
@@ -152,6 +164,8 @@ fn recoveries_that_are_crashed_themselves_find_the_same() {
 /// A random program, the lanes of which fill up and are emptied on the way.
 fn random(seed: u64) -> Program {
     let mut rng = Rng::new(seed);
+    let logs = [Logged::Halves, Logged::Whole, Logged::Versions, Logged::Cached];
+    let logs = logs[rng.below(4) as usize];
     let lanes = rng.below(3) as u16 + 1;
     let tx = |rng: &mut Rng, seat: usize| {
         let mut changes: Vec<(usize, Change)> = Vec::new();
@@ -188,14 +202,14 @@ fn random(seed: u64) -> Program {
         overwrite: [Overwrite::OldOrNew, Overwrite::MayLeaveGarbage][rng.below(2) as usize],
         keep_on_close: rng.below(2) == 0,
         steps_after: afterwards(rng.below(12) as usize),
-        ..Program::new([Logged::Halves, Logged::Whole][rng.below(2) as usize], lanes, steps)
+        ..Program::new(logs, lanes, steps)
     }
 }
 
 #[test]
 fn longer_programs_survive_sampled_crashes() {
     let mut total = Report::default();
-    for seed in 0..60 {
+    for seed in 0..120 {
         let explorer = Explorer::new(Model::Torn8)
             .with_seed(seed)
             .with_images_per_point_max(1 << 3)

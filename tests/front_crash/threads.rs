@@ -40,7 +40,11 @@ struct Workload {
 
 impl Workload {
     fn new(lanes: u16, threads: u64) -> Self {
-        let program = Program::new(Logged::Halves, lanes, Vec::new());
+        Self::of(Logged::Halves, lanes, threads)
+    }
+
+    fn of(logs: Logged, lanes: u16, threads: u64) -> Self {
+        let program = Program::new(logs, lanes, Vec::new());
         Self {
             seed: 0,
             program: Program { lane_bytes: 16 * 64, ..program },
@@ -234,5 +238,19 @@ fn everything_beside_a_checkpointing_thread_survives_sampled_crashes() {
         let workload = Workload { shared: 2, deferred: 1, checkpoints: true, ..workload };
         let report = workload.survives(seed_runs);
         assert!(report.images > 5_000, "{report}");
+    }
+}
+
+/// The first of these journals has to make room by itself; the second has one that does.
+#[test]
+fn versions_in_slots_survive_sampled_crashes() {
+    for logs in [Logged::Versions, Logged::Cached] {
+        for (lanes, checkpoints) in [(1, false), (2, false), (2, true)] {
+            let mut workload = Workload::of(logs, lanes, 3);
+            workload.program.overwrite = Overwrite::MayLeaveGarbage;
+            let workload = Workload { shared: 2, deferred: 1, reads: true, ..workload };
+            let report = Workload { rounds: 5, checkpoints, ..workload }.survives(6);
+            assert!(report.images > 2_000, "{report}");
+        }
     }
 }
