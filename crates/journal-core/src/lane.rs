@@ -169,11 +169,16 @@ pub enum Ends {
 /// The most bytes of encoded payload that one part has, in blocks.
 pub(crate) const ENCODED_BLOCKS: usize = 2;
 
+/// The most bytes of a front that a frame takes, beside what its policy encodes.
+const FRAME_BYTES_MAX: usize = FRAME_BYTES + SLOT_FRAME_BYTES;
+
+const _: () = assert!(FRAME_BYTES_MAX >= INTENT_FRAME_BYTES);
+
 /// Bytes of scratch memory that building or parsing any front of this geometry takes.
 pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
     let lists = (LANES_MAX as usize)
         .saturating_mul(NAME_BYTES)
-        .saturating_add(FRAMES_PER_PART.saturating_mul(INTENT_FRAME_BYTES));
+        .saturating_add(FRAMES_PER_PART.saturating_mul(FRAME_BYTES_MAX));
     let bytes = lists
         .saturating_add(HEADER_BYTES)
         .saturating_add(geometry.block_size.bytes().saturating_mul(ENCODED_BLOCKS))

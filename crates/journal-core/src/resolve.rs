@@ -13,6 +13,7 @@
 //! **Crash**: nothing is written here but voids of torn entries, which a live frame covers.
 
 use crate::check::Kernels;
+use crate::error::MediumErrorKind;
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, Rule};
@@ -118,7 +119,12 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                     }
                 }
             });
-            failure?;
+            match failure {
+                // That slot may be none that counts in the end: it is looked at again if it is.
+                Err(OpenError::Medium(error))
+                    if error.kind == MediumErrorKind::Poisoned && cut.was_lowered => {}
+                failure => failure?,
+            }
             if !cut.was_lowered {
                 return Ok(());
             }
@@ -146,7 +152,9 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         while let Some(id) = next {
             next = index.older(id);
             let frame = index.frame(id);
-            if !frame.is_below(&cut.bounds) || !frame.is_whole() {
+            // What is folded stays, whatever becomes of its record.
+            let counts = frame.folded || frame.is_below(&cut.bounds);
+            if !counts || !frame.is_whole() {
                 continue;
             }
             let Some(slot) = frame.slot() else { return Ok(()) };

@@ -431,7 +431,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Ok(kernels.crc64(seed, bytes))
     }
 
-    /// Reads an entry. Poison is as good as torn: a frame that covers the slot says the same.
+    /// Reads an entry. Poison is an error: nothing tells whether a frame says the same.
     pub(crate) fn entry(
         &self,
         slot: SlotNumber,
