@@ -173,7 +173,7 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
 
 #[derive(Clone, Copy, Debug)]
 struct Placed {
-    operation: usize,
+    operation: u32,
     payload: Payloads,
 }
 
@@ -254,7 +254,7 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
     fn frame(&self, at: usize) -> FrameIn<'_> {
         let none = FrameIn { block: BlockNumber(0), payload: Payload::Discard };
         let Some(placed) = self.places.placed.get(at) else { return none };
-        let operation = self.operations.operation(placed.operation);
+        let operation = self.operations.operation(placed.operation as usize);
         let payload = match (placed.payload, operation) {
             (Payloads::Encoded { start, end }, _) => {
                 let range = start as usize..end as usize;
@@ -400,7 +400,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 }
             };
             if let Some(payload) = payload {
-                *place = Placed { operation: next, payload };
+                let operation = u32::try_from(next).map_err(|_| CommitError::TooManyFrames)?;
+                *place = Placed { operation, payload };
                 places.count = places.count.saturating_add(1);
             }
             next = next.saturating_add(1);
@@ -504,7 +505,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let placed = scratch.places.placed.get_mut(..scratch.places.count).unwrap_or_default();
         for placed in placed {
             let Payloads::ToSlot { older } = placed.payload else { continue };
-            let operation = operations.operation(placed.operation);
+            let operation = operations.operation(placed.operation as usize);
             let Operation::Update(update) = operation else { continue };
             let Some(image) = update.change.image() else { continue };
             let seed = lane.lane.identity.body_seed;
