@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::file_disk::FileDisk;
 use crate::options::{Options, Plan};
 use crate::shared::block_locks::BlockLocks;
+use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::seat::Seats;
 use crate::shared::{Done, LaneRoom, Owned, Share, Shared, Unshared};
@@ -42,6 +44,7 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 /// |---|---|
 /// | [`commit`], [`transact`], [`Self::commit`] | it, and everything it read or overwrote |
 /// | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
+/// | [`commit_gathered`], [`transact_gathered`] | the same; many of them become one record |
 /// | [`sync`] | every transaction committed before the call |
 /// | [`checkpoint`] | the same; it is on the device, and its space in the lanes is free |
 /// | [`close`] | the same, and the device alone holds it |
@@ -51,6 +54,8 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 /// [`transact`]: Self::transact
 /// [`commit_deferred`]: Transaction::commit_deferred
 /// [`transact_deferred`]: Self::transact_deferred
+/// [`commit_gathered`]: Transaction::commit_gathered
+/// [`transact_gathered`]: Self::transact_gathered
 /// [`sync`]: Self::sync
 /// [`checkpoint`]: Self::checkpoint
 /// [`close`]: Self::close
@@ -133,6 +138,8 @@ where
             .map(|lane| CachePadded::new(LaneRoom::new(lane, states.next().unwrap_or(&[]).into())))
             .collect();
         let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
+        let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
+        let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
         let shared = Arc::new(Shared {
             common,
             hook: options.hook.clone(),
@@ -147,6 +154,7 @@ where
             checkpointer: OnceLock::new(),
             asked: AtomicBool::new(false),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
+            gathering,
             low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,
         });
         let checkpointer = options.settings.background.then(|| Checkpointer::start(&shared));
@@ -213,11 +221,34 @@ where
         self.run(body, Transaction::commit_deferred)
     }
 
+    /// As [`transact`](Self::transact), and hands it to the running transaction: see
+    /// [`Transaction::commit_gathered`].
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact).
+    pub fn transact_gathered<R, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.run(body, Transaction::commit_gathered)
+    }
+
+    /// Does what is due at the time `now` of a clock of the host's, which never goes back: commits
+    /// the running transaction when it is as old as [`Options::pacing`] allows, and makes a
+    /// checkpoint when the last one is. To be called about as often as that is to be exact, and not
+    /// where [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn tick(&self, now: Duration) -> Result<(), Error> {
+        self.shared().tick(now)
+    }
+
     #[inline]
-    fn run<'j, R, E: From<Error>>(
+    fn run<'j, R, E: From<Error>, C>(
         &'j self,
         mut body: impl FnMut(&mut Transaction<'j, L, P, D, H>) -> Result<R, E>,
-        end: impl FnOnce(Transaction<'j, L, P, D, H>) -> Result<Option<Committed>, Error>,
+        end: impl FnOnce(Transaction<'j, L, P, D, H>) -> Result<C, Error>,
     ) -> Result<R, E> {
         let mut transaction = self.begin()?;
         loop {
@@ -300,6 +331,7 @@ where
     /// `Failed`, and `Medium`: the journal has failed then.
     pub fn sync(&self) -> Result<(), Error> {
         self.shared().check_not_failed()?;
+        self.shared().commit_gathered()?;
         self.shared().settle_deferred(None)
     }
 
@@ -309,6 +341,7 @@ where
     /// # Errors
     /// `Failed`, `Medium` and `Device`: the journal has failed then, and the lanes still hold all.
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        self.shared().commit_gathered()?;
         self.shared().checkpoint()
     }
 
@@ -319,6 +352,7 @@ where
     /// As [`checkpoint`](Self::checkpoint). The journal is gone either way; what was durable is.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop_checkpointer();
+        self.shared().commit_gathered()?;
         if !self.keep_on_close {
             self.checkpoint()?;
         }
@@ -370,6 +404,7 @@ where
         }
         let Done { checkpoints, checkpointed, folded } = shared.done();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
+        stats.gathered = shared.gathering.stats();
         Ok(stats)
     }
 }
@@ -440,9 +475,11 @@ impl Checkpointer {
         let stop = Arc::new(AtomicBool::new(false));
         let (its, stops) = (Arc::clone(shared), Arc::clone(&stop));
         let run = move || {
+            let begun = Instant::now();
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
+                // A failure makes the journal fail, which tells everybody.
+                let _ = its.tick(begun.elapsed());
                 if its.asked.swap(false, Ordering::AcqRel) {
-                    // A failure makes the journal fail, which tells everybody.
                     let _ = its.make_room(|| !its.is_short_of_bytes());
                 } else {
                     std::thread::park_timeout(CHECKPOINTER_NAP);

@@ -41,7 +41,7 @@ pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
-pub use stats::{LaneStats, Stats};
+pub use stats::{GatherStats, LaneStats, Stats};
 pub use transaction::Transaction;
 
 /// Runs the program in the README.

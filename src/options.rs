@@ -3,7 +3,7 @@
 use core::fmt;
 
 use full_block::FullBlock;
-use journal_core::policy::Policy;
+use journal_core::policy::{Pacing, Policy};
 use journal_core::slot::SlotEntry;
 use journal_core::{
     Batched, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook, Node, Protocol,
@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) index_frames: Option<usize>,
     pub(crate) batch_blocks: usize,
     pub(crate) background: bool,
+    pub(crate) buffer_bytes: usize,
+    pub(crate) pacing: Option<Pacing>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
 }
@@ -69,6 +71,8 @@ impl Options {
                 index_frames: None,
                 batch_blocks: 256,
                 background: false,
+                buffer_bytes: 20 << 20,
+                pacing: None,
                 drain_on_open: false,
                 keep_on_close: false,
             },
@@ -200,10 +204,28 @@ impl<L, H> Options<L, H> {
     }
 
     /// Open: whether a thread of its own checkpoints when a lane is filled as far as the policy
-    /// says. Off by default: then whoever finds a lane full makes room itself.
+    /// says, and commits what is gathered when it is due. Off by default: then whoever finds a lane full makes room itself.
     #[must_use]
     pub const fn background_checkpoint(mut self, on: bool) -> Self {
         self.settings.background = on;
+        self
+    }
+
+    /// Open: bytes of blocks that the running transaction gathers at most, 20 MiB by default; another
+    /// one as large may be under way to the medium meanwhile. Only
+    /// [`commit_gathered`](crate::Transaction::commit_gathered) takes any of it.
+    #[must_use]
+    pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.settings.buffer_bytes = bytes;
+        self
+    }
+
+    /// Open: when a running transaction commits and a checkpoint is made, by the clock that
+    /// [`Journal::tick`](crate::Journal::tick) brings, and how many objects a running transaction
+    /// names at most. By default as the [policy](Policy::pacing) wishes.
+    #[must_use]
+    pub const fn pacing(mut self, pacing: Pacing) -> Self {
+        self.settings.pacing = Some(pacing);
         self
     }
 
@@ -333,6 +355,7 @@ impl<L, H> Options<L, H> {
             geometry,
             nvm_bytes: geometry.span_bytes().unwrap_or(u64::MAX),
             dram_bytes,
+            gathered_bytes: self.settings.buffer_bytes.saturating_mul(2),
             recovery_reads_bytes: lanes_bytes
                 .saturating_mul(3)
                 .saturating_add(entries_bytes.saturating_mul(ENTRY_READS))
@@ -360,6 +383,8 @@ pub struct Plan {
     /// Bytes of ordinary memory that an open journal takes at worst, beside two blocks and the
     /// transaction itself for each thread that has one open.
     pub dram_bytes: usize,
+    /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
+    pub gathered_bytes: usize,
     /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
     /// are full, and all slots, when each holds a block's newest version. Recovery takes about as
     /// long as reading that.

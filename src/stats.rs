@@ -28,6 +28,20 @@ pub struct LaneStats {
     pub free_slots: u32,
 }
 
+/// What has been gathered by running transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GatherStats {
+    /// Transactions that were gathered.
+    pub transactions: u64,
+    /// Blocks that they changed, each counted as often as it was.
+    pub blocks: u64,
+    /// Running transactions that have committed.
+    pub commits: u64,
+    /// Transactions in the one that runs now.
+    pub waiting: u64,
+}
+
 /// What a journal has done since it was opened, and what it holds now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,6 +62,8 @@ pub struct Stats {
     pub checkpointed: CheckpointReport,
     /// What was freed without the device, added up.
     pub folded: FoldReport,
+    /// What was gathered.
+    pub gathered: GatherStats,
 }
 
 impl Stats {

@@ -239,6 +239,38 @@ where
         self.end(Durability::Deferred)
     }
 
+    /// Hands it to the *running transaction*, which gathers many in ordinary memory and commits them
+    /// with one record and one fence: of a block that is written again and again only the last
+    /// content. Others see it at once. It becomes durable with the running transaction, and that by
+    /// the next [`sync`](crate::Journal::sync), when it is full or as old as
+    /// [`Options::pacing`](crate::Options::pacing) says, or when a transaction that is not gathered
+    /// touches one of its blocks. Until then a crash takes back all of it, and never a part.
+    ///
+    /// # Errors
+    /// `Conflict` when an earlier call has met one: the transaction is aborted then. `Medium` and
+    /// `Failed`, when the one that ran before had to be committed. Never for lack of space.
+    ///
+    /// ```no_run
+    /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
+    /// # use nvm_journal::{BlockNumber, Error};
+    /// for step in 0_u64..1000 {
+    ///     journal.transact_gathered(|tx| tx.write_at(BlockNumber(1), 0, &step.to_le_bytes()))?;
+    /// }
+    /// journal.sync()?; // One record, with one block.
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn commit_gathered(mut self) -> Result<(), Error> {
+        if let Some(block) = self.blocked {
+            return Err(Error::Conflict { block });
+        }
+        let seat: &mut Seat<D> = &mut self.seat;
+        seat.defers = false;
+        let result = self.shared.gather(&mut seat.work, &seat.staged);
+        seat.staged.clear();
+        result
+    }
+
     /// Gives the transaction up, as if it had never begun. So does dropping it.
     pub fn abort(self) {
         drop(self);
@@ -251,6 +283,10 @@ where
         }
         let seat: &mut Seat<D> = &mut self.seat;
         seat.defers = durability == Durability::Deferred;
+        if seat.work.on_gathered {
+            // Aborted when it is dropped, unless the journal has failed.
+            self.shared.settle_gathered(&mut seat.work, &seat.staged)?;
+        }
         let result = self.shared.commit(&mut seat.work, &seat.staged, durability);
         seat.staged.clear();
         result

@@ -66,6 +66,18 @@ where
         self.end(work, operations, prepared, durability)
     }
 
+    /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
+    #[cold]
+    pub(crate) fn settle_gathered<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+    ) -> Result<(), Error> {
+        self.commit_gathered()?;
+        self.note_overwritten(work, operations);
+        Ok(())
+    }
+
     /// Locks, reserves and commits in one call; nothing is staged.
     #[inline]
     pub(crate) fn commit_at_once(
@@ -84,6 +96,12 @@ where
             let held = self.lock_block(work, age, block);
             if let Err(error) = held.and_then(|()| self.reserve_frames(work, before, block)) {
                 self.abort(work, before);
+                return Err(error);
+            }
+        }
+        if work.on_gathered {
+            if let Err(error) = self.settle_gathered(work, operations) {
+                self.abort(work, operations);
                 return Err(error);
             }
         }
@@ -334,7 +352,7 @@ where
 
     /// Gives back the bytes of the lane that are reserved and not used.
     #[inline]
-    fn unreserve_bytes(&self, work: &mut Work) {
+    pub(crate) fn unreserve_bytes(&self, work: &mut Work) {
         if work.reserved_bytes > 0 {
             let room = self.lane(work.lane);
             room.unreserved.fetch_add(work.reserved_bytes, Ordering::Relaxed);
@@ -358,7 +376,7 @@ where
     }
 
     #[inline]
-    fn unlock_blocks(&self, work: &Work) {
+    pub(crate) fn unlock_blocks(&self, work: &Work) {
         for stripe in &work.held {
             self.blocks.unlock(*stripe);
         }

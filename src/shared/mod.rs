@@ -6,8 +6,11 @@
 //! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | everybody, for a moment |
 //! | what writes home | a mutex | one checkpoint at a time |
+//! | what is gathered | a mutex | everybody, for a moment, once anything was gathered |
+//! | the turn to commit that | a mutex | one at a time |
 //!
-//! Order of locks: blocks, then what writes home, then a lane, then a share of the index; of lanes
+//! Order of locks: blocks, then the turn to commit what is gathered, then what writes home, then a
+//! lane, then what is gathered, then a share of the index; of lanes
 //! and of shares nobody holds two. Only blocks are waited for while others are held, and
 //! [`block_locks`] says why that ends.
 //!
@@ -16,6 +19,7 @@
 
 pub(crate) mod block_locks;
 pub(crate) mod commit;
+pub(crate) mod gather;
 pub(crate) mod home;
 pub(crate) mod read;
 mod reserve;
@@ -43,6 +47,7 @@ use pmem_sys::{StoreLock, StoreLockGuard};
 use crate::error::Error;
 use crate::stats::LaneStats;
 use block_locks::BlockLocks;
+use gather::Gathering;
 use home::HomeRoom;
 use seat::Seats;
 
@@ -68,6 +73,7 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) low_bytes: u64,
     /// Free slots of a lane below which it is.
     pub(crate) low_slots: u32,
+    pub(crate) gathering: Gathering,
 }
 
 /// What has been done to make room.

@@ -35,6 +35,9 @@ where
         into: &mut [u8],
     ) -> Result<bool, Error> {
         self.check_not_failed()?;
+        if let Some(is_live) = self.gathering.read(block, into) {
+            return Ok(is_live);
+        }
         let (device, payload) = seat.for_reading();
         let mut patience = Patience::default();
         let mut tries = 0;

@@ -60,6 +60,7 @@ where
                 return Err(Error::Conflict { block });
             }
         }
+        work.on_gathered |= self.gathering.has(block);
         Ok(())
     }
 
@@ -77,7 +78,7 @@ where
     }
 
     /// Bytes that a record of so many blocks takes at most, whatever the policy decides.
-    const fn record_bytes_max(&self, blocks: usize) -> u64 {
+    pub(crate) const fn record_bytes_max(&self, blocks: usize) -> u64 {
         let geometry = &self.common.geometry;
         // Each frame its descriptor; each part, and there are at least two frames in each but the
         // last, its header, its check and what fills the last line; and a name for each lane.
@@ -122,6 +123,7 @@ where
         if self.reserve_frame(work, block)? {
             return Ok(());
         }
+        self.commit_gathered()?;
         self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
         if self.reserve_frame(work, block)? {
             return Ok(());
@@ -171,12 +173,18 @@ where
 
     #[inline]
     fn try_reserve(&self, work: &mut Work, more: u64) -> bool {
-        let unreserved = &self.lane(work.lane).unreserved;
+        let is_there = self.try_reserve_in(work.lane, more);
+        work.reserved_bytes += if is_there { more } else { 0 };
+        is_there
+    }
+
+    #[inline]
+    pub(crate) fn try_reserve_in(&self, lane: LaneNumber, more: u64) -> bool {
+        let unreserved = &self.lane(lane).unreserved;
         let take = |free: u64| free.checked_sub(more);
         let Ok(before) = unreserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
             return false;
         };
-        work.reserved_bytes += more;
         if before - more < self.low_bytes {
             self.ask_for_checkpoint();
         }
@@ -195,6 +203,8 @@ where
         if needed > capacity {
             return Err(Error::TooLarge { needed, capacity });
         }
+        // It has reserved more than it will take.
+        self.commit_gathered()?;
         // Others may be faster than this thread to take what a checkpoint has freed.
         for _ in 0..TRIES {
             let unreserved = &self.lane(work.lane).unreserved;

@@ -56,10 +56,29 @@ pub(crate) struct Work {
     pub(crate) reserved_bytes: u64,
     /// Slots of the lane that are reserved.
     pub(crate) reserved_slots: u32,
+    /// Whether it has touched a block that was gathered and not committed.
+    pub(crate) on_gathered: bool,
     answers: Vec<Answer>,
 }
 
 impl Work {
+    pub(crate) fn new(lane: LaneNumber, geometry: &Geometry) -> Self {
+        let needs = Needs::of(geometry, 1);
+        Self {
+            front: vec![0; needs.front_bytes],
+            encoded: vec![0; needs.encoded_bytes],
+            places: Box::new(Places::EMPTY),
+            lane,
+            held: Vec::new(),
+            names: Names::NONE,
+            overwritten: Stamp(0),
+            reserved_bytes: 0,
+            reserved_slots: 0,
+            on_gathered: false,
+            answers: Vec::new(),
+        }
+    }
+
     /// The records to name, the memory to prepare in, and what is known of versions.
     pub(crate) fn for_preparing(&mut self) -> (&Names, Scratch<'_>, &mut Vec<Answer>) {
         let scratch = Scratch {
@@ -81,31 +100,20 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
+        self.on_gathered = false;
         self.answers.clear();
     }
 }
 
 impl<D> Seat<D> {
     fn new(number: u64, lane: LaneNumber, device: D, geometry: &Geometry) -> Self {
-        let needs = Needs::of(geometry, 1);
         Self {
             number,
             clock: 0,
             favourite: lane,
             device,
             staged: Staged::new(geometry.block_size.bytes()),
-            work: Work {
-                front: vec![0; needs.front_bytes],
-                encoded: vec![0; needs.encoded_bytes],
-                places: Box::new(Places::EMPTY),
-                lane,
-                held: Vec::new(),
-                names: Names::NONE,
-                overwritten: Stamp(0),
-                reserved_bytes: 0,
-                reserved_slots: 0,
-                answers: Vec::new(),
-            },
+            work: Work::new(lane, geometry),
             defers: false,
         }
     }

@@ -2,7 +2,7 @@
 //! with the ranges that were changed where that is known.
 
 use journal_core::parts::Operations;
-use journal_core::policy::{Change, Update};
+use journal_core::policy::Update;
 use journal_core::{BlockNumber, Operation};
 
 use super::touched::Touched;
@@ -16,6 +16,8 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 struct Entry {
     block: BlockNumber,
     hint: Hint,
+    /// Whether somebody has said so.
+    is_said: bool,
     /// Which of the images; `None` where it is discarded.
     image: Option<u32>,
 }
@@ -87,8 +89,9 @@ impl Staged {
         new: &[u8],
     ) {
         let image = match (self.find(block).map(|at| &mut self.entries[at]), committed) {
-            (Ok(Entry { image: Some(image), hint: known, .. }), _) => {
+            (Ok(Entry { image: Some(image), hint: known, is_said, .. }), _) => {
                 known.change(hint);
+                *is_said |= hint.is_some();
                 *image as usize
             }
             (_, Some(old)) => self.put(block, hint, old, Touched::nothing()),
@@ -106,9 +109,60 @@ impl Staged {
         match self.find(block) {
             Ok(at) => self.entries[at].image = None,
             Err(at) => {
-                self.entries.insert(at, Entry { block, hint: Hint::DATA, image: None });
+                let entry = Entry { block, hint: Hint::DATA, is_said: false, image: None };
+                self.entries.insert(at, entry);
             }
         }
+    }
+
+    /// Images kept, those of blocks that were discarded since among them.
+    pub(crate) fn images(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Takes in what a later transaction makes of its blocks.
+    pub(crate) fn absorb(&mut self, later: &Self) {
+        for entry in &later.entries {
+            let Some(image) = entry.image else {
+                self.discard(entry.block);
+                continue;
+            };
+            let hint = entry.is_said.then_some(entry.hint);
+            let touched = self.touched_with(entry.block, &later.touched[image as usize]);
+            let content = later.image_at(image);
+            self.put(entry.block, hint, content, touched);
+        }
+    }
+
+    /// Where a block differs from what was committed when a later transaction has changed it too.
+    fn touched_with(&self, block: BlockNumber, later: &Touched) -> Touched {
+        let known = self.find(block).ok().and_then(|at| self.entries[at].image);
+        match (known, self.has(block)) {
+            (Some(image), _) => self.touched[image as usize].with(later),
+            // What was discarded is not known at all.
+            (None, true) => Touched::Whole,
+            (None, false) => *later,
+        }
+    }
+
+    /// What becomes of a block, if anything does.
+    pub(crate) fn operation_of(&self, block: BlockNumber) -> Option<Operation<'_>> {
+        self.find(block).ok().map(|at| self.operation(at))
+    }
+
+    /// Counts the objects of a block that a later transaction changes too, all in all.
+    pub(crate) fn objects_with(
+        &self,
+        later: &Self,
+        at: usize,
+        count: impl Fn(&Update<'_>) -> u64,
+    ) -> Option<u64> {
+        let Operation::Update(mut update) = later.operation(at) else { return None };
+        let image = update.change.image()?;
+        let touched =
+            self.touched_with(update.block, &later.touched[later.entries[at].image? as usize]);
+        update.change = touched.change(image);
+        Some(count(&update))
     }
 
     /// Makes an image the block's; returns which.
@@ -121,11 +175,12 @@ impl Staged {
     ) -> usize {
         let place = self.find(block);
         let at = place.unwrap_or_else(|at| {
-            let hint = hint.unwrap_or_default();
-            self.entries.insert(at, Entry { block, hint, image: None });
+            let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
+            self.entries.insert(at, Entry { block, hint, is_said, image: None });
             at
         });
         self.entries[at].hint.change(hint);
+        self.entries[at].is_said |= hint.is_some();
         if let Some(image) = self.entries[at].image {
             let image = image as usize;
             self.images[image * self.block_bytes..][..self.block_bytes].copy_from_slice(new);
@@ -155,12 +210,7 @@ impl Operations for Staged {
             None => Operation::Discard(entry.block),
             Some(image) => {
                 let content = self.image_at(image);
-                let change = match &self.touched[image as usize] {
-                    Touched::Whole => Change::Image(content),
-                    Touched::Spans(spans) => {
-                        Change::Ranges { image: content, ranges: spans.as_slice() }
-                    }
-                };
+                let change = self.touched[image as usize].change(content);
                 let mut update = Update::new(entry.block, change);
                 update.class = entry.hint.class;
                 update.kind = entry.hint.kind;
@@ -173,7 +223,7 @@ impl Operations for Staged {
 
 #[cfg(test)]
 mod tests {
-    use journal_core::policy::{Class, Kind};
+    use journal_core::policy::{Change, Class, Kind};
     use proptest::prelude::*;
 
     use super::*;
@@ -283,7 +333,75 @@ mod tests {
         now
     }
 
+    /// What the steps come to, on top of this content.
+    fn staged(steps: &[(u64, Step)], old: impl Fn(u64) -> Option<Vec<u8>>) -> Staged {
+        let mut staged = Staged::new(BLOCK);
+        for (block, step) in steps {
+            let number = BlockNumber(*block);
+            match step {
+                Step::Write(byte) => staged.write(number, Hint::DATA, &[*byte; BLOCK]),
+                Step::WriteAt(at, bytes) => {
+                    let committed = old(*block).filter(|_| !staged.has(number));
+                    staged.patch(number, None, committed.as_deref(), *at, bytes);
+                }
+                Step::Discard => staged.discard(number),
+            }
+        }
+        staged
+    }
+
     proptest! {
+        /// Two transactions, the second of which has seen the first, are as one that does both.
+        #[test]
+        fn what_is_absorbed_is_as_if_it_had_been_one_transaction(
+            first in steps(),
+            second in steps(),
+        ) {
+            let old = |block: u64| vec![block as u8 ^ 0xA5; BLOCK];
+            let mut both = staged(&first, |block| Some(old(block)));
+            let one = staged(&[first, second.clone()].concat(), |block| Some(old(block)));
+            let later = staged(&second, |block| match both.has(BlockNumber(block)) {
+                true => both.image(BlockNumber(block)).map(<[u8]>::to_vec),
+                false => Some(old(block)),
+            });
+            let objects = |update: &Update<'_>| {
+                update.change.pieces().map(|piece| piece.bytes.len() as u64).sum::<u64>()
+            };
+            let count = |staged: &Staged, at| match staged.operation(at) {
+                Operation::Update(update) => Some(objects(&update)),
+                _ => None,
+            };
+            let foretold: Vec<_> =
+                (0..later.count()).map(|at| both.objects_with(&later, at, objects)).collect();
+            both.absorb(&later);
+            prop_assert_eq!(both.count(), one.count());
+            for at in 0..one.count() {
+                let (absorbed, expected) = (both.operation(at), one.operation(at));
+                prop_assert_eq!(absorbed.block(), expected.block());
+                match (absorbed, expected) {
+                    (Operation::Discard(_), Operation::Discard(_)) => {}
+                    (Operation::Update(absorbed), Operation::Update(expected)) => {
+                        prop_assert_eq!(absorbed.change.image(), expected.change.image());
+                        let is_whole = matches!(expected.change, Change::Image(_));
+                        prop_assert_eq!(matches!(absorbed.change, Change::Image(_)), is_whole);
+                        // Of the same bytes, if need be in fewer and longer ranges.
+                        let mut patched = old(expected.block.raw());
+                        for piece in absorbed.change.pieces() {
+                            patched[piece.at as usize..][..piece.bytes.len()]
+                                .copy_from_slice(piece.bytes);
+                        }
+                        prop_assert_eq!(Some(&patched[..]), expected.change.image());
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            for (at, foretold) in foretold.into_iter().enumerate() {
+                let block = later.operation(at).block();
+                let place = both.find(block).expect("was absorbed");
+                prop_assert_eq!(foretold, count(&both, place));
+            }
+        }
+
         #[test]
         fn images_are_right_and_outside_of_the_ranges_nothing_changes(steps in steps()) {
             let old = |block: u64| vec![block as u8 ^ 0xA5; BLOCK];

@@ -4,7 +4,7 @@
 //! may cover more than what was written, never less.
 
 use journal_core::WORD_BYTES;
-use journal_core::policy::Span;
+use journal_core::policy::{Change, Span};
 
 /// The most ranges of a block.
 const SPANS_MAX: usize = 8;
@@ -38,6 +38,28 @@ impl Touched {
     /// Nothing differs so far.
     pub(crate) fn nothing() -> Self {
         Self::Spans(Spans::default())
+    }
+
+    /// An image that differs there.
+    pub(crate) fn change<'a>(&'a self, image: &'a [u8]) -> Change<'a> {
+        match self {
+            Self::Whole => Change::Image(image),
+            Self::Spans(spans) => Change::Ranges { image, ranges: spans.as_slice() },
+        }
+    }
+
+    /// What differs here or there.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        let mut both = *self;
+        match other {
+            Self::Whole => return Self::Whole,
+            Self::Spans(spans) => {
+                for span in spans.as_slice() {
+                    both.touch(span.at as usize, span.len as usize);
+                }
+            }
+        }
+        both
     }
 
     /// These bytes differ too.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod gathered;
 mod held;
 mod policies;
 mod ranges;

@@ -62,8 +62,9 @@ fn slots(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let of = |steps| Program { logs: Logged::Versions, ..program(mutator, 1, steps) };
     let of = |steps| Program { lane_slots: 4, ..of(steps) };
     let write = |end| one(0, &[(0, Write)], end);
+    let touch = || one(0, &[(0, Touch)], Durable);
     boxed([
-        of(vec![write(Durable), write(Durable), write(Durable)]),
+        of(vec![touch(), touch(), touch()]),
         of(vec![write(Deferred), write(Deferred), Step::Sync, write(Deferred), Step::Sync]),
     ])
 }

@@ -1,0 +1,387 @@
+//! The running transaction: many small ones of the store, gathered in ordinary memory until they
+//! commit as one record.
+//!
+//! G1. A transaction is gathered whole, under the locks of its blocks, which then go.
+//! G2. A block that is gathered is as if it were locked: whoever is not gathered itself, and touches
+//!     it, commits the running transaction first. So nothing is durable without what it builds on,
+//!     and nobody else writes the block's frames meanwhile.
+//! G3. One commits at a time, and the next one runs meanwhile. A block is looked for in the running
+//!     one, then in the committing one, then in the journal, which has it before the committing one
+//!     lets it go.
+//! G4. What its record takes at worst is reserved as blocks are gathered: its commit cannot fail for
+//!     space.
+//!
+//! Order of locks: blocks, then the turn to commit, then all the others. The gathered blocks
+//! themselves are behind a mutex that is held for a moment, with nothing but shares taken under it.
+//!
+//! **Crash**: the running transaction is gone, and the committing one is there as a whole or not at
+//! all. Transactions that were gathered later are not there without those gathered before.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use journal_core::parts::Operations;
+use journal_core::policy::{Pacing, Policy, Update};
+use journal_core::units::{LaneNumber, Stamp};
+use journal_core::{
+    BlockDevice, BlockNumber, Durability, Geometry, Hook, Kernels, Operation, PmemShare,
+};
+
+use super::Shared;
+use super::seat::Work;
+use super::staged::Staged;
+use crate::error::Error;
+use crate::stats::GatherStats;
+
+/// Several transactions that commit as one.
+#[derive(Debug)]
+struct Batch {
+    staged: Staged,
+    /// What its record takes at worst, in this lane.
+    lane: LaneNumber,
+    reserved_bytes: u64,
+    /// Objects that it names.
+    objects: u64,
+    /// Transactions in it.
+    transactions: u64,
+    /// The host's time before the first of them.
+    since: Duration,
+}
+
+impl Batch {
+    fn new(block_bytes: usize) -> Self {
+        Self {
+            staged: Staged::new(block_bytes),
+            lane: LaneNumber(0),
+            reserved_bytes: 0,
+            objects: 0,
+            transactions: 0,
+            since: Duration::ZERO,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.transactions == 0
+    }
+}
+
+/// What is gathered now.
+#[derive(Debug)]
+struct Gathered {
+    running: Batch,
+    committing: Option<Arc<Batch>>,
+    stats: GatherStats,
+}
+
+/// Everything about gathering.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    gathered: Mutex<Gathered>,
+    /// Held by whoever commits what is gathered, with the memory for it.
+    turn: Mutex<Box<Work>>,
+    /// Whether anything is gathered: most journals never ask further.
+    is_there: AtomicBool,
+    pub(crate) pacing: Pacing,
+    block_bytes: usize,
+    blocks_max: usize,
+    /// The host's time in nanoseconds, as far as it has said, and when the last checkpoint was.
+    now: AtomicU64,
+    checkpointed: AtomicU64,
+}
+
+impl Gathering {
+    pub(crate) fn new(geometry: &Geometry, pacing: Pacing, buffer_bytes: usize) -> Self {
+        let block_bytes = geometry.block_size.bytes();
+        let running = Batch::new(block_bytes);
+        let gathered = Gathered { running, committing: None, stats: GatherStats::default() };
+        Self {
+            gathered: Mutex::new(gathered),
+            turn: Mutex::new(Box::new(Work::new(LaneNumber(0), geometry))),
+            is_there: AtomicBool::new(false),
+            pacing,
+            block_bytes,
+            blocks_max: (buffer_bytes / block_bytes).max(1),
+            now: AtomicU64::new(0),
+            checkpointed: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gathered> {
+        // A panic in here has made the journal fail.
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a block is gathered, and not committed yet.
+    #[inline]
+    pub(crate) fn has(&self, block: BlockNumber) -> bool {
+        if !self.is_there.load(Ordering::Acquire) {
+            return false;
+        }
+        let gathered = self.lock();
+        let committing = gathered.committing.as_ref();
+        gathered.running.staged.has(block)
+            || committing.is_some_and(|committing| committing.staged.has(block))
+    }
+
+    /// Copies what is gathered of a block; returns whether it is live then.
+    #[inline]
+    pub(crate) fn read(&self, block: BlockNumber, into: &mut [u8]) -> Option<bool> {
+        if !self.is_there.load(Ordering::Acquire) {
+            return None;
+        }
+        let gathered = self.lock();
+        let committing = gathered.committing.as_ref().map(|committing| &committing.staged);
+        let both = [Some(&gathered.running.staged), committing];
+        let staged = both.into_iter().flatten().find(|staged| staged.has(block))?;
+        match staged.image(block) {
+            Some(image) => into.copy_from_slice(image),
+            None => into.fill(0),
+        }
+        Some(staged.image(block).is_some())
+    }
+
+    pub(crate) fn stats(&self) -> GatherStats {
+        let gathered = self.lock();
+        GatherStats { waiting: gathered.running.transactions, ..gathered.stats }
+    }
+
+    fn is_full(&self) -> bool {
+        let gathered = self.lock();
+        let staged = &gathered.running.staged;
+        // The image of a block that is discarded stays until the commit.
+        staged.count() >= self.blocks_max || staged.images() >= self.blocks_max.saturating_mul(2)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.now.load(Ordering::Relaxed))
+    }
+}
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone,
+    H: Hook,
+    K: Kernels,
+{
+    /// Gathers a transaction whose blocks are locked and for which room is reserved. However it
+    /// ends, it is over, and holds nothing any more.
+    pub(crate) fn gather(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
+        let result = self.gather_held(work, staged);
+        if result.is_err() {
+            // Nobody may see what has become of its blocks once the journal has failed.
+            if !self.has_failed() {
+                self.abort(work, staged);
+            }
+            work.clear();
+            return result;
+        }
+        self.unlock_blocks(work);
+        work.clear();
+        // What cannot wait for more.
+        let is_full = self.gathering.is_full();
+        if is_full { self.hand_over() } else { Ok(()) }
+    }
+
+    fn gather_held(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
+        if staged.count() == 0 {
+            return self.check_not_failed();
+        }
+        loop {
+            self.check_not_failed()?;
+            let mut gathered = self.gathering.lock();
+            let running = &mut gathered.running;
+            if running.is_empty() {
+                // It takes over what the transaction has reserved (G4).
+                (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
+                work.reserved_bytes = 0;
+                running.since = self.gathering.now();
+                running.objects = self.objects_of(staged);
+            } else if !self.takes_in(running, staged) {
+                drop(gathered);
+                self.hand_over()?;
+                continue;
+            }
+            let is_known = |block| running.staged.has(block);
+            self.give_back_known(staged, is_known);
+            running.staged.absorb(staged);
+            running.transactions += 1;
+            gathered.stats.transactions += 1;
+            gathered.stats.blocks += staged.count() as u64;
+            self.gathering.is_there.store(true, Ordering::Release);
+            drop(gathered);
+            self.unreserve_bytes(work);
+            return Ok(());
+        }
+    }
+
+    /// Whether the running transaction has room for one more; if so what it takes is reserved.
+    fn takes_in(&self, running: &mut Batch, staged: &Staged) -> bool {
+        let blocks = (0..staged.count()).map(|at| staged.operation(at).block());
+        let new = blocks.filter(|block| !running.staged.has(*block)).count();
+        let count = running.staged.count() + new;
+        let objects = running.objects + self.objects_of_union(running, staged);
+        let max = self.gathering.pacing.objects_max;
+        if count > self.gathering.blocks_max || max.is_some_and(|max| objects > max.get().into()) {
+            return false;
+        }
+        let needed = self.record_bytes_max(count);
+        let more = needed.saturating_sub(running.reserved_bytes);
+        let is_too_large = needed > self.common.geometry.lane_bytes;
+        if is_too_large || (more > 0 && !self.try_reserve_in(running.lane, more)) {
+            return false;
+        }
+        running.reserved_bytes += more;
+        running.objects = objects;
+        true
+    }
+
+    fn objects_of(&self, staged: &Staged) -> u64 {
+        (0..staged.count()).map(|at| self.objects_in(&staged.operation(at))).sum()
+    }
+
+    fn objects_in(&self, operation: &Operation<'_>) -> u64 {
+        match operation {
+            Operation::Update(update) => self.common.policy.objects_in(update).into(),
+            _ => 1,
+        }
+    }
+
+    /// Objects that a transaction adds to those of the running one.
+    fn objects_of_union(&self, running: &Batch, staged: &Staged) -> u64 {
+        let mut more = 0_u64;
+        for at in 0..staged.count() {
+            let new = staged.operation(at);
+            let known = running.staged.operation_of(new.block());
+            let before = known.map_or(0, |known| self.objects_in(&known));
+            let both = running.staged.objects_with(staged, at, |update: &Update<'_>| {
+                self.common.policy.objects_in(update).into()
+            });
+            more += both.unwrap_or_else(|| self.objects_in(&new)).saturating_sub(before);
+        }
+        more
+    }
+
+    /// Gives back the room in the index for frames of blocks that are gathered already.
+    fn give_back_known(&self, staged: &Staged, is_known: impl Fn(BlockNumber) -> bool) {
+        for at in 0..staged.count() {
+            let block = staged.operation(at).block();
+            if let Some(Ok(mut share)) = is_known(block).then(|| self.share(block)) {
+                share.reserved -= 1;
+            }
+        }
+    }
+
+    /// Makes place for another running transaction: leaves this one to the thread that works in the
+    /// background, where there is one and it has no other to commit, or else commits it.
+    fn hand_over(&self) -> Result<(), Error> {
+        if let Some(thread) = self.checkpointer.get() {
+            if self.seal() {
+                thread.unpark();
+                return Ok(());
+            }
+        }
+        self.commit_gathered()
+    }
+
+    /// Turns the running transaction into the committing one; returns whether there is none to
+    /// commit before that.
+    fn seal(&self) -> bool {
+        let mut gathered = self.gathering.lock();
+        if gathered.committing.is_some() {
+            return false;
+        }
+        if !gathered.running.is_empty() {
+            let next = Batch::new(self.gathering.block_bytes);
+            let sealed = core::mem::replace(&mut gathered.running, next);
+            gathered.committing = Some(Arc::new(sealed));
+        }
+        true
+    }
+
+    /// Commits everything that is gathered by now, durably.
+    pub(crate) fn commit_gathered(&self) -> Result<(), Error> {
+        if !self.gathering.is_there.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut turn = self.turn()?;
+        self.commit_sealed(&mut turn)?;
+        // Where another thread has sealed it meanwhile, that was all there was.
+        self.seal();
+        self.commit_sealed(&mut turn)
+    }
+
+    /// Commits what was left to be committed, if nobody does so already.
+    pub(crate) fn commit_left(&self) -> Result<(), Error> {
+        if !self.gathering.is_there.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut turn = self.turn()?;
+        self.commit_sealed(&mut turn)
+    }
+
+    fn turn(&self) -> Result<MutexGuard<'_, Box<Work>>, Error> {
+        self.gathering.turn.lock().map_err(|_| self.poisoned())
+    }
+
+    fn commit_sealed(&self, work: &mut Work) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let Some(sealed) = self.gathering.lock().committing.clone() else { return Ok(()) };
+        work.lane = sealed.lane;
+        work.reserved_bytes = sealed.reserved_bytes;
+        self.note_overwritten(work, &sealed.staged);
+        let committed = self.commit(work, &sealed.staged, Durability::Durable);
+        if let Err(error) = committed {
+            // They were told that it would be durable some time, and others have read it.
+            self.fail();
+            return Err(error);
+        }
+        let mut gathered = self.gathering.lock();
+        gathered.committing = None;
+        gathered.stats.commits += 1;
+        let is_there = !gathered.running.is_empty();
+        self.gathering.is_there.store(is_there, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes again what a transaction overwrites: what was gathered has been committed since.
+    pub(crate) fn note_overwritten<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
+        for at in 0..operations.count() {
+            let block = operations.operation(at).block();
+            let Ok(share) = self.share(block) else { return };
+            let Some(newest) = share.index.newest(block) else { continue };
+            let frame = share.index.frame(newest);
+            work.overwritten = Stamp(work.overwritten.raw().max(frame.stamp.raw()));
+            if frame.lane != work.lane {
+                work.names.name(frame.lane, frame.sequence);
+            }
+        }
+    }
+
+    /// What is due at the host's time `now`: a commit of what is gathered, and a checkpoint.
+    pub(crate) fn tick(&self, now: Duration) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let before = self.gathering.now.fetch_max(nanos, Ordering::Relaxed);
+        let now = Duration::from_nanos(nanos.max(before));
+        if before == 0 {
+            self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
+        }
+        self.commit_left()?;
+        if let Some(after) = self.gathering.pacing.commit_after {
+            let running = self.gathering.lock().running.since;
+            if now.saturating_sub(running) >= after {
+                self.commit_gathered()?;
+            }
+        }
+        let Some(after) = self.gathering.pacing.checkpoint_after else { return Ok(()) };
+        let last = Duration::from_nanos(self.gathering.checkpointed.load(Ordering::Relaxed));
+        if now.saturating_sub(last) >= after {
+            self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+}
