@@ -175,8 +175,7 @@ fn records_do_not_depend_on_how_much_memory_their_writer_had() {
         let (pmem, disk) = (world.pmem(), world.disk(0));
         let journal = Journal::open(pmem, disk, Whole, NoHook, PortableKernels, memory);
         let update = |block| Update::new(BlockNumber(block), Change::Image(&image));
-        let operations: Vec<_> =
-            (0..16).map(|block| Operation::Update(update(block))).collect();
+        let operations: Vec<_> = (0..16).map(|block| Operation::Update(update(block))).collect();
         let committed =
             journal.expect("opens").commit(LaneNumber(0), &operations, Durability::Durable);
         committed.expect("commits");
@@ -348,8 +347,8 @@ fn a_commit_whose_record_cannot_be_read_back_is_not_acknowledged() {
     assert!(failed > 4, "{failed}");
 }
 
-/// As many frames as a part has, all of them in slots, and names of all other lanes: such a front is
-/// longer than one of images or of payloads alone.
+/// As many frames as a part has, all of them in slots, and names of all other lanes: such a front
+/// is longer than one of images or of payloads alone.
 #[test]
 fn a_part_of_slots_that_names_every_lane_fits() {
     let geometry = Geometry { lanes: 32, unit_bytes: 1216, lane_slots: 64, ..geometry() };
