@@ -1,5 +1,4 @@
-//! Slots: programs that keep versions there survive every crash, and every rule of theirs is
-//! needed.
+//! Slots: programs that keep versions there survive every crash, and need every rule of theirs.
 //!
 //! The traces are those that earlier texts of the protocol fell to, by their numbers.
 

@@ -307,10 +307,11 @@ fn folded() -> Vec<Act> {
         commit(0, &[(0, What::Touch(5))]),
         commit(1, &[(0, What::Fill(6)), (2, What::Patch(7))]),
         Act::Garbage,
-        commit(1, &[(6, What::Append(8))]),
-        // The append pins its lane, so that its later frames are in both places.
+        // It stays, and so do the frames behind it.
+        commit(1, &[(5, What::Patch(8))]),
+        commit(1, &[(2, What::Touch(9)), (6, What::Append(10))]),
         Act::Fold,
-        commit(1, &[(0, What::Touch(9)), (3, What::Discard)]),
+        commit(1, &[(0, What::Touch(11)), (3, What::Discard)]),
     ]
 }
 

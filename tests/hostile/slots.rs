@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use journal_core::OpenError;
+use journal_core::units::LaneNumber;
 use sim_disk::rng::mix;
 use sim_disk::{Image, Rng};
 
 use crate::examine::{Findings, Outcome, examine, examine_without, go_on};
 use crate::images::{Sample, slotted};
-use crate::support::forge::{Target, put, seal, targets};
-use crate::support::reader::Refusal;
+use crate::support::forge::{RingMut, Target, put, seal, targets};
+use crate::support::layout::BOOK;
+use crate::support::reader::{Content, Refusal, crc64};
 
 fn try_it(sample: &Sample, image: &Image) -> Result<Outcome, String> {
     let outcome = examine(&sample.shape, image)?;
@@ -79,7 +81,7 @@ fn every_byte_may_change() {
     });
     findings.check(100_000);
     assert!(said.torn_slots > 1_000 && said.rotten_records > 1_000, "{said:?}");
-    assert!(said.rotten_slots > 1_000 && said.rotten_entries > 300, "{said:?}");
+    assert!(said.rotten_slots > 500 && said.rotten_entries > 300, "{said:?}");
 }
 
 #[test]
@@ -197,7 +199,7 @@ fn many_numbers_may_be_anything() {
         }
     });
     findings.check(40_000);
-    assert!(said.accepted > 10_000, "{said:?}");
+    assert!(said.accepted > 5_000 && said.torn_slots > 500, "{said:?}");
 }
 
 /// A slot of another lane, or none, is not named by a record that counts.
@@ -262,4 +264,33 @@ fn noise_behind_a_valid_superblock_is_no_journal_of_slots() {
         }
     });
     findings.check(3_000);
+}
+
+/// A record that has a block twice: home, and changed behind that. What is home is not the newest.
+#[test]
+fn a_change_behind_an_append_in_one_record_is_not_home() {
+    let shape = slotted()[0].shape;
+    let mut image = shape.format();
+    let start = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    let mut ring = RingMut { span: image.pmem_mut(), start, bytes: 1024 };
+    let mut check = crc64(0, &shape.id);
+    for (at, part, form, payload) in
+        [(0, 0, BOOK.home, &[][..]), (128, 1, BOOK.encoded, &[3, 0, 0, 0, 0x99][..])]
+    {
+        let header = [("kind", BOOK.commit), ("flags", part), ("part", part), ("lines", 2)];
+        let more = [("frames", 1), ("position", at), ("sequence", 1), ("stamp", 1)];
+        for (name, value) in header.into_iter().chain(more) {
+            ring.put(at, BOOK.header.field(name), value);
+        }
+        for (name, value) in [("block", 5), ("form", form), ("len", payload.len() as u64)] {
+            ring.put(at + 64, BOOK.frame.field(name), value);
+        }
+        ring.write(at + 80, payload);
+        check = ring.seal_part(at, &shape.id, check);
+    }
+    let outcome = examine(&shape, &image).unwrap_or_else(|what| panic!("{what}"));
+    let mut changed = [0; 64];
+    changed[3] = 0x99;
+    assert_eq!(outcome.opened.as_ref().map(|blocks| blocks[5]), Ok(Content::Is(changed)));
+    go_on(&shape, &outcome).unwrap_or_else(|what| panic!("{what}"));
 }

@@ -229,6 +229,8 @@ pub(crate) enum Act {
     Garbage,
     /// A checkpoint whose last sync fails, so that its intent remains.
     FailedCheckpoint,
+    /// The act before was cut short by a crash: a slot is torn. Whoever makes an image sees to it.
+    TornSlot,
     Reopen,
 }
 
@@ -262,7 +264,7 @@ impl Truth {
             Act::FailedCheckpoint => {
                 journal.checkpoint().expect_err("a fault was injected");
             }
-            Act::Reopen => unreachable!("the caller reopens"),
+            Act::TornSlot | Act::Reopen => unreachable!("the caller sees to it"),
         }
     }
 

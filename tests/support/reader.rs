@@ -512,7 +512,8 @@ fn walk(
     let (mut records, mut stamp, mut whole_older) = (Vec::<Record>::new(), 0, false);
     evidence.cover(lane, field("epoch_first"));
     evidence.cover(lane, field("durable_to"));
-    while let Some(record) = parts.record(at, sequence, limit)? {
+    while at < limit {
+        let Some(record) = parts.record(at, sequence, limit)? else { break };
         if sequence >= field("epoch_first") && record.field("epoch") != epoch {
             whole_older = true;
             break;
@@ -582,8 +583,7 @@ pub(crate) fn recover(
         let tails = shield + shield_bytes(head);
         let start = behind + number as u64 * bytes;
         let word = (tails_bytes(head) > 0).then(|| medium.read(tails + 64 * number as u64, 8));
-        // A missing one is the medium's error, which is none of the format's.
-        let word = word.map(|word| word.map_or(u64::MAX, little_endian));
+        let word = word.map(|word| word.map(little_endian).ok_or(Refusal::Missing)).transpose()?;
         let parts = parts_of(start, bytes, area.of_lane(number as u64));
         let (records, end) = walk(&parts, number, note, word, field("epoch"), &mut evidence)?;
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });

@@ -197,6 +197,15 @@ impl Versions {
             {
                 newest.record = version.record;
             }
+            // Its own frame is still to come.
+            Some(newest)
+                if newest.is_folded
+                    && newest.stamp == version.stamp
+                    && newest.record.is_none()
+                    && version.record.is_some() =>
+            {
+                versions.insert(versions.len() - 1, version);
+            }
             _ => versions.push(version),
         }
     }

@@ -1,5 +1,4 @@
-//! Which versions count where slots may be torn, and what becomes of slots when a journal is
-//! opened.
+//! Which versions count where slots may be torn, and what becomes of slots at an opening.
 //!
 //! A record names slots that were under way together with it, so a crash may leave it whole and
 //! them torn. Looked at are the slots that blocks' newest content is built from: their newest whole

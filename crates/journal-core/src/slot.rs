@@ -129,6 +129,8 @@ pub struct SlotState {
     /// Whether this process has written all of it. What a killed one has stored there may be
     /// visible and not durable: rewriting some bytes would flush only those.
     settled: bool,
+    /// Whether it is on the list of those that are free.
+    is_free: bool,
     /// The next one that is free, or that waits to be flushed.
     next: u32,
     /// Bytes that were stored and not flushed: from, and to.
@@ -137,7 +139,8 @@ pub struct SlotState {
 
 impl SlotState {
     /// Nothing yet.
-    pub const EMPTY: Self = Self { noted: 0, settled: false, next: NONE, dirty: (0, 0) };
+    pub const EMPTY: Self =
+        Self { noted: 0, settled: false, is_free: false, next: NONE, dirty: (0, 0) };
 
     /// Notes something about a slot, while a journal is opened.
     pub(crate) const fn note(&mut self, noted: u64, slot: SlotNumber) {
@@ -224,6 +227,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     pub(crate) fn take(&mut self, states: &mut [SlotState]) -> Option<SlotNumber> {
         let slot = SlotNumber(self.free);
         let state = self.state(states, slot).filter(|_| slot.raw() != NONE)?;
+        state.is_free = false;
         self.free = core::mem::replace(&mut state.next, NONE);
         self.free_count = self.free_count.saturating_sub(1);
         Some(slot)
@@ -252,12 +256,12 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         }
     }
 
-    /// Gives a slot back: nothing needs what it holds.
+    /// Gives a slot back: nothing needs what it holds. Once: media that lie name one twice.
     pub(crate) fn give(&mut self, states: &mut [SlotState], slot: SlotNumber) {
         let free = self.free;
         self.forget_dirty(states, slot);
-        let Some(state) = self.state(states, slot) else { return };
-        *state = SlotState { next: free, ..*state };
+        let Some(state) = self.state(states, slot).filter(|state| !state.is_free) else { return };
+        *state = SlotState { next: free, is_free: true, ..*state };
         self.free = slot.raw();
         self.free_count = self.free_count.saturating_add(1);
     }
