@@ -1,12 +1,16 @@
 //! What each call costs the media, to the fence and the line: promised, and counted here.
 
+use byte_delta::ByteDelta;
 use full_block::FullBlock;
-use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Kind, Placement, Policy, PolicyId, Update,
+};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Geometry, Journal,
     JournalError, NoHook, Operation, Overwrite, PortableKernels, Protocol, RelogReport,
 };
+use lcow::Lcow;
 use nvm_journal::Buffers;
 use sim_disk::{Counts, DiskImage, Image, Model, SimDisk, SimPmem, World};
 
@@ -49,15 +53,19 @@ type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
 
 /// Runs `calls` on a fresh journal.
 fn on_a_journal<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
-    on_a_journal_with(Protocol::OneFence, policy, calls);
+    on_a_journal_with(GEOMETRY, policy, calls);
+}
+
+/// Runs `calls` on a fresh journal with slots.
+fn on_slots<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
+    on_a_journal_with(Geometry { lane_slots: 32, ..GEOMETRY }, policy, calls);
 }
 
 fn on_a_journal_with<L: Policy + Copy>(
-    protocol: Protocol,
+    geometry: Geometry,
     policy: L,
     calls: impl FnOnce(&World, &mut Opened<'_, L>),
 ) {
-    let geometry = Geometry { protocol, ..GEOMETRY };
     let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
     let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
     let disk = DiskImage::blank(BlockSize::DEFAULT, 1 << 10, facts);
@@ -145,26 +153,33 @@ fn deferred_commits_share_one_fence() {
 
 #[test]
 fn a_tail_pointer_costs_one_fence_and_one_line_more() {
-    on_a_journal_with(Protocol::TailPointer, FullBlock, |world, journal| {
-        for (blocks, lines) in [(1, 66), (8, 8 * 64 + 4), (64, 64 * 64 + 18)] {
+    on_a_journal_with(
+        Geometry { protocol: Protocol::TailPointer, ..GEOMETRY },
+        FullBlock,
+        |world, journal| {
+            for (blocks, lines) in [(1, 66), (8, 8 * 64 + 4), (64, 64 * 64 + 18)] {
+                let before = world.tape().counts();
+                commit(journal, 0..blocks, Durability::Durable);
+                let spent = spent(world, before);
+                assert_eq!((spent.fences, spent.lines()), (2, lines + 1), "{blocks} blocks");
+            }
             let before = world.tape().counts();
-            commit(journal, 0..blocks, Durability::Durable);
-            let spent = spent(world, before);
-            assert_eq!((spent.fences, spent.lines()), (2, lines + 1), "{blocks} blocks");
-        }
-        let before = world.tape().counts();
-        for block in 0..16 {
-            commit(journal, block..block + 1, Durability::Deferred);
-        }
-        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (0, 0));
-        journal.sync().expect("fences");
-        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (2, 16 * 66 + 1));
-        journal.sync().expect("there is nothing left to do");
-        assert_eq!(spent(world, before).fences, 2);
-        let before = world.tape().counts();
-        journal.checkpoint().expect("nothing fails");
-        assert_eq!(spent(world, before).fences, 2, "one a superblock copy, as ever");
-    });
+            for block in 0..16 {
+                commit(journal, block..block + 1, Durability::Deferred);
+            }
+            assert_eq!((spent(world, before).fences, spent(world, before).lines()), (0, 0));
+            journal.sync().expect("fences");
+            assert_eq!(
+                (spent(world, before).fences, spent(world, before).lines()),
+                (2, 16 * 66 + 1)
+            );
+            journal.sync().expect("there is nothing left to do");
+            assert_eq!(spent(world, before).fences, 2);
+            let before = world.tape().counts();
+            journal.checkpoint().expect("nothing fails");
+            assert_eq!(spent(world, before).fences, 2, "one a superblock copy, as ever");
+        },
+    );
 }
 
 #[test]
@@ -264,5 +279,105 @@ fn a_copy_of_a_change_on_home_needs_no_shield_later() {
         assert_eq!((spent(world, before).fences, spent(world, before).disk_writes), (3, 0));
         let report = journal.checkpoint().expect("nothing fails");
         assert_eq!((report.blocks, report.shielded), (2, 0));
+    });
+}
+
+/// Commits an image of block 0 of which the first word is the number.
+fn rewrite<L: Policy>(journal: &mut Opened<'_, L>, number: u64) {
+    let mut image = [7; BLOCK];
+    image[..8].copy_from_slice(&number.to_le_bytes());
+    let update = Update::new(BlockNumber(0), Change::Image(&image));
+    let committed =
+        journal.commit(LaneNumber(0), &[Operation::Update(update)], Durability::Durable);
+    committed.expect("there is room");
+}
+
+#[test]
+fn a_rewrite_of_a_word_is_one_line_of_its_slot_and_two_of_a_record() {
+    on_slots(ByteDelta::new(), |world, journal| {
+        // The first two versions are written whole.
+        for (number, lines) in [(1, 66), (2, 66), (3, 3), (4, 3), (5, 3)] {
+            let before = world.tape().counts();
+            rewrite(journal, number);
+            let spent = spent(world, before);
+            assert_eq!((spent.fences, spent.lines()), (1, lines), "version {number}");
+            assert_eq!((spent.disk_writes, spent.disk_syncs), (0, 0));
+        }
+    });
+}
+
+#[test]
+fn an_append_that_goes_home_is_one_sync_and_one_fence() {
+    on_slots(ByteDelta::new(), |world, journal| {
+        let image = [3; BLOCK];
+        let operations = [8, 9, 10].map(|block| {
+            let mut update = Update::new(BlockNumber(block), Change::Image(&image));
+            update.kind = Kind::Append;
+            Operation::Update(update)
+        });
+        let before = world.tape().counts();
+        journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("there is room");
+        let spent = spent(world, before);
+        assert_eq!((spent.fences, spent.lines()), (1, 2));
+        assert_eq!((spent.disk_bytes, spent.disk_syncs), (3 * 4096, 1));
+    });
+}
+
+#[test]
+fn a_fold_costs_three_fences_and_no_disk() {
+    on_slots(ByteDelta::new(), |world, journal| {
+        commit(journal, 0..8, Durability::Durable);
+        let before = world.tape().counts();
+        let report = journal.fold().expect("folds");
+        let spent = spent(world, before);
+        assert_eq!((report.folded, report.fences, spent.fences), (8, 3, 3), "{report:?}");
+        assert_eq!((spent.disk_writes, spent.disk_syncs), (0, 0));
+        // An entry is half a line, and so is written with each of its line's two; the superblock
+        // of two lanes takes four lines, twice.
+        assert_eq!(spent.lines(), 8 + 2 * 4);
+        assert_eq!(report.freed_bytes, 6 * 64, "the record that named them");
+    });
+}
+
+#[test]
+fn a_checkpoint_of_folded_blocks_costs_two_fences_more() {
+    on_slots(ByteDelta::new(), |world, journal| {
+        for round in 1..4 {
+            commit(journal, 0..8, Durability::Durable);
+            journal.fold().expect("folds");
+            assert_eq!(journal.read(BlockNumber(0), &mut [0; BLOCK]), Ok(()), "{round}");
+        }
+        commit(journal, 0..8, Durability::Durable);
+        let before = world.tape().counts();
+        let report = journal.checkpoint().expect("writes home");
+        let spent = spent(world, before);
+        assert_eq!((report.blocks, report.writes, spent.disk_syncs), (8, 1, 1));
+        assert!(spent.fences <= 4, "two superblocks, two sets of voids: {spent:?}");
+        assert_eq!(report.freed_slots, 16, "two versions of each");
+    });
+}
+
+#[test]
+fn older_versions_are_given_back_without_the_disk() {
+    on_slots(ByteDelta::new(), |world, journal| {
+        commit(journal, 0..8, Durability::Durable);
+        commit(journal, 0..8, Durability::Durable);
+        let before = world.tape().counts();
+        let report = journal.collect_garbage().expect("collects");
+        // Nothing of them was folded: there is nothing to void.
+        assert_eq!((report.freed_slots, spent(world, before).fences), (8, 0));
+        assert_eq!(spent(world, before).disk_writes, 0);
+    });
+}
+
+#[test]
+fn emptying_the_rings_of_lcow_writes_no_data_home() {
+    on_slots(Lcow::new(), |world, journal| {
+        commit(journal, 0..8, Durability::Durable);
+        let before = world.tape().counts();
+        let report = journal.checkpoint_rings().expect("empties them");
+        assert_eq!((report.blocks, spent(world, before).disk_writes), (0, 0));
+        let evicted = journal.evict().expect("writes home");
+        assert_eq!((evicted.blocks, evicted.freed_slots), (8, 8));
     });
 }

@@ -1,6 +1,7 @@
 //! What once went wrong on whole media, told without a crash explorer: each test is named for what
 //! it showed.
 
+use byte_delta::ByteDelta;
 use full_block::FullBlock;
 use journal_core::check::crc32;
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
@@ -17,7 +18,7 @@ use sim_disk::{DiskImage, Fault, Image, Medium, Model, SimDisk, SimPmem, World};
 type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
 
 const BLOCK: usize = 64;
-const BLOCKS: u64 = 16;
+const BLOCKS: u64 = 64;
 
 fn geometry() -> Geometry {
     Geometry {
@@ -174,8 +175,7 @@ fn records_do_not_depend_on_how_much_memory_their_writer_had() {
         let (pmem, disk) = (world.pmem(), world.disk(0));
         let journal = Journal::open(pmem, disk, Whole, NoHook, PortableKernels, memory);
         let update = |block| Update::new(BlockNumber(block), Change::Image(&image));
-        let operations: Vec<_> =
-            (0..BLOCKS).map(|block| Operation::Update(update(block))).collect();
+        let operations: Vec<_> = (0..16).map(|block| Operation::Update(update(block))).collect();
         let committed =
             journal.expect("opens").commit(LaneNumber(0), &operations, Durability::Durable);
         committed.expect("commits");
@@ -345,4 +345,35 @@ fn a_commit_whose_record_cannot_be_read_back_is_not_acknowledged() {
         }
     }
     assert!(failed > 4, "{failed}");
+}
+
+/// As many frames as a part has, all of them in slots, and names of all other lanes: such a front
+/// is longer than one of images or of payloads alone.
+#[test]
+fn a_part_of_slots_that_names_every_lane_fits() {
+    let geometry = Geometry { lanes: 32, unit_bytes: 1216, lane_slots: 64, ..geometry() };
+    let world = blank(&geometry);
+    format(&world, &geometry, 1, &ByteDelta::new());
+    let images: Vec<[u8; BLOCK]> = (0..64).map(|byte| [byte; BLOCK]).collect();
+    let operations: Vec<Operation<'_>> = (0..)
+        .map(BlockNumber)
+        .zip(&images)
+        .map(|(at, image)| Operation::write(at, image))
+        .collect();
+    let mut buffers = Buffers::new(&geometry, 128, 2);
+    let mut open = |world: &World, calls: &mut dyn FnMut(&mut Opened<'_, ByteDelta>)| {
+        let (pmem, disk, policy) = (world.pmem(), world.disk(0), ByteDelta::new());
+        let journal = Journal::open(pmem, disk, policy, NoHook, PortableKernels, buffers.borrow());
+        calls(&mut journal.expect("opens"));
+    };
+    open(&world, &mut |journal| {
+        for lane in 1..32 {
+            commit(journal, lane, lane.into(), 0xFF);
+        }
+        journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("commits");
+    });
+    let world = World::boot(world.visible(), Model::Torn8);
+    open(&world, &mut |journal| {
+        assert!((0..64).all(|block| read(journal, block) == [block as u8; BLOCK]));
+    });
 }

@@ -52,6 +52,8 @@ usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
 
   --policy  full-block: every update is logged as an image
             object-log: an update is logged as the objects that change, 16 bytes each
+            byte-delta: an update rewrites the version before the newest, in a slot
+            lcow: an update goes to a slot, and stays there
             words: the tests' own policy, which logs a changed word as that
   --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
   --seed    of everything that is left to chance; 1 where nothing is said";
@@ -88,10 +90,10 @@ fn policy(name: &str) -> Result<Kind, String> {
     match name {
         "full-block" => Ok(Kind::FullBlock),
         "object-log" => Ok(Kind::ObjectLog),
+        "byte-delta" => Ok(Kind::ByteDelta),
+        "lcow" => Ok(Kind::Lcow),
         "words" => Ok(Kind::Words),
-        other => {
-            Err(format!("there is no policy {other}; there are full-block, object-log and words"))
-        }
+        other => Err(format!("there is no policy {other}\n\n{USAGE}")),
     }
 }
 
@@ -134,6 +136,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         Kind::FullBlock => "logged as an image, since this policy logs nothing else",
         Kind::Words => "logged as that word",
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
+        Kind::ByteDelta | Kind::Lcow => "in every other call as a patch alone, logged as such",
     };
     println!("write_at is a new image and the range of the word it differs in, {writes_at}");
     println!(

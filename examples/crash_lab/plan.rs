@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use journal_core::Durability::{Deferred, Durable};
-use journal_core::Overwrite;
+use journal_core::{Overwrite, Row};
 use sim_disk::{Damage, Rng};
 
 use crate::damage::{
-    lose_the_newest_superblock, rot_first_record, rot_noted_record, stale_first_record,
+    lose_the_newest_superblock, rot_first_record, rot_last_slot, rot_noted_record,
+    stale_first_record,
 };
 use crate::oracle::{Edit, Edits};
 use crate::program::{Begin, Kind, Program, Step};
@@ -23,7 +24,7 @@ pub(crate) struct Start {
 
 /// All programs.
 pub(crate) struct Plan {
-    kind: Kind,
+    pub(crate) kind: Kind,
     pub(crate) starts: Vec<Start>,
 }
 
@@ -50,9 +51,16 @@ fn transactions() -> Vec<Edits> {
 }
 
 /// Every step that a program may have.
-pub(crate) fn alphabet(lanes: u16) -> Vec<Step> {
+pub(crate) fn alphabet(kind: Kind, lanes: u16) -> Vec<Step> {
     let mut steps = vec![Step::Checkpoint, Step::Reopen, Step::Sync];
+    if kind.has_slots() {
+        steps.extend([Step::Fold, Step::Garbage, Step::Rings, Step::Evict]);
+    }
     for lane in 0..lanes {
+        if kind == Kind::Lcow {
+            steps.push(Step::Active(lane, 0, Durable));
+            steps.push(Step::Active(lane, 0, Deferred));
+        }
         for edits in transactions() {
             steps.push(Step::Commit(lane, edits.clone(), Durable));
             steps.push(Step::Commit(lane, edits.clone(), Deferred));
@@ -75,7 +83,7 @@ impl Plan {
         let mut starts = Vec::new();
         for lanes in [1, 2] {
             starts.push(Start { name: "fresh", lanes, begin: None });
-            for (name, steps, lost_bytes) in prologues(lanes) {
+            for (name, steps, lost_bytes) in prologues(kind, lanes) {
                 let program =
                     Program { overwrite: overwrite(kind), ..Program::new(kind, lanes, steps) };
                 let begin = program.leaves(lost_bytes)?;
@@ -88,9 +96,21 @@ impl Plan {
         Ok(Self { kind, starts })
     }
 
+    /// Whether programs of this policy can reach a row of the recovery table.
+    pub(crate) fn can_reach(&self, row: Row) -> bool {
+        match row {
+            Row::RottenTailWord => false,
+            Row::TornSlot | Row::RottenSlot => self.kind.has_slots(),
+            _ => true,
+        }
+    }
+
     /// Programs of a length, over all starting states.
     pub(crate) fn count(&self, length: usize) -> usize {
-        self.starts.iter().map(|start| alphabet(start.lanes).len().pow(length as u32)).sum()
+        self.starts
+            .iter()
+            .map(|start| alphabet(self.kind, start.lanes).len().pow(length as u32))
+            .sum()
     }
 
     fn program(&self, start: &Start, steps: Vec<Step>) -> Program {
@@ -105,7 +125,7 @@ impl Plan {
     pub(crate) fn numbered(&self, index: usize, length: usize) -> Numbered {
         let mut index = index;
         for start in &self.starts {
-            let alphabet = alphabet(start.lanes);
+            let alphabet = alphabet(self.kind, start.lanes);
             let count = alphabet.len().pow(length as u32);
             if index >= count {
                 index -= count;
@@ -147,6 +167,16 @@ impl Plan {
             vec![commit(WriteAt, Durable), Step::Checkpoint],
             vec![commit(WriteAt, Durable), Step::Reopen],
         ];
+        let mut programs = Vec::from(programs);
+        if self.kind.has_slots() {
+            let write = || commit(Write, Durable);
+            programs.push(vec![write(), write(), write()]);
+            programs.push(vec![write(), Step::Fold, write(), Step::Fold]);
+            programs.push(vec![write(), write(), Step::Fold, Step::Garbage]);
+            programs.push(vec![write(), Step::Fold, Step::Evict]);
+            programs.push(vec![commit(Discard, Durable), commit(Append, Durable)]);
+            programs.push(vec![write(), Step::Fold, Step::Relog(0, false)]);
+        }
         let small = |steps| Program {
             lane_bytes: 2 * 192,
             overwrite: overwrite(self.kind),
@@ -174,6 +204,14 @@ impl Plan {
             let steps = fill.into_iter().chain(two()).collect();
             add(1, steps, lose_the_newest_superblock);
         }
+        if self.kind.has_slots() {
+            for block in 0..3 {
+                let steps = vec![write(0, block), write(0, block + 1)];
+                let program = Program::new(self.kind, 1, steps);
+                let program = Program { may_report_rot: true, ..program };
+                all.push((program, rot_last_slot::<2>));
+            }
+        }
         all
     }
 }
@@ -190,19 +228,29 @@ fn overwrite(kind: Kind) -> Overwrite {
 
 /// Programs that lead to the other starting states, and how many bytes of lane 0 a crash takes
 /// where they are not durable.
-fn prologues(lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
+fn prologues(kind: Kind, lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
     // Whole images under every policy: the records that these states count are of one length.
     let write = |lane, block| Step::Commit(lane, vec![(block, Edit::Overwrite)], Durable);
     let deferred = |block| Step::Commit(0, vec![(block, Edit::Overwrite)], Deferred);
+    let two_records = if kind.has_slots() { 2 * 128 } else { 2 * 192 };
     let in_all_lanes = |times: usize, block| -> Vec<Step> {
         (0..times).flat_map(|_| (0..lanes).map(move |lane| write(lane, block))).collect()
     };
     // A lane holds four records; when it is full, the program checkpoints and goes on.
-    vec![
+    let mut all = vec![
         ("ring wrapped 3 times", in_all_lanes(13, 0), 0),
         ("one record short of full", in_all_lanes(3, 0), 0),
         ("a block with two frames, in both lanes", vec![write(0, 0), write(lanes - 1, 0)], 0),
         // The second record is lost, the third one is whole behind it: an open has dropped both.
-        ("a crash dropped records", vec![write(0, 0), deferred(0), deferred(2)], 2 * 192),
-    ]
+        ("a crash dropped records", vec![write(0, 0), deferred(0), deferred(2)], two_records),
+    ];
+    if kind.has_slots() {
+        let fold = || vec![Step::Fold];
+        let twice = [in_all_lanes(1, 0), fold(), in_all_lanes(1, 0)].concat();
+        all.push(("a block folded, and rewritten over it", twice.clone(), 0));
+        all.push(("the same, and folded again", [twice, fold()].concat(), 0));
+        let fill = (0..4).flat_map(|block| in_all_lanes(1, block)).collect();
+        all.push(("no slot free", fill, 0));
+    }
+    all
 }

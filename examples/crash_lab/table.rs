@@ -89,7 +89,7 @@ impl Table {
             println!(
                 "    {} lanes, {:>3} steps: {}",
                 start.lanes,
-                alphabet(start.lanes).len(),
+                alphabet(plan.kind, start.lanes).len(),
                 start.name
             );
         }
@@ -114,7 +114,7 @@ impl Table {
             .push(format!("{model}: images of {sampled} sampled points of {}", report.points));
         self.require(format!("{model}: recoveries crashed in turn"), 1, seen.nested_images);
         // The laboratory's journals have no tail words: only the tests of those reach their row.
-        let rows = Row::ALL.iter().zip(seen.rows).filter(|(row, _)| **row != Row::RottenTailWord);
+        let rows = Row::ALL.iter().zip(seen.rows).filter(|(row, _)| plan.can_reach(**row));
         let fewest = rows.map(|(_, programs)| programs).min().unwrap_or(0);
         self.left_out.push(format!("{model}: the row of tail words, which none of these has"));
         let what = format!("{model}: programs that reach the rarest row");

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use sim_disk::Image;
 
 use examine::{examine_without, go_on};
-use images::{Sample, samples};
+use images::{Sample, samples, slotted};
 use support::forge::{Target, put, seal, targets};
 
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
@@ -53,7 +53,7 @@ struct Input<'a> {
 
 static SAMPLES: LazyLock<Vec<(Sample, Vec<Target>)>> = LazyLock::new(|| {
     let with_targets = |sample: Sample| (targets(&sample.found), sample);
-    let samples = samples().into_iter().map(with_targets);
+    let samples = samples().into_iter().chain(slotted()).map(with_targets);
     samples.map(|(targets, sample)| (sample, targets)).collect()
 });
 

@@ -87,6 +87,10 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
         may
     }
 
+    fn is_own(&self, slot: SlotNumber) -> bool {
+        self.shared.common.geometry.lane_of_slot(slot) == self.lane
+    }
+
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };

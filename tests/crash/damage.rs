@@ -29,7 +29,15 @@ pub(crate) fn rot_first_record<const RETURNED: usize>(image: &mut Image, history
     }
 }
 
-/// The same once the superblock of a second open is durable: its epoch is 2.
+/// Turns a bit of the last slot of all, which is taken first, once so many calls have returned.
+pub(crate) fn rot_last_slot<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
+    if returned(history) == RETURNED {
+        let last = image.pmem().len() as u64 - 64;
+        image.flip_bit(Medium::Pmem, last + 3, 0);
+    }
+}
+
+/// The same as for a record once the superblock of a second open is durable: its epoch is 2.
 pub(crate) fn rot_noted_record<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
     let epoch_at = |copy: usize| image.pmem()[copy * SUPERBLOCK_UNIT as usize + 88];
     if epoch_at(0) == 2 && epoch_at(1) == 2 {

@@ -27,7 +27,7 @@ fn geometry(unit_bytes: u32) -> Geometry {
         shield_blocks: 0,
         unit_bytes,
         protocol,
-        lane_slots: 0,
+        lane_slots: 3,
     }
 }
 
@@ -61,7 +61,10 @@ impl Scenario for Reformat {
         let span = geometry(NEW_UNIT).span_bytes().expect("small");
         let facts = DeviceFacts::new(64, Overwrite::OldOrNew);
         let disk = DiskImage::blank(BlockSize::MIN, BLOCKS, facts);
-        let image = Image::blank(usize::try_from(span).expect("small")).with_disk(disk);
+        let mut pmem = Image::blank(usize::try_from(span).expect("small"));
+        // Slots' entries are not void before a format has seen to it.
+        pmem.pmem_mut().fill(0xA5);
+        let image = pmem.with_disk(disk);
         let world = World::boot(image, Model::Torn8);
         format(&world, Mutator::new(), OLD_UNIT).expect("formats");
         // Its superblock is of a higher generation than that of a new journal.

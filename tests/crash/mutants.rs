@@ -90,9 +90,18 @@ fn folds(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let write = |block| commit(0, block, Write, Durable);
     let begin = || vec![write(0), Step::Fold, write(0), Step::Fold];
     let freed = vec![Step::Checkpoint, write(1), write(1), write(1), write(2)];
+    boxed([Program { lane_slots: 2, ..of([begin(), freed].concat()) }])
+}
+
+/// What an open finds of slots: versions of a killed process, and torn entries.
+fn found_slots(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let of = |steps| program(mutator, Kind::ByteDelta, 1, steps);
+    let write = || commit(0, 0, Write, Durable);
+    let steps_after = vec![write(), Step::Fold, Step::Reopen];
+    let folded = || of(vec![write(), Step::Fold]);
     boxed([
-        Program { steps_after: vec![write(0), Step::Fold, Step::Reopen], ..of(begin()) },
-        Program { lane_slots: 2, ..of([begin(), freed].concat()) },
+        Program { steps_after, ..folded() },
+        Program { steps_after: vec![Step::Fold], crash_after: true, ..folded() },
     ])
 }
 
@@ -121,7 +130,8 @@ pub(crate) fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone(), &shielded),
         Group::new(explorer.clone(), &copies),
         Group::new(explorer.clone(), &slots),
-        Group::new(explorer.clone().with_depth(1), &folds),
+        Group::new(explorer.clone(), &folds),
+        Group::new(explorer.clone().with_depth(1), &found_slots),
         Group::new(explorer.clone(), &appends),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),

@@ -52,6 +52,8 @@ pub(crate) enum Step {
     Reclaim,
     /// Frees space at the head of a lane by copying; whether anything has to be copied.
     Relog(u16, bool),
+    /// A transaction of one block whose content was written to a slot, and changed there, before.
+    Active(u16, usize, Durability),
     /// Lets slots' entries say what the rings do.
     Fold,
     /// Gives back the slots of superseded versions.
@@ -82,7 +84,7 @@ impl Kind {
     }
 
     /// Whether its policy keeps versions in slots.
-    const fn has_slots(self) -> bool {
+    pub(crate) const fn has_slots(self) -> bool {
         matches!(self, Self::ByteDelta | Self::Lcow)
     }
 }
@@ -351,6 +353,9 @@ impl Program {
                 }
                 Ok(())
             }
+            Step::Active(lane, block, durability) => {
+                self.activate(world, journal, *lane, *block, *durability)
+            }
             Step::Fold => journal.fold().map(drop).map_err(|error| error.to_string()),
             Step::Garbage => journal.collect_garbage().map(drop).map_err(|error| error.to_string()),
             Step::Rings => {
@@ -442,6 +447,48 @@ impl Program {
         }
         streamed.commit().map_err(|error| error.to_string())?;
         world.returned(label.encode());
+        Ok(())
+    }
+
+    /// Writes something to a slot, makes the new content of it, and commits that; another slot is
+    /// written and given back.
+    fn activate<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        lane: u16,
+        block: usize,
+        durability: Durability,
+    ) -> Result<(), String> {
+        let lane = LaneNumber(lane % self.lanes);
+        let edits = vec![(block, Edit::Write)];
+        let label = Label { number: self.next_call(world), edits: edits.clone() };
+        let images = self.images(world, journal, &edits, label.number)?;
+        let new = &images.blocks[0].new;
+        let begun = edited(new, label.number + 1, Edit::WriteAt);
+        let active = journal.with_active(lane, |lane, common| {
+            let has_two = lane.lane.free_slots() > 1;
+            let given_up = has_two.then(|| lane.activate(common, &[0xEE; BLOCK_BYTES])).flatten();
+            let mut active = lane.activate(common, &begun);
+            if let Some(active) = &mut active {
+                let change = Change::Ranges { image: new, ranges: &FIRST_WORD };
+                lane.update_active(common, active, &change);
+            }
+            if let Some(given_up) = given_up {
+                lane.deactivate(given_up);
+            }
+            active
+        });
+        let Some(active) = active.flatten() else {
+            return self.commit(world, journal, lane.raw(), &edits, durability);
+        };
+        let operations = [Operation::Active(BlockNumber(block as u64), &active)];
+        world.called(label.encode());
+        let committed = journal.commit(lane, &operations, durability);
+        committed.map_err(|error| error.to_string())?;
+        if durability == Durability::Durable {
+            world.returned(label.encode());
+        }
         Ok(())
     }
 

@@ -1,11 +1,13 @@
-//! Slots: programs that keep versions there survive every crash, and every rule of theirs is needed.
+//! Slots: programs that keep versions there survive every crash, and need every rule of theirs.
 //!
 //! The traces are those that earlier texts of the protocol fell to, by their numbers.
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
-use sim_disk::{Explorer, Model, Report};
+use sim_disk::mutants::Mutant;
+use sim_disk::{Explorer, Model, Mutation, Mutator, Report};
 
+use crate::damage::rot_last_slot;
 use crate::oracle::Edit;
 use crate::program::{Kind, Program, Step};
 use crate::rules::{commit, explorer, needs, write, write_at};
@@ -209,12 +211,47 @@ fn partial_checkpoints_of_slots_make_no_state_that_never_was() {
     }
 }
 
+/// Content is written to a slot and changed there before a record names it.
+#[test]
+fn active_slots_survive_every_crash() {
+    let active = |block, durability| Step::Active(0, block, durability);
+    let steps = vec![
+        write(0, 0),
+        active(0, Durable),
+        active(1, Deferred),
+        active(0, Durable),
+        Step::Rings,
+        active(1, Durable),
+    ];
+    let program = Program { kind: Kind::Lcow, ..byte_delta(1, steps) };
+    let program = Program { steps_after: vec![active(0, Durable), Step::Fold], ..program };
+    survives(&explorer().with_kills(), &program);
+    // A slot that is not flushed with the record is noticed.
+    let sites = journal_core::SITES.iter().copied().flatten();
+    let site = sites.copied().find(|site| site.name == "slot.deferred.flush").expect("declared");
+    let mutator = Mutator::with(Mutant { site, mutation: Mutation::DropFlush });
+    let broken = Program { mutator: mutator.clone(), ..byte_delta(1, vec![active(0, Durable)]) };
+    assert!(explorer().explore(&broken).is_err() && mutator.fired() > 0);
+}
+
 #[test]
 fn the_rings_of_lcow_are_emptied_without_a_write_of_data() {
     let steps = vec![write(0, 0), write(0, 1), write(0, 0), Step::Rings, write(0, 2), Step::Evict];
     let program =
         Program { steps_after: vec![Step::Rings], kind: Kind::Lcow, ..byte_delta(1, steps) };
     survives(&explorer().with_kills(), &program);
+}
+
+/// What a watermark covers is never dropped for its slot.
+#[test]
+fn the_rot_of_a_slot_is_an_error() {
+    for fold in [false, true] {
+        let mut steps = vec![write(0, 0), write(0, 1)];
+        steps.extend(fold.then_some(Step::Fold));
+        let program = Program { may_report_rot: true, ..byte_delta(1, steps) };
+        survives(&explorer().with_damage(rot_last_slot::<2>), &program);
+        assert!(program.rows.counts()[Row::RottenSlot as usize].1 > 0);
+    }
 }
 
 #[test]

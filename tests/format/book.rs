@@ -2,10 +2,11 @@
 
 use core::mem::{offset_of, size_of};
 
-use journal_core::geometry::{LANES_MAX, UNIT_BYTES_MAX};
+use journal_core::geometry::{LANES_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
+use journal_core::slot::{SlotEntry, SlotFrame};
 use journal_core::superblock::{
-    FORMAT_VERSION, LaneNote, MAGIC, SuperblockHead, TAIL_POINTER, superblock_bytes,
+    FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER, superblock_bytes,
 };
 use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
 
@@ -28,7 +29,7 @@ macro_rules! fields {
     }};
 }
 
-fn structures() -> [(&'static str, Layout); 5] {
+fn structures() -> [(&'static str, Layout); 7] {
     [
         (
             "SuperblockHead",
@@ -75,6 +76,8 @@ fn structures() -> [(&'static str, Layout); 5] {
         ),
         ("Name", fields!(Name { lane, reserved, sequence })),
         ("FrameHeader", fields!(FrameHeader { block, len, form, reserved })),
+        ("SlotFrame", fields!(SlotFrame { content, slot, reserved })),
+        ("SlotEntry", fields!(SlotEntry { block, stamp, content, check })),
     ]
 }
 
@@ -96,12 +99,16 @@ fn differences(document: &str) -> Vec<String> {
         ("## 1. Conventions", "LANES_MAX", u64::from(LANES_MAX)),
         ("## 1. Conventions", "RECORD_LINES_MIN", RECORD_LINES_MIN as u64),
         ("## 1. Conventions", "UNIT_BYTES_MAX", u64::from(UNIT_BYTES_MAX)),
+        ("## 1. Conventions", "SLOTS_MAX", u64::from(SLOTS_MAX)),
         ("### Forms", "Image", Form::Image as u64),
         ("### Forms", "Encoded", Form::Encoded as u64),
         ("### Forms", "Discard", Form::Discard as u64),
+        ("### Forms", "Slot", Form::Slot as u64),
+        ("### Forms", "Home", Form::Home as u64),
         ("### Kinds", "Commit", RecordKind::Commit as u64),
         ("### Kinds", "Intent", RecordKind::Intent as u64),
         ("### Features", "TAIL_POINTER", TAIL_POINTER),
+        ("### Features", "SLOTS", SLOTS),
         ("### Kinds", "Copy", RecordKind::Copy as u64),
     ] {
         let written = value(document, heading, name);
@@ -115,7 +122,8 @@ fn differences(document: &str) -> Vec<String> {
 #[test]
 fn the_document_describes_the_structures() {
     assert_eq!(differences(FORMAT), Vec::<String>::new());
-    assert_eq!(table(FORMAT, "### Forms").len(), 3);
+    assert_eq!(table(FORMAT, "### Forms").len(), 5);
+    assert_eq!(table(FORMAT, "### Features").len(), 2);
     assert_eq!(table(FORMAT, "### Kinds").len(), 3);
     assert_eq!(&MAGIC, b"nvmjrnl\0");
 }
@@ -127,6 +135,10 @@ fn a_document_that_is_wrong_is_found() {
         ("| 16 | 8 | `epoch_first` |", "| 16 | 8 | `first` |"),
         ("| 4 | 1 | `kind` |", "| 5 | 1 | `kind` |"),
         ("| `Discard` | 3 |", "| `Discard` | 4 |"),
+        ("| 112 | 4 | `lane_slots` |", "| 112 | 8 | `lane_slots` |"),
+        ("| 8 | 4 | `slot` |", "| 12 | 4 | `slot` |"),
+        ("| 24 | 8 | `check` |", "| 24 | 8 | `seal` |"),
+        ("| `SLOTS` | 2 |", "| `SLOTS` | 4 |"),
         ("| `LANES_MAX` | 32 |", "| `LANES_MAX` | 64 |"),
     ] {
         let document = FORMAT.replace(right, wrong);
@@ -159,6 +171,12 @@ fn lengths_are_what_the_document_says() {
         assert_eq!(shape.span_bytes() as u64, 2 * 256 + bytes + 1024);
         shape.protocol = Protocol::TailPointer;
         assert_eq!(shape.span_bytes() as u64, 2 * 256 + bytes + 64 + 1024);
+    }
+    for (slots, entries) in [(0, 0), (1, 64), (2, 64), (3, 128), (100, 3200)] {
+        let shape = Shape { lane_slots: slots, ..Shape::new(Kind::Delta, 2) };
+        let without = Shape { lane_slots: 0, ..shape }.span_bytes();
+        let behind = 2 * (entries + 64 * slots as usize);
+        assert_eq!(shape.span_bytes(), without + behind);
     }
 }
 

@@ -14,25 +14,77 @@ use sim_disk::{DiskImage, Fault, FaultKind, Image, Model, Operation, World};
 
 use crate::support::layout::{BOOK, Layout};
 use crate::support::reader::{Content, Found, Part};
+use crate::support::versions::State;
 use crate::support::{Act, BLOCKS, Block, Kind, Shape, Truth, What, contents, counting};
 
 /// A journal that shows one thing after the other.
 struct Golden {
     name: &'static str,
     kept: &'static str,
+    shape: fn() -> Shape,
     acts: fn() -> Vec<Act>,
 }
 
-const GOLDEN: [Golden; 5] = [
-    Golden { name: "v1-formatted", kept: include_str!("golden/v1-formatted.hex"), acts: Vec::new },
-    Golden { name: "v1-records", kept: include_str!("golden/v1-records.hex"), acts: records },
-    Golden { name: "v1-wrapped", kept: include_str!("golden/v1-wrapped.hex"), acts: wrapped },
-    Golden { name: "v1-intent", kept: include_str!("golden/v1-intent.hex"), acts: intent },
-    Golden { name: "v1-copied", kept: include_str!("golden/v1-copied.hex"), acts: copied },
+impl Golden {
+    const fn new(name: &'static str, kept: &'static str, acts: fn() -> Vec<Act>) -> Self {
+        Self { name, kept, shape, acts }
+    }
+
+    /// One with slots.
+    const fn slotted(name: &'static str, kept: &'static str, acts: fn() -> Vec<Act>) -> Self {
+        Self { name, kept, shape: slotted, acts }
+    }
+
+    fn image(&self) -> Image {
+        image_of((self.shape)(), self.kept)
+    }
+}
+
+const GOLDEN: [Golden; 7] = [
+    Golden::new("v1-formatted", include_str!("golden/v1-formatted.hex"), Vec::new),
+    Golden::new("v1-records", include_str!("golden/v1-records.hex"), records),
+    Golden::new("v1-wrapped", include_str!("golden/v1-wrapped.hex"), wrapped),
+    Golden::new("v1-intent", include_str!("golden/v1-intent.hex"), intent),
+    Golden::new("v1-copied", include_str!("golden/v1-copied.hex"), copied),
+    Golden::slotted("v1-slots", include_str!("golden/v1-slots.hex"), slots),
+    Golden::slotted("v1-torn-slot", include_str!("golden/v1-torn-slot.hex"), torn_slot),
 ];
 
 fn shape() -> Shape {
     Shape { id: *b"a golden journal", ..Shape::new(Kind::Words, 2) }
+}
+
+fn slotted() -> Shape {
+    Shape { id: *b"a golden journal", lane_slots: 3, ..Shape::new(Kind::Delta, 2) }
+}
+
+/// Versions in slots of both lanes, one rewritten, some folded, with their frames and without, one
+/// given back; an append, and patches on a slot.
+fn slots() -> Vec<Act> {
+    vec![
+        Act::Commit(0, vec![(0, What::Fill(0x10)), (1, What::Fill(0x20))]),
+        Act::Fold,
+        Act::Commit(0, vec![(0, What::Touch(0x11))]),
+        Act::Garbage,
+        // It keeps what comes next in the lane.
+        Act::Commit(1, vec![(5, What::Patch(0x60))]),
+        Act::Commit(1, vec![(3, What::Fill(0x40))]),
+        Act::Commit(1, vec![(3, What::Touch(0x41))]),
+        Act::Commit(1, vec![(3, What::Touch(0x42))]),
+        Act::Fold,
+        Act::Commit(1, vec![(2, What::Append(0x30))]),
+        Act::Commit(0, vec![(0, What::Patch(0x12)), (4, What::Fill(0x50))]),
+    ]
+}
+
+/// A record that is whole, and a slot that it names which is not.
+fn torn_slot() -> Vec<Act> {
+    vec![
+        Act::Commit(0, vec![(0, What::Fill(0x10))]),
+        Act::Commit(0, vec![(0, What::Touch(0x11))]),
+        Act::Commit(0, vec![(0, What::Touch(0x12)), (1, What::Patch(0x21))]),
+        Act::TornSlot,
+    ]
 }
 
 /// Every kind of frame and record that is written: an image, an encoded change, a name, a deferred
@@ -87,8 +139,19 @@ fn intent() -> Vec<Act> {
 
 /// Makes a golden journal anew.
 fn make(golden: &Golden) -> (Image, Truth) {
-    let world = World::boot(shape().format(), Model::Torn8);
-    let acts = (golden.acts)();
+    let (shape, acts) = ((golden.shape)(), (golden.acts)());
+    if let [before @ .., last, Act::TornSlot] = &acts[..] {
+        let (_, truth) = shape.made_by(before);
+        let mut image = shape.made_by(&[before, core::slice::from_ref(last)].concat()).0;
+        let found = shape.read_by_the_book(&image).expect("is a journal");
+        let newest = found.versions.0[&0].last().and_then(|version| version.slot);
+        let (slot, _) = newest.expect("is in a slot");
+        // As a crash leaves it that comes after the first of two words.
+        let word = found.area.slot_at(slot) as usize + 40;
+        image.pmem_mut()[word..word + 8].copy_from_slice(&counting(0x10)[40..48]);
+        return (image, truth);
+    }
+    let world = World::boot(shape.format(), Model::Torn8);
     let mut truth = Truth::default();
     if acts.is_empty() {
         return (world.visible(), truth);
@@ -96,12 +159,12 @@ fn make(golden: &Golden) -> (Image, Truth) {
     let fails = acts.last() == Some(&Act::FailedCheckpoint);
     if fails {
         let (_, before) = acts.split_last().expect("has acts");
-        let whole = World::boot(shape().format(), Model::Torn8);
-        shape().drive(&whole, before, &mut Truth::default());
+        let whole = World::boot(shape.format(), Model::Torn8);
+        shape.drive(&whole, before, &mut Truth::default());
         let syncs = whole.operations().of(Operation::DiskSync);
         world.inject(Fault::on(Operation::DiskSync, syncs, FaultKind::Error));
     }
-    shape().drive(&world, &acts, &mut truth);
+    shape.drive(&world, &acts, &mut truth);
     (world.visible(), truth)
 }
 
@@ -131,8 +194,7 @@ fn text_of(image: &Image) -> String {
 }
 
 /// The media that a text describes.
-fn image_of(text: &str) -> Image {
-    let shape = shape();
+fn image_of(shape: Shape, text: &str) -> Image {
     let mut span = vec![0; shape.span_bytes()];
     let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
     let mut disk = DiskImage::blank(shape.geometry().block_size, BLOCKS, facts);
@@ -154,8 +216,8 @@ fn image_of(text: &str) -> Image {
 }
 
 /// What a byte of the span belongs to.
-fn describe(image: &Image, at: usize) -> String {
-    let Ok(found) = shape().read_by_the_book(image) else { return "no journal".into() };
+fn describe(shape: Shape, image: &Image, at: usize) -> String {
+    let Ok(found) = shape.read_by_the_book(image) else { return "no journal".into() };
     let named = |layout: &Layout, at: usize| layout.name_at(at).to_owned();
     for copy in found.copies.map(|copy| copy as usize) {
         let inside = at.wrapping_sub(copy);
@@ -197,7 +259,13 @@ fn describe_in_lanes(found: &Found, at: u64) -> String {
         }
         return format!("lane {number}: no live record");
     }
-    "nothing".into()
+    for entry in &found.entries {
+        let inside = (at as usize).wrapping_sub(entry.at as usize);
+        if inside < BOOK.entry.len() {
+            return format!("entry of slot {}: {}", entry.slot, BOOK.entry.name_at(inside));
+        }
+    }
+    found.area.slot_of(at).map_or("nothing".into(), |slot| format!("slot {slot}"))
 }
 
 fn describe_part(part: &Part, inside: u64) -> String {
@@ -218,13 +286,13 @@ fn describe_part(part: &Part, inside: u64) -> String {
 }
 
 /// Where media differ from those that are kept; empty if they do not.
-fn differences(kept: &Image, made: &Image) -> Vec<String> {
+fn differences(shape: Shape, kept: &Image, made: &Image) -> Vec<String> {
     let mut found = Vec::new();
     let differ = |(kept, made): (&u8, &u8)| kept != made;
     let pairs = kept.pmem().iter().zip(made.pmem());
     for (at, pair) in pairs.enumerate().filter(|(_, pair)| differ(*pair)) {
         let (was, is) = pair;
-        let what = describe(kept, at);
+        let what = describe(shape, kept, at);
         if !found.iter().any(|known: &String| known.ends_with(&what)) {
             found.push(format!("span {at}: {was:02x} kept, {is:02x} made: {what}"));
         }
@@ -245,7 +313,7 @@ fn what_is_written_is_what_was_kept() {
         let (made, _) = make(golden);
         let fresh = folder.join(format!("{}.hex", golden.name));
         std::fs::write(&fresh, text_of(&made)).expect("writes");
-        let found = differences(&image_of(golden.kept), &made);
+        let found = differences((golden.shape)(), &golden.image(), &made);
         if !found.is_empty() {
             writeln!(drift, "{}, see {}:", golden.name, fresh.display()).expect("room");
             found.iter().take(12).for_each(|line| writeln!(drift, "  {line}").expect("room"));
@@ -257,7 +325,7 @@ fn what_is_written_is_what_was_kept() {
 #[test]
 fn a_changed_byte_is_named() {
     let golden = &GOLDEN[1];
-    let kept = image_of(golden.kept);
+    let kept = golden.image();
     for (at, what) in [
         (80, "superblock at 0: generation"),
         (256 + 128 + 32 + 8, "superblock at 256: lane 1: head_sequence"),
@@ -269,24 +337,24 @@ fn a_changed_byte_is_named() {
     ] {
         let mut image = kept.clone();
         image.pmem_mut()[at] ^= 0x80;
-        let found = differences(&kept, &image);
+        let found = differences(shape(), &kept, &image);
         assert_eq!(found.len(), 1);
         assert!(found[0].ends_with(what), "{found:?}: {what}");
     }
     let mut image = kept.clone();
     image.disk_mut(0).set_block(BlockNumber(5), &counting(1));
-    assert_eq!(differences(&kept, &image).len(), 1);
-    assert_eq!(image_of(&text_of(&image)), image);
+    assert_eq!(differences(shape(), &kept, &image).len(), 1);
+    assert_eq!(image_of(shape(), &text_of(&image)), image);
 }
 
 #[test]
 fn kept_journals_show_their_blocks() {
     for golden in &GOLDEN {
         let (_, truth) = make(golden);
-        let image = image_of(golden.kept);
-        let by_the_book = shape().read_by_the_book(&image).expect("is a journal").blocks;
+        let (shape, image) = ((golden.shape)(), golden.image());
+        let by_the_book = shape.read_by_the_book(&image).expect("is a journal").blocks;
         let world = World::boot(image, Model::Torn8);
-        let opened = shape().with(&world, contents).expect("opens");
+        let opened = shape.with(&world, contents).expect("opens");
         for (number, expected) in truth.0.iter().enumerate() {
             let Some(expected) = expected else { continue };
             let expected = Content::Is(*expected);
@@ -302,7 +370,7 @@ fn kept_journals_hold_what_they_are_for() {
     let found: BTreeMap<&str, Found> = GOLDEN
         .iter()
         .map(|golden| {
-            let found = shape().read_by_the_book(&image_of(golden.kept));
+            let found = (golden.shape)().read_by_the_book(&golden.image());
             (golden.name, found.expect("is a journal"))
         })
         .collect();
@@ -336,4 +404,41 @@ fn kept_journals_hold_what_they_are_for() {
     let blocks: Vec<u64> = copy.frames.iter().map(|frame| frame.block).collect();
     assert_eq!((blocks, copy.header.names.len()), (vec![0, 3], 1));
     assert!(copy.stamps.iter().all(|stamp| *stamp < copy.header.field("stamp")));
+}
+
+/// The same for those with slots.
+#[test]
+fn kept_slots_hold_what_they_are_for() {
+    let found = |name: &str| {
+        let golden = GOLDEN.iter().find(|golden| golden.name == name).expect("is kept");
+        slotted().read_by_the_book(&golden.image()).expect("is a journal")
+    };
+    let slots = found("v1-slots");
+    let records = slots.lanes.iter().flat_map(|lane| &lane.records);
+    let forms = records.flat_map(|record| &record.parts).flat_map(|part| &part.frames);
+    let forms: std::collections::BTreeSet<u64> = forms.map(|frame| frame.form).collect();
+    assert_eq!(forms, [BOOK.slot, BOOK.encoded, BOOK.home].into());
+    let versions = || slots.versions.0.values().flatten();
+    let folded = |is_in_lane| {
+        let folded = versions().filter(|version| version.is_folded);
+        folded.filter(|version| version.record.is_some() == is_in_lane).count()
+    };
+    assert!(folded(true) > 0 && folded(false) > 0, "with a frame, and without");
+    // It was written, and then voided by its last word.
+    let is_given_back = |bytes: &[u8]| bytes[..24] != [0; 24] && bytes[24..] == [0; 8];
+    let mut void = slots.entries.iter().filter(|entry| entry.state == State::Void);
+    assert!(void.any(|entry| is_given_back(&entry.bytes)));
+    // The older one of two names the slot too.
+    let named: Vec<u64> =
+        versions().filter_map(|version| version.slot).map(|slot| slot.0).collect();
+    assert!((0..6).any(|slot| named.iter().filter(|named| **named == slot).count() == 2));
+    let [.., below, patch] = &slots.versions.0[&0][..] else { panic!("a patch on a slot") };
+    assert!(below.slot.is_some() && patch.slot.is_none());
+
+    let torn = found("v1-torn-slot");
+    let lane = &torn.lanes[0];
+    let end = lane.start + lane.records.last().map_or(0, |record| record.end());
+    let golden = GOLDEN.last().expect("is kept").image();
+    let behind = &golden.pmem()[end as usize..];
+    assert_eq!((lane.records.len(), BOOK.header.number(behind, "sequence")), (2, 3));
 }

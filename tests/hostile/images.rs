@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use journal_core::BlockNumber;
 use journal_core::policy::Policy as _;
+use journal_core::{BlockNumber, Protocol};
 use sim_disk::{Fault, FaultKind, Image, Model, Operation, World};
 
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Found, Lane, merge};
+use crate::support::reader::{Content, Found, Lane};
+use crate::support::versions::Versions;
 use crate::support::{Act, Kind, Shape, Truth, What, counting};
 
 /// A valid journal.
@@ -86,7 +87,9 @@ impl Sample {
         }
         let apply =
             |payload: &[u8], block: &mut [u8]| self.shape.kind.apply(payload, block).is_ok();
-        Expected::Blocks(merge(&left, self.intent_left(changed), &self.image, &apply))
+        let versions = Versions::of(&left, &[]);
+        let intent = self.intent_left(changed);
+        Expected::Blocks(versions.contents(intent, &self.image, &self.found.area, &apply))
     }
 
     fn intent_left(&self, changed: &BTreeSet<usize>) -> Option<&crate::support::reader::Part> {
@@ -260,6 +263,128 @@ fn with_intent(home_is_torn: bool) -> Sample {
     let sample = Sample::of(name, shape, image, truth);
     assert!(sample.found.intent.is_some(), "an intent is believed");
     Sample { home_is_torn, ..sample }
+}
+
+/// Journals with slots, some of them after a crash that tore one, or an entry. The damage done to
+/// them is judged by the second reader alone.
+pub(crate) fn slotted() -> Vec<Sample> {
+    let shape = Shape { lane_slots: 3, ..Shape::new(Kind::Delta, 2) };
+    let tails = Shape { protocol: Protocol::TailPointer, ..shape };
+    vec![
+        Sample::new("slots, formatted", shape, &[]),
+        Sample::new("slots", shape, &versions()),
+        Sample::new("slots and tail words", tails, &versions()),
+        Sample::new("folded", shape, &folded()),
+        Sample::new("folded, tail words", tails, &folded()),
+        slots_wrapped(shape),
+        torn_slot(shape, &[]),
+        torn_slot(shape, &[commit(1, &[(0, What::Fill(9))]), commit(0, &[(5, What::Fill(10))])]),
+        torn_entry(shape),
+        slots_with_intent(shape),
+    ]
+}
+
+/// Older versions that are rewritten, an append, patches on a slot, records of both lanes.
+fn versions() -> Vec<Act> {
+    vec![
+        commit(0, &[(0, What::Fill(0x10)), (1, What::Fill(0x20))]),
+        commit(0, &[(0, What::Fill(0x11))]),
+        commit(1, &[(0, What::Touch(0x12)), (7, What::Append(0x70))]),
+        commit(1, &[(0, What::Fill(0x13))]),
+        commit(0, &[(0, What::Fill(0x14)), (7, What::Patch(0x71))]),
+        Act::Defer(0, vec![(1, What::Patch(0x21)), (2, What::Fill(0x30)), (3, What::Discard)]),
+        Act::Sync,
+        commit(1, &[(0, What::Touch(0x15)), (1, What::Patch(0x22))]),
+    ]
+}
+
+/// Folded versions: alone, with their frames, superseded, given back.
+fn folded() -> Vec<Act> {
+    vec![
+        commit(0, &[(0, What::Fill(1)), (1, What::Fill(2))]),
+        commit(1, &[(2, What::Fill(3)), (3, What::Fill(4))]),
+        Act::Fold,
+        commit(0, &[(0, What::Touch(5))]),
+        commit(1, &[(0, What::Fill(6)), (2, What::Patch(7))]),
+        Act::Garbage,
+        // It stays, and so do the frames behind it.
+        commit(1, &[(5, What::Patch(8))]),
+        commit(1, &[(2, What::Touch(9)), (6, What::Append(10))]),
+        Act::Fold,
+        commit(1, &[(0, What::Touch(11)), (3, What::Discard)]),
+    ]
+}
+
+/// Everything again and again.
+fn slots_wrapped(shape: Shape) -> Sample {
+    let mut acts = Vec::new();
+    for round in 0..23_u8 {
+        let block = u64::from(round) % 7;
+        acts.push(commit(u16::from(round % 2), &[(block, What::Fill(round))]));
+        acts.push(commit(u16::from(round / 2 % 2), &[(block, What::Touch(round))]));
+        acts.push(commit(u16::from(round / 3 % 2), &[(block, What::Patch(round))]));
+        match round % 5 {
+            1 => acts.push(Act::Fold),
+            3 => acts.push(Act::Garbage),
+            4 => acts.push(Act::Checkpoint),
+            _ => {}
+        }
+    }
+    acts.push(commit(1, &[(6, What::Fill(0x77)), (7, What::Discard)]));
+    Sample::new("slots, wrapped", shape, &acts)
+}
+
+/// A crash left the last record of a lane whole, and torn the slot that it names; then work went
+/// on.
+fn torn_slot(shape: Shape, later: &[Act]) -> Sample {
+    let before = [
+        commit(0, &[(0, What::Fill(1)), (1, What::Fill(2))]),
+        commit(1, &[(2, What::Fill(3))]),
+        commit(0, &[(0, What::Fill(4))]),
+    ];
+    let (_, mut truth) = shape.made_by(&before);
+    let last = commit(0, &[(0, What::Touch(5)), (4, What::Fill(6))]);
+    let (mut image, _) = shape.made_by(&[&before[..], &[last]].concat());
+    let found = shape.read_by_the_book(&image).expect("a valid journal");
+    let newest = found.versions.0[&0].last().and_then(|version| version.slot);
+    let (slot, _) = newest.expect("is in a slot");
+    let at = usize::try_from(found.area.slot_at(slot)).expect("in the span");
+    image.pmem_mut()[at + 40] ^= 0xFF;
+    let left = shape.read_by_the_book(&image).expect("a valid journal");
+    assert_eq!((found.lanes[0].records.len(), left.lanes[0].records.len()), (3, 2));
+    let world = World::boot(image, Model::Torn8);
+    if !later.is_empty() {
+        shape.drive(&world, later, &mut truth);
+    }
+    Sample::of("torn slot", shape, world.visible(), truth)
+}
+
+/// A crash tore an entry that was being written.
+fn torn_entry(shape: Shape) -> Sample {
+    let acts =
+        [commit(0, &[(0, What::Fill(1))]), commit(0, &[(0, What::Fill(3)), (1, What::Fill(2))])];
+    let (mut image, truth) = shape.made_by(&acts);
+    let found = shape.read_by_the_book(&image).expect("a valid journal");
+    let (slot, _) = found.versions.0[&1].last().and_then(|version| version.slot).expect("a slot");
+    let at = found.entries[usize::try_from(slot).expect("few")].at as usize;
+    image.pmem_mut()[at + 24..at + 32].copy_from_slice(&[0xEE; 8]);
+    Sample::of("torn entry", shape, image, truth)
+}
+
+/// In the middle of a checkpoint of what only the device has whole.
+fn slots_with_intent(shape: Shape) -> Sample {
+    let world = World::boot(shape.format(), Model::Torn8);
+    world.inject(Fault::on(Operation::DiskSync, 0, FaultKind::Error));
+    let acts = [
+        commit(0, &[(0, What::Patch(1)), (1, What::Patch(2))]),
+        commit(1, &[(1, What::Patch(3)), (2, What::Fill(4))]),
+        Act::FailedCheckpoint,
+    ];
+    let mut truth = Truth::default();
+    shape.drive(&world, &acts, &mut truth);
+    let sample = Sample::of("slots, intent", shape, world.visible(), truth);
+    assert!(sample.found.intent.is_some(), "an intent is believed");
+    sample
 }
 
 pub(crate) fn samples() -> Vec<Sample> {

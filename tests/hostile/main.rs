@@ -13,6 +13,7 @@ mod forged;
 mod images;
 mod noise;
 mod rot;
+mod slots;
 #[path = "../support/mod.rs"]
 mod support;
 mod tails;

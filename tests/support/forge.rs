@@ -2,6 +2,7 @@
 
 use super::layout::{BOOK, Field, Layout, little_endian};
 use super::reader::{Found, Part, Record, crc32, crc64};
+use super::versions::{State, entry_check};
 
 /// A ring in the bytes of a span.
 pub(crate) struct RingMut<'a> {
@@ -51,7 +52,7 @@ impl RingMut<'_> {
             let len = BOOK.frame.number(frame, "len") as usize;
             match BOOK.frame.number(frame, "form") {
                 form if form == BOOK.image => images += 64,
-                form if form == BOOK.encoded => encoded += len,
+                form if form == BOOK.encoded || form == BOOK.slot => encoded += len,
                 _ => {}
             }
         }
@@ -106,6 +107,12 @@ pub(crate) enum Target {
         at: u64,
         field: Field,
     },
+    /// In the entry of a slot.
+    Entry {
+        slot: u64,
+        at: usize,
+        field: Field,
+    },
 }
 
 /// Every number that there is.
@@ -139,6 +146,12 @@ pub(crate) fn targets(found: &Found) -> Vec<Target> {
         let fields = fields.into_iter();
         targets.extend(fields.map(|(at, field)| Target::Intent { at: at as u64, field }));
     }
+    for entry in &found.entries {
+        let (slot, at) = (entry.slot, entry.at as usize);
+        // Of what is void there is nothing to be made right.
+        let fields = BOOK.entry.fields.iter().filter(|_| entry.state != State::Void);
+        targets.extend(fields.map(|field| Target::Entry { slot, at, field: field.clone() }));
+    }
     targets
 }
 
@@ -155,7 +168,16 @@ fn fields_of(part: &Part) -> Vec<(usize, Field)> {
         let field = Field { name: "stamp of a frame".into(), at: 0, len: 8 };
         (64 + 16 * names + 16 * frames + 8 * stamp, field)
     });
-    fields.chain(stamps).collect()
+    let mut at = 64 + 16 * names + 16 * frames;
+    let mut slots = Vec::new();
+    for frame in &part.frames {
+        if frame.form == BOOK.slot {
+            let fields = BOOK.slot_frame.fields.iter().cloned();
+            slots.extend(fields.map(|field| (at, field)));
+        }
+        at += if frame.form == BOOK.image { 0 } else { frame.payload.len() };
+    }
+    fields.chain(stamps).chain(slots).collect()
 }
 
 /// Puts a value where a target says; the checks are made right by [`seal`].
@@ -181,6 +203,11 @@ pub(crate) fn put(span: &mut [u8], found: &Found, target: &Target, change: &dyn 
             let value = ring.read(at + field.at as u64, field.len.min(8));
             ring.put(*at, field, change(little_endian(&value)));
         }
+        Target::Entry { at, field, .. } => {
+            let place = &mut span[at + field.at..][..field.len];
+            let value = change(little_endian(place));
+            place.copy_from_slice(&value.to_le_bytes()[..field.len]);
+        }
     }
 }
 
@@ -204,5 +231,12 @@ pub(crate) fn seal(span: &mut [u8], found: &Found, target: &Target) {
         Target::Intent { .. } => {
             let _ = shield(span, found).seal_part(0, &id, crc64(0, &id));
         }
+        // A check that was forged stays: the entry is torn then, or void.
+        Target::Entry { slot, at, field } if field.name != "check" => {
+            let entry = &mut span[*at..*at + BOOK.entry.len()];
+            let check = entry_check(&id, *slot, entry);
+            entry[24..].copy_from_slice(&check.to_le_bytes());
+        }
+        Target::Entry { .. } => {}
     }
 }

@@ -6,18 +6,22 @@
 pub(crate) mod forge;
 pub(crate) mod layout;
 pub(crate) mod reader;
+pub(crate) mod versions;
 pub(crate) mod words;
 
 use std::collections::BTreeSet;
 
+use byte_delta::ByteDelta;
 use full_block::FullBlock;
-use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Kind as UpdateKind, Patch, Placement, Policy, PolicyId, Update,
+};
 use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
     Journal, JournalMemory, LaneSlot, MediumErrorKind, Needs, NoHook, Node, OpenError, Operation,
-    Overwrite, PmemSplit, PortableKernels, Protocol,
+    Overwrite, PmemSplit, PortableKernels, Protocol, SlotState,
 };
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
@@ -35,6 +39,8 @@ pub(crate) const BLOCKS: u64 = 8;
 pub(crate) enum Kind {
     Full,
     Words,
+    /// It keeps versions in slots.
+    Delta,
 }
 
 impl Policy for Kind {
@@ -42,6 +48,7 @@ impl Policy for Kind {
         match self {
             Self::Full => FullBlock.id(),
             Self::Words => Words.id(),
+            Self::Delta => ByteDelta::ID,
         }
     }
 
@@ -49,6 +56,7 @@ impl Policy for Kind {
         match self {
             Self::Full => FullBlock.place(update, out),
             Self::Words => Words.place(update, out),
+            Self::Delta => ByteDelta::new().place(update, out),
         }
     }
 
@@ -56,6 +64,15 @@ impl Policy for Kind {
         match self {
             Self::Full => FullBlock.apply(payload, block),
             Self::Words => Words.apply(payload, block),
+            Self::Delta => ByteDelta::new().apply(payload, block),
+        }
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        match self {
+            Self::Full => FullBlock.rewrite_slot(older, newer, rewrite),
+            Self::Words => Words.rewrite_slot(older, newer, rewrite),
+            Self::Delta => ByteDelta::new().rewrite_slot(older, newer, rewrite),
         }
     }
 }
@@ -69,6 +86,7 @@ pub(crate) struct Shape {
     pub(crate) shield_blocks: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) protocol: Protocol,
+    pub(crate) lane_slots: u32,
     pub(crate) id: [u8; 16],
 }
 
@@ -81,6 +99,7 @@ impl Shape {
             shield_blocks: 2,
             unit_bytes: 256,
             protocol: Protocol::OneFence,
+            lane_slots: 0,
             id: *b"an id of a test.",
         }
     }
@@ -93,7 +112,7 @@ impl Shape {
             shield_blocks: self.shield_blocks,
             unit_bytes: self.unit_bytes,
             protocol: self.protocol,
-            lane_slots: 0,
+            lane_slots: self.lane_slots,
         }
     }
 
@@ -131,8 +150,12 @@ impl Shape {
         image: &Image,
         missing: &BTreeSet<usize>,
     ) -> Result<reader::Found, Refusal> {
-        let partners =
-            reader::Partners { policy: self.kind.id().0, lanes_max: self.lanes, blocks: BLOCKS };
+        let partners = reader::Partners {
+            policy: self.kind.id().0,
+            lanes_max: self.lanes,
+            slots_max: self.geometry().slots(),
+            blocks: BLOCKS,
+        };
         let apply = |payload: &[u8], block: &mut [u8]| self.kind.apply(payload, block).is_ok();
         reader::recover(image, missing, &partners, &apply)
     }
@@ -183,6 +206,10 @@ pub(crate) enum What {
     Fill(u8),
     /// Puts this byte into two words.
     Touch(u8),
+    /// The same, given as patches.
+    Patch(u8),
+    /// Fills a block that is not live.
+    Append(u8),
     Discard,
 }
 
@@ -196,8 +223,14 @@ pub(crate) enum Act {
     Checkpoint,
     /// Copies what pins the head of a lane.
     Relog(u16),
+    /// Folds frames into entries of slots.
+    Fold,
+    /// Gives back the slots of superseded versions.
+    Garbage,
     /// A checkpoint whose last sync fails, so that its intent remains.
     FailedCheckpoint,
+    /// The act before was cut short by a crash: a slot is torn. Whoever makes an image sees to it.
+    TornSlot,
     Reopen,
 }
 
@@ -226,10 +259,12 @@ impl Truth {
                 let report = journal.relog(LaneNumber(*lane)).expect("re-logs");
                 assert!(report.frames > 0, "{report:?}");
             }
+            Act::Fold => drop(journal.fold().expect("folds")),
+            Act::Garbage => drop(journal.collect_garbage().expect("collects garbage")),
             Act::FailedCheckpoint => {
                 journal.checkpoint().expect_err("a fault was injected");
             }
-            Act::Reopen => unreachable!("the caller reopens"),
+            Act::TornSlot | Act::Reopen => unreachable!("the caller sees to it"),
         }
     }
 
@@ -244,8 +279,8 @@ impl Truth {
         for (block, what) in changes {
             let cell = &mut self.0[usize::try_from(*block).expect("a block")];
             *cell = match what {
-                What::Fill(first) => Some(counting(*first)),
-                What::Touch(byte) => {
+                What::Fill(first) | What::Append(first) => Some(counting(*first)),
+                What::Touch(byte) | What::Patch(byte) => {
                     let mut content = cell.expect("touches live blocks only");
                     (content[3], content[40]) = (*byte, *byte);
                     Some(content)
@@ -253,14 +288,27 @@ impl Truth {
                 What::Discard => None,
             };
         }
+        let patches: Vec<[Patch<'_>; 2]> = self
+            .0
+            .iter()
+            .map(|block| {
+                let bytes = |at: usize| block.as_ref().map_or(&[0][..], |block| &block[at..=at]);
+                [3, 40].map(|at| Patch { at, bytes: bytes(at as usize) })
+            })
+            .collect();
         let operations: Vec<Operation<'_>> = changes
             .iter()
-            .map(|(block, _)| {
+            .map(|(block, what)| {
                 let at = usize::try_from(*block).expect("a block");
                 let block = BlockNumber(*block);
                 let Some(new) = &self.0[at] else { return Operation::Discard(block) };
                 let mut update = Update::new(block, Change::Image(new));
                 update.old = before[at].as_ref().map(|old| &old[..]);
+                match what {
+                    What::Patch(_) => update.change = Change::Patches(&patches[at]),
+                    What::Append(_) => (update.kind, update.old) = (UpdateKind::Append, None),
+                    _ => {}
+                }
                 Operation::Update(update)
             })
             .collect();
@@ -291,6 +339,7 @@ pub(crate) struct Memory<P> {
     front: Vec<u8>,
     encoded: Vec<u8>,
     blocks: Vec<u8>,
+    slots: Vec<SlotState>,
 }
 
 impl<P: PmemSplit> Memory<P> {
@@ -304,6 +353,7 @@ impl<P: PmemSplit> Memory<P> {
             front: vec![0; needs.front_bytes],
             encoded: vec![0; needs.encoded_bytes],
             blocks: vec![0; 2 * needs.blocks_bytes],
+            slots: vec![SlotState::EMPTY; needs.slots],
         }
     }
 
@@ -321,7 +371,7 @@ impl<P: PmemSplit> Memory<P> {
             front: &mut self.front,
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
-            slots: &mut [],
+            slots: &mut self.slots,
         };
         Journal::open(pmem, disk, kind, NoHook, PortableKernels, memory)
     }
@@ -356,6 +406,8 @@ pub(crate) fn refusal(error: &OpenError) -> Option<Refusal> {
             Refusal::Rot { lane: lane.raw(), sequence: sequence.raw() }
         }
         OpenError::SuperblockLost { .. } => Refusal::SuperblockLost,
+        OpenError::RottenSlot { .. } => Refusal::RottenSlot,
+        OpenError::RottenEntry { slot } => Refusal::RottenEntry { slot: slot.raw().into() },
         OpenError::Medium(error) if error.kind == MediumErrorKind::Poisoned => Refusal::Missing,
         _ => return None,
     })

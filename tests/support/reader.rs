@@ -2,12 +2,14 @@
 //! code with the crate, computes its checks bit by bit, and takes offsets from the document.
 
 use core::fmt;
+use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use sim_disk::Image;
 
 use super::layout::{BOOK, little_endian};
+use super::versions::{Area, Entry, State, Versions, names_slot_of};
 use super::{BLOCK_BYTES, BLOCKS, Block};
 
 /// What a block shows.
@@ -46,6 +48,12 @@ pub(crate) enum Refusal {
         sequence: u64,
     },
     SuperblockLost,
+    /// An entry that cannot be, or that is torn and of no frame.
+    RottenEntry {
+        slot: u64,
+    },
+    /// The slot of a folded version.
+    RottenSlot,
     /// A line is missing that may have been acknowledged.
     Missing,
 }
@@ -54,6 +62,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Partners {
     pub(crate) policy: u32,
     pub(crate) lanes_max: u16,
+    pub(crate) slots_max: u64,
     pub(crate) blocks: u64,
 }
 
@@ -122,6 +131,9 @@ pub(crate) struct Found {
     pub(crate) copy_bytes: u64,
     pub(crate) shield: u64,
     pub(crate) lanes: Vec<Lane>,
+    pub(crate) area: Area,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) versions: Versions,
     /// The believed intent.
     pub(crate) intent: Option<Part>,
     pub(crate) blocks: Vec<Content>,
@@ -158,7 +170,7 @@ pub(crate) struct Medium<'a> {
 }
 
 impl Medium<'_> {
-    fn read(&self, at: u64, len: u64) -> Option<&[u8]> {
+    pub(crate) fn read(&self, at: u64, len: u64) -> Option<&[u8]> {
         let end = at.checked_add(len).filter(|end| *end <= self.bytes.len() as u64)?;
         let (at, end) = (usize::try_from(at).ok()?, usize::try_from(end).ok()?);
         let mut lines = self.poisoned.range(at / BOOK.line * BOOK.line..end);
@@ -217,7 +229,7 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
     if field("version") != BOOK.version {
         return Err(Refusal::Version(field("version") as u32));
     }
-    let unknown = field("incompatible") & !BOOK.tail_pointer;
+    let unknown = field("incompatible") & !(BOOK.tail_pointer | BOOK.slots);
     if unknown != 0 {
         return Err(Refusal::Features(unknown));
     }
@@ -230,6 +242,8 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
         && field("unit_bytes") % line == 0
         && (unit_least..=BOOK.unit_bytes_max).contains(&field("unit_bytes"))
         && field("shield_blocks") <= 64
+        && field("lane_slots") * field("lanes") <= BOOK.slots_max
+        && (field("lane_slots") > 0) == (field("incompatible") & BOOK.slots != 0)
         && span_bytes(content).is_some()
         && counters_are_sane(content);
     if can_be { Ok(Ok(content.to_vec())) } else { Err(Refusal::Geometry) }
@@ -265,7 +279,8 @@ fn tails_bytes(head: &[u8]) -> u64 {
 fn span_bytes(head: &[u8]) -> Option<u64> {
     let field = |name| BOOK.head.number(head, name);
     let lanes = field("lanes").checked_mul(field("lane_bytes"))?;
-    lanes.checked_add(2 * field("unit_bytes"))?.checked_add(shield_bytes(head) + tails_bytes(head))
+    let before = 2 * field("unit_bytes") + shield_bytes(head) + tails_bytes(head);
+    lanes.checked_add(before)?.checked_add(Area::bytes(head)?)
 }
 
 /// Section 3, "Reading it": the copy that counts, and where both are.
@@ -303,6 +318,8 @@ struct Parts<'a> {
     ring: Ring<'a>,
     id: Vec<u8>,
     block_bytes: u64,
+    /// Numbers of the slots that frames may name.
+    slots: Range<u64>,
 }
 
 impl Parts<'_> {
@@ -336,7 +353,7 @@ impl Parts<'_> {
     }
 
     fn front_max(&self) -> u64 {
-        (2120 + 2 * self.block_bytes).next_multiple_of(BOOK.line as u64)
+        (2632 + 2 * self.block_bytes).next_multiple_of(BOOK.line as u64)
     }
 
     fn part(&self, at: u64, seed: u64, end: u64) -> Result<Option<Part>, Refusal> {
@@ -367,6 +384,13 @@ impl Parts<'_> {
                 _ if form == BOOK.discard && len == 0 => {}
                 _ if is_copy => return Ok(None),
                 _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
+                _ if form == BOOK.slot && len == BOOK.slot_frame.len() as u64 => {
+                    let names = &front_bytes[lists as usize..];
+                    let payload = names.get(encoded as usize..).unwrap_or_default();
+                    of_device &= names_slot_of(&self.slots, payload);
+                    encoded += len;
+                }
+                _ if form == BOOK.home && len == 0 => {}
                 _ => return Ok(None),
             }
         }
@@ -462,6 +486,14 @@ struct End {
     below_note: bool,
 }
 
+impl End {
+    /// The lane ends earlier than the walk: a slot is torn.
+    fn end_before(&mut self, sequence: u64, has_word: bool, note: &[u8]) {
+        let below_note = sequence < BOOK.note.number(note, "epoch_first");
+        *self = Self { sequence, contradicts_word: has_word, whole_older: false, below_note };
+    }
+}
+
 fn walk(
     parts: &Parts<'_>,
     lane: usize,
@@ -480,7 +512,8 @@ fn walk(
     let (mut records, mut stamp, mut whole_older) = (Vec::<Record>::new(), 0, false);
     evidence.cover(lane, field("epoch_first"));
     evidence.cover(lane, field("durable_to"));
-    while let Some(record) = parts.record(at, sequence, limit)? {
+    while at < limit {
+        let Some(record) = parts.record(at, sequence, limit)? else { break };
         if sequence >= field("epoch_first") && record.field("epoch") != epoch {
             whole_older = true;
             break;
@@ -525,15 +558,19 @@ pub(crate) fn recover(
     let given = (partners.policy.into(), BLOCK_BYTES as u64, partners.blocks);
     if (field("policy"), field("block_bytes"), field("device_blocks")) != given
         || field("lanes") > partners.lanes_max.into()
+        || field("lanes") * field("lane_slots") > partners.slots_max
     {
         return Err(Refusal::Partners);
     }
     let id = &head[BOOK.head.field("journal_id").at..][..16];
     let shield = 2 * field("unit_bytes");
-    let parts_of = |start, bytes| Parts {
+    let behind = shield + shield_bytes(head) + tails_bytes(head);
+    let area = Area::of(head, behind + field("lanes") * field("lane_bytes"));
+    let parts_of = |start, bytes, slots| Parts {
         ring: Ring { medium, start, bytes },
         id: id.to_vec(),
         block_bytes: field("block_bytes"),
+        slots,
     };
     let mut evidence = Evidence {
         epoch: 0,
@@ -544,17 +581,17 @@ pub(crate) fn recover(
     for (number, note) in notes.chunks(BOOK.note.len()).enumerate() {
         let bytes = field("lane_bytes");
         let tails = shield + shield_bytes(head);
-        let start = tails + tails_bytes(head) + number as u64 * bytes;
+        let start = behind + number as u64 * bytes;
         let word = (tails_bytes(head) > 0).then(|| medium.read(tails + 64 * number as u64, 8));
-        // A missing one is the medium's error, which is none of the format's.
-        let word = word.map(|word| word.map_or(u64::MAX, little_endian));
-        let parts = parts_of(start, bytes);
+        let word = word.map(|word| word.map(little_endian).ok_or(Refusal::Missing)).transpose()?;
+        let parts = parts_of(start, bytes, area.of_lane(number as u64));
         let (records, end) = walk(&parts, number, note, word, field("epoch"), &mut evidence)?;
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });
         ends.push(end);
     }
-    let area = shield_bytes(head);
-    let found = if area > 0 { parts_of(shield, area).part(0, crc64(0, id), area)? } else { None };
+    let bytes = shield_bytes(head);
+    let parts = parts_of(shield, bytes, 0..0);
+    let found = if bytes > 0 { parts.part(0, crc64(0, id), bytes)? } else { None };
     let intent = found.filter(|part| part.header.field("kind") == BOOK.intent);
     if let Some(intent) = &intent {
         evidence.epoch = evidence.epoch.max(intent.header.field("epoch"));
@@ -565,10 +602,21 @@ pub(crate) fn recover(
             && part.header.field("epoch") == field("epoch")
     });
     decide(&evidence, &ends, (field("generation"), field("epoch")))?;
-    let blocks = merge(&lanes, intent.as_ref(), image, apply);
+    let entries = area.entries(medium, id)?;
+    let mut versions = Versions::of(&lanes, &entries);
+    for (lane, sequence) in versions.resolve(medium, &area, id)? {
+        lanes[lane].records.retain(|record| record.field("sequence") < sequence);
+        ends[lane].end_before(sequence, tails_bytes(head) > 0, &lanes[lane].note);
+    }
+    decide(&evidence, &ends, (field("generation"), field("epoch")))?;
+    let mut torn = entries.iter().filter(|entry| entry.state == State::Torn);
+    if let Some(Entry { slot, .. }) = torn.find(|entry| !versions.name(entry.slot)) {
+        return Err(Refusal::RottenEntry { slot: *slot });
+    }
+    let blocks = versions.contents(intent.as_ref(), image, &area, apply);
     let copy_bytes = copy.len() as u64 + 8;
     let (head, copies) = (head.to_vec(), [0, second]);
-    Ok(Found { head, copies, copy_bytes, shield, lanes, intent, blocks })
+    Ok(Found { head, copies, copy_bytes, shield, lanes, area, entries, versions, intent, blocks })
 }
 
 fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(), Refusal> {
@@ -582,51 +630,4 @@ fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(
         }
     }
     Ok(())
-}
-
-/// The content of every block: the device's, the intent's on top, then the records.
-pub(crate) fn merge(
-    lanes: &[Lane],
-    intent: Option<&Part>,
-    image: &Image,
-    apply: Apply<'_>,
-) -> Vec<Content> {
-    let home = |block| {
-        let content = image.disk(0).block(journal_core::BlockNumber(block));
-        Content::Is(content.try_into().expect("a block"))
-    };
-    let mut blocks: Vec<Content> = (0..BLOCKS).map(home).collect();
-    let mut put = |frame: &Frame| {
-        let place = usize::try_from(frame.block).ok().and_then(|block| blocks.get_mut(block));
-        let Some(content) = place else { return };
-        let whole = || Content::Is(frame.payload.clone().try_into().expect("a block"));
-        *content = match (frame.form, *content) {
-            (form, _) if form == BOOK.image => whole(),
-            (form, _) if form == BOOK.discard => Content::Undefined,
-            (_, Content::Is(mut block)) => {
-                let applies = apply(&frame.payload, &mut block);
-                if applies { Content::Is(block) } else { Content::Unreadable }
-            }
-            (_, other) => other,
-        };
-    };
-    intent.iter().for_each(|part| part.frames.iter().for_each(&mut put));
-    let mut records: Vec<&Record> = lanes.iter().flat_map(|lane| &lane.records).collect();
-    records.sort_by_key(|record| record.field("stamp"));
-    let parts = records.iter().flat_map(|record| &record.parts);
-    let frames = parts.flat_map(|part| {
-        let own = core::iter::repeat(part.header.field("stamp"));
-        let stamps = part.stamps.iter().copied().chain(own);
-        stamps.zip(&part.frames)
-    });
-    let mut highest = std::collections::BTreeMap::new();
-    for (stamp, frame) in frames {
-        let known = highest.entry(frame.block).or_insert(stamp);
-        // A copy of what is not the newest does not count.
-        if stamp >= *known {
-            *known = stamp;
-            put(frame);
-        }
-    }
-    blocks
 }

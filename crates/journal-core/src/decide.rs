@@ -3,7 +3,7 @@
 //! The scan asks about one place after the other, in sequence. A place holds a *whole* record if
 //! header and check are right and its position and sequence are the expected ones.
 //!
-//! | row | whole | of a later superblock | rotten word | below the note | epoch | covered | slots | so |
+//! | row | whole | later superblock | rotten word | below the note | epoch | covered | slots | so |
 //! |---|---|---|---|---|---|---|---|---|
 //! | R1 | any | yes | any | any | any | any | any | [`Row::SuperblockLost`] |
 //! | R9 | any | no | yes | any | any | any | any | [`Row::RottenTailWord`] |

@@ -225,7 +225,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut in_flight: Option<InFlight> = None;
             for folded in batch {
                 let content = indexes.of(folded.block, |index| {
-                    index.version(folded.block, Stamp(folded.stamp)).map(|id| index.frame(id))
+                    let id = index.version(folded.block, Stamp(folded.stamp), folded.slot);
+                    id.map(|id| index.frame(id))
                 });
                 let Some(content) = content.map(|frame| frame.payload) else { continue };
                 let entry = Folded { block: folded.block, stamp: Stamp(folded.stamp), content };
@@ -244,7 +245,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             for folded in batch {
                 indexes.of(folded.block, |index| {
-                    index.set_folded_over(folded.block, Stamp(folded.stamp));
+                    index.set_folded_over(folded.block, Stamp(folded.stamp), folded.slot);
                 });
             }
             report.folded = report.folded.saturating_add(count as u64);
@@ -323,7 +324,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut in_flight: Option<InFlight> = None;
             for given in batch {
                 let is_folded = indexes.of(given.block, |index| {
-                    let id = index.version(given.block, Stamp(given.stamp));
+                    let id = index.version(given.block, Stamp(given.stamp), given.slot);
                     id.is_some_and(|id| index.frame(id).folded)
                 });
                 if !is_folded {
@@ -342,7 +343,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             for given in batch {
                 let frees = indexes.of(given.block, |index| {
-                    index.take_version(given.block, Stamp(given.stamp), which == Which::LastAtHome)
+                    let (stamp, last) = (Stamp(given.stamp), which == Which::LastAtHome);
+                    index.take_version(given.block, stamp, given.slot, last)
                 });
                 if frees {
                     free(common, lanes, given.slot)?;

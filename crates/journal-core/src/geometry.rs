@@ -266,12 +266,12 @@ impl Geometry {
         Offset(self.first_slot().raw().saturating_add(before))
     }
 
-    /// The lane that a slot belongs to; of a slot that there is not, any number.
+    /// The lane that a slot belongs to; of a slot that there is not, one that there is not.
     #[must_use]
     pub const fn lane_of_slot(&self, slot: SlotNumber) -> LaneNumber {
         match slot.raw().checked_div(self.lane_slots) {
-            Some(lane) => LaneNumber(lane as u16),
-            None => LaneNumber(u16::MAX),
+            Some(lane) if lane < self.lanes as u32 => LaneNumber(lane as u16),
+            _ => LaneNumber(u16::MAX),
         }
     }
 

@@ -429,12 +429,18 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// The version of a block that has this stamp and is in a slot.
-    pub(crate) fn version(&self, block: BlockNumber, stamp: Stamp) -> Option<NodeId> {
+    /// The version of a block that has this stamp and is in this slot. A record that has the block
+    /// more than once makes several of one stamp, each in another slot.
+    pub(crate) fn version(
+        &self,
+        block: BlockNumber,
+        stamp: Stamp,
+        slot: SlotNumber,
+    ) -> Option<NodeId> {
         let mut chain = core::iter::successors(self.newest(block), |id| self.older(*id));
         chain.find(|id| {
             let frame = self.frame(*id);
-            frame.stamp == stamp && frame.slot().is_some()
+            frame.stamp == stamp && frame.slot() == Some(slot)
         })
     }
 
@@ -445,15 +451,14 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Notes that the entry of a version's slot speaks of it, and of no older one any more.
-    pub(crate) fn set_folded_over(&mut self, block: BlockNumber, stamp: Stamp) {
-        let Some(id) = self.version(block, stamp) else { return };
-        let slot = self.frame(id).slot();
+    pub(crate) fn set_folded_over(&mut self, block: BlockNumber, stamp: Stamp, slot: SlotNumber) {
+        let Some(id) = self.version(block, stamp, slot) else { return };
         self.set_folded(id, true);
         let mut next = self.older(id);
         while let Some(id) = next {
             next = self.older(id);
             let frame = self.frame(id);
-            if frame.folded && frame.slot() == slot {
+            if frame.folded && frame.slot() == Some(slot) {
                 self.set_folded(id, false);
                 if frame.sequence == Sequence(0) {
                     self.remove(id);
@@ -465,10 +470,17 @@ impl<M: IndexMemory> Index<M> {
     /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
     /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
     /// may be read until then, and its slot is not free.
-    pub(crate) fn take_version(&mut self, block: BlockNumber, stamp: Stamp, last: bool) -> bool {
-        let Some(id) = self.version(block, stamp) else { return false };
+    pub(crate) fn take_version(
+        &mut self,
+        block: BlockNumber,
+        stamp: Stamp,
+        slot: SlotNumber,
+        last: bool,
+    ) -> bool {
+        let Some(id) = self.version(block, stamp, slot) else { return false };
         let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
-        let is_free = !is_stale && !(last && is_in_ring) && self.leave_slot(id);
+        let keeps = is_stale || last && is_in_ring;
+        let is_free = !keeps && self.leave_slot(id);
         self.set_folded(id, false);
         if !is_in_ring {
             self.remove(id);
@@ -503,6 +515,20 @@ impl<M: IndexMemory> Index<M> {
             node.record = frame.record;
             node.lane = frame.lane.raw();
         }
+    }
+
+    /// Adds a frame behind the newest one of its block, which is of the same stamp.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    pub(crate) fn insert_behind(&mut self, newest: NodeId, frame: FrameAt) -> Result<(), Full> {
+        if self.room() == 0 {
+            return Err(Full);
+        }
+        let kept = self.frame(newest);
+        self.remove(newest);
+        self.insert(frame)?;
+        self.insert(kept).map(drop)
     }
 
     /// Adds a frame where its stamp says.
@@ -556,6 +582,9 @@ impl<M: IndexMemory> Index<M> {
                     entry.newest = free;
                     if frame.form == Form::Home {
                         entry.home = frame.stamp.raw();
+                    } else if entry.home == frame.stamp.raw() {
+                        // Of the same record, and behind the append.
+                        entry.home = 0;
                     }
                 }
             }

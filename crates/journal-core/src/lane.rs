@@ -169,11 +169,16 @@ pub enum Ends {
 /// The most bytes of encoded payload that one part has, in blocks.
 pub(crate) const ENCODED_BLOCKS: usize = 2;
 
+/// The most bytes of a front that a frame takes, beside what its policy encodes.
+const FRAME_BYTES_MAX: usize = FRAME_BYTES + SLOT_FRAME_BYTES;
+
+const _: () = assert!(FRAME_BYTES_MAX >= INTENT_FRAME_BYTES);
+
 /// Bytes of scratch memory that building or parsing any front of this geometry takes.
 pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
     let lists = (LANES_MAX as usize)
         .saturating_mul(NAME_BYTES)
-        .saturating_add(FRAMES_PER_PART.saturating_mul(INTENT_FRAME_BYTES));
+        .saturating_add(FRAMES_PER_PART.saturating_mul(FRAME_BYTES_MAX));
     let bytes = lists
         .saturating_add(HEADER_BYTES)
         .saturating_add(geometry.block_size.bytes().saturating_mul(ENCODED_BLOCKS))
@@ -537,9 +542,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Flushes deferred records up to a log offset, and the slots that they name.
     fn flush_deferred(&mut self, to: u64, states: &mut [SlotState]) -> Option<InFlight> {
-        let from = self.deferred_from.take()?;
-        let len = to.saturating_sub(from);
-        let mut in_flight = Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, len));
+        let mut in_flight = None;
+        if let Some(from) = self.deferred_from.take() {
+            let len = to.saturating_sub(from);
+            in_flight = Some(self.ring.flush_found(site::DEFERRED_FLUSH, from, len));
+        }
         if let Some(flushed) = self.slots.as_mut().and_then(|slots| slots.flush_dirty(states)) {
             InFlight::join(&mut in_flight, flushed);
         }
@@ -548,6 +555,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Puts all deferred records in flight; `None` when there is none.
     pub fn flush_all_deferred(&mut self, states: &mut [SlotState]) -> Option<InFlight<Sequence>> {
+        // What is active waits for a record.
+        let _ = self.deferred_from?;
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
         let in_flight = self.flush_deferred(self.tail, states)?;
         self.flushed_to = self.tail;

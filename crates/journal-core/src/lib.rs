@@ -31,6 +31,7 @@
     )
 )]
 
+mod active;
 mod append;
 pub mod block_device;
 mod change;
@@ -69,6 +70,7 @@ mod tail;
 pub mod units;
 mod verdict;
 
+pub use active::Active;
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
 pub use check::{Kernels, PortableKernels};
 pub use checkpoint::{CheckpointReport, Scope};

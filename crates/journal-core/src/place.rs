@@ -4,6 +4,7 @@
 //! A transaction is *prepared* first, which changes nothing and says how large it is, and *stored*
 //! when room for it is certain. A policy is a pure function, so both see the same.
 
+use crate::active::Active;
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::errors::CommitError;
@@ -27,6 +28,8 @@ pub enum Operation<'a> {
     Update(Update<'a>),
     /// The block is not live any more: its content is undefined until it is written again.
     Discard(BlockNumber),
+    /// New content that lies in a slot of the transaction's lane already.
+    Active(BlockNumber, &'a Active),
 }
 
 impl<'a> Operation<'a> {
@@ -42,7 +45,7 @@ impl<'a> Operation<'a> {
     pub const fn block(&self) -> BlockNumber {
         match self {
             Self::Update(update) => update.block,
-            Self::Discard(block) => *block,
+            Self::Discard(block) | Self::Active(block, _) => *block,
         }
     }
 }
@@ -96,6 +99,9 @@ pub trait Versions {
     /// Whether the block is not live, durably, and nobody writes it home at this moment.
     fn may_go_home(&mut self, block: BlockNumber) -> bool;
 
+    /// Whether a slot belongs to the lane that is committed through.
+    fn is_own(&self, slot: SlotNumber) -> bool;
+
     /// Takes in a frame that is about to be stored. What is done with it must not show before the
     /// record is durable, or readable where it is deferred.
     ///
@@ -114,6 +120,10 @@ impl Versions for NoVersions {
     }
 
     fn may_go_home(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
+
+    fn is_own(&self, _slot: SlotNumber) -> bool {
         false
     }
 
@@ -152,6 +162,10 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
         is_free || !not_live
     }
 
+    fn is_own(&self, slot: SlotNumber) -> bool {
+        self.geometry.lane_of_slot(slot) == self.lane
+    }
+
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         self.index.insert(frame).map(drop)
     }
@@ -159,7 +173,7 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
 
 #[derive(Clone, Copy, Debug)]
 struct Placed {
-    operation: usize,
+    operation: u32,
     payload: Payloads,
 }
 
@@ -240,7 +254,7 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
     fn frame(&self, at: usize) -> FrameIn<'_> {
         let none = FrameIn { block: BlockNumber(0), payload: Payload::Discard };
         let Some(placed) = self.places.placed.get(at) else { return none };
-        let operation = self.operations.operation(placed.operation);
+        let operation = self.operations.operation(placed.operation as usize);
         let payload = match (placed.payload, operation) {
             (Payloads::Encoded { start, end }, _) => {
                 let range = start as usize..end as usize;
@@ -338,6 +352,13 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let Some(place) = places.placed.get_mut(places.count) else { break };
             let payload = match operations.operation(next) {
                 Operation::Discard(_) => Some(Payloads::Discard),
+                Operation::Active(_, active) if versions.is_own(active.slot()) => {
+                    Some(Payloads::Slot(active.frame()))
+                }
+                Operation::Active(block, _) => {
+                    let placement = Placement::Slot;
+                    return Err(CommitError::CannotPlace { block, placement });
+                }
                 Operation::Update(update) => {
                     // A policy always has a whole block of room: its choice must not depend on
                     // the update's neighbours.
@@ -379,7 +400,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 }
             };
             if let Some(payload) = payload {
-                *place = Placed { operation: next, payload };
+                let operation = u32::try_from(next).map_err(|_| CommitError::TooManyFrames)?;
+                *place = Placed { operation, payload };
                 places.count = places.count.saturating_add(1);
             }
             next = next.saturating_add(1);
@@ -483,7 +505,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let placed = scratch.places.placed.get_mut(..scratch.places.count).unwrap_or_default();
         for placed in placed {
             let Payloads::ToSlot { older } = placed.payload else { continue };
-            let operation = operations.operation(placed.operation);
+            let operation = operations.operation(placed.operation as usize);
             let Operation::Update(update) = operation else { continue };
             let Some(image) = update.change.image() else { continue };
             let seed = lane.lane.identity.body_seed;

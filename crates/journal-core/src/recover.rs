@@ -33,7 +33,7 @@ use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
 use crate::slot::{self, SlotState, Slots};
 use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
-use crate::tail::TailWord;
+use crate::tail::{TailWord, place};
 use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
 use crate::verdict::Scanned;
 
@@ -398,7 +398,10 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn walk(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
         let device_blocks = superblock.head.device_blocks.get();
         for lane in self.lanes.iter().filter_map(|slot| slot.0.as_ref()) {
-            let tail_word = lane.tail_word().map(TailWord::read).transpose()?;
+            let word_at =
+                Offset(self.geometry.tails().raw().saturating_add(place(lane.number.raw())));
+            let tail_word = lane.tail_word().map(TailWord::read).transpose();
+            let tail_word = tail_word.map_err(|error| error.of_whole(word_at))?;
             let walked = self.scanned.walk(&mut reader!(self, lane), tail_word, device_blocks);
             walked.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
         }
@@ -444,7 +447,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             return Ok(());
         }
         let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
-        let mut slots = AllSlots { lanes: &mut **lanes, states: &mut **states, geometry };
+        let mut slots = AllSlots { lanes, states, geometry };
         slots.resolve(indexes, scanned, *kernels, identity.body_seed)?;
         slots.find_holders(indexes);
         Ok(())
@@ -452,7 +455,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
 
     fn flush_slots(&mut self, indexes: &mut impl Indexes) -> Option<InFlight> {
         let Self { lanes, states, geometry, scanned, .. } = self;
-        let mut slots = AllSlots { lanes: &mut **lanes, states: &mut **states, geometry };
+        let mut slots = AllSlots { lanes, states, geometry };
         slots.flush_found(indexes, scanned)
     }
 
@@ -597,11 +600,16 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             if newest.stamp > frame.stamp {
                 return Ok(());
             }
-            if newest.folded && newest.stamp == frame.stamp && newest.slot() == frame.slot() {
+            if !newest.folded || newest.stamp != frame.stamp {
+                return index.insert(frame).map(drop);
+            }
+            if newest.slot() == frame.slot() {
                 index.set_in_ring(id, &frame);
                 return Ok(());
             }
-            index.insert(frame).map(drop)
+            // The record has the block more than once, and the entry was made of a later frame.
+            let is_to_come = newest.sequence == Sequence(0);
+            if is_to_come { index.insert_behind(id, frame) } else { index.insert(frame).map(drop) }
         };
         let mut insert =
             |frame: FrameAt| indexes.of(frame.block, |index| insert_newest(index, frame));

@@ -1,4 +1,4 @@
-//! Which versions count where slots may be torn, and what becomes of slots when a journal is opened.
+//! Which versions count where slots may be torn, and what becomes of slots at an opening.
 //!
 //! A record names slots that were under way together with it, so a crash may leave it whole and
 //! them torn. Looked at are the slots that blocks' newest content is built from: their newest whole
@@ -12,6 +12,7 @@
 //! **Crash**: nothing is written here but voids of torn entries, which a live frame covers.
 
 use crate::check::Kernels;
+use crate::error::MediumErrorKind;
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, Rule};
@@ -117,7 +118,12 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                     }
                 }
             });
-            failure?;
+            match failure {
+                // That slot may be none that counts in the end: it is looked at again if it is.
+                Err(OpenError::Medium(error))
+                    if error.kind == MediumErrorKind::Poisoned && cut.was_lowered => {}
+                failure => failure?,
+            }
             if !cut.was_lowered {
                 return Ok(());
             }
@@ -145,7 +151,9 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         while let Some(id) = next {
             next = index.older(id);
             let frame = index.frame(id);
-            if !frame.is_below(&cut.bounds) || !frame.is_whole() {
+            // What is folded stays, whatever becomes of its record.
+            let counts = frame.folded || frame.is_below(&cut.bounds);
+            if !counts || !frame.is_whole() {
                 continue;
             }
             let Some(slot) = frame.slot() else { return Ok(()) };

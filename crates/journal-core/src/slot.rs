@@ -129,6 +129,8 @@ pub struct SlotState {
     /// Whether this process has written all of it. What a killed one has stored there may be
     /// visible and not durable: rewriting some bytes would flush only those.
     settled: bool,
+    /// Whether it is on the list of those that are free.
+    is_free: bool,
     /// The next one that is free, or that waits to be flushed.
     next: u32,
     /// Bytes that were stored and not flushed: from, and to.
@@ -137,7 +139,8 @@ pub struct SlotState {
 
 impl SlotState {
     /// Nothing yet.
-    pub const EMPTY: Self = Self { noted: 0, settled: false, next: NONE, dirty: (0, 0) };
+    pub const EMPTY: Self =
+        Self { noted: 0, settled: false, is_free: false, next: NONE, dirty: (0, 0) };
 
     /// Notes something about a slot, while a journal is opened.
     pub(crate) const fn note(&mut self, noted: u64, slot: SlotNumber) {
@@ -224,16 +227,41 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     pub(crate) fn take(&mut self, states: &mut [SlotState]) -> Option<SlotNumber> {
         let slot = SlotNumber(self.free);
         let state = self.state(states, slot).filter(|_| slot.raw() != NONE)?;
+        state.is_free = false;
         self.free = core::mem::replace(&mut state.next, NONE);
         self.free_count = self.free_count.saturating_sub(1);
         Some(slot)
     }
 
-    /// Gives a slot back: nothing needs what it holds.
+    /// Takes a slot off the list of those that wait to be flushed: nobody needs what it holds.
+    fn forget_dirty(&mut self, states: &mut [SlotState], slot: SlotNumber) {
+        let Some(state) = self.state(states, slot).filter(|state| state.dirty.1 > 0) else {
+            return;
+        };
+        let next = core::mem::replace(&mut state.next, NONE);
+        state.dirty = (0, 0);
+        // Not all of it is durable: the next one there begins anew.
+        state.settled = false;
+        if self.dirty == slot.raw() {
+            self.dirty = next;
+            return;
+        }
+        let mut before = SlotNumber(self.dirty);
+        while let Some(state) = self.state(states, before) {
+            if state.next == slot.raw() {
+                state.next = next;
+                return;
+            }
+            before = SlotNumber(state.next);
+        }
+    }
+
+    /// Gives a slot back: nothing needs what it holds. Once: media that lie name one twice.
     pub(crate) fn give(&mut self, states: &mut [SlotState], slot: SlotNumber) {
         let free = self.free;
-        let Some(state) = self.state(states, slot) else { return };
-        *state = SlotState { next: free, ..*state };
+        self.forget_dirty(states, slot);
+        let Some(state) = self.state(states, slot).filter(|state| !state.is_free) else { return };
+        *state = SlotState { next: free, is_free: true, ..*state };
         self.free = slot.raw();
         self.free_count = self.free_count.saturating_add(1);
     }
@@ -332,6 +360,24 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         }
     }
 
+    /// Stores pieces of an image in a slot that no record names yet; they are flushed with the
+    /// record that will.
+    pub(crate) fn patch<'b>(
+        &mut self,
+        states: &mut [SlotState],
+        slot: SlotNumber,
+        pieces: impl Iterator<Item = Patch<'b>>,
+    ) {
+        for Patch { at, bytes } in pieces {
+            let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
+            if !bytes.is_empty() && to <= self.block_bytes {
+                let place = self.place(slot, from);
+                let Dirty { .. } = self.data.store(site::DEFERRED, place, bytes);
+                self.note_dirty(states, slot, from, to);
+            }
+        }
+    }
+
     /// Puts a slot on the list of those that wait to be flushed.
     fn note_dirty(&mut self, states: &mut [SlotState], slot: SlotNumber, from: usize, to: usize) {
         let (from, to) = (from as u32, to as u32);
@@ -352,7 +398,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         while self.dirty != NONE {
             let slot = SlotNumber(self.dirty);
             let Some(state) = self.state(states, slot) else { break };
-            let (from, to) = core::mem::replace(&mut state.dirty, (0, 0));
+            let (from, to) = core::mem::take(&mut state.dirty);
             self.dirty = core::mem::replace(&mut state.next, NONE);
             let len = to.saturating_sub(from) as usize;
             let at = self.place(slot, from as usize);
@@ -389,7 +435,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Ok(kernels.crc64(seed, bytes))
     }
 
-    /// Reads an entry. Poison is as good as torn: a frame that covers the slot says the same.
+    /// Reads an entry. Poison is an error: nothing tells whether a frame says the same.
     pub(crate) fn entry(
         &self,
         slot: SlotNumber,

@@ -101,6 +101,7 @@ impl Scanned {
         walked.records = walked.records.saturating_sub(dropped);
         (walked.tail, walked.next_sequence) = (record, sequence);
         (walked.torn_slot, walked.void_behind) = (true, false);
+        walked.is_below_tail_word |= self.has_tail_words;
     }
 
     /// The lanes walked, each with where its walk began.

@@ -7,7 +7,7 @@
 //! touches means that a test is missing.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journal_core::units::{BlockNumber, LINE_BYTES, Offset};
@@ -408,23 +408,30 @@ pub fn hunt(
     equivalents: &[Equivalent],
 ) -> Result<Bag, Box<Failure>> {
     let declared: Vec<Site> = sites.iter().flat_map(|sites| sites.iter().copied()).collect();
-    let counting = Mutator::new();
+    let mut reached_by = Vec::new();
     for group in groups {
+        let counting = Mutator::new();
         group.explore(&counting)?;
+        reached_by.push(counting.reached());
     }
-    let reached = counting.reached();
+    let reached: BTreeSet<Site> =
+        reached_by.iter().flat_map(|sites| sites.keys().copied()).collect();
     let mut bag = Bag {
-        unreached: declared.iter().copied().filter(|site| !reached.contains_key(site)).collect(),
-        undeclared: reached.keys().copied().filter(|site| !declared.contains(site)).collect(),
+        unreached: declared.iter().copied().filter(|site| !reached.contains(site)).collect(),
+        undeclared: reached.iter().copied().filter(|site| !declared.contains(site)).collect(),
         ..Bag::default()
     };
     for site in declared {
+        // A mutant changes nothing before its site is reached.
+        let reaching =
+            groups.iter().zip(&reached_by).filter(|(_, sites)| sites.contains_key(&site));
+        let reaching: Vec<&Group<'_>> = reaching.map(|(group, _)| group).collect();
         let ways = Mutation::ALL.into_iter().filter(|way| way.applies_to(site.kind));
         let mut touched = false;
         for mutation in ways {
             let mutant = Mutant { site, mutation };
             let listed = equivalents.iter().find(|equivalent| equivalent.mutant == mutant);
-            let verdict = match (verdict(groups, mutant), listed) {
+            let verdict = match (verdict(&reaching, mutant), listed) {
                 (Verdict::Survived, Some(listed)) => Verdict::Equivalent(listed.proof),
                 (verdict, Some(_)) => {
                     bag.stale_equivalents.push(mutant);
@@ -446,7 +453,7 @@ pub fn hunt(
     Ok(bag)
 }
 
-fn verdict(groups: &[Group<'_>], mutant: Mutant) -> Verdict {
+fn verdict(groups: &[&Group<'_>], mutant: Mutant) -> Verdict {
     let mutator = Mutator::with(mutant);
     for group in groups {
         if let Err(failure) = group.explore(&mutator) {

@@ -383,7 +383,15 @@ impl Weather {
         for (at, piece) in certain {
             self.fold(at, piece);
         }
-        self.drop_settled();
+        match only {
+            // A flush of many lines comes by here once for each of them.
+            Some(at) => {
+                if self.domains.get(&at).is_some_and(Domain::is_settled) {
+                    self.domains.remove(&at);
+                }
+            }
+            None => self.drop_settled(),
+        }
     }
 
     fn drop_settled(&mut self) {

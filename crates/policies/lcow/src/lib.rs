@@ -1,9 +1,10 @@
 //! Slots that are the cache: data blocks live in persistent memory, a commit says in which slots,
 //! and a checkpoint writes no data to the device.
 //!
-//! - **Costs** in persistent memory a slot and 32 bytes beside it for each data block that is there,
-//!   a second one while the block is rewritten, and 32 bytes in a record for each update. Metadata
-//!   takes a whole image in the record. Reads find data in slots, so that they cost no device.
+//! - **Costs** in persistent memory a slot and 32 bytes beside it for each data block that is
+//!   there, a second one while the block is rewritten, and 32 bytes in a record for each update.
+//!   Metadata takes a whole image in the record. Reads find data in slots, so that they cost no
+//!   device.
 //! - **Choose it** when the data that is written most fits the slots: it then never goes to the
 //!   device but when slots run short, those written longest ago first.
 //!

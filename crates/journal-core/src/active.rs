@@ -1,0 +1,104 @@
+//! Active slots: content that lies in a slot before any record names it.
+//!
+//! A store that gathers changes over a while writes a block's new content to a slot and goes on
+//! changing it there, in place, as often as it likes. A record then names the slot, and makes all
+//! of it durable with its one fence. What is active is stored, and flushed only by that.
+//!
+//! **Crash** before the record is durable: nothing names the slot, so it is free.
+
+use crate::check::Kernels;
+use crate::common::Common;
+use crate::hook::Hook;
+use crate::journal::Journal;
+use crate::lane::{InLane, Pace};
+use crate::pmem::Pmem;
+use crate::policy::{Change, Policy};
+use crate::slot::SlotFrame;
+use crate::units::{LaneNumber, SlotNumber};
+
+/// Content in a slot of some lane that is in no record yet.
+///
+/// An operation of a transaction through that lane takes it in
+/// ([`Operation::Active`](crate::Operation::Active)); then it is the journal's, and this is to be
+/// dropped. Given up otherwise, it is [given back](InLane::deactivate), or its slot is free again
+/// when the journal is opened next.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "its slot is not free before it is given back"]
+pub struct Active {
+    slot: SlotNumber,
+    content: u64,
+}
+
+impl Active {
+    /// Where it lies.
+    #[must_use]
+    pub const fn slot(&self) -> SlotNumber {
+        self.slot
+    }
+
+    pub(crate) fn frame(&self) -> SlotFrame {
+        SlotFrame { content: self.content.into(), slot: self.slot.raw().into(), reserved: 0.into() }
+    }
+}
+
+impl<P: Pmem, H: Hook> InLane<'_, P, H> {
+    /// Writes an image, one block long, to a slot that holds nothing; `None` when there is no such
+    /// slot.
+    pub fn activate(
+        &mut self,
+        common: &Common<impl Policy, impl Kernels>,
+        image: &[u8],
+    ) -> Option<Active> {
+        debug_assert_eq!(image.len(), common.block_bytes());
+        let seed = self.lane.identity.body_seed;
+        let slots = self.lane.slots_mut()?;
+        let slot = slots.take(self.states)?;
+        let _ = slots.write(self.states, slot, image, Pace::Deferred);
+        Some(Active { slot, content: common.kernels.crc64(seed, image) })
+    }
+
+    /// Changes what an active slot holds, in place: only what the change names is stored. It has to
+    /// come with the whole new image.
+    pub fn update_active(
+        &mut self,
+        common: &Common<impl Policy, impl Kernels>,
+        active: &mut Active,
+        change: &Change<'_>,
+    ) {
+        let Some(image) = change.image().filter(|image| image.len() == common.block_bytes()) else {
+            debug_assert!(false, "the check is over the whole image");
+            return;
+        };
+        let seed = self.lane.identity.body_seed;
+        if let Some(slots) = self.lane.slots_mut() {
+            slots.patch(self.states, active.slot, change.pieces());
+        }
+        active.content = common.kernels.crc64(seed, image);
+    }
+
+    /// Gives an active slot back, that no transaction took in.
+    pub fn deactivate(&mut self, active: Active) {
+        if let Some(slots) = self.lane.slots_mut() {
+            slots.give(self.states, active.slot);
+        }
+    }
+}
+
+impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
+where
+    P: Pmem,
+    L: Policy,
+    H: Hook,
+    K: Kernels,
+{
+    /// A lane with what is known of its slots, to keep active content there; `None` when there is
+    /// no such lane.
+    pub fn with_active<R>(
+        &mut self,
+        lane: LaneNumber,
+        call: impl FnOnce(&mut InLane<'_, P, H>, &Common<L, K>) -> R,
+    ) -> Option<R> {
+        let is_there = lane.raw() < self.common.geometry.lanes;
+        is_there.then(|| call(&mut self.lanes.in_lane(lane), &self.common))
+    }
+}

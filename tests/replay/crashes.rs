@@ -1,0 +1,120 @@
+//! Crashes of the sample, by a journal that keeps its order and by some that do not.
+
+use std::collections::BTreeSet;
+
+use journal_core::{Rule, SITES};
+use sim_disk::{Mutant, Mutation, Mutator};
+
+use crate::SAMPLE;
+use crate::crash::{CrashError, CrashReport, Plan, Violation, Witness, Wrong, crashes};
+use crate::forgetful::FORGETFUL;
+use crate::policies::{ALL, Known};
+use crate::trace::{Header, State, Trace};
+
+const TRANSACTIONS: u64 = 30;
+const CRASHES: u64 = 50;
+
+/// Counts the states it is shown, and can dislike one.
+#[derive(Default)]
+struct Eyes {
+    seen: u64,
+    dislikes: Option<u64>,
+}
+
+impl Witness for Eyes {
+    fn sees(&mut self, header: &Header, state: &State) -> bool {
+        assert_eq!((header.name.as_str(), state.len()), ("sample", 34));
+        self.seen += 1;
+        self.dislikes != Some(self.seen)
+    }
+}
+
+fn crash(
+    known: &Known,
+    seed: u64,
+    mutator: &Mutator,
+    eyes: &mut Eyes,
+) -> Result<CrashReport, Violation> {
+    let mut trace = Trace::open(SAMPLE).expect("a trace");
+    let plan = Plan { crashes: CRASHES, seed, shown: 5 };
+    let report = crashes(&mut trace, TRANSACTIONS, known, &plan, mutator, eyes, |_| {});
+    report.map_err(|error| match error {
+        CrashError::Violation(violation) => violation,
+        CrashError::Trace(error) => panic!("{error}"),
+    })
+}
+
+#[test]
+fn every_crash_leaves_an_allowed_state() {
+    let mut places = BTreeSet::new();
+    for known in ALL {
+        let mut eyes = Eyes::default();
+        let report = crash(known, 1, &Mutator::new(), &mut eyes);
+        let report = report.unwrap_or_else(|error| panic!("{}: {error}", known.name));
+        assert_eq!((report.crashes, report.shown, eyes.seen), (CRASHES, 5, 5));
+        assert_eq!(report.places.values().sum::<u64>(), CRASHES);
+        // Somewhere in everything, with both outcomes.
+        for place in ["commit", "checkpoint", "superblock", "between"] {
+            assert!(report.places.contains_key(place), "{}: {report:?}", known.name);
+        }
+        let least = report.kept.min(report.lost).min(report.nested).min(report.went_on);
+        assert!(least >= 3, "{}: {report:?}", known.name);
+        places.extend(report.places.into_keys());
+    }
+    assert!(places.contains("relog"), "{places:?}");
+}
+
+/// Whether some of 4 times 50 crashes is not survived.
+fn is_noticed(known: &Known, mutator: impl Fn() -> Mutator) -> bool {
+    (1..=4).any(|seed| crash(known, seed, &mutator(), &mut Eyes::default()).is_err())
+}
+
+#[test]
+fn a_journal_that_gets_its_order_wrong_is_noticed() {
+    let wrong = [
+        ("commit.fence", Mutation::DropFence),
+        ("commit.fence", Mutation::WeakenFence),
+        ("commit.front", Mutation::DropFlush),
+        ("commit.image", Mutation::ShortenRange),
+        ("deferred.flush", Mutation::DropFlush),
+        ("checkpoint.sync", Mutation::DropSync),
+    ];
+    for known in ALL {
+        for (name, mutation) in wrong {
+            let site = SITES.iter().copied().flatten().find(|site| site.name == name);
+            let mutant = Mutant { site: *site.expect("a site"), mutation };
+            let is_noticed = is_noticed(known, || Mutator::with(mutant));
+            assert!(is_noticed, "{}: {mutant}", known.name);
+        }
+        let is_noticed = is_noticed(known, || Mutator::without(&[Rule::RecordCheck]));
+        assert!(is_noticed, "{}: records count whatever their check says", known.name);
+    }
+}
+
+#[test]
+fn a_crash_can_be_had_again() {
+    let site = SITES.iter().copied().flatten().find(|site| site.name == "commit.fence");
+    let mutant = Mutant { site: *site.expect("a site"), mutation: Mutation::DropFence };
+    let violation = || crash(&ALL[0], 1, &Mutator::with(mutant), &mut Eyes::default());
+    let first = violation().expect_err("a fence is missing");
+    assert_eq!(violation(), Err(first));
+}
+
+#[test]
+fn who_is_shown_a_state_may_refuse_it() {
+    let mut eyes = Eyes { seen: 0, dislikes: Some(3) };
+    let violation = crash(&ALL[0], 1, &Mutator::new(), &mut eyes).expect_err("disliked");
+    assert_eq!((violation.wrong, eyes.seen), (Wrong::Refused, 3));
+}
+
+#[test]
+fn a_policy_that_logs_nothing_is_found_out() {
+    let wrong = |seed| {
+        let violation = crash(&FORGETFUL, seed, &Mutator::new(), &mut Eyes::default());
+        violation.expect_err("nothing is there").wrong
+    };
+    let wrongs: Vec<Wrong> = (1..=20).map(wrong).collect();
+    // By a reader, or where the power went before anything was acknowledged, by the disk.
+    assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotAllowed { .. })), "{wrongs:?}");
+    assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotHome { .. })), "{wrongs:?}");
+}
