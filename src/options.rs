@@ -466,7 +466,7 @@ mod tests {
         assert!(says(Options::new().lane_bytes(1 << 30)).contains("1048576"));
         assert!(says(Options::new().unit_bytes(100)).contains("100"));
         assert!(says(Options::new().shield_blocks(1000)).contains("1000"));
-        assert!(says(Options::new().lanes(1).lane_slots(300)).contains("1048576"));
+        assert!(says(Options::new().lanes(1).lane_slots(300)).contains("lanes of 0"));
         assert!(says(Options::new().slot_share(255)).contains("lanes of"));
         assert!(says(Options::new().lane_slots(u32::MAX)).contains("slots"));
         assert!(says(Options::new().batch_blocks(0)).contains("batch_blocks"));

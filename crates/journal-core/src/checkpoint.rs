@@ -540,11 +540,11 @@ fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
 /// Notes that a block is about to be written home, unless what is to be written may be on its way
 /// out of its slot; returns whether it is.
 fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
-    index.set_leaving(block);
+    index.set_leaving(block, true);
     let newest = index.newest_below(block, bounds);
     let leaves = !newest.is_some_and(|newest| may_be_rewritten(index, newest));
     if !leaves {
-        index.set_staying(block);
+        index.set_leaving(block, false);
     }
     leaves
 }

@@ -673,20 +673,12 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Notes that the block is about to be written home.
-    pub(crate) fn set_leaving(&mut self, block: BlockNumber) {
+    /// Notes whether the block is about to be written home.
+    pub(crate) fn set_leaving(&mut self, block: BlockNumber, is_leaving: bool) {
         let place = self.find(block.raw());
         if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
-            entry.is_leaving = true;
+            entry.is_leaving = is_leaving;
             self.changes = self.changes.wrapping_add(1);
-        }
-    }
-
-    /// Notes that it is not, after all.
-    pub(crate) fn set_staying(&mut self, block: BlockNumber) {
-        let place = self.find(block.raw());
-        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
-            entry.is_leaving = false;
         }
     }
 
