@@ -13,7 +13,7 @@ use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Scenario, World};
 
 use crate::oracle::{
-    Change, End, judge, judge_read, late, next_number, number_in, shown_label, sync_label,
+    Change, End, cover_label, judge, judge_read, late, next_number, number_in, shown_label,
 };
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{
@@ -97,7 +97,7 @@ impl Stage {
     pub(crate) fn transact_at_once(&self, number: u64, tx: &Tx) -> Result<(), Error> {
         let label = late(call_of(number, tx).label());
         // A durable commit covers what was committed before it, and begins here.
-        let covers = (tx.end == Durable).then_some(sync_label(1 << 20 | number));
+        let covers = (tx.end == Durable).then_some(cover_label(number));
         covers.inspect(|covers| self.world.called(*covers));
         PENDING.set(Some(label));
         let result = at_once(&self.journal, number, tx);

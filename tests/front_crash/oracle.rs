@@ -8,8 +8,10 @@
 //! 1. has each transaction wholly or not at all,
 //! 2. has with each transaction those whose blocks it read or overwrote,
 //! 3. has every transaction that was acknowledged as durable, or that a reader was shown although
-//!    it was not deferred; as long as the power was not lost, every one that has returned,
-//! 4. and is for ever what it was when an open had shown it.
+//!    it was not deferred; as long as the power was not lost, every one that has returned and was
+//!    not gathered,
+//! 4. has of what was gathered nothing without what was gathered before it, and
+//! 5. is for ever what it was when an open had shown it.
 
 use journal_core::WORD_BYTES;
 use sim_disk::rng::mix;
@@ -50,6 +52,11 @@ pub(crate) enum Change {
 pub(crate) enum End {
     Durable,
     Deferred,
+    /// By the running transaction.
+    Gathered,
+    /// The same, in a program in which that never has to commit by itself: neighbours are together
+    /// there, or neither is.
+    Together,
     Abort,
 }
 
@@ -57,7 +64,7 @@ pub(crate) enum End {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) number: u64,
-    pub(crate) is_deferred: bool,
+    pub(crate) end: End,
     pub(crate) changes: Vec<(usize, Change)>,
 }
 
@@ -66,14 +73,27 @@ const DEFERRED: u64 = 1 << 24;
 const LATE: u64 = 1 << 27;
 /// The label of a sync, a checkpoint or a close.
 const SYNC: u64 = 1 << 25;
+/// In the id of such a label: it is a durable commit.
+const COVERS: u64 = 1 << 20;
 /// The label of a content that a reader was shown.
 const SHOWN: u64 = 1 << 26;
+const GATHERED: u64 = 1 << 28;
+const TOGETHER: u64 = 1 << 29;
 const NUMBER_AT: u32 = 32;
 
 impl Call {
+    fn is_gathered(&self) -> bool {
+        matches!(self.end, End::Gathered | End::Together)
+    }
+
     pub(crate) fn label(&self) -> u64 {
         assert!(self.number <= NUMBER_MAX, "more calls than digests have room for");
-        let flags = if self.is_deferred { DEFERRED } else { 0 };
+        let flags = match self.end {
+            End::Durable | End::Abort => 0,
+            End::Deferred => DEFERRED,
+            End::Gathered => GATHERED,
+            End::Together => GATHERED | TOGETHER,
+        };
         self.changes.iter().fold(self.number << NUMBER_AT | flags, |label, (block, change)| {
             label | (*change as u64 + 1) << (3 * block)
         })
@@ -90,7 +110,12 @@ impl Call {
         };
         Self {
             number: label >> NUMBER_AT,
-            is_deferred: label & DEFERRED != 0,
+            end: match label & (DEFERRED | GATHERED | TOGETHER) {
+                0 => End::Durable,
+                DEFERRED => End::Deferred,
+                GATHERED => End::Gathered,
+                _ => End::Together,
+            },
             changes: (0..BLOCKS).filter_map(|block| Some((block, change(block)?))).collect(),
         }
     }
@@ -104,6 +129,11 @@ pub(crate) const fn late(label: u64) -> u64 {
 /// The label of a call that makes durable what was committed before; `id` tells calls apart.
 pub(crate) const fn sync_label(id: u64) -> u64 {
     id << NUMBER_AT | SYNC
+}
+
+/// The same, of a durable commit: it covers what was deferred, and not what was gathered.
+pub(crate) const fn cover_label(number: u64) -> u64 {
+    sync_label(COVERS | number)
 }
 
 /// The label of a return that says: a reader has seen this transaction, which was not deferred.
@@ -172,6 +202,8 @@ struct Transaction {
     read: Vec<(usize, u64)>,
     /// So many had returned when it was called.
     before: usize,
+    /// Counted up with every call that is not gathered together with those before.
+    group: u32,
     has_returned: bool,
     is_durable: bool,
 }
@@ -187,6 +219,7 @@ struct Life {
     /// Calls of sync, and how many had returned by then.
     syncs: Vec<(u64, usize)>,
     power_lost: bool,
+    groups: u32,
 }
 
 impl Life {
@@ -202,6 +235,7 @@ impl Life {
             returned: Vec::new(),
             syncs: Vec::new(),
             power_lost: false,
+            groups: 0,
         }
     }
 
@@ -212,6 +246,7 @@ impl Life {
             match mark {
                 Mark::Called(label) if label & SYNC != 0 => {
                     life.syncs.push((*label, life.returned.len()));
+                    life.groups += 1;
                 }
                 Mark::Called(label) => life.call(Call::of(*label)),
                 Mark::Returned(label) => life.note_return(*label),
@@ -242,17 +277,18 @@ impl Life {
             }
             self.chains[*block].push(Version { number: call.number, cell });
         }
-        let before = self.returned.len();
-        let transaction =
-            Transaction { call, read, before, has_returned: false, is_durable: false };
-        self.transactions.push(transaction);
+        let (before, is_together) = (self.returned.len(), call.end == End::Together);
+        self.groups += u32::from(!is_together);
+        let (group, has_returned, is_durable) = (self.groups, false, false);
+        self.groups += u32::from(!is_together);
+        self.transactions.push(Transaction { call, read, before, group, has_returned, is_durable });
     }
 
     fn note_return(&mut self, label: u64) {
         if label & SYNC != 0 {
             let call = self.syncs.iter().rfind(|(called, _)| *called == label);
             let before = call.expect("a sync is called before it returns").1;
-            self.make_durable(before);
+            self.make_durable(before, label >> NUMBER_AT & COVERS == 0);
             return;
         }
         let number = label >> NUMBER_AT;
@@ -265,17 +301,18 @@ impl Life {
         }
         transaction.has_returned = true;
         let before = transaction.before;
-        if !transaction.call.is_deferred {
+        if transaction.call.end == End::Durable {
             transaction.is_durable = true;
-            self.make_durable(if label & LATE == 0 { before } else { 0 });
+            self.make_durable(if label & LATE == 0 { before } else { 0 }, false);
         }
         self.returned.push(number);
     }
 
-    /// The first of those that have returned are durable.
-    fn make_durable(&mut self, count: usize) {
+    /// The first of those that have returned are durable; of what was gathered only a sync says so.
+    fn make_durable(&mut self, count: usize, gathered: bool) {
         for transaction in &mut self.transactions {
-            transaction.is_durable |= self.returned[..count].contains(&transaction.call.number);
+            let has_returned = self.returned[..count].contains(&transaction.call.number);
+            transaction.is_durable |= has_returned && (gathered || !transaction.call.is_gathered());
         }
     }
 
@@ -288,8 +325,11 @@ impl Life {
     /// position are.
     fn allows(&self, transaction: &Transaction, upto: &[usize; BLOCKS]) -> bool {
         let Transaction { call, read, .. } = transaction;
-        let required =
-            if self.power_lost { transaction.is_durable } else { transaction.has_returned };
+        // What is gathered is in no memory that outlives its process.
+        let required = match self.power_lost || call.is_gathered() {
+            true => transaction.is_durable,
+            false => transaction.has_returned,
+        };
         let writes = call.changes.iter().filter(|(_, change)| *change != Change::Read);
         let there = writes.map(|(block, _)| self.position(*block, call.number) <= upto[*block]);
         let there: Vec<bool> = there.collect();
@@ -298,6 +338,32 @@ impl Life {
         let is_closed =
             || read.iter().all(|(block, number)| self.position(*block, *number) <= upto[*block]);
         is_whole && (is_there || !required) && (!is_there || is_closed())
+    }
+
+    /// Whether a transaction is there, if it has written anything.
+    fn is_there(&self, transaction: &Transaction, upto: &[usize; BLOCKS]) -> Option<bool> {
+        let Call { number, changes, .. } = &transaction.call;
+        let written = changes.iter().find(|(_, change)| *change != Change::Read);
+        written.map(|(block, _)| self.position(*block, *number) <= upto[*block])
+    }
+
+    /// Whether of what was gathered nothing is there without what was gathered before, and of what
+    /// was gathered together all or nothing.
+    fn gathered_in_order(&self, upto: &[usize; BLOCKS]) -> bool {
+        let gathered =
+            self.transactions.iter().filter(|transaction| transaction.call.is_gathered());
+        let gathered: Vec<_> = gathered
+            .filter_map(|transaction| Some((transaction, self.is_there(transaction, upto)?)))
+            .collect();
+        gathered.iter().all(|(later, is_there)| {
+            let earlier = &self.returned[..later.before];
+            gathered.iter().all(|(other, other_is_there)| {
+                let is_earlier = earlier.contains(&other.call.number);
+                let is_same = other.group == later.group && later.call.end == End::Together;
+                (!is_there || *other_is_there || !is_earlier)
+                    && (!is_same || is_there == other_is_there)
+            })
+        })
     }
 
     /// Which version of each block is found, as late ones as can be.
@@ -319,7 +385,8 @@ impl Life {
         chosen: &mut [usize; BLOCKS],
     ) -> bool {
         if block == BLOCKS {
-            return self.transactions.iter().all(|transaction| self.allows(transaction, chosen));
+            return self.transactions.iter().all(|transaction| self.allows(transaction, chosen))
+                && self.gathered_in_order(chosen);
         }
         from[block].iter().any(|position| {
             chosen[block] = *position;
@@ -381,7 +448,34 @@ mod tests {
     use super::*;
 
     fn call(number: u64, is_deferred: bool, changes: &[(usize, Change)]) -> u64 {
-        Call { number, is_deferred, changes: changes.to_vec() }.label()
+        let end = if is_deferred { End::Deferred } else { End::Durable };
+        Call { number, end, changes: changes.to_vec() }.label()
+    }
+
+    /// Three transactions were gathered and have returned, then a sync was called, and then one more
+    /// was gathered.
+    #[test]
+    fn what_is_gathered_comes_in_order_and_together() {
+        use Change::Write;
+        for (end, both) in [(End::Gathered, false), (End::Together, true)] {
+            let world = World::boot(Image::blank(64), Model::Torn8);
+            let gather = |number: u64, block| {
+                let label = Call { number, end, changes: vec![(block, Write)] }.label();
+                world.called(label);
+                world.returned(label);
+            };
+            (1..3).for_each(|number| gather(number, number as usize - 1));
+            world.called(sync_label(1));
+            gather(3, 2);
+            let there = |numbers: [u64; 3]| {
+                judge(&world, &found(numbers.map(|number| (number, Write)))).is_ok()
+            };
+            assert!(there([0, 0, 0]) && there([1, 2, 0]) && there([1, 2, 3]));
+            assert!(!there([0, 2, 0]) && !there([0, 0, 3]) && !there([1, 0, 3]), "in order");
+            assert_eq!(there([1, 0, 0]), !both, "together");
+            world.returned(sync_label(1));
+            assert!(!there([0, 0, 0]) && there([1, 2, 0]), "the sync covers two of them");
+        }
     }
 
     /// Transaction 1 writes blocks 0 and 1, 2 reads block 1 and writes block 2, 3 touches block 2

@@ -5,7 +5,7 @@ use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journal_core::policy::{
-    ApplyError, Encoder, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
@@ -206,8 +206,8 @@ pub(crate) const HALF_BYTES: usize = 16;
 pub(crate) enum Logged {
     /// Whole images.
     Whole,
-    /// Where the lowest bit of the second word is set, only the first two words: it means that the
-    /// rest is as before, to which whoever sets it sees.
+    /// Where the lowest bit of the second word is set, and what differs was said, only the first two
+    /// words: it means that the rest is as before, to which whoever sets it sees.
     Halves,
     /// Whole images, as if they were something else: they take all the room there is for that.
     Stuffed,
@@ -243,8 +243,9 @@ impl Policy for Logged {
             Self::Whole | Self::Halves | Self::Stuffed => {}
         }
         let Some(image) = update.change.image() else { return Placement::Image };
+        let is_given_whole = matches!(update.change, Change::Image(_));
         let payload = match self {
-            Self::Halves if image[8] & 1 == 1 => &image[..HALF_BYTES],
+            Self::Halves if image[8] & 1 == 1 && !is_given_whole => &image[..HALF_BYTES],
             Self::Stuffed => image,
             _ => return Placement::Image,
         };

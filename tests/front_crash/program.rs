@@ -63,6 +63,8 @@ pub(crate) struct Program {
     pub(crate) overwrite: Overwrite,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
+    /// Blocks that the running transaction gathers.
+    pub(crate) buffer: usize,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
     /// Whether an open may say that a durable record is gone: media were damaged.
@@ -83,6 +85,7 @@ impl Program {
             lane_slots: logs.lane_slots(),
             overwrite: Overwrite::OldOrNew,
             batch: 2,
+            buffer: 1 << 10,
             drain_on_open: false,
             keep_on_close: false,
             may_report_rot: false,
@@ -110,6 +113,7 @@ impl Program {
             .hook(probe)
             .index_frames(64)
             .batch_blocks(self.batch)
+            .buffer_bytes(self.buffer * BLOCK_BYTES)
             .drain_on_open(self.drain_on_open)
             .keep_on_close(self.keep_on_close)
     }
@@ -252,7 +256,7 @@ pub(crate) fn apply(
 }
 
 pub(crate) fn call_of(number: u64, tx: &Tx) -> Call {
-    Call { number, is_deferred: tx.end == End::Deferred, changes: tx.changes.clone() }
+    Call { number, end: tx.end, changes: tx.changes.clone() }
 }
 
 /// Commits a transaction of writes and discards, ascending by block, in one call.
@@ -270,6 +274,7 @@ pub(crate) fn at_once(journal: &Front, number: u64, tx: &Tx) -> Result<(), Error
     let durability = match tx.end {
         End::Deferred => Durability::Deferred,
         End::Durable | End::Abort => Durability::Durable,
+        End::Gathered | End::Together => unreachable!("is not done in one call"),
     };
     journal.commit(&operations.collect::<Vec<_>>(), durability).map(drop)
 }
@@ -294,6 +299,10 @@ pub(crate) fn end(
         End::Deferred => {
             world.called(call.label());
             transaction.commit_deferred()?;
+        }
+        End::Gathered | End::Together => {
+            world.called(call.label());
+            transaction.commit_gathered()?;
         }
     }
     world.returned(call.label());

@@ -8,7 +8,7 @@ use crate::probe::Logged;
 use crate::program::{Program, Step, Tx};
 
 use Change::{Append, Discard, Read, Touch, Write};
-use End::{Abort, Deferred, Durable};
+use End::{Abort, Deferred, Durable, Gathered, Together};
 
 fn explore(explorer: &Explorer, program: &Program) -> Report {
     explorer.explore(program).unwrap_or_else(|failure| panic!("{failure}"))
@@ -161,6 +161,57 @@ fn recoveries_that_are_crashed_themselves_find_the_same() {
     assert!(total.nested > 100, "{total}");
 }
 
+/// Steps of programs in which nothing but a sync, or a transaction that is not gathered itself,
+/// makes the running transaction commit.
+fn gathering() -> Vec<Step> {
+    vec![
+        Step::Sync,
+        Step::Checkpoint,
+        Step::Close,
+        Step::Reopen,
+        one(0, &[(0, Write), (1, Touch)], Together),
+        one(1, &[(0, Touch)], Together),
+        one(0, &[(2, Write)], Together),
+        one(1, &[(1, Discard), (2, Touch)], Together),
+        one(0, &[(0, Read), (3, Write)], Together),
+        one(1, &[(0, Read), (4, Write)], Durable),
+        one(0, &[(0, Touch)], Durable),
+        one(1, &[(1, Touch), (3, Write)], Deferred),
+        one(0, &[(5, Write)], Durable),
+        Step::Two(Tx::new(0, &[(0, Write)], Together), Tx::new(1, &[(1, Write)], Together), true),
+    ]
+}
+
+#[test]
+fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
+    let mut total = Report::default();
+    let explorer =
+        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 4).with_random_per_point(4);
+    let steps = gathering();
+    for turn in 0..steps.len() * steps.len() {
+        let (first, second) = (turn / steps.len(), turn % steps.len());
+        let third = (first * 5 + second * 3) % steps.len();
+        // One gathered in any case, and two that find the sync of it.
+        let begin = one(turn % 2, &[(turn % 3, Write), (5, Touch)], Together);
+        let middle = [first, second, third].map(|at| steps[at].clone());
+        let program = Program {
+            lane_bytes: 64 * 64,
+            overwrite: [Overwrite::OldOrNew, Overwrite::MayLeaveGarbage][turn % 2],
+            keep_on_close: turn % 3 == 0,
+            steps_after: afterwards(turn),
+            ..Program::new(
+                [Logged::Halves, Logged::Versions, Logged::Cached][turn % 3],
+                2,
+                [vec![begin], middle.to_vec(), vec![Step::Sync]].concat(),
+            )
+        };
+        let kills = turn % 3 == 1;
+        let explorer = if kills { explorer.clone().with_kills() } else { explorer.clone() };
+        total += explore(&explorer, &program);
+    }
+    assert!(total.images > 5_000, "{total}");
+}
+
 /// A random program, the lanes of which fill up and are emptied on the way.
 fn random(seed: u64) -> Program {
     let mut rng = Rng::new(seed);
@@ -176,7 +227,7 @@ fn random(seed: u64) -> Program {
                 changes.push((block, change));
             }
         }
-        Tx::new(seat, &changes, [Durable, Deferred, Durable, Abort][rng.below(4) as usize])
+        Tx::new(seat, &changes, [Durable, Deferred, Gathered, Abort][rng.below(4) as usize])
     };
     let mut steps = Vec::new();
     for _ in 0..6 {
@@ -188,6 +239,7 @@ fn random(seed: u64) -> Program {
                 let mut tx = tx(&mut rng, 0);
                 tx.changes.retain(|(_, change)| matches!(change, Write | Append | Discard));
                 tx.changes.sort_by_key(|(block, _)| *block);
+                tx.end = if tx.end == Gathered { Durable } else { tx.end };
                 Step::AtOnce(tx)
             }
             4 => Step::Two(tx(&mut rng, 0), tx(&mut rng, 1), rng.below(2) == 0),

@@ -17,7 +17,7 @@ use crate::probe::Logged;
 use crate::program::{Program, Tx, covering, read_all, read_block};
 
 use Change::{Append, Read, Touch, Write};
-use End::{Deferred, Durable};
+use End::{Deferred, Durable, Gathered};
 
 /// A workload.
 #[derive(Clone)]
@@ -30,6 +30,8 @@ struct Workload {
     shared: u64,
     /// Of four transactions, so many are deferred.
     deferred: u64,
+    /// And so many gathered.
+    gathered: u64,
     /// Whether another thread syncs and checkpoints.
     checkpoints: bool,
     /// Whether another thread reads.
@@ -52,6 +54,7 @@ impl Workload {
             rounds: 3,
             shared: 1,
             deferred: 0,
+            gathered: 0,
             checkpoints: false,
             reads: false,
             totals: Arc::default(),
@@ -75,10 +78,16 @@ impl Workload {
     fn writer(&self, stage: &Stage, numbers: &Numbers, thread: u64) -> Result<(), Error> {
         let mut rng = Rng::new(self.seed << 8 | thread);
         for _ in 0..self.rounds {
-            let ends = if rng.below(4) < self.deferred { Deferred } else { Durable };
+            let ends = match rng.below(4) {
+                dice if dice < self.deferred => Deferred,
+                dice if dice < self.deferred + self.gathered => Gathered,
+                _ => Durable,
+            };
             let number = numbers.next(ends);
             let mut changes = self.changes(&mut rng, thread);
-            if changes.iter().all(|(_, change)| matches!(change, Write | Append)) {
+            if ends != Gathered
+                && changes.iter().all(|(_, change)| matches!(change, Write | Append))
+            {
                 changes.sort_by_key(|(block, _)| *block);
                 stage.transact_at_once(number, &Tx::new(0, &changes, ends))?;
             } else {
@@ -192,8 +201,10 @@ impl Scenario for Workload {
         })?;
         stage.probe.look_away();
         judge(world, &read_all(&stage.journal)?)?;
-        let total = stage.journal.stats().map_err(|error| error.to_string())?.total();
-        if total.commits != self.threads * self.rounds {
+        let stats = stage.journal.stats().map_err(|error| error.to_string())?;
+        let (total, gathered) = (stats.total(), stats.gathered);
+        let ended = total.commits - gathered.commits + gathered.transactions;
+        if ended != self.threads * self.rounds {
             return Err(format!("{total:?}"));
         }
         self.totals.0.fetch_add(total.commits, Ordering::Relaxed);
@@ -250,6 +261,22 @@ fn versions_in_slots_survive_sampled_crashes() {
             workload.program.overwrite = Overwrite::MayLeaveGarbage;
             let workload = Workload { shared: 2, deferred: 1, reads: true, ..workload };
             let report = Workload { rounds: 5, checkpoints, ..workload }.survives(6);
+            assert!(report.images > 2_000, "{report}");
+        }
+    }
+}
+
+/// Gathered ones among others, in buffers so small that they are full again and again.
+#[test]
+fn running_transactions_survive_sampled_crashes() {
+    for logs in [Logged::Halves, Logged::Versions] {
+        for (lanes, checkpoints) in [(1, true), (2, false), (2, true)] {
+            let mut workload = Workload::of(logs, lanes, 3);
+            workload.program.overwrite = Overwrite::MayLeaveGarbage;
+            workload.program.lane_bytes = 32 * 64;
+            workload.program.buffer = 3;
+            let workload = Workload { shared: 2, deferred: 1, gathered: 2, ..workload };
+            let report = Workload { rounds: 5, checkpoints, ..workload }.survives(8);
             assert!(report.images > 2_000, "{report}");
         }
     }
