@@ -157,14 +157,14 @@ fn a_slot_is_free_only_when_its_void_entry_is_durable() {
     needs(Rule::VoidsFenced, &explorer(), &few);
 }
 
-/// An older version of the block is still in a ring, held there by another block, when the entry of
-/// the newest one could go.
+/// An older version of the block is still in a ring, held there by a change of another block, when
+/// the entry of the newest one could go: the block is home.
 #[test]
 fn the_entry_of_the_newest_version_stays_while_older_frames_do() {
-    let both = commit(0, &[(0, Write), (1, Whole)], Durable);
-    let steps = vec![both, write(1, 0), Step::Fold, Step::Evict, write(0, 2), write(0, 3)];
-    let program = Program { batch: 1, kind: Kind::Lcow, ..byte_delta(2, steps) };
-    survives(&explorer(), &program);
+    // The second call gives its word as a patch, which goes into the record.
+    let steps =
+        vec![write(1, 2), write_at(0, 1), write(0, 0), write(1, 0), Step::Fold, Step::Evict];
+    needs(Rule::NewestVoidedLast, &explorer(), &byte_delta(2, steps));
 }
 
 #[test]

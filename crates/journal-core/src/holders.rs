@@ -18,9 +18,120 @@ use crate::hook::Hook;
 use crate::index::{FrameAt, Index, IndexMemory, NodeId};
 use crate::lane::InLane;
 use crate::pmem::Pmem;
-use crate::units::{BlockNumber, LaneNumber, SlotNumber};
+use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
 impl<M: IndexMemory> Index<M> {
+    /// The slot of an older version of a block, in a lane, that its newest whole durable version
+    /// has made superfluous: the one that was written last.
+    pub fn older_slot(
+        &self,
+        block: BlockNumber,
+        lane: LaneNumber,
+        geometry: &Geometry,
+        is_durable: impl Fn(&FrameAt) -> bool,
+    ) -> Option<SlotNumber> {
+        // What is on its way home may be read there.
+        let mut next = self.newest(block).filter(|_| !self.is_leaving(block));
+        let mut has_successor = false;
+        while let Some(id) = next {
+            let frame = self.frame(id);
+            if let Some(slot) = frame.slot().filter(|_| has_successor && !self.is_stale(id)) {
+                if geometry.lane_of_slot(slot) == lane {
+                    return Some(slot);
+                }
+            }
+            has_successor |= frame.is_whole() && is_durable(&frame);
+            next = self.older(id);
+        }
+        None
+    }
+
+    /// Whether the slot that a frame names holds something else by now.
+    pub(crate) fn is_stale(&self, id: NodeId) -> bool {
+        self.node(id.0).is_some_and(|node| node.stale)
+    }
+
+    /// Notes whether the slot that a frame names holds, or will hold, something else.
+    pub(crate) fn set_stale(&mut self, id: NodeId, stale: bool) {
+        if let Some(node) = self.node_mut(id.0) {
+            node.stale = stale;
+        }
+    }
+
+    /// The version of a block that has this stamp and is in this slot. A record that has the block
+    /// more than once makes several of one stamp, each in another slot.
+    pub(crate) fn version(
+        &self,
+        block: BlockNumber,
+        stamp: Stamp,
+        slot: SlotNumber,
+    ) -> Option<NodeId> {
+        let mut chain = core::iter::successors(self.newest(block), |id| self.older(*id));
+        chain.find(|id| {
+            let frame = self.frame(*id);
+            frame.stamp == stamp && frame.slot() == Some(slot)
+        })
+    }
+
+    pub(crate) fn set_folded(&mut self, id: NodeId, folded: bool) {
+        if let Some(node) = self.node_mut(id.0) {
+            node.folded = folded;
+        }
+    }
+
+    /// Notes that the entry of a version's slot speaks of it, and of no older one any more.
+    pub(crate) fn set_folded_over(&mut self, block: BlockNumber, stamp: Stamp, slot: SlotNumber) {
+        let Some(id) = self.version(block, stamp, slot) else { return };
+        self.set_folded(id, true);
+        let mut next = self.older(id);
+        while let Some(id) = next {
+            next = self.older(id);
+            let frame = self.frame(id);
+            if frame.folded && frame.slot() == Some(slot) {
+                self.set_folded(id, false);
+                if frame.sequence == Sequence(0) {
+                    self.remove(id);
+                }
+            }
+        }
+    }
+
+    /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
+    /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
+    /// may be read until then, and its slot is not free.
+    pub(crate) fn take_version(
+        &mut self,
+        block: BlockNumber,
+        stamp: Stamp,
+        slot: SlotNumber,
+        last: bool,
+    ) -> bool {
+        let Some(id) = self.version(block, stamp, slot) else { return false };
+        let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
+        let keeps = is_stale || last && is_in_ring;
+        let is_free = !keeps && self.leave_slot(id);
+        self.set_folded(id, false);
+        if !is_in_ring {
+            self.remove(id);
+        } else if !last {
+            self.set_stale(id, true);
+        }
+        is_free
+    }
+
+    /// The older version that a slot held is gone.
+    pub(crate) fn make_stale_below(&mut self, id: NodeId, slot: SlotNumber) {
+        let mut next = self.older(id);
+        while let Some(id) = next {
+            if self.frame(id).slot() == Some(slot) {
+                // Versions before that one have been seen to when it was added.
+                self.set_stale(id, true);
+                return;
+            }
+            next = self.older(id);
+        }
+    }
+
     /// As [`older_slot`](Self::older_slot), and keeps others from giving it back until a frame that
     /// names it is added, or it is [released](Self::release_slot).
     pub fn hold_older_slot(

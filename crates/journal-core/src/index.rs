@@ -12,7 +12,7 @@
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
 
-use crate::geometry::{Geometry, LANES_MAX};
+use crate::geometry::LANES_MAX;
 use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
@@ -50,8 +50,8 @@ pub struct Node {
     block: u64,
     lane: u16,
     form: Form,
-    folded: bool,
-    stale: bool,
+    pub(crate) folded: bool,
+    pub(crate) stale: bool,
 }
 
 impl Node {
@@ -102,7 +102,7 @@ pub struct Full;
 
 /// A handle to a frame in one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeId(u32);
+pub struct NodeId(pub(crate) u32);
 
 /// Where an index keeps its table and its frames.
 pub trait IndexMemory {
@@ -296,11 +296,11 @@ impl<M: IndexMemory> Index<M> {
         self.memory.entries().len().saturating_sub(self.entries_used).saturating_sub(1)
     }
 
-    fn node(&self, id: u32) -> Option<&Node> {
+    pub(crate) fn node(&self, id: u32) -> Option<&Node> {
         self.memory.nodes().get(id as usize)
     }
 
-    fn node_mut(&mut self, id: u32) -> Option<&mut Node> {
+    pub(crate) fn node_mut(&mut self, id: u32) -> Option<&mut Node> {
         self.memory.nodes_mut().get_mut(id as usize)
     }
 
@@ -390,104 +390,6 @@ impl<M: IndexMemory> Index<M> {
             next = self.older(id);
         }
         None
-    }
-
-    /// The slot of an older version of a block, in a lane, that its newest whole durable version
-    /// has made superfluous: the one that was written last.
-    pub fn older_slot(
-        &self,
-        block: BlockNumber,
-        lane: LaneNumber,
-        geometry: &Geometry,
-        is_durable: impl Fn(&FrameAt) -> bool,
-    ) -> Option<SlotNumber> {
-        // What is on its way home may be read there.
-        let mut next = self.newest(block).filter(|_| !self.is_leaving(block));
-        let mut has_successor = false;
-        while let Some(id) = next {
-            let frame = self.frame(id);
-            if let Some(slot) = frame.slot().filter(|_| has_successor && !self.is_stale(id)) {
-                if geometry.lane_of_slot(slot) == lane {
-                    return Some(slot);
-                }
-            }
-            has_successor |= frame.is_whole() && is_durable(&frame);
-            next = self.older(id);
-        }
-        None
-    }
-
-    /// Whether the slot that a frame names holds something else by now.
-    pub(crate) fn is_stale(&self, id: NodeId) -> bool {
-        self.node(id.0).is_some_and(|node| node.stale)
-    }
-
-    /// Notes whether the slot that a frame names holds, or will hold, something else.
-    pub(crate) fn set_stale(&mut self, id: NodeId, stale: bool) {
-        if let Some(node) = self.node_mut(id.0) {
-            node.stale = stale;
-        }
-    }
-
-    /// The version of a block that has this stamp and is in this slot. A record that has the block
-    /// more than once makes several of one stamp, each in another slot.
-    pub(crate) fn version(
-        &self,
-        block: BlockNumber,
-        stamp: Stamp,
-        slot: SlotNumber,
-    ) -> Option<NodeId> {
-        let mut chain = core::iter::successors(self.newest(block), |id| self.older(*id));
-        chain.find(|id| {
-            let frame = self.frame(*id);
-            frame.stamp == stamp && frame.slot() == Some(slot)
-        })
-    }
-
-    fn set_folded(&mut self, id: NodeId, folded: bool) {
-        if let Some(node) = self.node_mut(id.0) {
-            node.folded = folded;
-        }
-    }
-
-    /// Notes that the entry of a version's slot speaks of it, and of no older one any more.
-    pub(crate) fn set_folded_over(&mut self, block: BlockNumber, stamp: Stamp, slot: SlotNumber) {
-        let Some(id) = self.version(block, stamp, slot) else { return };
-        self.set_folded(id, true);
-        let mut next = self.older(id);
-        while let Some(id) = next {
-            next = self.older(id);
-            let frame = self.frame(id);
-            if frame.folded && frame.slot() == Some(slot) {
-                self.set_folded(id, false);
-                if frame.sequence == Sequence(0) {
-                    self.remove(id);
-                }
-            }
-        }
-    }
-
-    /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
-    /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
-    /// may be read until then, and its slot is not free.
-    pub(crate) fn take_version(
-        &mut self,
-        block: BlockNumber,
-        stamp: Stamp,
-        slot: SlotNumber,
-        last: bool,
-    ) -> bool {
-        let Some(id) = self.version(block, stamp, slot) else { return false };
-        let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
-        let keeps = is_stale || last && is_in_ring;
-        let is_free = !keeps && self.leave_slot(id);
-        self.set_folded(id, false);
-        if !is_in_ring {
-            self.remove(id);
-        } else if !last {
-            self.set_stale(id, true);
-        }
-        is_free
     }
 
     /// Places for frames, used or not.
@@ -590,19 +492,6 @@ impl<M: IndexMemory> Index<M> {
             }
         }
         Ok(NodeId(free))
-    }
-
-    /// The older version that a slot held is gone.
-    fn make_stale_below(&mut self, id: NodeId, slot: SlotNumber) {
-        let mut next = self.older(id);
-        while let Some(id) = next {
-            if self.frame(id).slot() == Some(slot) {
-                // Versions before that one have been seen to when it was added.
-                self.set_stale(id, true);
-                return;
-            }
-            next = self.older(id);
-        }
     }
 
     /// Forgets a frame; the last one of a block takes the entry with it.
