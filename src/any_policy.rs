@@ -1,7 +1,7 @@
 //! A policy that is chosen at run time: by its name, by its number, or by what a journal says.
 //!
-//! It does what the chosen one does, one branch later. Who knows the policy beforehand names it as a
-//! type, and pays for nothing.
+//! It does what the chosen one does, one branch later. Who knows the policy beforehand names it as
+//! a type, and pays for nothing.
 
 use core::fmt;
 use core::str::FromStr;

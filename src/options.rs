@@ -188,8 +188,8 @@ impl<L, H> Options<L, H> {
     /// Open: blocks' frames that the index in memory has room for: those in the lanes, and one for
     /// each slot that is held. By default four times as many as whole blocks can be in the lanes,
     /// for policies with smaller frames, and two for each slot: its own, and one in a lane that it
-    /// has replaced. When the room is used up, a checkpoint makes some. Fewer than the journal holds
-    /// are an error of open.
+    /// has replaced. When the room is used up, a checkpoint makes some. Fewer than the journal
+    /// holds are an error of open.
     #[must_use]
     pub const fn index_frames(mut self, frames: usize) -> Self {
         self.settings.index_frames = Some(frames);
@@ -204,15 +204,16 @@ impl<L, H> Options<L, H> {
     }
 
     /// Open: whether a thread of its own checkpoints when a lane is filled as far as the policy
-    /// says, and commits what is gathered when it is due. Off by default: then whoever finds a lane full makes room itself.
+    /// says, and commits what is gathered when it is due. Off by default: then whoever finds a lane
+    /// full makes room itself, and the host [ticks](crate::Journal::tick).
     #[must_use]
     pub const fn background_checkpoint(mut self, on: bool) -> Self {
         self.settings.background = on;
         self
     }
 
-    /// Open: bytes of blocks that the running transaction gathers at most, 20 MiB by default; another
-    /// one as large may be under way to the medium meanwhile. Only
+    /// Open: bytes of blocks that the running transaction gathers at most, 20 MiB by default;
+    /// another one as large may be under way to the medium meanwhile. Only
     /// [`commit_gathered`](crate::Transaction::commit_gathered) takes any of it.
     #[must_use]
     pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
@@ -468,7 +469,7 @@ mod tests {
         assert!(says(Options::new().shield_blocks(1000)).contains("1000"));
         assert!(says(Options::new().lanes(1).lane_slots(300)).contains("lanes of 0"));
         assert!(says(Options::new().slot_share(255)).contains("lanes of"));
-        assert!(says(Options::new().lane_slots(u32::MAX)).contains("slots"));
+        assert!(says(Options::new().lane_bytes(64 << 10).lane_slots(u32::MAX)).contains("slots"));
         assert!(says(Options::new().batch_blocks(0)).contains("batch_blocks"));
         assert!(says(Options::new().index_frames(0)).contains("index_frames"));
     }

@@ -1,8 +1,8 @@
 //! Which version of a block has a slot, when more than one names it.
 //!
 //! A slot is written again for the next version while an older one, which nothing needs any more,
-//! still names it: that one is *stale* from then on. Whoever is not stale has the slot, and gives it
-//! back when it goes. Two cases are not as simple:
+//! still names it: that one is *stale* from then on. Whoever is not stale has the slot, and gives
+//! it back when it goes. Two cases are not as simple:
 //!
 //! 1. A slot is *held* from when it was found to be superfluous until the next version is stored
 //!    there: its version is stale already, so that nobody else gives it back.
@@ -149,8 +149,8 @@ impl<M: IndexMemory> Index<M> {
         Some(slot)
     }
 
-    /// Gives up a slot that was held and not written: the version that it was of has it again. Where
-    /// there is none any more, the answer is yes, and the slot is to be
+    /// Gives up a slot that was held and not written: the version that it was of has it again.
+    /// Where there is none any more, the answer is yes, and the slot is to be
     /// [given back](InLane::give_slot).
     #[must_use]
     pub fn release_slot(&mut self, block: BlockNumber, slot: SlotNumber) -> bool {
