@@ -239,8 +239,8 @@ where
         self.end(Durability::Deferred)
     }
 
-    /// Hands it to the *running transaction*, which gathers many in ordinary memory and commits them
-    /// with one record and one fence: of a block that is written again and again only the last
+    /// Hands it to the *running transaction*, which gathers many in ordinary memory and commits
+    /// them with one record and one fence: of a block that is written again and again only the last
     /// content. Others see it at once. It becomes durable with the running transaction, and that by
     /// the next [`sync`](crate::Journal::sync), when it is full or as old as
     /// [`Options::pacing`](crate::Options::pacing) says, or when a transaction that is not gathered

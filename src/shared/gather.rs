@@ -2,14 +2,14 @@
 //! commit as one record.
 //!
 //! G1. A transaction is gathered whole, under the locks of its blocks, which then go.
-//! G2. A block that is gathered is as if it were locked: whoever is not gathered itself, and touches
-//!     it, commits the running transaction first. So nothing is durable without what it builds on,
+//! G2. A block that is gathered is as if it were locked: whoever is not gathered itself and touches
+//!     it commits the running transaction first. So nothing is durable without what it builds on,
 //!     and nobody else writes the block's frames meanwhile.
 //! G3. One commits at a time, and the next one runs meanwhile. A block is looked for in the running
 //!     one, then in the committing one, then in the journal, which has it before the committing one
 //!     lets it go.
-//! G4. What its record takes at worst is reserved as blocks are gathered: its commit cannot fail for
-//!     space.
+//! G4. What its record takes at worst is reserved as blocks are gathered: its commit cannot fail
+//!     for space.
 //!
 //! Order of locks: blocks, then the turn to commit, then all the others. The gathered blocks
 //! themselves are behind a mutex that is held for a moment, with nothing but shares taken under it.

@@ -1,9 +1,9 @@
 //! What a policy may do with versions of blocks, beside other threads.
 //!
 //! The answers depend on what others do meanwhile, so each is given once for a transaction and kept
-//! until it is stored. A slot that is to be written again is held from then on, so that nobody gives
-//! it back: that is done under the lock of the block's share of the index, behind which every reader
-//! sees a newer version, and none copies from the slot any more.
+//! until it is stored. A slot that is to be written again is held from then on, so that nobody
+//! gives it back: that is done under the lock of the block's share of the index, behind which every
+//! reader sees a newer version, and none copies from the slot any more.
 
 use journal_core::parts::{FrameAt, Full, Versions};
 use journal_core::record::Form;

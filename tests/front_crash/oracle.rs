@@ -452,7 +452,7 @@ mod tests {
         Call { number, end, changes: changes.to_vec() }.label()
     }
 
-    /// Three transactions were gathered and have returned, then a sync was called, and then one more
+    /// Two transactions were gathered and have returned, then a sync was called, and then one more
     /// was gathered.
     #[test]
     fn what_is_gathered_comes_in_order_and_together() {

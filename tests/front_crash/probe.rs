@@ -206,8 +206,8 @@ pub(crate) const HALF_BYTES: usize = 16;
 pub(crate) enum Logged {
     /// Whole images.
     Whole,
-    /// Where the lowest bit of the second word is set, and what differs was said, only the first two
-    /// words: it means that the rest is as before, to which whoever sets it sees.
+    /// Where the lowest bit of the second word is set, and what differs was said, only the first
+    /// two words: it means that the rest is as before, to which whoever sets it sees.
     Halves,
     /// Whole images, as if they were something else: they take all the room there is for that.
     Stuffed,
