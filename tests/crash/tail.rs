@@ -164,3 +164,15 @@ fn a_word_that_a_killed_process_left_is_durable_before_it_counts() {
     let mutator = Mutator::with(Mutant { site, mutation: Mutation::DropFlush });
     assert!(explorer.explore(&Program { mutator, ..program }).is_err(), "nothing notices");
 }
+
+/// The word goes on with a copy, before the heads pass what it copies.
+#[test]
+fn a_copy_lies_below_the_word() {
+    let steps = vec![write(0), write(1), write(1), Step::Relog(0, true)];
+    let program = Program { steps_after: vec![write(0)], ..program(steps) };
+    let explorer = Explorer::new(Model::Torn8)
+        .with_images_per_point_max(1 << 8)
+        .with_random_per_point(32)
+        .with_kills();
+    explorer.explore(&program).unwrap_or_else(|failure| panic!("{failure}"));
+}

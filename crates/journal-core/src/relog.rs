@@ -217,7 +217,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut stamp = Stamp(0);
         for number in (0..common.geometry.lanes).map(LaneNumber) {
             lanes.with(number, |InLane { lane, .. }| {
-                report.fences = report.fences.saturating_add(u64::from(lane.has_deferred()));
+                let fences = if lane.has_deferred() { lane.fences() } else { 0 };
+                report.fences = report.fences.saturating_add(fences);
                 stamp = stamp.max(lane.last_stamp);
             })?;
         }
@@ -240,7 +241,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             report.frames = plan.copies as u64;
             report.copied_bytes = plan.bytes;
-            report.fences = report.fences.saturating_add(1);
+            let fences = lanes.with(lane, |InLane { lane, .. }| lane.fences())?;
+            report.fences = report.fences.saturating_add(fences);
         }
         let mut reclaimed = CheckpointReport::default();
         self.reclaim(common, lanes, indexes, scratch, &mut reclaimed)?;
@@ -450,7 +452,8 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
 }
 
 impl<P: Pmem, H: Hook> Lane<P, H> {
-    /// The copy record at the tail is stored: one fence, and it is durable.
+    /// The copy record at the tail is stored: one fence, and it is durable. Two where the lane has
+    /// a tail word, as for any record.
     fn end_copy(
         &mut self,
         in_flight: InFlight,
@@ -459,10 +462,15 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ) -> Result<(), JournalError> {
         let sequence = self.next_sequence;
         self.tail = self.tail.saturating_add(bytes);
+        self.flushed_to = self.tail;
         self.last_stamp = self.last_stamp.max(stamp);
         self.next_sequence = Sequence(sequence.raw().saturating_add(1));
         let fenced = self.ring_mut().fence(site::FENCE, in_flight.carrying(sequence));
-        let durable = fenced.map_err(JournalError::Medium)?;
+        let mut durable = fenced.map_err(JournalError::Medium)?;
+        let to = self.flushed_to;
+        if let Some(word) = self.tail_word_mut() {
+            durable = word.advance(durable, to).map_err(JournalError::Medium)?;
+        }
         self.durable_to = Sequence(durable.what().raw().saturating_add(1));
         Ok(())
     }
