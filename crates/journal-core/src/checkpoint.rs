@@ -423,11 +423,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> bool {
         let mut next = index.newest_below(block, settled);
         let is_home = next.is_none_or(|newest| index.is_home(newest));
+        let stays_above = match next {
+            Some(newest) if is_home => oldest_left(index, newest, cut),
+            _ => None,
+        };
         let mut shortened = false;
-        while let Some(id) = next {
+        for depth in 0_usize.. {
+            let Some(id) = next else { break };
             let frame = index.frame(id);
             let must_stay = if is_home {
-                self.keeps(Rule::CutDropsOlder) && keeps_older(index, id, cut)
+                self.keeps(Rule::CutDropsOlder) && stays_above.is_some_and(|left| depth < left)
             } else {
                 self.keeps(Rule::CutKeepsNeeded)
             };
@@ -573,15 +578,13 @@ fn run_length(batch: &[Batched], at: usize, end: usize) -> usize {
         .max(1)
 }
 
-/// Whether a frame older than this one is left.
-fn keeps_older(index: &Index<impl IndexMemory>, id: NodeId, cut: &Bounds) -> bool {
-    let mut next = index.older(id);
-    while let Some(older) = next {
-        let frame = index.frame(older);
-        if frame.folded || !frame.is_below(cut) {
-            return true;
-        }
-        next = index.older(older);
-    }
-    false
+/// How many frames lie above the oldest one that is left, from `newest` on. One walk for all of
+/// them: a block that is patched again and again has as many frames as a lane holds.
+fn oldest_left(index: &Index<impl IndexMemory>, newest: NodeId, cut: &Bounds) -> Option<usize> {
+    let chain = core::iter::successors(Some(newest), |id| index.older(*id));
+    let is_left = |id: NodeId| {
+        let frame = index.frame(id);
+        frame.folded || !frame.is_below(cut)
+    };
+    chain.enumerate().filter(|(_, id)| is_left(*id)).map(|(depth, _)| depth).last()
 }
