@@ -4,6 +4,7 @@
 mod damage;
 mod delta;
 mod examine;
+mod forged;
 mod format;
 mod mutants;
 mod oracle;

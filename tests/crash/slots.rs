@@ -261,3 +261,31 @@ fn a_lane_ends_before_a_record_whose_slot_is_torn() {
     let [.., (row, torn), _] = program.rows.counts();
     assert!(row == Row::TornSlot && torn > 10, "{torn}");
 }
+/// What went home through the shield is given up, and appended to: the intent, which is believed
+/// until a head moves, is not repeated over that.
+#[test]
+fn an_append_is_not_written_over_by_an_older_intent() {
+    let patch = commit(0, &[(0, Edit::WriteAt)], Durable);
+    let discard = commit(0, &[(0, Discard)], Durable);
+    let append = commit(0, &[(0, Append)], Durable);
+    for more in [vec![], vec![patch.clone()], vec![Step::Reopen], vec![write(0, 0)]] {
+        // The second call is a patch, and lies on what is home.
+        let begin =
+            [write(0, 3), patch.clone(), Step::Batch, Step::Batch, discard.clone(), append.clone()];
+        survives(&explorer(), &byte_delta(1, [&begin[..], &more].concat()));
+    }
+}
+
+/// The entry of an older version still names a slot when the version that was written over it
+/// leaves the ring: the slot is not another block's yet, whose entry would be voided in its stead.
+#[test]
+fn a_slot_is_not_free_while_an_older_entry_names_it() {
+    let both = commit(0, &[(0, Write), (3, Write)], Durable);
+    let begin = [write(0, 3), Step::Fold, write(0, 0), write(0, 3), write(0, 3), both, Step::Fold];
+    for last in [Step::Garbage, Step::Fold] {
+        let end = [write(0, 1), Step::Fold, last, Step::Rings];
+        let program = byte_delta(1, begin.iter().cloned().chain(end).collect());
+        let program = Program { lane_slots: 1, batch: 1, lane_bytes: 16 * 192, ..program };
+        survives(&explorer(), &program);
+    }
+}

@@ -6,5 +6,6 @@ mod gathered;
 mod held;
 mod policies;
 mod ranges;
+mod slots;
 mod threads;
 mod use_it;
