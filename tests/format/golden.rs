@@ -142,7 +142,7 @@ fn make(golden: &Golden) -> (Image, Truth) {
     let (shape, acts) = ((golden.shape)(), (golden.acts)());
     if let [before @ .., last, Act::TornSlot] = &acts[..] {
         let (_, truth) = shape.made_by(before);
-        let mut image = shape.made_by(&[before, &[last.clone()]].concat()).0;
+        let mut image = shape.made_by(&[before, core::slice::from_ref(last)].concat()).0;
         let found = shape.read_by_the_book(&image).expect("is a journal");
         let newest = found.versions.0[&0].last().and_then(|version| version.slot);
         let (slot, _) = newest.expect("is in a slot");

@@ -485,7 +485,7 @@ impl<M: IndexMemory> Index<M> {
         } else if !last {
             self.set_stale(id, true);
         }
-        !is_stale && !(last && is_in_ring)
+        !(is_stale || last && is_in_ring)
     }
 
     /// Places for frames, used or not.

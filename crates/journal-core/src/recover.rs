@@ -441,7 +441,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             return Ok(());
         }
         let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
-        let mut slots = AllSlots { lanes: &mut **lanes, states: &mut **states, geometry };
+        let mut slots = AllSlots { lanes, states, geometry };
         slots.resolve(indexes, scanned, *kernels, identity.body_seed)?;
         slots.find_holders(indexes);
         Ok(())
@@ -449,7 +449,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
 
     fn flush_slots(&mut self, indexes: &mut impl Indexes) -> Option<InFlight> {
         let Self { lanes, states, geometry, scanned, .. } = self;
-        let mut slots = AllSlots { lanes: &mut **lanes, states: &mut **states, geometry };
+        let mut slots = AllSlots { lanes, states, geometry };
         slots.flush_found(indexes, scanned)
     }
 

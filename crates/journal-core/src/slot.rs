@@ -356,7 +356,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         while self.dirty != NONE {
             let slot = SlotNumber(self.dirty);
             let Some(state) = self.state(states, slot) else { break };
-            let (from, to) = core::mem::replace(&mut state.dirty, (0, 0));
+            let (from, to) = core::mem::take(&mut state.dirty);
             self.dirty = core::mem::replace(&mut state.next, NONE);
             let len = to.saturating_sub(from) as usize;
             let at = self.place(slot, from as usize);
