@@ -5,7 +5,7 @@
 //! that a killed process left behind is called durable. Two examinations of one image say the same.
 //!
 //! It looks at rings only: without memory for an index it cannot tell which slots count. An open
-//! may still end a lane earlier for a torn slot (R10), or refuse slots and entries that have rotted.
+//! may still end a lane earlier for a torn slot (R10), or refuse rotten slots and entries.
 //!
 //! **Crash**: nothing happens here that one could interrupt.
 
