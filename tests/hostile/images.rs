@@ -30,7 +30,7 @@ pub(crate) enum Expected {
 }
 
 impl Sample {
-    fn new(name: &'static str, shape: Shape, acts: &[Act]) -> Self {
+    pub(crate) fn new(name: &'static str, shape: Shape, acts: &[Act]) -> Self {
         let (image, truth) = shape.made_by(acts);
         Self::of(name, shape, image, truth)
     }

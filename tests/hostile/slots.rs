@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use journal_core::OpenError;
 use journal_core::units::LaneNumber;
 use sim_disk::rng::mix;
-use sim_disk::{Image, Rng};
+use sim_disk::{Image, Model, Rng, World};
 
 use crate::examine::{Findings, Outcome, examine, examine_without, go_on};
 use crate::images::{Sample, slotted};
 use crate::support::forge::{RingMut, Target, put, seal, targets};
 use crate::support::layout::BOOK;
 use crate::support::reader::{Content, Refusal, crc64};
+use crate::support::versions::{State, entry_check};
+use crate::support::{Act, Truth, What, counting};
 
 fn try_it(sample: &Sample, image: &Image) -> Result<Outcome, String> {
     let outcome = examine(&sample.shape, image)?;
@@ -266,17 +268,44 @@ fn noise_behind_a_valid_superblock_is_no_journal_of_slots() {
     findings.check(3_000);
 }
 
-/// A record that has a block twice: home, and changed behind that. What is home is not the newest.
-#[test]
-fn a_change_behind_an_append_in_one_record_is_not_home() {
-    let shape = slotted()[0].shape;
+/// A journal whose lane 0 has one record of two parts; each has a frame of block 5, in a slot of
+/// its own where they differ.
+fn twice_in_one_record(slots: [u64; 2], entry: Option<u64>) -> Sample {
+    let sample = slotted().swap_remove(0);
+    let shape = sample.shape;
     let mut image = shape.format();
+    let found = shape.read_by_the_book(&image).expect("is a journal");
+    let contents = [[0x51; 64], [0x52; 64]];
+    for (slot, content) in slots.into_iter().zip(contents) {
+        let at = found.area.slot_at(slot) as usize;
+        image.pmem_mut()[at..at + 64].copy_from_slice(&content);
+    }
+    let check_of = |slot: u64| {
+        let at = found.area.slot_at(slot) as usize;
+        crc64(crc64(0, &shape.id), &image.pmem()[at..at + 64])
+    };
+    let checks = slots.map(check_of);
+    let payload = |part: usize| [checks[part], slots[part]].map(u64::to_le_bytes).concat();
+    let payloads = [payload(0), payload(1)];
     let start = shape.geometry().lane(LaneNumber(0)).raw() as usize;
-    let mut ring = RingMut { span: image.pmem_mut(), start, bytes: 1024 };
-    let mut check = crc64(0, &shape.id);
-    for (at, part, form, payload) in
-        [(0, 0, BOOK.home, &[][..]), (128, 1, BOOK.encoded, &[3, 0, 0, 0, 0x99][..])]
-    {
+    let frames = [(BOOK.slot, &payloads[0][..]), (BOOK.slot, &payloads[1][..])];
+    two_parts(&mut RingMut { span: image.pmem_mut(), start, bytes: 1024 }, &shape.id, frames);
+    if let Some(slot) = entry {
+        let at = found.entries[slot as usize].at as usize;
+        let entry = &mut image.pmem_mut()[at..at + 32];
+        for (place, number) in [(0, 5), (8, 1), (16, checks[usize::from(slot == slots[1])])] {
+            entry[place..place + 8].copy_from_slice(&u64::to_le_bytes(number));
+        }
+        let check = entry_check(&shape.id, slot, entry);
+        entry[24..].copy_from_slice(&check.to_le_bytes());
+    }
+    Sample { image, ..sample }
+}
+
+/// Stores a record of two parts, with a frame of block 5 in each, at the begin of a lane.
+fn two_parts(ring: &mut RingMut<'_>, id: &[u8], frames: [(u64, &[u8]); 2]) {
+    let mut check = crc64(0, id);
+    for ((part, (form, payload)), at) in (0..).zip(frames).zip([0, 128]) {
         let header = [("kind", BOOK.commit), ("flags", part), ("part", part), ("lines", 2)];
         let more = [("frames", 1), ("position", at), ("sequence", 1), ("stamp", 1)];
         for (name, value) in header.into_iter().chain(more) {
@@ -286,11 +315,118 @@ fn a_change_behind_an_append_in_one_record_is_not_home() {
             ring.put(at + 64, BOOK.frame.field(name), value);
         }
         ring.write(at + 80, payload);
-        check = ring.seal_part(at, &shape.id, check);
+        check = ring.seal_part(at, id, check);
     }
+}
+
+/// A record that has a block twice: home, and changed behind that. What is home is not the newest.
+#[test]
+fn a_change_behind_an_append_in_one_record_is_not_home() {
+    let shape = slotted()[0].shape;
+    let mut image = shape.format();
+    let start = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    let frames = [(BOOK.home, &[][..]), (BOOK.encoded, &[3, 0, 0, 0, 0x99][..])];
+    two_parts(&mut RingMut { span: image.pmem_mut(), start, bytes: 1024 }, &shape.id, frames);
     let outcome = examine(&shape, &image).unwrap_or_else(|what| panic!("{what}"));
     let mut changed = [0; 64];
     changed[3] = 0x99;
     assert_eq!(outcome.opened.as_ref().map(|blocks| blocks[5]), Ok(Content::Is(changed)));
     go_on(&shape, &outcome).unwrap_or_else(|what| panic!("{what}"));
+}
+
+/// Two versions of one stamp are told apart by their slots, whichever of them is folded.
+#[test]
+fn a_record_may_put_a_block_into_two_slots() {
+    for entry in [None, Some(0), Some(2)] {
+        let sample = twice_in_one_record([0, 2], entry);
+        let outcome = try_it(&sample, &sample.image).unwrap_or_else(|what| panic!("{what}"));
+        let newest = outcome.opened.as_ref().map(|blocks| blocks[5]);
+        assert_eq!(newest, Ok(Content::Is([0x52; 64])), "entry {entry:?}");
+        let entries =
+            sample.shape.read_by_the_book(&outcome.world.visible()).expect("opens").entries;
+        assert!(entries.iter().all(|entry| entry.state == State::Void), "all is home");
+    }
+}
+
+/// A slot that one record names twice, which nobody writes, is given back once.
+#[test]
+fn a_slot_that_is_named_twice_is_free_once() {
+    let sample = twice_in_one_record([1, 1], None);
+    let outcome = try_it(&sample, &sample.image).unwrap_or_else(|what| panic!("{what}"));
+    let fill = |block: u64| Act::Commit(0, vec![(block, What::Fill(block as u8))]);
+    let acts: Vec<Act> = [Act::Checkpoint].into_iter().chain((0..4).map(fill)).collect();
+    let mut truth = Truth::default();
+    let world = World::boot(sample.image.clone(), Model::Torn8);
+    sample.shape.drive(&world, &acts, &mut truth);
+    assert_eq!(outcome.opened.map(|blocks| blocks[5]), Ok(Content::Is([0x52; 64])));
+    let found = sample.shape.read_by_the_book(&world.visible()).expect("is a journal");
+    for block in 0..4 {
+        assert_eq!(Some(found.blocks[block]), truth.0[block].map(Content::Is), "block {block}");
+    }
+}
+
+/// Lane 0 with two records that are not known durable, in the slots 2 and 0 (which held the oldest
+/// version of the second block).
+fn after_a_batch(first: u64, second: u64, folds: bool) -> Sample {
+    let shape = slotted()[0].shape;
+    let commit = |block, byte| Act::Commit(0, vec![(block, What::Fill(byte))]);
+    let mut acts = vec![
+        // It keeps the frames where they are.
+        Act::Commit(0, vec![(7, What::Patch(1))]),
+        commit(second, 2),
+        commit(second, 3),
+        Act::Defer(0, vec![(first, What::Fill(4))]),
+        Act::Defer(0, vec![(second, What::Fill(5))]),
+        Act::Sync,
+    ];
+    acts.extend(folds.then_some(Act::Fold));
+    Sample::new("a batch", shape, &acts)
+}
+
+fn slot_of(sample: &Sample, block: u64, from_newest: usize) -> usize {
+    let mut versions = sample.found.versions.0[&block].iter().rev();
+    let (slot, _) = versions.nth(from_newest).and_then(|version| version.slot).expect("a slot");
+    slot as usize
+}
+
+/// The order in which blocks are looked at, which differs from pair to pair, makes no difference.
+#[test]
+fn a_folded_version_stays_when_its_record_goes() {
+    for (first, second) in (0..6).flat_map(|first| (0..6).map(move |second| (first, second))) {
+        if first == second {
+            continue;
+        }
+        let sample = after_a_batch(first, second, true);
+        let (torn, unread) = (slot_of(&sample, first, 0), slot_of(&sample, second, 1));
+        let mut image = sample.image.clone();
+        // The entry of the first block is void, its slot torn; so is the one of an older version.
+        let entry = sample.found.entries[torn].at as usize;
+        image.pmem_mut()[entry + 24..entry + 32].fill(0);
+        for slot in [torn, unread] {
+            image.pmem_mut()[sample.found.area.slot_at(slot as u64) as usize] ^= 1;
+        }
+        let outcome = examine(&sample.shape, &image).unwrap_or_else(|what| panic!("{what}"));
+        assert_eq!(outcome.recovery.map(|found| found.torn_slots), Some(1));
+        let newest = outcome.opened.as_ref().map(|blocks| blocks[second as usize]);
+        assert_eq!(newest, Ok(Content::Is(counting(5))), "{first}, {second}");
+    }
+}
+
+#[test]
+fn a_slot_that_does_not_count_in_the_end_may_be_missing() {
+    for (first, second) in (0..6).flat_map(|first| (0..6).map(move |second| (first, second))) {
+        if first == second {
+            continue;
+        }
+        let sample = after_a_batch(first, second, false);
+        let area = &sample.found.area;
+        let place = |slot: usize| area.slot_at(slot as u64) as usize;
+        let mut image = sample.image.clone();
+        image.pmem_mut()[place(slot_of(&sample, first, 0))] ^= 1;
+        let missing = BTreeSet::from([place(slot_of(&sample, second, 0))]);
+        let outcome = examine_without(&sample.shape, &image, &missing);
+        let outcome = outcome.unwrap_or_else(|what| panic!("{first}, {second}: {what}"));
+        let newest = outcome.opened.as_ref().map(|blocks| blocks[second as usize]);
+        assert_eq!(newest, Ok(Content::Is(counting(3))), "{first}, {second}");
+    }
 }

@@ -4,6 +4,9 @@
 //! borrows the medium, so it cannot store, flush or fence: the epoch stays what it is, and nothing
 //! that a killed process left behind is called durable. Two examinations of one image say the same.
 //!
+//! It looks at rings only: without memory for an index it cannot tell which slots count. An open
+//! may still end a lane earlier for a torn slot (R10), or refuse rotten slots and entries.
+//!
 //! **Crash**: nothing happens here that one could interrupt.
 
 use crate::check::Kernels;
@@ -100,7 +103,7 @@ pub struct Examination {
     /// The intent in the shield area, if there is a whole one.
     pub intent: Option<IntentExamination>,
     /// What an open would find or say; whether policy, device and memory given to it fit is not in
-    /// here.
+    /// here, nor what is in slots and their entries.
     pub verdict: Result<Recovery, OpenError>,
     lanes: [LaneExamination; LANES_MAX as usize],
 }

@@ -110,22 +110,26 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         self.states.fill(SlotState::EMPTY);
         for _ in 0..ROUNDS_MAX {
             let mut cut = Cut::of(scanned);
-            let mut failure = Ok(());
+            let (mut failure, mut missing) = (Ok(()), Ok(()));
             indexes.each(|index| {
                 for block in index.each_block() {
-                    if failure.is_ok() {
-                        failure = self.check_block(index, block, scanned, &mut cut, kernels, seed);
+                    if failure.is_err() {
+                        return;
+                    }
+                    match self.check_block(index, block, scanned, &mut cut, kernels, seed) {
+                        Err(OpenError::Medium(error))
+                            if error.kind == MediumErrorKind::Poisoned =>
+                        {
+                            missing = Err(OpenError::Medium(error));
+                        }
+                        checked => failure = checked,
                     }
                 }
             });
-            match failure {
-                // That slot may be none that counts in the end: it is looked at again if it is.
-                Err(OpenError::Medium(error))
-                    if error.kind == MediumErrorKind::Poisoned && cut.was_lowered => {}
-                failure => failure?,
-            }
+            failure?;
             if !cut.was_lowered {
-                return Ok(());
+                // Only now it is certain that the slot counts.
+                return missing;
             }
             for (number, record) in (0..).zip(cut.records) {
                 if let (Some(record), Some(bound)) = (record, cut.bounds.get(usize::from(number))) {
