@@ -355,8 +355,7 @@ impl<'a> Crash<'a> {
             })
             .collect();
         let site = tape.entries().get(point.position()).and_then(|entry| entry.site);
-        let place = site.and_then(|site| site.split('.').next()).unwrap_or("between");
-        (point.image(&choice), point.marks().to_vec(), place)
+        (point.image(&choice), point.marks().to_vec(), site.map_or("between", place))
     }
 
     /// Recovers, and judges what is found.
@@ -426,6 +425,16 @@ impl<'a> Crash<'a> {
             self.go_on(&world, newest)?;
         }
         Ok(newest)
+    }
+}
+
+/// What a site belongs to.
+fn place(site: &'static str) -> &'static str {
+    let mut words = site.split('.');
+    match (words.next(), words.next()) {
+        (Some("slot"), Some("entry")) => "fold",
+        (Some("slot"), Some("void")) => "void",
+        (first, _) => first.unwrap_or(site),
     }
 }
 
