@@ -12,7 +12,7 @@ use crate::run::{Figures, Made, ReplayError, Room, replay};
 use crate::trace::Trace;
 
 /// A lane that holds all of the sample.
-const LONG: Room = Room { lane_bytes: 1 << 20, slot_share: 192 };
+pub(crate) const LONG: Room = Room { lane_bytes: 1 << 20, slot_share: 192 };
 /// One that the sample goes round several times. Of slots it has 22.
 const SHORT: Room = Room { lane_bytes: 16 << 10, slot_share: 192 };
 /// One that does not even hold two versions of each block.
@@ -27,7 +27,7 @@ fn try_figures(known: &Known, room: &Room) -> Result<Figures, ReplayError> {
     replay(&mut trace, known, room, |_| {})
 }
 
-fn figures(name: &str, room: &Room) -> Figures {
+pub(crate) fn figures(name: &str, room: &Room) -> Figures {
     try_figures(known(name), room).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

@@ -19,6 +19,8 @@ mod forgetful;
 mod frame;
 #[path = "../../examples/replay/media.rs"]
 mod media;
+#[path = "../../examples/replay/papers.rs"]
+mod papers;
 #[path = "../../examples/replay/policies.rs"]
 mod policies;
 #[path = "../../examples/replay/room.rs"]
@@ -26,6 +28,9 @@ mod room;
 mod rules;
 #[path = "../../examples/replay/run.rs"]
 mod run;
+#[path = "../../examples/replay/table.rs"]
+mod table;
+mod tables;
 #[path = "../../examples/replay/trace.rs"]
 mod trace;
 #[path = "../../examples/replay/versions.rs"]
