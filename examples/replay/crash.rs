@@ -5,8 +5,8 @@
 //! left of the trace until then wraps and has to be written home. The power goes somewhere in the
 //! last of those transactions, or in what is done behind it (a sync, a reclaim, a checkpoint). What
 //! recovery then finds has to be, in **all** blocks of the trace, the state after what was
-//! acknowledged, or that and the transaction under way. Where policies keep versions in slots, there
-//! are so few that they do not always suffice, and space is made between transactions.
+//! acknowledged, or that and the transaction under way. Where policies keep versions in slots,
+//! there are so few that they do not always suffice, and room is made between transactions.
 //!
 //! Of the recoveries some are crashed in turn, and have to find the same again; behind some the
 //! journal goes on, and the disk has to hold the end of it.

@@ -29,8 +29,8 @@ use crate::versions::Versions;
 const BATCH_BLOCKS: usize = 1024;
 const RUN_BLOCKS: usize = 64;
 const SHIELD_BLOCKS: u32 = 64;
-/// Frames of the smallest size that an index has room for, by the bytes of a lane: encoded ones, and
-/// those that name slots.
+/// Frames of the smallest size that an index has room for, by the bytes of a lane: encoded ones,
+/// and those that name slots.
 const BYTES_PER_FRAME: u64 = 64;
 const BYTES_PER_SLOT_FRAME: u64 = 32;
 

@@ -38,8 +38,8 @@ fn a_document_has_every_policy_in_short_lines() {
 fn papers_are_compared_with_the_pair_they_compare() {
     let text = document(&[section()], "", &LONG);
     // 19 592 bytes against 53 376; 98 and 288 lines against 98 and 736; 29 952 against 55 872.
-    let pair = "*byte-delta* against *byte-delta, whole slots*.\n\n| trace | the paper says | here |\n\
-        | --- | --- | --- |\n| ext4-postmark | -41.7 % |";
+    let pair = "*byte-delta* against *byte-delta, whole slots*.\n\n\
+        | trace | the paper says | here |\n| --- | --- | --- |\n| ext4-postmark | -41.7 % |";
     let (bytes, lines) = (" -63.3 % |", " -53.7 % |");
     assert!(text.contains(&format!("journal bytes, Fig. 9b.\n{pair}{bytes}")), "{text}");
     assert!(text.contains(&format!("whole lines, Fig. 9b.\n{pair}{lines}")), "{text}");
