@@ -5,7 +5,8 @@
 //! left of the trace until then wraps and has to be written home. The power goes somewhere in the
 //! last of those transactions, or in what is done behind it (a sync, a reclaim, a checkpoint). What
 //! recovery then finds has to be, in **all** blocks of the trace, the state after what was
-//! acknowledged, or that and the transaction under way.
+//! acknowledged, or that and the transaction under way. Where policies keep versions in slots,
+//! there are so few that they do not always suffice, and room is made between transactions.
 //!
 //! Of the recoveries some are crashed in turn, and have to find the same again; behind some the
 //! journal goes on, and the disk has to hold the end of it.
@@ -208,7 +209,7 @@ type SimMemory = Memory<SimPmem, Mutator>;
 /// One crash and what follows it.
 struct Crash<'a> {
     window: &'a Window<'a>,
-    policy: Chosen,
+    known: &'a Known,
     geometry: Geometry,
     model: Model,
     mutator: &'a Mutator,
@@ -216,15 +217,18 @@ struct Crash<'a> {
 }
 
 impl<'a> Crash<'a> {
-    fn new(window: &'a Window<'a>, policy: Chosen, mutator: &'a Mutator, mut rng: Rng) -> Self {
+    fn new(window: &'a Window<'a>, known: &'a Known, mutator: &'a Mutator, mut rng: Rng) -> Self {
         let block_size = window.header.block_size;
         let most = window.transactions.iter().map(|transaction| transaction.writes.len()).max();
         // A record of so many images, framing included.
         let record = most.unwrap_or(1) * (block_size.bytes() + 2 * LINE_BYTES) + 1024;
         let bytes = (record * (2 + rng.index(5)) / 2).next_multiple_of(LINE_BYTES) as u64;
-        let geometry = geometry(block_size, 1 + rng.index(2) as u16, bytes);
+        let lanes = 1 + rng.index(2) as u16;
         let model = if rng.chance(1, 2) { Model::Torn8 } else { Model::X86Line };
-        Self { window, policy, geometry, model, mutator, rng }
+        let slots =
+            if known.has_slots { (2 + rng.index(2 * most.unwrap_or(1) + 2)) as u32 } else { 0 };
+        let geometry = geometry(block_size, lanes, bytes, slots);
+        Self { window, known, geometry, model, mutator, rng }
     }
 
     /// Media with a journal that was just formatted.
@@ -239,7 +243,7 @@ impl<'a> Crash<'a> {
         let world = World::boot(image, self.model);
         let (id, kernels) = (*b"a crashing trace", PortableKernels);
         let (pmem, hook) = (world.pmem(), self.mutator.clone());
-        let (geometry, policy) = (&self.geometry, &self.policy);
+        let (geometry, policy) = (&self.geometry, &self.known.policy);
         journal_core::format(pmem, hook, &kernels, geometry, id, policy, device_blocks)
             .map_err(Wrong::Format)?;
         Ok(world.visible())
@@ -247,7 +251,8 @@ impl<'a> Crash<'a> {
 
     fn open<'m>(&self, world: &World, memory: &'m mut SimMemory) -> Result<Opened<'m>, OpenError> {
         let (hook, kernels) = (self.mutator.clone(), PortableKernels);
-        Journal::open(world.pmem(), world.disk(0), self.policy, hook, kernels, memory.lend())
+        let policy = self.known.policy;
+        Journal::open(world.pmem(), world.disk(0), policy, hook, kernels, memory.lend())
     }
 
     fn lane(&mut self) -> LaneNumber {
@@ -264,10 +269,13 @@ impl<'a> Crash<'a> {
     ) -> Result<(), Wrong> {
         let transaction = self.window.transactions[at];
         let (lane, operations) = (self.lane(), operations(&transaction.writes, state));
+        if self.known.has_slots && self.rng.chance(1, 3) {
+            self.make_room(journal, lane)?;
+        }
         let mut result = journal.commit(lane, &operations, durability);
         if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
             if self.rng.chance(1, 2) {
-                let _ = journal.relog(lane).map_err(Wrong::Journal)?;
+                self.make_room(journal, lane)?;
                 result = journal.commit(lane, &operations, durability);
             }
         }
@@ -280,6 +288,20 @@ impl<'a> Crash<'a> {
             Err(error) => return Err(Wrong::Commit(error)),
         }
         Ok(())
+    }
+
+    /// Makes some room, in one of the ways there are.
+    fn make_room(&mut self, journal: &mut Opened<'_>, lane: LaneNumber) -> Result<(), Wrong> {
+        let way = if self.known.has_slots { self.rng.index(6) } else { 0 };
+        match way {
+            0 => journal.relog(lane).map(drop),
+            1 => journal.fold().map(drop),
+            2 => journal.collect_garbage().map(drop),
+            3 => journal.fold().and_then(|_| journal.collect_garbage()).map(drop),
+            4 => journal.checkpoint_rings().map(drop),
+            _ => journal.evict().map(drop),
+        }
+        .map_err(Wrong::Journal)
     }
 
     /// Everything up to the transaction under way, then that and what follows it. Returns where on
@@ -307,7 +329,7 @@ impl<'a> Crash<'a> {
         world.returned(label);
         if self.rng.chance(1, 3) {
             let lane = self.lane();
-            let _ = journal.relog(lane).map_err(Wrong::Journal)?;
+            self.make_room(&mut journal, lane)?;
         } else if self.rng.chance(1, 2) {
             let _ = journal.checkpoint().map_err(Wrong::Journal)?;
         }
@@ -333,8 +355,7 @@ impl<'a> Crash<'a> {
             })
             .collect();
         let site = tape.entries().get(point.position()).and_then(|entry| entry.site);
-        let place = site.and_then(|site| site.split('.').next()).unwrap_or("between");
-        (point.image(&choice), point.marks().to_vec(), place)
+        (point.image(&choice), point.marks().to_vec(), site.map_or("between", place))
     }
 
     /// Recovers, and judges what is found.
@@ -407,6 +428,16 @@ impl<'a> Crash<'a> {
     }
 }
 
+/// What a site belongs to.
+fn place(site: &'static str) -> &'static str {
+    let mut words = site.split('.');
+    match (words.next(), words.next()) {
+        (Some("slot"), Some("entry")) => "fold",
+        (Some("slot"), Some("void")) => "void",
+        (first, _) => first.unwrap_or(site),
+    }
+}
+
 /// Who is shown a recovered state, and says whether it makes sense.
 pub(crate) trait Witness {
     /// `false` when it does not.
@@ -444,7 +475,7 @@ pub(crate) fn crashes<R: Read>(
             let rng = Rng::new(plan.seed ^ sim_disk::rng::mix(crash));
             let transaction = trace.transaction().number;
             let violated = |wrong| CrashError::Violation(Violation { wrong, crash, transaction });
-            let found = Crash::new(&window, known.policy, mutator, rng).run(&mut report);
+            let found = Crash::new(&window, known, mutator, rng).run(&mut report);
             let found = found.map_err(violated)?;
             report.crashes += 1;
             // Spread over the trace.

@@ -9,6 +9,7 @@
 //! asked as well, where they are installed.
 //!
 //! It ends with an error if a trace is not one, a bound does not hold or a crash is not survived.
+//! What journal and policy are asked for to make room, `room.rs` says.
 //! What a trace is, `trace.rs` says; `--make-sample` writes a small one, the one that is kept in
 //! `tests/traces`.
 
@@ -16,14 +17,18 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example talks to its reader")]
 
 mod ask;
+mod bound;
 mod count;
 mod crash;
 mod frame;
 mod media;
+mod papers;
 mod policies;
+mod room;
 mod run;
 mod table;
 mod trace;
+mod versions;
 mod writer;
 
 use core::error::Error;
@@ -38,6 +43,7 @@ use sim_disk::Mutator;
 use ask::{Asker, Nobody, Tool};
 use crash::{CrashReport, Plan};
 use policies::Known;
+use run::Room;
 use table::{Row, Section};
 use trace::Trace;
 
@@ -45,7 +51,8 @@ const HELP: &str = "Real block traces through the journal.
 
   FILE...            traces, *.btrc.zst
   --policy P         one policy; all of them if it is not given
-  --lane-bytes N     bytes of the lane when counting, 33554432 by default
+  --lane-bytes N     bytes of the lane when counting, slots included, 33554432 by default
+  --slot-share N     256ths of them that are slots, for policies that need some, 192 by default
   --crashes N        crashes for each trace and policy, 40 by default
   --ask N            states of them that e2fsck or sqlite3 is asked about, 4 by default
   --seed N           of everything that is left to chance, 1 by default
@@ -54,12 +61,12 @@ const HELP: &str = "Real block traces through the journal.
   --make-sample FILE writes the small trace of the tests, and nothing else
 ";
 
-const LANE_BYTES: u64 = 32 << 20;
+const ROOM: Room = Room { lane_bytes: 32 << 20, slot_share: 192 };
 const PLAN: Plan = Plan { crashes: 40, seed: 1, shown: 4 };
 
 struct Arguments {
     policies: Vec<&'static Known>,
-    lane_bytes: u64,
+    room: Room,
     plan: Plan,
     results: Option<PathBuf>,
     json: bool,
@@ -78,7 +85,7 @@ fn policy(name: &str) -> Result<&'static Known, String> {
 fn arguments(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments {
         policies: policies::ALL.iter().collect(),
-        lane_bytes: LANE_BYTES,
+        room: ROOM,
         plan: PLAN,
         results: None,
         json: false,
@@ -94,7 +101,8 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
             "--help" | "-h" => return Ok(None),
             "--json" => arguments.json = true,
             "--policy" => arguments.policies = vec![policy(&value()?)?],
-            "--lane-bytes" => arguments.lane_bytes = number(value()?)?,
+            "--lane-bytes" => arguments.room.lane_bytes = number(value()?)?,
+            "--slot-share" => arguments.room.slot_share = number(value()?)?,
             "--crashes" => arguments.plan.crashes = number(value()?)?,
             "--ask" => arguments.plan.shown = number(value()?)?,
             "--seed" => arguments.plan.seed = number(value()?)?,
@@ -139,7 +147,7 @@ fn work() -> Result<bool, Box<dyn Error>> {
         sections.push(section);
     }
     if let Some(results) = &arguments.results {
-        let text = table::document(&sections, &command(&arguments));
+        let text = table::document(&sections, &command(&arguments), &arguments.room);
         std::fs::write(results, text)?;
     }
     let mut rows = sections.iter().flat_map(|section| &section.rows);
@@ -152,7 +160,8 @@ fn command(arguments: &Arguments) -> String {
     let mut command = "cargo run --release --example replay --".to_owned();
     let Plan { crashes, seed, .. } = arguments.plan;
     let numbers = [
-        ("--lane-bytes", arguments.lane_bytes, LANE_BYTES),
+        ("--lane-bytes", arguments.room.lane_bytes, ROOM.lane_bytes),
+        ("--slot-share", arguments.room.slot_share, ROOM.slot_share),
         ("--crashes", crashes, PLAN.crashes),
         ("--seed", seed, PLAN.seed),
     ];
@@ -178,9 +187,11 @@ fn section(file: &Path, arguments: &Arguments) -> Result<Section, Box<dyn Error>
         let begin = Instant::now();
         let mut trace = open(file)?;
         name.clone_from(&trace.header().name);
+        if !known.is_for(&name) {
+            continue;
+        }
         let progress = Progress::new(&name, known.name, "counts");
-        let figures =
-            run::replay(&mut trace, known, arguments.lane_bytes, |done| progress.show(done));
+        let figures = run::replay(&mut trace, known, &arguments.room, |done| progress.show(done));
         let figures = figures.map_err(|error| format!("{name}, {}: {error}", known.name))?;
         drop(progress);
         let counted = begin.elapsed();

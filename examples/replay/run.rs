@@ -1,33 +1,38 @@
 //! A trace through a journal on plain memory, counted.
 //!
 //! One owner, one lane, one transaction of the trace per commit, each durable when it returns. The
-//! lane is reclaimed and written home by the policy's thresholds, and once more at the end; then
-//! the disk has to hold what the trace says.
+//! lane and its slots are reclaimed and written home by the policy's thresholds (`room.rs`), and
+//! once more at the end; then the disk has to hold what the trace says.
 
 use core::fmt;
 use core::num::NonZeroU32;
 use std::io::Read;
 
 use journal_core::policy::{Change, Class, Kind, Update};
-use journal_core::units::LaneNumber;
+use journal_core::slot::SlotEntry;
+use journal_core::units::{LINE_BYTES, LaneNumber};
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, Durability, Entry, Geometry, GeometryError, Hook,
     Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation, PmemSplit,
-    Policy as _, Protocol, SlotState,
+    Protocol, SlotState,
 };
 use pmem_sys::NativeKernels;
 
-use crate::count::{Counter, Records, Written};
+use crate::bound::{Bound, Changed, Cost};
+use crate::count::{Account, Counter, Framed, Records};
 use crate::media::{DiskCounts, PlainDisk, PlainNvm};
-use crate::policies::{Changed, Chosen, Known};
+use crate::policies::{Chosen, Known};
 use crate::trace::{State, Trace, TraceError, Write, class};
+use crate::versions::Versions;
 
 /// Blocks that a batch of a checkpoint holds, and that a write of it merges at most.
 const BATCH_BLOCKS: usize = 1024;
 const RUN_BLOCKS: usize = 64;
 const SHIELD_BLOCKS: u32 = 64;
-/// Frames of the smallest size that an index has room for, by the bytes of a lane.
+/// Frames of the smallest size that an index has room for, by the bytes of a lane: encoded ones,
+/// and those that name slots.
 const BYTES_PER_FRAME: u64 = 64;
+const BYTES_PER_SLOT_FRAME: u64 = 32;
 
 pub(crate) const LANE: LaneNumber = LaneNumber(0);
 
@@ -52,6 +57,11 @@ pub(crate) enum ReplayError {
         counted: u64,
         written: u64,
     },
+    /// Slots were freed, or not, that should not have been, or should.
+    Misfreed {
+        freed: u64,
+        expected: u64,
+    },
 }
 
 impl fmt::Display for ReplayError {
@@ -65,6 +75,9 @@ impl fmt::Display for ReplayError {
             Self::Wrong { block } => write!(f, "{block} is not home as the trace has it"),
             Self::Miscounted { counted, written } => {
                 write!(f, "records of {counted} bytes are {written} bytes long")
+            }
+            Self::Misfreed { freed, expected } => {
+                write!(f, "{freed} slots became free, and should have been {expected}")
             }
         }
     }
@@ -81,16 +94,31 @@ pub(crate) struct Figures {
     /// Blocks written by the trace.
     pub(crate) updates: u64,
     pub(crate) placed: Records,
-    pub(crate) commits: Written,
-    pub(crate) upkeep: Written,
+    pub(crate) nvm: Account,
     pub(crate) disk: DiskCounts,
+    /// Of the blocks written to the disk, those that were when the trace had ended.
+    pub(crate) disk_at_end: u64,
+    pub(crate) made: Made,
+    pub(crate) bound: Cost,
+}
+
+/// How room was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Everything home.
     pub(crate) checkpoints: u64,
+    /// What rings would have to keep, home.
+    pub(crate) ring_checkpoints: u64,
+    /// Batches of slots that went home.
+    pub(crate) evictions: u64,
+    pub(crate) folds: u64,
+    /// Older versions given up.
+    pub(crate) collections: u64,
     /// Reclaims inside the lane, and the bytes that they copied.
     pub(crate) reclaims: u64,
     pub(crate) copied: u64,
     /// Blocks that went through the shield on their way home.
     pub(crate) shielded: u64,
-    pub(crate) bound: u64,
 }
 
 /// What framing may add to the bound: a tenth of it, and so much for a frame and for a record.
@@ -106,11 +134,25 @@ impl Figures {
     /// What the bound allows, framing and padding included.
     pub(crate) const fn allowed(&self) -> u64 {
         let framing = self.placed.frames() * FRAME_ALLOWANCE + self.records * RECORD_ALLOWANCE;
-        self.bound + self.bound / 10 + framing
+        self.bound.bytes + self.bound.bytes / 10 + framing
+    }
+
+    /// Versions that were rewritten in a slot, as far as they differ.
+    pub(crate) const fn rewritten(&self) -> u64 {
+        self.placed.slots.saturating_sub(self.nvm.whole_slots)
     }
 
     pub(crate) const fn holds(&self) -> bool {
-        self.commits.bytes <= self.allowed()
+        self.nvm.commits().bytes <= self.allowed()
+    }
+
+    /// Bytes of all lines that commits flushed or streamed, which is how memory is written.
+    pub(crate) const fn line_bytes(&self) -> u64 {
+        self.nvm.commits().lines * LINE_BYTES as u64
+    }
+
+    pub(crate) const fn holds_in_lines(&self) -> bool {
+        self.line_bytes() <= self.allowed()
     }
 }
 
@@ -132,7 +174,12 @@ pub(crate) fn operations<'a>(writes: &'a [Write], state: &'a State) -> Vec<Opera
 }
 
 /// A journal of one lane or more.
-pub(crate) const fn geometry(block_size: BlockSize, lanes: u16, lane_bytes: u64) -> Geometry {
+pub(crate) const fn geometry(
+    block_size: BlockSize,
+    lanes: u16,
+    lane_bytes: u64,
+    lane_slots: u32,
+) -> Geometry {
     Geometry {
         block_size,
         lanes,
@@ -140,7 +187,30 @@ pub(crate) const fn geometry(block_size: BlockSize, lanes: u16, lane_bytes: u64)
         shield_blocks: SHIELD_BLOCKS,
         unit_bytes: 256,
         protocol: Protocol::OneFence,
-        lane_slots: 0,
+        lane_slots,
+    }
+}
+
+/// The persistent memory of a lane, the same for every policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) lane_bytes: u64,
+    /// The share of it that slots have, with their entries, in 256ths, where a policy needs them.
+    pub(crate) slot_share: u64,
+}
+
+impl Room {
+    /// How a policy has it: a ring alone, or a ring and slots.
+    pub(crate) fn geometry(&self, block_size: BlockSize, known: &Known) -> Geometry {
+        if !known.has_slots {
+            return geometry(block_size, 1, self.lane_bytes, 0);
+        }
+        let each = (block_size.bytes() + size_of::<SlotEntry>()) as u64;
+        let slots = self.lane_bytes / 256 * self.slot_share.min(256) / each;
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        let all = geometry(block_size, 1, 0, slots);
+        let ring = self.lane_bytes.saturating_sub(all.slots_bytes() + all.entries_bytes());
+        Geometry { lane_bytes: ring - ring % LINE_BYTES as u64, ..all }
     }
 }
 
@@ -158,7 +228,8 @@ pub(crate) struct Memory<P, H> {
 
 impl<P: PmemSplit, H: Hook + Clone> Memory<P, H> {
     pub(crate) fn new(geometry: &Geometry) -> Self {
-        let frames = geometry.lane_bytes * u64::from(geometry.lanes) / BYTES_PER_FRAME;
+        let least = if geometry.lane_slots > 0 { BYTES_PER_SLOT_FRAME } else { BYTES_PER_FRAME };
+        let frames = geometry.lane_bytes * u64::from(geometry.lanes) / least + geometry.slots();
         let needs = Needs::of(geometry, usize::try_from(frames).expect("lanes fit into memory"));
         Self {
             lanes: (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect(),
@@ -189,24 +260,30 @@ impl<P: PmemSplit, H: Hook + Clone> Memory<P, H> {
 type Opened<'m> = Journal<'m, PlainNvm, PlainDisk, Chosen, Counter, NativeKernels>;
 
 /// A journal and the account that is kept of it.
-struct Replay<'m> {
-    journal: Opened<'m>,
-    counter: Counter,
-    known: &'m Known,
-    figures: Figures,
+pub(crate) struct Replay<'m> {
+    pub(crate) journal: Opened<'m>,
+    pub(crate) counter: Counter,
+    pub(crate) known: &'m Known,
+    pub(crate) figures: Figures,
+    pub(crate) bound: Box<dyn Bound>,
     /// Bytes of the lane in use.
-    used: u64,
+    pub(crate) used: u64,
+    /// Slots in use, and whose they are.
+    pub(crate) versions: Versions<()>,
+    /// Slots that the journal has freed, and that it should have.
+    pub(crate) freed: u64,
+    pub(crate) to_be_freed: u64,
 }
 
 /// Replays a trace under a policy.
 pub(crate) fn replay<R: Read>(
     trace: &mut Trace<R>,
     known: &Known,
-    lane_bytes: u64,
+    room: &Room,
     mut progress: impl FnMut(f64),
 ) -> Result<Figures, ReplayError> {
     let (block_size, blocks) = (trace.header().block_size, trace.header().device_blocks);
-    let geometry = geometry(block_size, 1, lane_bytes);
+    let geometry = room.geometry(block_size, known);
     geometry.check().map_err(ReplayError::Geometry)?;
     let disk = PlainDisk::new(block_size, blocks, trace.state());
     let counter = Counter::new(block_size.bytes());
@@ -228,8 +305,7 @@ pub(crate) fn replay<R: Read>(
     let (hook, policy) = (counter.clone(), known.policy);
     let journal = Journal::open(nvm, disk.clone(), policy, hook, kernels, memory.lend());
     let journal = journal.map_err(ReplayError::Open)?;
-    let figures = Figures::default();
-    let mut replay = Replay { journal, counter, known, figures, used: 0 };
+    let mut replay = Replay::new(journal, counter, known);
     while trace.advance().map_err(ReplayError::Trace)? {
         let transaction = trace.transaction();
         let error = |error| ReplayError::Commit { transaction: transaction.number, error };
@@ -239,7 +315,21 @@ pub(crate) fn replay<R: Read>(
     replay.finish(&disk, trace.state())
 }
 
-impl Replay<'_> {
+impl<'m> Replay<'m> {
+    fn new(journal: Opened<'m>, counter: Counter, known: &'m Known) -> Self {
+        Self {
+            journal,
+            counter,
+            known,
+            figures: Figures::default(),
+            bound: (known.bound)(),
+            used: 0,
+            versions: Versions::new(),
+            freed: 0,
+            to_be_freed: 0,
+        }
+    }
+
     fn commit(
         &mut self,
         writes: &[Write],
@@ -248,65 +338,44 @@ impl Replay<'_> {
     ) -> Result<(), ReplayError> {
         self.figures.transactions += 1;
         self.figures.updates += writes.len() as u64;
-        self.figures.bound += writes.iter().map(|write| self.bound(write, state)).sum::<u64>();
+        self.make_room(writes.len() as u64)?;
         let operations = operations(writes, state);
-        let before = self.counter.commits().bytes;
+        let before = self.counter.account().records.bytes;
         let mut result = self.journal.commit(LANE, &operations, Durability::Durable);
         if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
-            self.checkpoint()?;
+            self.empty_lane()?;
             result = self.journal.commit(LANE, &operations, Durability::Durable);
+        }
+        // Behind what was given up for it.
+        for write in writes {
+            let cost = self.bound(write, state);
+            self.figures.bound += cost;
         }
         match result {
             Ok(_) => self.figures.records += 1,
             Err(CommitError::Unchanged) => return Ok(()),
             Err(error) => return Err(refused(error)),
         }
-        self.used += self.counter.commits().bytes - before;
-        self.make_room()
-    }
-
-    fn bound(&self, write: &Write, state: &State) -> u64 {
-        let (old, new) = (&*state[&write.block], &*write.image);
-        if old == new {
-            return 0;
-        }
-        let object_bytes = write.object_bytes.into();
-        self.known.bound.bytes(&Changed { old, new, object_bytes, is_append: write.is_new() })
-    }
-
-    /// Whether more of the lane is in use than a threshold says, in 256ths.
-    fn is_above(&self, threshold: u8) -> bool {
-        let capacity = self.journal.geometry().lane_bytes;
-        self.used * 256 >= capacity * u64::from(threshold)
-    }
-
-    fn make_room(&mut self) -> Result<(), ReplayError> {
-        let thresholds = self.known.policy.thresholds();
-        while self.is_above(thresholds.reclaim_at) {
-            let report = self.journal.relog(LANE).map_err(ReplayError::Journal)?;
-            if report.freed_bytes == 0 {
-                break;
+        self.used += self.counter.account().records.bytes - before;
+        for Framed { block, is_in_slot } in self.counter.take_framed() {
+            if is_in_slot {
+                let _ = self.versions.write(block, ());
+            } else {
+                self.versions.write_elsewhere(block);
             }
-            self.figures.reclaims += 1;
-            self.figures.copied += report.copied_bytes;
-            self.used = self.used + report.copied_bytes - report.freed_bytes;
         }
-        if self.is_above(thresholds.checkpoint_at) {
-            self.checkpoint()?;
-        }
-        Ok(())
+        self.make_room(0)
     }
 
-    fn checkpoint(&mut self) -> Result<(), ReplayError> {
-        let report = self.journal.checkpoint().map_err(ReplayError::Journal)?;
-        self.figures.checkpoints += 1;
-        self.figures.shielded += report.shielded;
-        self.used -= report.freed_bytes;
-        Ok(())
+    fn bound(&mut self, write: &Write, state: &State) -> Cost {
+        let (block, object_bytes) = (write.block, write.object_bytes.into());
+        let (old, new, is_append) = (&*state[&block], &write.image, write.is_new());
+        self.bound.cost(&Changed { block, old, new, object_bytes, is_append })
     }
 
     /// Writes home what is left, and looks whether all of it is there.
     fn finish(mut self, disk: &PlainDisk, state: &State) -> Result<Figures, ReplayError> {
+        let before = disk.counts().blocks;
         self.checkpoint()?;
         self.journal.close().map_err(ReplayError::Journal)?;
         if let Some(block) = disk.differs_from(state) {
@@ -314,11 +383,11 @@ impl Replay<'_> {
         }
         let mut figures = self.figures;
         figures.placed = self.counter.records();
-        figures.commits = self.counter.commits();
-        figures.upkeep = self.counter.upkeep();
+        figures.nvm = self.counter.account();
         figures.disk = disk.counts();
+        figures.disk_at_end = figures.disk.blocks - before;
         let Records { payload, headers, padding, .. } = figures.placed;
-        let (counted, written) = (payload + headers + padding, figures.commits.bytes);
+        let (counted, written) = (payload + headers + padding, figures.nvm.records.bytes);
         if counted != written {
             return Err(ReplayError::Miscounted { counted, written });
         }

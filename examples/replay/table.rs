@@ -3,10 +3,12 @@
 //! Only counts that are the same on every machine: no times.
 
 use core::fmt::Write as _;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
+use crate::count::Account;
 use crate::crash::CrashReport;
-use crate::run::Figures;
+use crate::papers::papers;
+use crate::run::{Figures, Made, Room};
 
 /// What a policy did with a trace.
 pub(crate) struct Row {
@@ -23,6 +25,9 @@ pub(crate) struct Section {
 
 /// A column: its heading, and what stands in it.
 type Column = (&'static str, fn(&Figures) -> String);
+
+/// Rows of cells, the headings first.
+pub(crate) type Table = Vec<Vec<String>>;
 
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -42,42 +47,80 @@ fn share(part: u64, whole: u64) -> String {
 
 /// What commits cost.
 const COMMITS: &[Column] = &[
-    ("NVM bytes", |figures| grouped(figures.commits.bytes)),
+    ("NVM bytes", |figures| grouped(figures.nvm.commits().bytes)),
+    ("bound", |figures| grouped(figures.bound.bytes)),
+    ("bytes / bound", |figures| ratio(figures.nvm.commits().bytes, figures.bound.bytes)),
+    ("holds", |figures| yes(figures.holds())),
+    ("lines", |figures| grouped(figures.nvm.commits().lines)),
+    ("bound in lines", |figures| grouped(figures.bound.lines)),
+    ("lines / bound", |figures| ratio(figures.nvm.commits().lines, figures.bound.lines)),
+    ("holds in lines", |figures| yes(figures.holds_in_lines())),
+    ("fences", |figures| grouped(figures.nvm.commits().fences)),
+];
+
+/// What that consists of.
+const PARTS: &[Column] = &[
     ("payload", |figures| grouped(figures.placed.payload)),
     ("headers", |figures| grouped(figures.placed.headers)),
     ("padding", |figures| grouped(figures.placed.padding)),
-    ("lines", |figures| grouped(figures.commits.lines)),
-    ("fences", |figures| grouped(figures.commits.fences)),
-    ("bound", |figures| grouped(figures.bound)),
-    ("bytes / bound", |figures| {
-        format!("{:.3}", figures.commits.bytes as f64 / figures.bound.max(1) as f64)
-    }),
-    ("holds", |figures| if figures.holds() { "yes" } else { "NO" }.to_owned()),
+    ("slot bytes", |figures| grouped(figures.nvm.slots.bytes)),
+    ("slot lines", |figures| grouped(figures.nvm.slots.lines)),
+    ("slots whole", |figures| grouped(figures.nvm.whole_slots)),
+    ("slots rewritten", |figures| grouped(figures.rewritten())),
 ];
 
 /// Where updates went.
 const PLACES: &[Column] = &[
     ("image", |figures| share(figures.placed.images, figures.updates)),
     ("encoded", |figures| share(figures.placed.encoded, figures.updates)),
+    ("slot", |figures| share(figures.placed.slots, figures.updates)),
+    ("home", |figures| share(figures.placed.home, figures.updates)),
     ("unchanged", |figures| share(figures.unchanged(), figures.updates)),
 ];
 
-/// What happened besides.
-const UPKEEP: &[Column] = &[
+/// What went to the disk.
+const DISK: &[Column] = &[
     ("disk blocks", |figures| grouped(figures.disk.blocks)),
+    ("at the end", |figures| grouped(figures.disk_at_end)),
+    ("appended", |figures| grouped(figures.placed.home)),
     ("in runs", |figures| grouped(figures.disk.runs)),
     ("syncs", |figures| grouped(figures.disk.syncs)),
-    ("checkpoints", |figures| grouped(figures.checkpoints)),
-    ("reclaims", |figures| grouped(figures.reclaims)),
-    ("copied", |figures| grouped(figures.copied)),
-    ("shielded blocks", |figures| grouped(figures.shielded)),
-    ("upkeep bytes", |figures| grouped(figures.upkeep.bytes)),
-    ("upkeep fences", |figures| grouped(figures.upkeep.fences)),
+    ("shielded", |figures| grouped(figures.made.shielded)),
 ];
 
-const TABLES: [&[Column]; 3] = [COMMITS, PLACES, UPKEEP];
+/// How room was made.
+const ROOM: &[Column] = &[
+    ("reclaims", |figures| grouped(figures.made.reclaims)),
+    ("folds", |figures| grouped(figures.made.folds)),
+    ("collections", |figures| grouped(figures.made.collections)),
+    ("ring checkpoints", |figures| grouped(figures.made.ring_checkpoints)),
+    ("evictions", |figures| grouped(figures.made.evictions)),
+    ("checkpoints", |figures| grouped(figures.made.checkpoints)),
+];
 
-fn cells(columns: &[Column], rows: &[Row]) -> Vec<Vec<String>> {
+/// What was written besides.
+const UPKEEP: &[Column] = &[
+    ("copied", |figures| grouped(figures.made.copied)),
+    ("entry bytes", |figures| grouped(figures.nvm.entries.bytes)),
+    ("void bytes", |figures| grouped(figures.nvm.voids.bytes)),
+    ("upkeep bytes", |figures| grouped(figures.nvm.upkeep.bytes)),
+    ("upkeep fences", |figures| {
+        let Account { entries, voids, upkeep, .. } = figures.nvm;
+        grouped(entries.fences + voids.fences + upkeep.fences)
+    }),
+];
+
+const TABLES: [&[Column]; 6] = [COMMITS, PARTS, PLACES, DISK, ROOM, UPKEEP];
+
+fn ratio(part: u64, whole: u64) -> String {
+    format!("{:.3}", part as f64 / whole.max(1) as f64)
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes" } else { "NO" }.to_owned()
+}
+
+fn cells(columns: &[Column], rows: &[Row]) -> Table {
     let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
     let mut table = vec![core::iter::once("policy".to_owned()).chain(headings).collect()];
     for row in rows {
@@ -87,25 +130,23 @@ fn cells(columns: &[Column], rows: &[Row]) -> Vec<Vec<String>> {
     table
 }
 
-fn crash_cells(rows: &[Row]) -> Vec<Vec<String>> {
-    let headings = [
-        "policy",
-        "crashes",
-        "under way kept",
-        "under way lost",
-        "recoveries crashed",
-        "went on",
-        "before",
-    ];
+fn crash_cells(rows: &[Row]) -> [Table; 2] {
+    let headings = ["policy", "crashes", "kept", "lost", "recoveries crashed", "went on"];
     let mut table = vec![headings.map(str::to_owned).to_vec()];
+    let places = rows.iter().flat_map(|row| row.crashes.places.keys().copied());
+    let places: BTreeSet<&str> = places.collect();
+    let headings = places.iter().map(|place| (*place).to_owned());
+    let mut before =
+        vec![core::iter::once("before".to_owned()).chain(headings).collect::<Vec<_>>()];
     for Row { policy, crashes, .. } in rows {
-        let places = crashes.places.iter().map(|(place, count)| format!("{place} {count}"));
-        let places = places.collect::<Vec<_>>().join(", ");
+        let known = |place: &&str| crashes.places.get(place).copied().unwrap_or(0).to_string();
+        let counts = places.iter().map(known);
+        before.push(core::iter::once((*policy).to_owned()).chain(counts).collect());
         let CrashReport { crashes, kept, lost, nested, went_on, .. } = crashes;
         let counts = [crashes, kept, lost, nested, went_on].map(u64::to_string);
-        table.push([&[(*policy).to_owned()][..], &counts, &[places]].concat());
+        table.push([&[(*policy).to_owned()][..], &counts].concat());
     }
-    table
+    [table, before]
 }
 
 /// Columns under each other.
@@ -130,10 +171,35 @@ fn plain(table: &[Vec<String>]) -> String {
 }
 
 /// How columns behind the first are set.
-const NUMBERS: &str = "--:";
-const WORDS: &str = "---";
+pub(crate) const NUMBERS: &str = "--:";
+pub(crate) const WORDS: &str = "---";
 
-fn markdown(table: &[Vec<String>], set: &str) -> String {
+/// How long a line of a document may be.
+const COLUMNS_MAX: usize = 100;
+
+/// Tables with some of the columns each, and the first, so narrow that lines stay short.
+fn narrow(table: &[Vec<String>]) -> Vec<Table> {
+    let width = |rows: &Table| rows.iter().map(|row| row.join(" | ").len() + 4).max().unwrap_or(0);
+    let columns = table.first().map_or(0, Vec::len);
+    let first: Table = table.iter().map(|row| row[..1].to_vec()).collect();
+    let (mut tables, mut next) = (Vec::new(), first.clone());
+    for column in 1..columns {
+        let with = |part: &Table| -> Table {
+            let cells = part.iter().zip(table);
+            cells.map(|(part, row)| [&part[..], &row[column..=column]].concat()).collect()
+        };
+        let wider = with(&next);
+        if width(&wider) <= COLUMNS_MAX {
+            next = wider;
+        } else {
+            tables.push(core::mem::replace(&mut next, with(&first)));
+        }
+    }
+    tables.push(next);
+    tables
+}
+
+pub(crate) fn markdown(table: &[Vec<String>], set: &str) -> String {
     let mut text = String::new();
     for (at, row) in table.iter().enumerate() {
         writeln!(text, "| {} |", row.join(" | ")).expect("room in memory");
@@ -164,20 +230,23 @@ impl Section {
             text += &plain(&cells(columns, &self.rows));
         }
         if self.has_crashes() {
-            text += &plain(&crash_cells(&self.rows));
+            for table in crash_cells(&self.rows) {
+                text += &plain(&table);
+            }
         }
         text
     }
 
     fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}.\n", self.trace, self.heading());
-        for columns in TABLES {
-            text += "\n";
-            text += &markdown(&cells(columns, &self.rows), NUMBERS);
-        }
+        let mut tables: Vec<Table> =
+            TABLES.iter().map(|columns| cells(columns, &self.rows)).collect();
         if self.has_crashes() {
+            tables.extend(crash_cells(&self.rows));
+        }
+        for table in tables.iter().flat_map(|table| narrow(table)) {
             text += "\n";
-            text += &markdown(&crash_cells(&self.rows), NUMBERS);
+            text += &markdown(&table, NUMBERS);
         }
         text
     }
@@ -192,30 +261,51 @@ impl Section {
 
 impl Row {
     fn json(&self) -> String {
-        let Figures { transactions, records, updates, placed, commits, upkeep, .. } = self.figures;
-        let Figures { disk, checkpoints, reclaims, copied, shielded, bound, .. } = self.figures;
+        let Figures { transactions, records, updates, placed, nvm, .. } = self.figures;
+        let Figures { disk, disk_at_end, made, bound, .. } = self.figures;
+        let Made { checkpoints, ring_checkpoints, evictions, folds, .. } = made;
+        let Made { collections, reclaims, copied, shielded, .. } = made;
         let numbers = [
             ("transactions", transactions),
             ("records", records),
             ("updates", updates),
             ("images", placed.images),
             ("encoded", placed.encoded),
+            ("slots", placed.slots),
+            ("home", placed.home),
             ("unchanged", self.figures.unchanged()),
             ("payload_bytes", placed.payload),
             ("header_bytes", placed.headers),
             ("padding_bytes", placed.padding),
-            ("nvm_bytes", commits.bytes),
-            ("nvm_lines", commits.lines),
-            ("fences", commits.fences),
-            ("bound_bytes", bound),
+            ("record_bytes", nvm.records.bytes),
+            ("slot_bytes", nvm.slots.bytes),
+            ("slot_lines", nvm.slots.lines),
+            ("slots_whole", nvm.whole_slots),
+            ("slots_rewritten", self.figures.rewritten()),
+            ("nvm_bytes", nvm.commits().bytes),
+            ("nvm_lines", nvm.commits().lines),
+            ("fences", nvm.commits().fences),
+            ("bound_bytes", bound.bytes),
+            ("bound_lines", bound.lines),
             ("allowed_bytes", self.figures.allowed()),
-            ("upkeep_bytes", upkeep.bytes),
-            ("upkeep_lines", upkeep.lines),
-            ("upkeep_fences", upkeep.fences),
+            ("entry_bytes", nvm.entries.bytes),
+            ("entry_lines", nvm.entries.lines),
+            ("entry_fences", nvm.entries.fences),
+            ("void_bytes", nvm.voids.bytes),
+            ("void_lines", nvm.voids.lines),
+            ("void_fences", nvm.voids.fences),
+            ("upkeep_bytes", nvm.upkeep.bytes),
+            ("upkeep_lines", nvm.upkeep.lines),
+            ("upkeep_fences", nvm.upkeep.fences),
             ("disk_blocks", disk.blocks),
+            ("disk_blocks_at_end", disk_at_end),
             ("disk_runs", disk.runs),
             ("disk_syncs", disk.syncs),
             ("checkpoints", checkpoints),
+            ("ring_checkpoints", ring_checkpoints),
+            ("evictions", evictions),
+            ("folds", folds),
+            ("collections", collections),
             ("reclaims", reclaims),
             ("copied_bytes", copied),
             ("shielded_blocks", shielded),
@@ -226,104 +316,51 @@ impl Row {
     }
 }
 
-/// A figure of a paper, and what it is set beside.
-struct Said {
-    paper: &'static str,
-    trace: &'static str,
-    /// The policy, and the one that it is compared with.
-    policy: &'static str,
-    against: &'static str,
-    what: &'static str,
-    says: &'static str,
-    count: fn(&Figures) -> u64,
-}
-
-const fn nvm_bytes(figures: &Figures) -> u64 {
-    figures.commits.bytes
-}
-
-const fn disk_blocks(figures: &Figures) -> u64 {
-    figures.disk.blocks
-}
-
-const fn fgm(trace: &'static str, says: &'static str) -> Said {
-    let (policy, against, what) = ("object-log", "full-block", "journal bytes");
-    Said { paper: "FGM", trace, policy, against, what, says, count: nvm_bytes }
-}
-
-const fn njs(trace: &'static str, says: &'static str) -> Said {
-    let (policy, against) = ("byte-delta", "byte-delta, whole slots");
-    let what = "journal bytes, Fig. 9b";
-    Said { paper: "NJS", trace, policy, against, what, says, count: nvm_bytes }
-}
-
-const fn hasfs(trace: &'static str) -> Said {
-    let (policy, against, what) = ("lcow", "full-block", "blocks written to the disk");
-    Said { paper: "HasFS", trace, policy, against, what, says: "less", count: disk_blocks }
-}
-
-/// What the papers say of workloads that there are traces of.
-const SAID: &[Said] = &[
-    fgm("ext4-varmail", "-92.6 / -99.3 / -91.0 %"),
-    fgm("ext4-fileserver", "up to -90.4 %"),
-    fgm("ext4-writefsync", "-93.7 %"),
-    fgm("ext4-postmark", "about -90 %"),
-    njs("ext4-postmark", "-41.7 %"),
-    njs("ext4-fileserver", "-30.3 %"),
-    njs("ext4-varmail-datajournal", "-45.4 %"),
-    hasfs("ext4-varmail-datajournal"),
-    hasfs("ext4-fileserver"),
-];
-
-/// The papers' figures beside ours, of the policies that there are.
-fn papers(sections: &[Section]) -> String {
-    let mut known: BTreeMap<(&str, &str), &Figures> = BTreeMap::new();
-    for section in sections {
-        for row in &section.rows {
-            known.insert((&section.trace, row.policy), &row.figures);
-        }
-    }
-    let headings = ["paper", "trace", "policy", "against", "what", "the paper says", "here"];
-    let mut table = vec![headings.map(str::to_owned).to_vec()];
-    for Said { paper, trace, policy, against, what, says, count } in SAID {
-        let pair = known.get(&(trace, policy)).zip(known.get(&(trace, against)));
-        let Some((ours, theirs)) = pair else { continue };
-        let change = count(ours) as f64 / count(theirs).max(1) as f64 - 1.0;
-        let here = format!("{:+.1} %", 100.0 * change);
-        let row = [*paper, trace, policy, against, what, says, &here];
-        table.push(row.map(str::to_owned).to_vec());
-    }
-    if table.len() == 1 {
-        return "None of the policies that the papers propose is here yet.\n".to_owned();
-    }
-    markdown(&table, WORDS)
-}
-
 const PREFACE: &str = "\
 What each policy makes of real sequences of block updates: SQLite's pages, and what ext4 (Linux
 6.18) commits to its journal. One owner commits each transaction of a trace with one fence, into
 one lane; the figures are counted from what goes out to the media, not measured, so that they are
 the same on every machine. Nothing here is a time.
 
-- *NVM bytes* are those of all records of commits: *payload* (images and encoded changes),
-  *headers* (record, names, frames, checks) and *padding* to the ends of lines.
-- The *bound* is what the policy's idea of a change comes to, computed from the old and the new
-  images without asking the policy. It *holds* where the NVM bytes are at most a tenth above it,
-  with 24 bytes a frame and 128 bytes a record besides.
-- *image*, *encoded*, *unchanged*: the share of updates that was logged as a whole image, logged as
-  something shorter, or not logged because the block holds that already.
-- The lane is reclaimed, and written home, when it is three quarters full, or where the policy says
-  otherwise, and written home at the end. The disk is one that may tear an overwrite.
+- *NVM bytes* are what commits write: records and slots. A record consists of *payload* (images and
+  encoded changes), *headers* (record, names, frames, checks) and *padding* to the ends of lines.
+  *Slot bytes* are versions in slots: *whole* ones, and what was *rewritten* of older ones.
+- The *bound* is what the policy's idea of a change comes to, computed from the images of the trace
+  without asking the policy. It *holds* where the NVM bytes are at most a tenth above it, with 24
+  bytes a frame and 128 bytes a record besides. Memory is written in *lines* of 64 bytes: whether
+  64 bytes for each line that is flushed are within that too is said, and not asked for. *Bound in
+  lines* are those of them that cannot be left out.
+- The bound of byte-delta is, for a block of which two versions lie in NVM, the 8-byte words that
+  differ from the one before the newest; the block otherwise; nothing for what goes home.
+- *image*, *encoded*, *slot*, *home*, *unchanged*: the share of updates that was logged as a whole
+  image, as something shorter, as a version in a slot, as an append that was synced at home before
+  the record; or not logged because the block holds that already.
+- *byte-delta* sends appends home, *all in slots* logs them as well (the paper's all-journal).
+  *Whole slots* are the same without the idea: each version is written whole.
+- A policy makes room when so much of its lane or of its slots is in use as it says, three quarters
+  where it says nothing, and everything goes home when the trace has ended. Without slots a lane is
+  *reclaimed* by copying, and written home when that is not enough. With slots, rings are *folded*,
+  older versions *collected* when that is not enough, and then everything goes home in a
+  *checkpoint*. lcow writes home only what rings hold, and *evicts* from slots by batches.
+- The disk is one that may tear an overwrite. *At the end* says how much of what went to the disk
+  did so when the trace had ended; *appended* what did before its record.
 - *upkeep* is everything else that is written to NVM: superblocks, copies within the lane, and
-  images that shield a block while it is overwritten.
-- Crashes are simulated: a few transactions of the trace in short lanes, a power loss somewhere in
-  the last of them or behind it, and every block of the trace compared. The last column says before
-  what the power went.
+  images that shield a block while it is overwritten; *entries* of slots, written and *voided*,
+  stand beside it. Fences are those of all three.
+- Crashes are simulated: a few transactions of the trace in short lanes with few slots, a power loss
+  somewhere in the last of them or behind it, and every block of the trace compared. *Kept* and
+  *lost* is the transaction that was under way. The last table says *before* what the power went.
 ";
 
 /// The document.
-pub(crate) fn document(sections: &[Section], command: &str) -> String {
-    let mut text = format!("# Results\n\nMade by\n\n```sh\n{command}\n```\n\n{PREFACE}\n");
+pub(crate) fn document(sections: &[Section], command: &str, room: &Room) -> String {
+    let mut text = format!("# Results\n\nMade by\n\n```sh\n{command}\n```\n\n{PREFACE}");
+    let Room { lane_bytes, slot_share } = *room;
+    let lane_bytes = grouped(lane_bytes);
+    writeln!(text, "- The lane has {lane_bytes} bytes. Where a policy needs slots, they and their")
+        .expect("room in memory");
+    writeln!(text, "  entries are {slot_share}/256 of that, and the ring the rest.\n")
+        .expect("room in memory");
     text += "## Beside the papers\n\n";
     text += &papers(sections);
     for section in sections {
@@ -331,4 +368,25 @@ pub(crate) fn document(sections: &[Section], command: &str) -> String {
         text += &section.markdown();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_split_where_lines_would_be_long() {
+        let row = |cell: &str| {
+            let cells = (0..8).map(|at| format!("{cell}{at}"));
+            core::iter::once("name".to_owned()).chain(cells).collect::<Vec<_>>()
+        };
+        let table = vec![row("heading"), row("a cell of twenty cha")];
+        let tables = narrow(&table);
+        assert_eq!(tables.iter().map(|table| table[0].len()).collect::<Vec<_>>(), [4, 4, 3]);
+        for table in &tables {
+            assert!(markdown(table, NUMBERS).lines().all(|line| line.len() <= COLUMNS_MAX));
+            assert_eq!(table[1][0], "name");
+        }
+        assert_eq!(tables[1][0][1], "heading3");
+    }
 }

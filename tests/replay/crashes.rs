@@ -59,9 +59,13 @@ fn every_crash_leaves_an_allowed_state() {
         }
         let least = report.kept.min(report.lost).min(report.nested).min(report.went_on);
         assert!(least >= 3, "{}: {report:?}", known.name);
+        let folds = report.places.contains_key("fold") || report.places.contains_key("void");
+        assert_eq!(known.has_slots, folds, "{}: {report:?}", known.name);
         places.extend(report.places.into_keys());
     }
-    assert!(places.contains("relog"), "{places:?}");
+    for place in ["relog", "append", "fold", "void"] {
+        assert!(places.contains(place), "{places:?}");
+    }
 }
 
 /// Whether some of 4 times 50 crashes is not survived.
@@ -117,4 +121,63 @@ fn a_policy_that_logs_nothing_is_found_out() {
     // By a reader, or where the power went before anything was acknowledged, by the disk.
     assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotAllowed { .. })), "{wrongs:?}");
     assert!(wrongs.iter().any(|wrong| matches!(wrong, Wrong::NotHome { .. })), "{wrongs:?}");
+}
+
+/// What is wrong with a journal: a site in a way, or a rule.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    At(&'static str, Mutation),
+    Without(Rule),
+}
+
+impl Bug {
+    fn mutator(self) -> Mutator {
+        match self {
+            Self::At(name, mutation) => {
+                let site = SITES.iter().copied().flatten().find(|site| site.name == name);
+                Mutator::with(Mutant { site: *site.expect("a site"), mutation })
+            }
+            Self::Without(rule) => Mutator::without(&[rule]),
+        }
+    }
+}
+
+#[test]
+fn slots_that_are_got_wrong_are_noticed() {
+    use Bug::{At, Without};
+    use Mutation::{DropFence, DropFlush, DropSync, ShortenRange, SwapAcross};
+    let versions = [
+        At("slot.image", DropFlush),
+        At("slot.image", ShortenRange),
+        At("slot.image", SwapAcross),
+        At("slot.rewrite", SwapAcross),
+        At("slot.rewrite.flush", DropFlush),
+        At("slot.rewrite.flush", ShortenRange),
+        At("slot.deferred.flush", DropFlush),
+        At("slot.entry", DropFlush),
+        At("slot.entry", SwapAcross),
+        At("slot.entry.fence", DropFence),
+        At("slot.void", SwapAcross),
+        At("slot.void.flush", DropFlush),
+        At("slot.void.fence", DropFence),
+        At("append.write", SwapAcross),
+        At("append.sync", DropSync),
+        Without(Rule::SlotCheck),
+        Without(Rule::VoidsFenced),
+    ];
+    let cache = [
+        At("slot.image", DropFlush),
+        At("slot.image", ShortenRange),
+        At("slot.deferred.flush", DropFlush),
+        At("slot.entry", DropFlush),
+        At("slot.void", SwapAcross),
+        At("slot.void.flush", DropFlush),
+    ];
+    for (name, bugs) in [("byte-delta", &versions[..]), ("lcow", &cache)] {
+        let known = ALL.iter().find(|known| known.name == name).expect("a policy");
+        for bug in bugs {
+            let survives = |seed| crash(known, seed, &bug.mutator(), &mut Eyes::default()).is_ok();
+            assert!(!(1..=8).all(survives), "{name}: {bug:?}");
+        }
+    }
 }

@@ -1,36 +1,45 @@
 //! What the sample costs, to the byte.
 
+use journal_core::BlockSize;
+
 use crate::SAMPLE;
-use crate::count::{Records, Written};
+use crate::bound::Cost;
+use crate::count::{Account, Records, Written};
 use crate::forgetful::FORGETFUL;
 use crate::media::DiskCounts;
 use crate::policies::{ALL, Known};
-use crate::run::{Figures, ReplayError, replay};
+use crate::run::{Figures, Made, ReplayError, Room, replay};
 use crate::trace::Trace;
 
 /// A lane that holds all of the sample.
-const LONG: u64 = 1 << 20;
-/// One that the sample goes round several times.
-const SHORT: u64 = 8 << 10;
+pub(crate) const LONG: Room = Room { lane_bytes: 1 << 20, slot_share: 192 };
+/// One that the sample goes round several times. Of slots it has 22.
+const SHORT: Room = Room { lane_bytes: 16 << 10, slot_share: 192 };
+/// One that does not even hold two versions of each block.
+const SHORTEST: Room = Room { lane_bytes: 8 << 10, slot_share: 192 };
 
 fn known(name: &str) -> &'static Known {
     ALL.iter().find(|known| known.name == name).expect("a policy")
 }
 
-fn figures(name: &str, lane_bytes: u64) -> Figures {
+fn try_figures(known: &Known, room: &Room) -> Result<Figures, ReplayError> {
     let mut trace = Trace::open(SAMPLE).expect("a trace");
-    replay(&mut trace, known(name), lane_bytes, |_| {}).expect("replays")
+    replay(&mut trace, known, room, |_| {})
+}
+
+pub(crate) fn figures(name: &str, room: &Room) -> Figures {
+    try_figures(known(name), room).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 #[test]
 fn every_policy_keeps_its_bound_and_its_account() {
     for known in ALL {
-        for lane_bytes in [LONG, SHORT] {
-            let figures = figures(known.name, lane_bytes);
+        for room in [LONG, SHORT] {
+            let figures = figures(known.name, &room);
             assert!(figures.holds(), "{}: {figures:?}", known.name);
             assert_eq!((figures.transactions, figures.updates), (30, 123), "{}", known.name);
-            assert_eq!(figures.commits.fences, figures.records, "{}: one fence", known.name);
-            assert_eq!(figures.commits.bytes % 64, 0, "{}: whole lines", known.name);
+            assert_eq!(figures.nvm.commits().fences, figures.records, "{}: one fence", known.name);
+            assert_eq!(figures.nvm.records.bytes % 64, 0, "{}: whole lines", known.name);
             let same = SAME_IN_SAMPLE;
             assert!(figures.unchanged() >= same, "{}: {figures:?}", known.name);
         }
@@ -39,6 +48,21 @@ fn every_policy_keeps_its_bound_and_its_account() {
 
 /// Updates of the sample that change nothing, as it says itself.
 const SAME_IN_SAMPLE: u64 = 23;
+
+const fn written(bytes: u64, lines: u64, fences: u64) -> Written {
+    Written { bytes, lines, fences }
+}
+
+const NOT_MADE: Made = Made {
+    checkpoints: 1,
+    ring_checkpoints: 0,
+    evictions: 0,
+    folds: 0,
+    collections: 0,
+    reclaims: 0,
+    copied: 0,
+    shielded: 0,
+};
 
 /// 100 images in 30 records: for each record a header and a check (72 bytes), for each image 16
 /// bytes to say which it is, and whole lines.
@@ -50,35 +74,41 @@ const FULL_BLOCK: Figures = Figures {
         images: 100,
         encoded: 0,
         discards: 0,
+        slots: 0,
+        home: 0,
         payload: 100 * 512,
         headers: 30 * 72 + 100 * 16,
         padding: 912,
     },
-    commits: Written { bytes: 55_872, lines: 873, fences: 30 },
-    // Opened, written home, closed: a superblock each time, twice. The first fence is the open's.
-    upkeep: Written { bytes: 6 * 168, lines: 21, fences: 7 },
+    nvm: Account {
+        records: written(55_872, 873, 30),
+        slots: written(0, 0, 0),
+        whole_slots: 0,
+        entries: written(0, 0, 0),
+        voids: written(0, 0, 0),
+        // Opened, written home, closed: a superblock each time, twice. The first fence is the
+        // open's.
+        upkeep: written(6 * 168, 21, 7),
+    },
     disk: DiskCounts { runs: 8, blocks: 16, syncs: 1 },
-    checkpoints: 1,
-    reclaims: 0,
-    copied: 0,
-    shielded: 0,
-    bound: 100 * 512,
+    disk_at_end: 16,
+    made: NOT_MADE,
+    bound: Cost { bytes: 100 * 512, lines: 100 * 8 },
 };
 
 #[test]
 fn whole_blocks_cost_what_they_are() {
-    assert_eq!(figures("full-block", LONG), FULL_BLOCK);
+    assert_eq!(figures("full-block", &LONG), FULL_BLOCK);
     // Commits cost the same in a lane that is short, but for lines that its end cuts in two: there
     // are none, since blocks and fronts are whole lines.
     let short = Figures {
-        upkeep: Written { bytes: 18_816, lines: 312, fences: 50 },
+        nvm: Account { upkeep: written(18_816, 312, 50), ..FULL_BLOCK.nvm },
         disk: DiskCounts { runs: 41, blocks: 62, syncs: 8 },
-        checkpoints: 8,
-        reclaims: 10,
-        copied: 12_096,
+        disk_at_end: 3,
+        made: Made { checkpoints: 8, reclaims: 10, copied: 12_096, ..NOT_MADE },
         ..FULL_BLOCK
     };
-    assert_eq!(figures("full-block", SHORT), short);
+    assert_eq!(figures("full-block", &SHORTEST), short);
 }
 
 /// Of the 100 blocks that change, 82 are logged as objects. What is encoded is stored in parts, of
@@ -87,44 +117,240 @@ const OBJECT_LOG: Figures = Figures {
     placed: Records {
         images: 18,
         encoded: 82,
-        discards: 0,
         payload: 25_818,
         headers: (30 + 15) * 72 + 100 * 16,
         padding: 1_726,
+        ..FULL_BLOCK.placed
     },
-    commits: Written { bytes: 32_384, lines: 506, fences: 30 },
-    upkeep: Written { bytes: 4_848, lines: 81, fences: 8 },
-    shielded: 7,
-    bound: 26_064,
+    nvm: Account {
+        records: written(32_384, 506, 30),
+        upkeep: written(4_848, 81, 8),
+        ..FULL_BLOCK.nvm
+    },
+    made: Made { shielded: 7, ..NOT_MADE },
+    bound: Cost { bytes: 26_064, lines: 479 },
     ..FULL_BLOCK
 };
 
 #[test]
 fn objects_cost_what_changes() {
-    assert_eq!(figures("object-log", LONG), OBJECT_LOG);
+    assert_eq!(figures("object-log", &LONG), OBJECT_LOG);
     let short = Figures {
-        upkeep: Written { bytes: 26_192, lines: 419, fences: 26 },
+        nvm: Account { upkeep: written(26_192, 419, 26), ..OBJECT_LOG.nvm },
         disk: DiskCounts { runs: 38, blocks: 60, syncs: 7 },
-        checkpoints: 8,
-        shielded: 42,
+        disk_at_end: 0,
+        made: Made { checkpoints: 8, shielded: 42, ..NOT_MADE },
         ..OBJECT_LOG
     };
-    assert_eq!(figures("object-log", SHORT), short);
+    assert_eq!(figures("object-log", &SHORTEST), short);
+}
+
+/// Of the 100 blocks that change, 8 are new and go home, in 8 transactions. A frame takes 16 bytes,
+/// and 16 more to say which slot. 22 versions are the first or second of their blocks. That is four
+/// blocks more than go home at the end.
+const BYTE_DELTA: Figures = Figures {
+    placed: Records {
+        images: 0,
+        slots: 92,
+        home: 8,
+        payload: 0,
+        headers: 30 * 72 + 100 * 16 + 92 * 16,
+        padding: 1_040,
+        ..FULL_BLOCK.placed
+    },
+    nvm: Account {
+        records: written(6_272, 98, 30),
+        slots: written(13_320, 288, 0),
+        whole_slots: 22,
+        // When a journal is opened, the entries of all 1 445 slots are flushed, two in a line.
+        upkeep: written(6 * 168, 21 + 723, 7),
+        ..FULL_BLOCK.nvm
+    },
+    disk: DiskCounts { runs: 15, blocks: 20, syncs: 8 + 1 },
+    disk_at_end: 12,
+    bound: Cost { bytes: 13_320, lines: 288 },
+    ..FULL_BLOCK
+};
+
+#[test]
+fn versions_cost_the_words_that_differ() {
+    assert_eq!(figures("byte-delta", &LONG), BYTE_DELTA);
+    // With few slots older versions are given up, and what comes then is whole.
+    let short = Figures {
+        nvm: Account {
+            slots: written(25_400, 448, 0),
+            whole_slots: 47,
+            entries: written(47 * 32, 47, 8),
+            voids: written(29 * 8, 29, 4),
+            upkeep: written(3_360, 74, 21),
+            ..BYTE_DELTA.nvm
+        },
+        made: Made { folds: 8, collections: 3, ..NOT_MADE },
+        bound: Cost { bytes: 25_400, lines: 448 },
+        ..BYTE_DELTA
+    };
+    assert_eq!(figures("byte-delta", &SHORT), short);
+    let shortest = Figures {
+        nvm: Account {
+            slots: written(45_096, 709, 0),
+            whole_slots: 88,
+            entries: written(64 * 32, 64, 14),
+            voids: written(63 * 8, 63, 14),
+            upkeep: written(5_712, 111, 35),
+            ..BYTE_DELTA.nvm
+        },
+        disk: DiskCounts { runs: 41, blocks: 61, syncs: 16 },
+        disk_at_end: 3,
+        made: Made { checkpoints: 8, folds: 18, collections: 11, ..NOT_MADE },
+        bound: Cost { bytes: 45_096, lines: 709 },
+        ..BYTE_DELTA
+    };
+    assert_eq!(figures("byte-delta", &SHORTEST), shortest);
+}
+
+#[test]
+fn appends_cost_a_slot_where_they_are_logged() {
+    let all = Figures {
+        placed: Records {
+            slots: 100,
+            home: 0,
+            headers: 30 * 72 + 100 * 16 + 100 * 16,
+            padding: 1_232,
+            ..BYTE_DELTA.placed
+        },
+        nvm: Account {
+            records: written(6_592, 103, 30),
+            slots: written(17_208, 349, 0),
+            whole_slots: 29,
+            ..BYTE_DELTA.nvm
+        },
+        disk: FULL_BLOCK.disk,
+        disk_at_end: 16,
+        bound: Cost { bytes: 17_208, lines: 349 },
+        ..BYTE_DELTA
+    };
+    assert_eq!(figures("byte-delta, all in slots", &LONG), all);
+}
+
+/// The books of the bound know nothing of the journal: that what is stored is the same to the byte,
+/// and to the line, says that neither has given up a version too many.
+#[test]
+fn slots_are_written_as_the_bound_says_and_not_a_line_more() {
+    for known in ALL.iter().filter(|known| known.name.starts_with("byte-delta")) {
+        for lane_bytes in (6 << 10..24 << 10).step_by(1 << 10).chain([LONG.lane_bytes]) {
+            let room = Room { lane_bytes, ..SHORT };
+            let Figures { nvm, bound, placed, .. } = figures(known.name, &room);
+            let said = Cost { bytes: nvm.slots.bytes, lines: nvm.slots.lines };
+            assert_eq!((said, placed.images), (bound, 0), "{}, {room:?}", known.name);
+        }
+    }
+}
+
+/// Versions without the idea: the same slots, all of them written whole.
+#[test]
+fn whole_versions_differ_in_what_is_written_alone() {
+    let pairs = [
+        ("byte-delta", "byte-delta, whole slots"),
+        ("byte-delta, all in slots", "byte-delta, all in whole slots"),
+    ];
+    for (name, whole) in pairs {
+        for room in [LONG, SHORT, SHORTEST] {
+            let (figures, whole) = (figures(name, &room), figures(whole, &room));
+            let slots = figures.placed.slots;
+            let expected = Figures {
+                nvm: Account {
+                    slots: written(slots * 512, slots * 8, 0),
+                    whole_slots: slots,
+                    ..figures.nvm
+                },
+                bound: Cost { bytes: slots * 512, lines: slots * 8 },
+                ..figures
+            };
+            assert_eq!(whole, expected, "{name}, {room:?}");
+        }
+    }
+}
+
+/// 19 of the 100 blocks that change hold data.
+const LCOW: Figures = Figures {
+    placed: Records {
+        images: 81,
+        slots: 19,
+        payload: 81 * 512,
+        headers: 30 * 72 + 100 * 16 + 19 * 16,
+        padding: 736,
+        ..FULL_BLOCK.placed
+    },
+    nvm: Account {
+        records: written(46_272, 723, 30),
+        slots: written(19 * 512, 19 * 8, 0),
+        whole_slots: 19,
+        ..BYTE_DELTA.nvm
+    },
+    ..FULL_BLOCK
+};
+
+#[test]
+fn data_stays_in_slots_and_metadata_goes_home() {
+    assert_eq!(figures("lcow", &LONG), LCOW);
+    let short = Figures {
+        nvm: Account {
+            entries: written(19 * 32, 19, 12),
+            voids: written(19 * 8, 19, 10),
+            upkeep: written(6_720, 134, 41),
+            ..LCOW.nvm
+        },
+        // At the end go home 10 file blocks and the page, and what the last transactions changed.
+        disk: DiskCounts { runs: 47, blocks: 75, syncs: 15 },
+        disk_at_end: 12,
+        made: Made { ring_checkpoints: 14, folds: 14, collections: 14, ..NOT_MADE },
+        ..LCOW
+    };
+    assert_eq!(figures("lcow", &SHORT), short);
+}
+
+/// Eleven slots, and a ring that holds everything.
+const FEW_SLOTS: Room = Room { lane_bytes: 100 << 10, slot_share: 16 };
+
+#[test]
+fn slots_that_run_short_go_home() {
+    let Figures { nvm, made, disk, disk_at_end, .. } = figures("lcow", &FEW_SLOTS);
+    assert_eq!(nvm.slots, LCOW.nvm.slots);
+    assert_eq!((made.evictions, made.ring_checkpoints, made.checkpoints), (1, 1, 1));
+    // Half of it is what was evicted, with the metadata of the ring.
+    assert_eq!((disk.blocks, disk_at_end), (26, 13));
+}
+
+/// How much of a lane is slots is said by the room, and nothing of it is lost.
+#[test]
+fn the_lane_is_split_to_the_line() {
+    let block_size = BlockSize::new(4096).expect("a block size");
+    let split = |name, lane_bytes, slot_share| {
+        let room = Room { lane_bytes, slot_share };
+        let geometry = room.geometry(block_size, known(name));
+        let all = geometry.lane_bytes + geometry.entries_bytes() + geometry.slots_bytes();
+        (geometry.lane_bytes, geometry.lane_slots, all)
+    };
+    assert_eq!(split("full-block", 32 << 20, 192), (32 << 20, 0, 32 << 20));
+    assert_eq!(split("lcow", 32 << 20, 192), (8_390_144, 6096, 32 << 20));
+    assert_eq!(split("byte-delta", 32 << 20, 0), (32 << 20, 0, 32 << 20));
+    // A ring has whole lines.
+    assert_eq!(split("byte-delta", (32 << 20) + 63, 192), (8_390_144, 6096, 32 << 20));
 }
 
 #[test]
 fn a_lane_too_short_for_a_transaction_says_so() {
-    let mut trace = Trace::open(SAMPLE).expect("a trace");
-    let error = replay(&mut trace, known("full-block"), 1024, |_| {}).expect_err("too short");
-    assert!(matches!(error, ReplayError::Commit { .. }), "{error}");
-    let mut trace = Trace::open(SAMPLE).expect("a trace");
-    let error = replay(&mut trace, known("full-block"), 100, |_| {}).expect_err("no lane");
-    assert!(matches!(error, ReplayError::Geometry(_)), "{error}");
+    let room = |lane_bytes| Room { lane_bytes, ..LONG };
+    for name in ["full-block", "lcow"] {
+        let error = try_figures(known(name), &room(2048)).expect_err("too short");
+        assert!(matches!(error, ReplayError::Commit { .. }), "{error}");
+        let error = try_figures(known(name), &room(100)).expect_err("no lane");
+        assert!(matches!(error, ReplayError::Geometry(_)), "{error}");
+    }
 }
 
 #[test]
 fn a_policy_that_logs_nothing_is_found_out() {
-    let mut trace = Trace::open(SAMPLE).expect("a trace");
-    let error = replay(&mut trace, &FORGETFUL, LONG, |_| {}).expect_err("nothing is there");
+    let error = try_figures(&FORGETFUL, &LONG).expect_err("nothing is there");
     assert!(matches!(error, ReplayError::Wrong { .. }), "{error}");
 }

@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "the example uses the rest of what is shared")]
 
+#[path = "../../examples/replay/bound.rs"]
+mod bound;
 #[path = "../../examples/replay/count.rs"]
 mod count;
 #[path = "../../examples/replay/crash.rs"]
@@ -17,13 +19,22 @@ mod forgetful;
 mod frame;
 #[path = "../../examples/replay/media.rs"]
 mod media;
+#[path = "../../examples/replay/papers.rs"]
+mod papers;
 #[path = "../../examples/replay/policies.rs"]
 mod policies;
+#[path = "../../examples/replay/room.rs"]
+mod room;
 mod rules;
 #[path = "../../examples/replay/run.rs"]
 mod run;
+#[path = "../../examples/replay/table.rs"]
+mod table;
+mod tables;
 #[path = "../../examples/replay/trace.rs"]
 mod trace;
+#[path = "../../examples/replay/versions.rs"]
+mod versions;
 #[path = "../../examples/replay/writer.rs"]
 mod writer;
 

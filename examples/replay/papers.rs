@@ -1,0 +1,129 @@
+//! What the papers say of workloads that there are traces of, beside what came out here.
+
+use core::fmt::Write as _;
+use std::collections::BTreeMap;
+
+use crate::run::Figures;
+use crate::table::{Section, WORDS, markdown};
+
+/// What a paper compares: a policy with another one, in one figure.
+struct Compared {
+    paper: &'static str,
+    policy: &'static str,
+    against: &'static str,
+    what: &'static str,
+    count: fn(&Figures) -> u64,
+    /// What it says, by the trace that comes closest.
+    says: &'static [(&'static str, &'static str)],
+}
+
+const FGM: &[(&str, &str)] = &[
+    ("ext4-varmail", "-92.6 / -99.3 / -91.0 %"),
+    ("ext4-fileserver", "up to -90.4 %"),
+    ("ext4-writefsync", "-93.7 %"),
+    ("ext4-postmark", "about -90 %"),
+];
+
+const NJS: &[(&str, &str)] = &[
+    ("ext4-postmark", "-41.7 %"),
+    ("ext4-fileserver", "-30.3 %"),
+    ("ext4-varmail", "-45.4 %"),
+    ("ext4-varmail-datajournal", "-45.4 %"),
+];
+
+const HASFS: &[(&str, &str)] = &[
+    ("ext4-varmail-datajournal", "no data at a checkpoint"),
+    ("ext4-iozone-datajournal", "no data at a checkpoint"),
+    ("sqlite-tpcc", "no data at a checkpoint"),
+    ("ext4-fileserver", "metadata alone"),
+];
+
+const fn nvm_bytes(figures: &Figures) -> u64 {
+    figures.nvm.commits().bytes
+}
+
+const BYTE_DELTA: Compared = Compared {
+    paper: "NJS",
+    policy: "byte-delta",
+    against: "byte-delta, whole slots",
+    what: "journal bytes, Fig. 9b",
+    count: nvm_bytes,
+    says: NJS,
+};
+
+const LCOW: Compared = Compared {
+    paper: "HasFS",
+    policy: "lcow",
+    against: "full-block",
+    what: "blocks written to the disk",
+    count: |figures| figures.disk.blocks,
+    says: HASFS,
+};
+
+const COMPARED: &[Compared] = &[
+    Compared {
+        paper: "FGM",
+        policy: "object-log",
+        against: "full-block",
+        what: "journal bytes",
+        count: nvm_bytes,
+        says: FGM,
+    },
+    BYTE_DELTA,
+    Compared {
+        what: "journal bytes in whole lines, Fig. 9b",
+        count: Figures::line_bytes,
+        ..BYTE_DELTA
+    },
+    Compared {
+        policy: "byte-delta, all in slots",
+        against: "byte-delta, all in whole slots",
+        what: "journal bytes, with appends logged as well",
+        ..BYTE_DELTA
+    },
+    LCOW,
+    Compared {
+        what: "blocks written to the disk before the trace ended",
+        count: |figures| figures.disk.blocks - figures.disk_at_end,
+        ..LCOW
+    },
+];
+
+/// Of a policy's figures, how far they are from another one's.
+fn change(ours: u64, theirs: u64) -> String {
+    if theirs == 0 {
+        return format!("{ours} against 0");
+    }
+    format!("{:+.1} %", 100.0 * (ours as f64 / theirs as f64 - 1.0))
+}
+
+/// The papers' figures beside ours, of the policies and traces that there are.
+pub(crate) fn papers(sections: &[Section]) -> String {
+    let mut known: BTreeMap<(&str, &str), &Figures> = BTreeMap::new();
+    for section in sections {
+        for row in &section.rows {
+            known.insert((&section.trace, row.policy), &row.figures);
+        }
+    }
+    let mut text = String::new();
+    for Compared { paper, policy, against, what, count, says } in COMPARED {
+        let headings = ["trace", "the paper says", "here"];
+        let mut table = vec![headings.map(str::to_owned).to_vec()];
+        for (trace, says) in *says {
+            let pair = known.get(&(trace, policy)).zip(known.get(&(trace, against)));
+            let Some((ours, theirs)) = pair else { continue };
+            let row = [*trace, says, &change(count(ours), count(theirs))];
+            table.push(row.map(str::to_owned).to_vec());
+        }
+        if table.len() > 1 {
+            let lead = if text.is_empty() { "" } else { "\n" };
+            writeln!(text, "{lead}{paper}: {what}.\n*{policy}* against *{against}*.\n")
+                .expect("room in memory");
+            text += &markdown(&table, WORDS);
+        }
+    }
+    if text.is_empty() {
+        return "None of the policies that the papers propose was replayed.\n".to_owned();
+    }
+    text
+}

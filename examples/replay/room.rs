@@ -1,0 +1,163 @@
+//! Making room in a replayed journal, as the policy says: by its thresholds, and in the order in
+//! which giving something up costs more.
+//!
+//! - A ring alone: what is alive at its head is copied, while that frees more than it takes; then
+//!   everything goes home.
+//! - With slots: rings are folded; then older versions are given back; then everything goes home,
+//!   or, where slots are where content lives, first what the rings would have to keep, and then
+//!   slots, those written longest ago, until there are enough.
+
+use journal_core::{FoldReport, Policy as _};
+
+use crate::run::{LANE, Replay, ReplayError};
+use crate::versions::GivenUp;
+
+impl Replay<'_> {
+    fn has_slots(&self) -> bool {
+        self.journal.geometry().lane_slots > 0
+    }
+
+    /// Whether more of the ring is in use than a threshold says, in 256ths.
+    fn ring_is_above(&self, threshold: u8) -> bool {
+        let capacity = self.journal.geometry().lane_bytes;
+        self.used * 256 >= capacity * u64::from(threshold)
+    }
+
+    /// Whether more slots are in use than a threshold says, or so many more do not fit.
+    fn slots_are_above(&self, threshold: u8, needed: u64) -> bool {
+        let (slots, used) = (self.journal.geometry().slots(), self.versions.count());
+        // What never fits has to go elsewhere.
+        let is_short = used + needed.min(slots) > slots;
+        slots > 0 && (used * 256 >= slots * u64::from(threshold) || is_short)
+    }
+
+    /// Makes room where thresholds are exceeded, or slots are too few for so many blocks.
+    pub(crate) fn make_room(&mut self, needed: u64) -> Result<(), ReplayError> {
+        let thresholds = self.known.policy.thresholds();
+        if !self.has_slots() {
+            self.copy_live(thresholds.reclaim_at)?;
+            if self.ring_is_above(thresholds.checkpoint_at) {
+                self.checkpoint()?;
+            }
+            return Ok(());
+        }
+        let at = thresholds.reclaim_at;
+        if !self.ring_is_above(at) && !self.slots_are_above(at, needed) {
+            return Ok(());
+        }
+        self.fold()?;
+        // Images hold the ring back, and with it versions that no entry speaks of.
+        let are_held = self.counter.records().images > 0;
+        if are_held || self.ring_is_above(at) || self.slots_are_above(at, needed) {
+            self.collect()?;
+        }
+        let at = thresholds.checkpoint_at;
+        if !self.ring_is_above(at) && !self.slots_are_above(at, needed) {
+            return Ok(());
+        }
+        if !self.known.policy.keeps_in_slots() {
+            return self.checkpoint();
+        }
+        self.checkpoint_rings()?;
+        while self.slots_are_above(at, needed) {
+            if self.evict()? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all the room there can be in the ring, for a record that does not fit.
+    pub(crate) fn empty_lane(&mut self) -> Result<(), ReplayError> {
+        if self.has_slots() && self.known.policy.keeps_in_slots() {
+            self.fold()?;
+            self.collect()?;
+            self.checkpoint_rings()
+        } else {
+            self.checkpoint()
+        }
+    }
+
+    fn copy_live(&mut self, threshold: u8) -> Result<(), ReplayError> {
+        while self.ring_is_above(threshold) {
+            let report = self.journal.relog(LANE).map_err(ReplayError::Journal)?;
+            if report.freed_bytes == 0 {
+                break;
+            }
+            self.figures.made.reclaims += 1;
+            self.figures.made.copied += report.copied_bytes;
+            self.used = self.used + report.copied_bytes - report.freed_bytes;
+        }
+        Ok(())
+    }
+
+    /// Notes what was given up, in all books.
+    fn give_up(&mut self, what: GivenUp<'_>) {
+        self.to_be_freed += self.versions.give_up(what);
+        self.bound.given_up(what);
+    }
+
+    fn took(&mut self, report: FoldReport) {
+        self.used -= report.freed_bytes;
+        self.freed += report.freed_slots;
+    }
+
+    /// Compares the books with what the journal has said so far.
+    fn check_freed(&self) -> Result<(), ReplayError> {
+        let (freed, expected) = (self.freed, self.to_be_freed);
+        if freed == expected { Ok(()) } else { Err(ReplayError::Misfreed { freed, expected }) }
+    }
+
+    fn fold(&mut self) -> Result<(), ReplayError> {
+        let report = self.journal.fold().map_err(ReplayError::Journal)?;
+        self.figures.made.folds += 1;
+        self.took(report);
+        self.give_up(GivenUp::Folded);
+        Ok(())
+    }
+
+    fn collect(&mut self) -> Result<(), ReplayError> {
+        let report = self.journal.collect_garbage().map_err(ReplayError::Journal)?;
+        self.figures.made.collections += 1;
+        self.took(report);
+        self.give_up(GivenUp::Superseded);
+        self.check_freed()
+    }
+
+    /// Everything goes home.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), ReplayError> {
+        let report = self.journal.checkpoint().map_err(ReplayError::Journal)?;
+        self.figures.made.checkpoints += 1;
+        self.figures.made.shielded += report.shielded;
+        self.used -= report.freed_bytes;
+        self.freed += report.freed_slots;
+        drop(self.counter.take_homed());
+        self.give_up(GivenUp::All);
+        self.check_freed()
+    }
+
+    /// What rings would have to keep goes home. Nothing older is left by then.
+    fn checkpoint_rings(&mut self) -> Result<(), ReplayError> {
+        let report = self.journal.checkpoint_rings().map_err(ReplayError::Journal)?;
+        self.figures.made.ring_checkpoints += 1;
+        self.figures.made.shielded += report.shielded;
+        // The fold before it has freed some as well.
+        self.used = 0;
+        self.freed += report.freed_slots;
+        drop(self.counter.take_homed());
+        self.give_up(GivenUp::Folded);
+        self.check_freed()
+    }
+
+    /// A batch of slots goes home; returns how many became free.
+    fn evict(&mut self) -> Result<u64, ReplayError> {
+        let report = self.journal.evict().map_err(ReplayError::Journal)?;
+        self.figures.made.evictions += 1;
+        self.figures.made.shielded += report.shielded;
+        self.freed += report.freed_slots;
+        let homed = self.counter.take_homed();
+        self.give_up(GivenUp::Home(&homed));
+        self.check_freed()?;
+        Ok(report.freed_slots)
+    }
+}
