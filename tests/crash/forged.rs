@@ -1,7 +1,7 @@
 //! What nobody but a forger writes into the entries of slots.
 
+use core::time::Duration;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use byte_delta::ByteDelta;
 use journal_core::{Kernels, PortableKernels};

@@ -12,7 +12,7 @@ use crate::oracle::Edit;
 use crate::program::{Kind, Program, Step};
 use crate::rules::{commit, explorer, needs, write, write_at};
 
-use Edit::{Append, Discard, Overwrite as Whole, Write};
+use Edit::{Append, Discard, Write};
 
 fn byte_delta(lanes: u16, steps: Vec<Step>) -> Program {
     Program::new(Kind::ByteDelta, lanes, steps)

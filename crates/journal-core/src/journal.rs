@@ -128,6 +128,19 @@ where
         &self.common.geometry
     }
 
+    /// Bytes of a lane's ring that records can take before a head advances; `None` when there is no
+    /// such lane. For an owner that makes room by a policy's thresholds.
+    #[must_use]
+    pub fn free_bytes(&self, lane: LaneNumber) -> Option<u64> {
+        (lane.raw() < self.common.geometry.lanes).then(|| self.lane(lane).free_bytes())
+    }
+
+    /// Slots of a lane that hold nothing; `None` when there is no such lane.
+    #[must_use]
+    pub fn free_slots(&self, lane: LaneNumber) -> Option<u32> {
+        (lane.raw() < self.common.geometry.lanes).then(|| self.lane(lane).free_slots())
+    }
+
     /// What recovery found when this journal was opened.
     #[must_use]
     pub const fn recovery(&self) -> &Recovery {
@@ -335,8 +348,12 @@ where
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn checkpoint_rings(&mut self) -> Result<CheckpointReport, JournalError> {
-        self.fold()?;
-        let mut report = CheckpointReport::default();
+        let folded = self.fold()?;
+        let mut report = CheckpointReport {
+            freed_bytes: folded.freed_bytes,
+            freed_slots: folded.freed_slots,
+            ..CheckpointReport::default()
+        };
         while self.checkpoint_batch(Scope::Rings, &mut report)? {}
         self.reclaim(&mut report)?;
         Ok(report)

@@ -137,11 +137,8 @@ impl Policy for ByteDelta {
             // Without an image there is no other form: the core refuses the update.
             return if put.is_ok() { Placement::Encoded } else { Placement::Image };
         };
-        if update.kind == Kind::Append {
-            return match self.settings.appends {
-                Appends::Home => Placement::Home,
-                Appends::Slots => Placement::Slot,
-            };
+        if update.kind == Kind::Append && self.settings.appends == Appends::Home {
+            return Placement::Home;
         }
         let is_given_whole = matches!(update.change, Change::Image(_));
         if is_given_whole && update.old.is_some_and(|old| old == image) {
