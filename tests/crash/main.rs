@@ -6,6 +6,7 @@ mod delta;
 mod examine;
 mod forged;
 mod format;
+mod lives;
 mod mutants;
 mod oracle;
 mod program;

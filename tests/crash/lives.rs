@@ -1,0 +1,297 @@
+//! Random lives of journals with slots.
+//!
+//! A long life crashes here and there, and goes on: slots are freed and taken again many times,
+//! entries are written over, and after every step all that is read is what was written. A short one
+//! is crashed everywhere, as far as a small sample goes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use byte_delta::ByteDelta;
+use journal_core::Durability::{Deferred, Durable};
+use journal_core::policy::Policy;
+use journal_core::{BlockNumber, Overwrite, Protocol};
+use lcow::Lcow;
+use nvm_journal::Buffers;
+use sim_disk::generate::{Source, check};
+use sim_disk::{CrashPoints, Explorer, Mark, Model, Rules, Scenario as _, Tape, World};
+
+use crate::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Edit, Edits, Found, State, digest, edited, judge};
+use crate::program::{Kind, Opened, Program, Step};
+
+use Edit::{Append, Discard, Overwrite as Whole, Write, WriteAt};
+
+const EDITS: [Edit; 6] = [Write, WriteAt, Whole, Discard, Append, Write];
+
+fn edits(source: &mut Source, some: &[Edit]) -> Edits {
+    let mut edits = Vec::new();
+    for block in 0..BLOCKS {
+        if source.chance(1, 3) {
+            edits.push((block, *source.pick(some)));
+        }
+    }
+    if edits.is_empty() {
+        edits.push((source.index(BLOCKS), *source.pick(some)));
+    }
+    edits.truncate(2);
+    edits
+}
+
+fn step(source: &mut Source, some: &[Edit]) -> Step {
+    let lane = source.below(2) as u16;
+    match source.below(20) {
+        0..=7 => Step::Commit(lane, edits(source, some), Durable),
+        8..=10 => Step::Commit(lane, edits(source, some), Deferred),
+        11 | 12 => Step::Fold,
+        13 => Step::Garbage,
+        14 => Step::Batch,
+        15 => Step::Reclaim,
+        16 => source.pick(&[Step::Evict, Step::Rings]).clone(),
+        17 => Step::Relog(lane, false),
+        18 => source.pick(&[Step::Sync, Step::Checkpoint]).clone(),
+        _ => Step::Reopen,
+    }
+}
+
+/// A journal of few slots and little room.
+fn journal(source: &mut Source) -> Program {
+    let kind = *source.pick(&[Kind::ByteDelta, Kind::Lcow]);
+    let lanes = 1 + source.below(2) as u16;
+    Program {
+        lane_slots: 1 + source.below(4) as u32,
+        batch: 1 + source.index(2),
+        lane_bytes: *source.pick(&[4 * 192, 8 * 64, 16 * 192]),
+        overwrite: *source.pick(&[Overwrite::OldOrNew, Overwrite::MayLeaveGarbage]),
+        protocol: *source.pick(&[Protocol::OneFence, Protocol::OneFence, Protocol::TailPointer]),
+        ..Program::new(kind, lanes, Vec::new())
+    }
+}
+
+/// With garbage on the device nobody knows what is in a block that is not live, and the programs
+/// take what they find there for its old content.
+fn keeps_blocks_live(program: &Program) -> bool {
+    program.overwrite == Overwrite::MayLeaveGarbage
+}
+
+/// Behind its word a lane holds nothing for the next process: a reopen is told of all before.
+fn reopens_after_sync(program: &Program) -> bool {
+    program.protocol == Protocol::TailPointer
+}
+
+fn read<L: Policy>(journal: &mut Opened<'_, L>) -> Result<Found, String> {
+    let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
+    for (number, block) in (0..).zip(&mut blocks) {
+        journal.read(BlockNumber(number), block).map_err(|error| format!("read: {error}"))?;
+    }
+    Ok(blocks)
+}
+
+/// One process.
+struct Life<'a, 's> {
+    program: &'a Program,
+    source: &'s mut Source,
+    /// What the blocks hold; `None` where that is not determined.
+    state: State,
+    /// The blocks that this process has given up.
+    given_up: [bool; BLOCKS],
+    /// For the report.
+    done: Vec<Step>,
+}
+
+impl Life<'_, '_> {
+    fn live<L: Policy + Copy>(
+        &mut self,
+        world: &World,
+        policy: L,
+        steps: u64,
+    ) -> Result<(), String> {
+        let mut left = steps;
+        loop {
+            let mut buffers = Buffers::new(&self.program.geometry(), 64, self.program.batch);
+            let opened = self.program.open(world, policy, &mut buffers);
+            let mut journal = opened.map_err(|error| format!("open: {error}"))?;
+            if self.done.is_empty() {
+                self.begin(world, &mut journal)?;
+            }
+            loop {
+                self.look(&mut journal)?;
+                if left == 0 {
+                    return Ok(());
+                }
+                left -= 1;
+                let step = self.next_step();
+                self.done.push(step.clone());
+                if step == Step::Reopen {
+                    if reopens_after_sync(self.program) {
+                        self.program.step(world, &mut journal, &Step::Sync)?;
+                    }
+                    break;
+                }
+                let calls = world.history();
+                let calls = calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count();
+                self.program.step(world, &mut journal, &step)?;
+                self.note(&step, calls as u64 + 1);
+            }
+        }
+    }
+
+    /// What the crash before has left.
+    fn begin<L: Policy>(
+        &mut self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+    ) -> Result<(), String> {
+        let (history, found) = (world.history(), read(journal)?);
+        judge(&history, &found, EMPTY)?;
+        world.recovered(digest(&found));
+        self.state = found.map(Some);
+        for (block, cell) in self.state.iter_mut().enumerate() {
+            let discards = |mark: &Mark| match mark {
+                Mark::Called(label) => label >> (2 * block) & 3 == 3,
+                _ => false,
+            };
+            if history.iter().any(discards) {
+                *cell = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn look<L: Policy>(&self, journal: &mut Opened<'_, L>) -> Result<(), String> {
+        for (block, (cell, found)) in self.state.iter().zip(&read(journal)?).enumerate() {
+            if cell.is_some_and(|cell| cell != *found) {
+                let words = [found[0], found[56]];
+                return Err(format!("block {block} begins and ends with {words:02x?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A step that may be: only what is known not to be live is appended to.
+    fn next_step(&mut self) -> Step {
+        let mut step = step(self.source, &EDITS);
+        let Step::Commit(_, edits, _) = &mut step else { return step };
+        for (block, edit) in edits {
+            let given_up = &mut self.given_up[*block];
+            *edit = match *edit {
+                Append | Discard if keeps_blocks_live(self.program) => Whole,
+                Append if self.state[*block].is_some() => WriteAt,
+                edit if self.state[*block].is_some() => edit,
+                _ if !*given_up => Whole,
+                Discard => Discard,
+                _ => *self.source.pick(&[Whole, Append]),
+            };
+            *given_up = *edit == Discard;
+        }
+        step
+    }
+
+    fn note(&mut self, step: &Step, number: u64) {
+        let Step::Commit(_, edits, _) = step else { return };
+        for (block, edit) in edits {
+            let cell = &mut self.state[*block];
+            let old = cell.unwrap_or([0; BLOCK_BYTES]);
+            *cell = (*edit != Discard).then(|| edited(&old, number, *edit));
+        }
+    }
+}
+
+/// What a panic says counts as any other failure.
+fn guarded(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("panicked: {text:?}"))
+    })
+}
+
+/// Four processes on one journal. The first three are killed, or lose power, somewhere.
+fn long_life(source: &mut Source) -> Result<(), String> {
+    let program = journal(source);
+    let rules = Rules::from(Model::Torn8);
+    let mut world = World::boot(program.start(), rules);
+    let (mut past, mut from, mut done) = (Vec::new(), 0, format!("{program:?}"));
+    for _ in 0..4 {
+        let steps = source.below(12);
+        let (state, given_up) = (EMPTY, [false; BLOCKS]);
+        let mut life = Life { program: &program, source, state, given_up, done: Vec::new() };
+        let result = guarded(|| match program.kind {
+            Kind::ByteDelta => life.live(&world, ByteDelta::new(), steps),
+            _ => life.live(&world, Lcow::new(), steps),
+        });
+        done += &format!("\n{:?}", life.done);
+        result.map_err(|error| format!("{done}\n{error}"))?;
+        let (start, tape) = (world.start(), world.tape());
+        if source.chance(1, 3) {
+            let position = tape.len() - source.index((tape.len() - from).max(1));
+            done += &format!("\nkilled at {position} of {}", tape.len());
+            world = World::killed(&start, rules, &tape, position, past.clone());
+            from = position + 1;
+            continue;
+        }
+        let points: Vec<_> = CrashPoints::new(&start, &tape, rules, from).collect();
+        let point = &points[points.len() - 1 - source.index(points.len())];
+        let keep_of_8 = source.below(9);
+        let cells = point.cells().iter();
+        let choice: Vec<_> = cells
+            .map(|cell| match keep_of_8 {
+                0 => 0,
+                8 => cell.newest(),
+                _ if source.chance(keep_of_8, 8) => cell.newest(),
+                _ => source.index(cell.options()),
+            })
+            .collect();
+        done += &format!("\npower lost at {} of {}", point.position(), tape.len());
+        past.extend(point.marks());
+        past.push(Mark::PowerLost);
+        world = World::killed(&point.image(&choice), rules, &Tape::new(), 0, past.clone());
+        from = 0;
+    }
+    Ok(())
+}
+
+#[test]
+fn long_lives_with_slots_survive() {
+    check(1, 4_000, long_life).unwrap_or_else(|found| panic!("{found}"));
+}
+
+/// Steps for the explorer, which may lose any of them.
+fn steps(source: &mut Source, count: u64, some: &[Edit], program: &Program) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for _ in 0..count {
+        let next = step(source, some);
+        if next == Step::Reopen && reopens_after_sync(program) {
+            steps.push(Step::Sync);
+        }
+        steps.push(next);
+    }
+    steps
+}
+
+fn short_life(source: &mut Source) -> Result<(), String> {
+    let mut program = journal(source);
+    let before: &[Edit] =
+        if keeps_blocks_live(&program) { &[Write, WriteAt, Whole] } else { &EDITS };
+    let count = 2 + source.below(7);
+    program.steps = steps(source, count, before, &program);
+    let discards = |step: &Step| match step {
+        Step::Commit(_, edits, _) => edits.iter().any(|(_, edit)| *edit == Discard),
+        _ => false,
+    };
+    let after: &[Edit] =
+        if program.steps.iter().any(discards) { &[Write, Whole] } else { &[Write, WriteAt] };
+    let count = source.below(3);
+    program.steps_after = steps(source, count, after, &program);
+    let explorer = Explorer::new(Model::Torn8).with_seed(source.below(1 << 20));
+    let explorer = match source.below(4) {
+        0 => explorer.with_images_per_point_max(4).with_random_per_point(3).with_depth(1),
+        1 => explorer.with_images_per_point_max(12).with_random_per_point(6),
+        _ => explorer.with_images_per_point_max(12).with_random_per_point(6).with_kills(),
+    };
+    let explored = explorer.explore(&program);
+    explored.map(drop).map_err(|failure| format!("{program:?}\n{failure}"))
+}
+
+#[test]
+fn random_programs_with_slots_survive() {
+    check(1, 60, short_life).unwrap_or_else(|found| panic!("{found}"));
+}
