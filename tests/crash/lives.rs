@@ -4,7 +4,8 @@
 //! entries are written over, and after every step all that is read is what was written. A short one
 //! is crashed everywhere, as far as a small sample goes.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 
 use byte_delta::ByteDelta;
 use journal_core::Durability::{Deferred, Durable};
