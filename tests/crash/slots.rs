@@ -176,7 +176,8 @@ fn garbage_collection_survives_every_crash() {
 }
 
 /// S3: the version in a slot is dropped by a fold while the slot's entry still says an older
-/// version of the block. Whatever takes the slot then must not lose its own entry to that one's end.
+/// version of the block. Whatever takes the slot then must not lose its own entry to that one's
+/// end.
 #[test]
 fn a_slot_is_free_only_when_no_entry_names_it() {
     let begin = [rewritten(1), vec![Step::Fold], rewritten(3), vec![Step::Fold]].concat();

@@ -76,7 +76,13 @@ fn folds(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let rewritten = |times: usize| (0..times).map(|_| write(0)).collect::<Vec<_>>();
     let freed = [vec![Step::Checkpoint], vec![write(1), write(1), write(1), write(2)]].concat();
     boxed([
-        Program { lane_bytes: 8 * 64, lane_slots: 4, ..of(rewritten(7)) },
+        Program {
+            lane_bytes: 8 * 64,
+            lane_slots: 4,
+            // Heads pass frames whose entries a killed process has left.
+            steps_after: vec![write(1)],
+            ..of(rewritten(7))
+        },
         Program { lane_bytes: 8 * 64, lane_slots: 2, ..of([rewritten(5), freed].concat()) },
     ])
 }
