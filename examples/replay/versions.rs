@@ -6,7 +6,8 @@
 //! to know how many slots are in use, and with the images of the trace, for bounds.
 //!
 //! 1. A version goes to the place of the block's older one that was written last, or to a new one.
-//! 2. A fold keeps older versions only where an earlier fold has noted them.
+//! 2. A fold keeps older versions only where an earlier fold has noted them, or what was in their
+//!    place before them.
 //! 3. Giving garbage back drops all older versions; writing a block home, all of it.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub(crate) enum GivenUp<'a> {
 struct Version<T> {
     content: T,
     is_folded: bool,
+    /// Whether a fold has noted what was in its place before.
+    is_over_folded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +69,10 @@ impl<T> Versions<T> {
     pub(crate) fn write(&mut self, block: u64, content: T) -> Option<T> {
         let versions = self.block(block);
         let replaced = versions.older.pop();
-        let newest = versions.newest.replace(Version { content, is_folded: false });
+        let is_over_folded =
+            replaced.as_ref().is_some_and(|place| place.is_folded || place.is_over_folded);
+        let version = Version { content, is_folded: false, is_over_folded };
+        let newest = versions.newest.replace(version);
         versions.older.extend(newest);
         self.count += u64::from(replaced.is_none());
         replaced.map(|version| version.content)
@@ -84,15 +90,18 @@ impl<T> Versions<T> {
         match what {
             GivenUp::Folded => {
                 for versions in self.blocks.values_mut() {
-                    versions.older.retain(|version| version.is_folded);
+                    versions.older.retain(|place| place.is_folded || place.is_over_folded);
                     if let Some(newest) = &mut versions.newest {
-                        newest.is_folded = true;
+                        (newest.is_folded, newest.is_over_folded) = (true, false);
                     }
                 }
             }
             GivenUp::Superseded => {
                 for versions in self.blocks.values_mut() {
                     versions.older.clear();
+                    if let Some(newest) = &mut versions.newest {
+                        newest.is_over_folded = false;
+                    }
                 }
             }
             GivenUp::Home(blocks) => {
@@ -140,7 +149,10 @@ mod tests {
         assert_eq!(versions.write(7, 'c'), None);
         assert_eq!((versions.give_up(GivenUp::Folded), versions.count()), (0, 2));
         assert_eq!(versions.write(7, 'd'), Some('b'));
-        assert_eq!(versions.give_up(GivenUp::Superseded), 1);
+        // Written elsewhere, it leaves a place that the note of what was there before still names.
+        versions.write_elsewhere(7);
+        assert_eq!((versions.give_up(GivenUp::Folded), versions.count()), (0, 2));
+        assert_eq!(versions.give_up(GivenUp::Superseded), 2);
         assert_eq!(versions.write(7, 'e'), None);
     }
 
