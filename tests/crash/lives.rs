@@ -1,8 +1,8 @@
 //! Random lives of journals with slots.
 //!
 //! A long life crashes here and there, and goes on: slots are freed and taken again many times,
-//! entries are written over, and after every step all that is read is what was written. A short one
-//! is crashed everywhere, as far as a small sample goes.
+//! entries are written over, and after every step all that is read is what was written, and no slot
+//! is lost or given twice. A short one is crashed everywhere, as far as a small sample goes.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -114,6 +114,7 @@ impl Life<'_, '_> {
                 self.begin(world, &mut journal)?;
             }
             loop {
+                journal.audit().map_err(|error| error.to_string())?;
                 self.look(&mut journal)?;
                 if left == 0 {
                     return Ok(());

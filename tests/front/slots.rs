@@ -2,7 +2,8 @@
 
 use byte_delta::ByteDelta;
 use journal_core::{BlockSize, Geometry, NoHook, PortableKernels, Protocol};
-use nvm_journal::{Durability, Journal, Operation, Options};
+use lcow::Lcow;
+use nvm_journal::{AnyPolicy, Durability, Error, FileDisk, Journal, Operation, Options, Region};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -96,4 +97,51 @@ fn no_slot_is_given_to_two_blocks_beside_other_threads() {
             });
         }
     });
+}
+
+/// Four threads move amounts between counters while slots run short all the time: they are folded,
+/// given back, evicted and taken again behind the threads' backs.
+fn transfers(policy: AnyPolicy, round: u64) {
+    let files = Files::new(&format!("short-of-slots-{policy}-{round}"));
+    let options = Options::new().policy(policy).lanes(2).lane_bytes(160 << 10).lane_slots(10);
+    let options = options.background_checkpoint(true);
+    let journal: Journal<AnyPolicy, Region, FileDisk> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let work = |seed: u64| {
+        for step in 0..4_000_u64 {
+            let mix = (seed * 7919 + step).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let moved = journal.transact(|tx| {
+                for (number, amount) in [(mix % 12, u64::MAX), ((mix >> 20) % 12, 1)] {
+                    let mut counter = [0; 8];
+                    tx.read_at(block(number), 16, &mut counter)?;
+                    let counter = u64::from_le_bytes(counter).wrapping_add(amount);
+                    tx.write_at(block(number), 16, &counter.to_le_bytes())?;
+                }
+                Ok::<_, Error>(())
+            });
+            moved.expect("gets through");
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..4).for_each(|seed| {
+            let work = &work;
+            scope.spawn(move || work(4 * round + seed));
+        });
+    });
+    let mut content = vec![0; BLOCK];
+    let counters = (0..12).map(|number| {
+        journal.read(block(number), &mut content).expect("reads");
+        u64::from_le_bytes(content[16..24].try_into().expect("eight bytes"))
+    });
+    let sum = counters.fold(0_u64, u64::wrapping_add);
+    assert_eq!(sum, 0, "{policy}: nothing is made and nothing is lost");
+    journal.close().expect("closes");
+}
+
+#[test]
+fn transfers_keep_the_sum_while_slots_run_short() {
+    for round in 0..6 {
+        transfers(ByteDelta::new().into(), round);
+        transfers(Lcow::new().into(), round);
+    }
 }

@@ -30,6 +30,16 @@ impl<M: IndexMemory> Index<M> {
         geometry: &Geometry,
         is_durable: impl Fn(&FrameAt) -> bool,
     ) -> Option<SlotNumber> {
+        self.older_version(block, lane, geometry, is_durable).map(|(_, slot)| slot)
+    }
+
+    fn older_version(
+        &self,
+        block: BlockNumber,
+        lane: LaneNumber,
+        geometry: &Geometry,
+        is_durable: impl Fn(&FrameAt) -> bool,
+    ) -> Option<(NodeId, SlotNumber)> {
         // What is on its way home may be read there.
         let mut next = self.newest(block).filter(|_| !self.is_leaving(block));
         let mut has_successor = false;
@@ -37,7 +47,7 @@ impl<M: IndexMemory> Index<M> {
             let frame = self.frame(id);
             if let Some(slot) = frame.slot().filter(|_| has_successor && !self.is_stale(id)) {
                 if geometry.lane_of_slot(slot) == lane {
-                    return Some(slot);
+                    return Some((id, slot));
                 }
             }
             has_successor |= frame.is_whole() && is_durable(&frame);
@@ -119,12 +129,12 @@ impl<M: IndexMemory> Index<M> {
         is_free
     }
 
-    /// The older version that a slot held is gone.
+    /// The older version that a slot held is gone: of those that name it at most one has it, which
+    /// need not be the newest of them (case 2).
     pub(crate) fn make_stale_below(&mut self, id: NodeId, slot: SlotNumber) {
         let mut next = self.older(id);
         while let Some(id) = next {
-            if self.frame(id).slot() == Some(slot) {
-                // Versions before that one have been seen to when it was added.
+            if self.frame(id).slot() == Some(slot) && !self.is_stale(id) {
                 self.set_stale(id, true);
                 return;
             }
@@ -141,11 +151,9 @@ impl<M: IndexMemory> Index<M> {
         geometry: &Geometry,
         is_durable: impl Fn(&FrameAt) -> bool,
     ) -> Option<SlotNumber> {
-        let slot = self.older_slot(block, lane, geometry, is_durable)?;
-        let holder = self.newest_in(slot, self.newest(block));
-        if let Some(holder) = holder {
-            self.set_stale(holder, true);
-        }
+        // Not the newest that names the slot: that one may have left it to this (case 2).
+        let (holder, slot) = self.older_version(block, lane, geometry, is_durable)?;
+        self.set_stale(holder, true);
         Some(slot)
     }
 

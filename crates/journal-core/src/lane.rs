@@ -308,6 +308,10 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         Self { tail_word, slots, ..self }
     }
 
+    pub(crate) const fn slots(&self) -> Option<&Slots<P, H>> {
+        self.slots.as_ref()
+    }
+
     pub(crate) const fn slots_mut(&mut self) -> Option<&mut Slots<P, H>> {
         self.slots.as_mut()
     }

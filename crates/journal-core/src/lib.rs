@@ -33,6 +33,7 @@
 
 mod active;
 mod append;
+mod audit;
 pub mod block_device;
 mod change;
 pub mod check;
@@ -71,6 +72,7 @@ pub mod units;
 mod verdict;
 
 pub use active::Active;
+pub use audit::{AuditError, SlotFault};
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
 pub use check::{Kernels, PortableKernels};
 pub use checkpoint::{CheckpointReport, Scope};

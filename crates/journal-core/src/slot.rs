@@ -223,6 +223,22 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         states.get_mut(self.index(slot))
     }
 
+    pub(crate) fn is_free(&self, states: &[SlotState], slot: SlotNumber) -> bool {
+        states.get(self.index(slot)).is_some_and(|state| state.is_free)
+    }
+
+    /// How many slots are on the list of the free ones.
+    pub(crate) fn listed_free(&self, states: &[SlotState]) -> u32 {
+        let next = |slot: &u32| {
+            let state = states.get(self.index(SlotNumber(*slot)))?;
+            Some(state.next).filter(|next| *next != NONE)
+        };
+        let first = Some(self.free).filter(|first| *first != NONE);
+        let listed = core::iter::successors(first, next);
+        let most = self.count.saturating_add(1) as usize;
+        u32::try_from(listed.take(most).count()).unwrap_or(u32::MAX)
+    }
+
     /// Takes a slot that holds nothing.
     pub(crate) fn take(&mut self, states: &mut [SlotState]) -> Option<SlotNumber> {
         let slot = SlotNumber(self.free);

@@ -7,7 +7,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CheckpointReport, CommitError, Durability, Entry, Geometry,
     Hook, Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation,
-    PortableKernels, Protocol,
+    PortableKernels, Protocol, Scope,
 };
 
 use crate::media::{BLOCK_BYTES, BLOCKS, Disk, Region};
@@ -147,7 +147,7 @@ fn first_life<H: Hook>(journal: &mut Opened<'_, '_, H>) -> Result<(), Failure> {
     journal.commit(other, &[patched], Durability::Deferred)?;
     journal.sync()?;
     let mut report = CheckpointReport::default();
-    while journal.checkpoint_batch(&mut report)? {}
+    while journal.checkpoint_batch(Scope::All, &mut report)? {}
     journal.reclaim(&mut report)?;
     black_box(journal.relog(one)?);
     if report.shielded != 1 {
