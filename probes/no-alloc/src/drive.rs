@@ -2,12 +2,12 @@
 
 use core::hint::black_box;
 
-use journal_core::policy::{Change, Patch, Update};
+use journal_core::policy::{Change, Class, Kind, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CheckpointReport, CommitError, Durability, Entry, Geometry,
     Hook, Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation,
-    PortableKernels, Protocol, Scope,
+    PortableKernels, Protocol, Scope, SlotState,
 };
 
 use crate::media::{BLOCK_BYTES, BLOCKS, Disk, Region};
@@ -20,7 +20,7 @@ const GEOMETRY: Geometry = Geometry {
     shield_blocks: 2,
     unit_bytes: 256,
     protocol: Protocol::OneFence,
-    lane_slots: 0,
+    lane_slots: 3,
 };
 const SPAN_BYTES: usize = 8 << 10;
 const NEEDS: Needs = Needs::of(&GEOMETRY, 32);
@@ -64,6 +64,7 @@ struct Memory<'a, H> {
     front: [u8; NEEDS.front_bytes],
     encoded: [u8; NEEDS.encoded_bytes],
     blocks: [u8; NEEDS.blocks_bytes],
+    slots: [SlotState; NEEDS.slots],
 }
 
 impl<'a, H> Memory<'a, H> {
@@ -76,6 +77,7 @@ impl<'a, H> Memory<'a, H> {
             front: [0; NEEDS.front_bytes],
             encoded: [0; NEEDS.encoded_bytes],
             blocks: [0; NEEDS.blocks_bytes],
+            slots: [SlotState::EMPTY; NEEDS.slots],
         }
     }
 
@@ -88,7 +90,7 @@ impl<'a, H> Memory<'a, H> {
             front: &mut self.front,
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
-            slots: &mut [],
+            slots: &mut self.slots,
         }
     }
 }
@@ -110,7 +112,7 @@ pub(crate) fn run<H: Hook + Clone>(hook: &H) -> Result<u64, Failure> {
     let mut journal = open(span, disk, hook, &mut memory)?;
     let found = journal.recovery().found;
     let mut block = [0; BLOCK_BYTES];
-    for (number, first) in [(0, 1), (1, 5), (3, 4), (4, 0)] {
+    for (number, first) in [(0, 1), (1, 5), (3, 4), (4, 0), (5, 9), (6, 6)] {
         journal.read(BlockNumber(number), &mut block)?;
         if block[0] != first {
             return Err(Failure::Content);
@@ -167,6 +169,27 @@ fn first_life<H: Hook>(journal: &mut Opened<'_, '_, H>) -> Result<(), Failure> {
     streamed.write(&[image(3, threes)])?;
     streamed.write(&[image(1, &[5; BLOCK_BYTES]), image(3, fours)])?;
     black_box(streamed.commit()?);
+    in_slots(journal, one)?;
     black_box(journal.geometry());
+    Ok(())
+}
+
+/// Leaves block 5 in a slot and block 6 at home, both known by no more than an entry and a frame.
+fn in_slots<H: Hook>(journal: &mut Opened<'_, '_, H>, lane: LaneNumber) -> Result<(), Failure> {
+    for (first, durability) in
+        [(7, Durability::Durable), (8, Durability::Durable), (9, Durability::Deferred)]
+    {
+        let content = [first; BLOCK_BYTES];
+        let mut update = Update::new(BlockNumber(5), Change::Image(&content));
+        update.class = Class::Metadata;
+        journal.commit(lane, &[Operation::Update(update)], durability)?;
+        journal.sync()?;
+        black_box(journal.fold()?);
+    }
+    let content = [6; BLOCK_BYTES];
+    let mut update = Update::new(BlockNumber(6), Change::Image(&content));
+    update.kind = Kind::Append;
+    journal.commit(lane, &[Operation::Update(update)], Durability::Durable)?;
+    black_box(journal.collect_garbage()?);
     Ok(())
 }

@@ -1,6 +1,9 @@
-//! The smallest policy that encodes anything: one patch, as position and bytes.
+//! The smallest policy that encodes anything: one patch, as position and bytes. Metadata goes to
+//! slots, and appends home.
 
-use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{
+    ApplyError, Change, Class, Encoder, Kind, Placement, Policy, PolicyId, Update,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sketch;
@@ -11,7 +14,13 @@ impl Policy for Sketch {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let Change::Patches([patch]) = update.change else { return Placement::Image };
+        let Change::Patches([patch]) = update.change else {
+            return match (update.class, update.kind) {
+                (Class::Metadata, _) => Placement::Slot,
+                (_, Kind::Append) => Placement::Home,
+                _ => Placement::Image,
+            };
+        };
         let encoded = out.put(&patch.at.to_le_bytes()).and_then(|()| out.put(patch.bytes));
         encoded.map_or(Placement::Image, |()| Placement::Encoded)
     }
