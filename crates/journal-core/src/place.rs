@@ -182,6 +182,8 @@ struct Placed {
 pub struct Places {
     placed: [Placed; FRAMES_PER_PART],
     count: usize,
+    /// Whether some of them go to slots.
+    to_slots: bool,
 }
 
 impl Places {
@@ -194,6 +196,7 @@ impl Places {
     pub const EMPTY: Self = Self {
         placed: [Placed { operation: 0, payload: Payloads::Discard }; FRAMES_PER_PART],
         count: 0,
+        to_slots: false,
     };
 }
 
@@ -347,7 +350,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let mut used = 0_usize;
         let mut next = first;
         let places = &mut *scratch.places;
-        places.count = 0;
+        (places.count, places.to_slots) = (0, false);
         while next < operations.count() {
             let Some(place) = places.placed.get_mut(places.count) else { break };
             let payload = match operations.operation(next) {
@@ -400,6 +403,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 }
             };
             if let Some(payload) = payload {
+                places.to_slots |= matches!(payload, Payloads::ToSlot { .. });
                 let operation = u32::try_from(next).map_err(|_| CommitError::TooManyFrames)?;
                 *place = Placed { operation, payload };
                 places.count = places.count.saturating_add(1);
@@ -469,7 +473,9 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 next = placed.unwrap_or(next);
             }
             // Before anything streams out: what is read from slots would wait for it.
-            taken = taken.saturating_add(self.write_slots(lane, open, operations, scratch));
+            if scratch.places.to_slots {
+                taken = taken.saturating_add(self.write_slots(lane, open, operations, scratch));
+            }
             let (encoded, places) = (&*scratch.encoded, &*scratch.places);
             let chunk = Chunk { operations, encoded, places };
             if chunk.count() == 0 {
@@ -493,7 +499,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     }
 
     /// Writes what goes to slots, and notes where it is.
-    #[inline]
+    #[inline(never)]
     fn write_slots<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut InLane<'_, P, H>,
