@@ -37,6 +37,14 @@ impl<P, H> Buffers<P, H> {
         }
     }
 
+    /// The same with room for so many blocks in one write home: longer writes take more memory.
+    /// A whole batch where nobody says.
+    #[must_use]
+    pub fn run_blocks(mut self, blocks: usize, geometry: &Geometry) -> Self {
+        self.blocks = vec![0; blocks.max(1) * geometry.block_size.bytes()];
+        self
+    }
+
     /// The slices that a journal is opened with.
     pub fn borrow(&mut self) -> JournalMemory<'_, P, H> {
         JournalMemory {

@@ -20,10 +20,11 @@ use journal_core::{
     BlockNumber, CommitError, DeviceFacts, Durability, Geometry, Journal, JournalError, OpenError,
     PortableKernels,
 };
+use nvm_journal::Buffers;
 use sim_disk::{CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rng, SimDisk, SimPmem, World};
 
 use crate::policies::{Chosen, Known};
-use crate::run::{Memory, geometry, operations};
+use crate::run::{geometry, memory, operations};
 use crate::trace::{Header, State, Trace, TraceError, Transaction};
 
 /// Transactions that a world sees at most.
@@ -204,7 +205,7 @@ pub(crate) fn apply(state: &mut State, transaction: &Transaction) {
 }
 
 type Opened<'m> = Journal<'m, SimPmem, SimDisk, Chosen, Mutator, PortableKernels>;
-type SimMemory = Memory<SimPmem, Mutator>;
+type SimMemory = Buffers<SimPmem, Mutator>;
 
 /// One crash and what follows it.
 struct Crash<'a> {
@@ -252,7 +253,7 @@ impl<'a> Crash<'a> {
     fn open<'m>(&self, world: &World, memory: &'m mut SimMemory) -> Result<Opened<'m>, OpenError> {
         let (hook, kernels) = (self.mutator.clone(), PortableKernels);
         let policy = self.known.policy;
-        Journal::open(world.pmem(), world.disk(0), policy, hook, kernels, memory.lend())
+        Journal::open(world.pmem(), world.disk(0), policy, hook, kernels, memory.borrow())
     }
 
     fn lane(&mut self) -> LaneNumber {
@@ -307,7 +308,7 @@ impl<'a> Crash<'a> {
     /// Everything up to the transaction under way, then that and what follows it. Returns where on
     /// the tape it begins.
     fn program(&mut self, world: &World) -> Result<usize, Wrong> {
-        let mut memory = SimMemory::new(&self.geometry);
+        let mut memory = memory(&self.geometry);
         let mut journal = self.open(world, &mut memory).map_err(Wrong::Open)?;
         let mut state = self.window.base.clone();
         let last = self.window.transactions.len() - 1;
@@ -364,14 +365,14 @@ impl<'a> Crash<'a> {
         world: &World,
         allowed: core::ops::RangeInclusive<usize>,
     ) -> Result<Vec<usize>, Wrong> {
-        let mut memory = SimMemory::new(&self.geometry);
+        let mut memory = memory(&self.geometry);
         let mut journal = self.open(world, &mut memory).map_err(Wrong::Recover)?;
         self.window.judge(allowed, |block, into| journal.read(BlockNumber(block), into))
     }
 
     /// Commits what is not there yet, and writes all of it home.
     fn go_on(&mut self, world: &World, found: usize) -> Result<(), Wrong> {
-        let mut memory = SimMemory::new(&self.geometry);
+        let mut memory = memory(&self.geometry);
         let mut journal = self.open(world, &mut memory).map_err(Wrong::Recover)?;
         let mut state = self.window.state(found);
         for at in found..self.window.transactions.len() {

@@ -12,10 +12,10 @@ use journal_core::policy::{Change, Class, Kind, Update};
 use journal_core::slot::SlotEntry;
 use journal_core::units::{LINE_BYTES, LaneNumber};
 use journal_core::{
-    Batched, BlockNumber, BlockSize, CommitError, Durability, Entry, Geometry, GeometryError, Hook,
-    Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation, PmemSplit,
-    Protocol, SlotState,
+    BlockNumber, BlockSize, CommitError, Durability, Geometry, GeometryError, Journal,
+    JournalError, OpenError, Operation, Protocol,
 };
+use nvm_journal::Buffers;
 use pmem_sys::NativeKernels;
 
 use crate::bound::{Bound, Changed, Cost};
@@ -214,47 +214,12 @@ impl Room {
     }
 }
 
-/// A journal's memory, owned.
-pub(crate) struct Memory<P, H> {
-    lanes: Vec<LaneSlot<P, H>>,
-    entries: Vec<Entry>,
-    nodes: Vec<Node>,
-    batch: Vec<Batched>,
-    front: Vec<u8>,
-    encoded: Vec<u8>,
-    blocks: Vec<u8>,
-    slots: Vec<SlotState>,
-}
-
-impl<P: PmemSplit, H: Hook + Clone> Memory<P, H> {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
-        let least = if geometry.lane_slots > 0 { BYTES_PER_SLOT_FRAME } else { BYTES_PER_FRAME };
-        let frames = geometry.lane_bytes * u64::from(geometry.lanes) / least + geometry.slots();
-        let needs = Needs::of(geometry, usize::try_from(frames).expect("lanes fit into memory"));
-        Self {
-            lanes: (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect(),
-            entries: vec![Entry::EMPTY; needs.entries],
-            nodes: vec![Node::EMPTY; needs.nodes],
-            batch: vec![Batched::EMPTY; BATCH_BLOCKS],
-            front: vec![0; needs.front_bytes],
-            encoded: vec![0; needs.encoded_bytes],
-            blocks: vec![0; RUN_BLOCKS * needs.blocks_bytes],
-            slots: vec![SlotState::EMPTY; needs.slots],
-        }
-    }
-
-    pub(crate) fn lend(&mut self) -> JournalMemory<'_, P, H> {
-        JournalMemory {
-            lanes: &mut self.lanes,
-            entries: &mut self.entries,
-            nodes: &mut self.nodes,
-            batch: &mut self.batch,
-            front: &mut self.front,
-            encoded: &mut self.encoded,
-            blocks: &mut self.blocks,
-            slots: &mut self.slots,
-        }
-    }
+/// A journal's memory.
+pub(crate) fn memory<P, H>(geometry: &Geometry) -> Buffers<P, H> {
+    let least = if geometry.lane_slots > 0 { BYTES_PER_SLOT_FRAME } else { BYTES_PER_FRAME };
+    let frames = geometry.lane_bytes * u64::from(geometry.lanes) / least + geometry.slots();
+    let frames = usize::try_from(frames).expect("lanes fit into memory");
+    Buffers::new(geometry, frames, BATCH_BLOCKS).run_blocks(RUN_BLOCKS, geometry)
 }
 
 type Opened<'m> = Journal<'m, PlainNvm, PlainDisk, Chosen, Counter, NativeKernels>;
@@ -301,9 +266,9 @@ pub(crate) fn replay<R: Read>(
         blocks,
     )
     .map_err(ReplayError::Open)?;
-    let mut memory = Memory::new(&geometry);
+    let mut memory = memory(&geometry);
     let (hook, policy) = (counter.clone(), known.policy);
-    let journal = Journal::open(nvm, disk.clone(), policy, hook, kernels, memory.lend());
+    let journal = Journal::open(nvm, disk.clone(), policy, hook, kernels, memory.borrow());
     let journal = journal.map_err(ReplayError::Open)?;
     let mut replay = Replay::new(journal, counter, known);
     while trace.advance().map_err(ReplayError::Trace)? {

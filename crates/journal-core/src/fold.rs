@@ -167,7 +167,25 @@ fn gather<I: Indexes>(
     (count, next)
 }
 
+/// The same for what a question about each says, none of which is asked about again.
+fn gather_those<I: Indexes>(
+    indexes: &mut I,
+    from: usize,
+    batch: &mut [Batched],
+    is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
+) -> (usize, usize) {
+    gather(indexes, from, batch, |index, id| {
+        let picked = is_one(index, id).then(|| Batched::of_slot(index, id)).flatten();
+        picked.map(|picked| (picked, false))
+    })
+}
+
 impl Batched {
+    /// The version that it was made of, if it is still known.
+    fn version(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
+        index.version(self.block, Stamp(self.stamp), self.slot)
+    }
+
     fn of_slot(index: &Index<impl IndexMemory>, id: NodeId) -> Option<Self> {
         let frame = index.frame(id);
         let slot = frame.slot()?;
@@ -213,10 +231,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let (kernels, seed) = (&common.kernels, self.identity.body_seed);
         let mut from = 0;
         loop {
-            let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
-                let folds = is_to_be_folded(index, id, bounds);
-                folds.then(|| Batched::of_slot(index, id)).flatten().map(|picked| (picked, false))
-            });
+            let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);
+            let (count, next) = gather_those(indexes, from, scratch.batch, folds);
             if count == 0 {
                 return Ok(());
             }
@@ -224,10 +240,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let batch = scratch.batch.get(..count).unwrap_or_default();
             let mut in_flight: Option<InFlight> = None;
             for folded in batch {
-                let content = indexes.of(folded.block, |index| {
-                    let id = index.version(folded.block, Stamp(folded.stamp), folded.slot);
-                    id.map(|id| index.frame(id))
-                });
+                let content = indexes
+                    .of(folded.block, |index| folded.version(index).map(|id| index.frame(id)));
                 let Some(content) = content.map(|frame| frame.payload) else { continue };
                 let entry = Folded { block: folded.block, stamp: Stamp(folded.stamp), content };
                 let lane = common.geometry.lane_of_slot(folded.slot);
@@ -245,7 +259,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             for folded in batch {
                 indexes.of(folded.block, |index| {
-                    index.set_folded_over(folded.block, Stamp(folded.stamp), folded.slot);
+                    if let Some(id) = folded.version(index) {
+                        index.set_folded_over(id, folded.slot);
+                    }
                 });
             }
             report.folded = report.folded.saturating_add(count as u64);
@@ -312,10 +328,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut from = 0;
         loop {
             let keeps = |rule| self.keeps(rule);
-            let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
-                let takes = which.takes(index, id, bounds, keeps);
-                takes.then(|| Batched::of_slot(index, id)).flatten().map(|picked| (picked, false))
-            });
+            let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
+            let (count, next) = gather_those(indexes, from, scratch.batch, takes);
             if count == 0 {
                 return Ok(());
             }
@@ -324,8 +338,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut in_flight: Option<InFlight> = None;
             for given in batch {
                 let is_folded = indexes.of(given.block, |index| {
-                    let id = index.version(given.block, Stamp(given.stamp), given.slot);
-                    id.is_some_and(|id| index.frame(id).folded)
+                    given.version(index).is_some_and(|id| index.frame(id).folded)
                 });
                 if !is_folded {
                     continue;
@@ -343,8 +356,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             for given in batch {
                 let frees = indexes.of(given.block, |index| {
-                    let (stamp, last) = (Stamp(given.stamp), which == Which::LastAtHome);
-                    index.take_version(given.block, stamp, given.slot, last)
+                    let id = given.version(index);
+                    id.is_some_and(|id| index.take_version(id, which == Which::LastAtHome))
                 });
                 if frees {
                     free(common, lanes, given.slot)?;

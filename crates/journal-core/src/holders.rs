@@ -90,8 +90,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Notes that the entry of a version's slot speaks of it, and of no older one any more.
-    pub(crate) fn set_folded_over(&mut self, block: BlockNumber, stamp: Stamp, slot: SlotNumber) {
-        let Some(id) = self.version(block, stamp, slot) else { return };
+    pub(crate) fn set_folded_over(&mut self, id: NodeId, slot: SlotNumber) {
         self.set_folded(id, true);
         let mut next = self.older(id);
         while let Some(id) = next {
@@ -109,14 +108,7 @@ impl<M: IndexMemory> Index<M> {
     /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
     /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
     /// may be read until then, and its slot is not free.
-    pub(crate) fn take_version(
-        &mut self,
-        block: BlockNumber,
-        stamp: Stamp,
-        slot: SlotNumber,
-        last: bool,
-    ) -> bool {
-        let Some(id) = self.version(block, stamp, slot) else { return false };
+    pub(crate) fn take_version(&mut self, id: NodeId, last: bool) -> bool {
         let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
         let keeps = is_stale || last && is_in_ring;
         let is_free = !keeps && self.leave_slot(id);

@@ -13,6 +13,10 @@
 //! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
 //!
+//! Where the geometry has slots, what is said of versions ([`Versions`]) is said once for each
+//! transaction and holds until it is stored or given up: an older version's slot that was promised
+//! to it ([`Index::hold_older_slot`]) goes to nobody else, and is released when it is not written.
+//!
 //! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
 //! [`Indexes`]; nobody else removes frames or writes home.
 

@@ -138,7 +138,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             }
             indexes.each(|index| index.remove_where(|frame| !frame.is_below(&cut.bounds)));
         }
-        Err(OpenError::IndexFull)
+        Err(OpenError::Unresolved)
     }
 
     /// Lowers the cut until the block's newest whole placement is what its record says.

@@ -28,8 +28,7 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Thresholds,
-    Update,
+    ApplyError, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use policy_codec::{differ, runs};
 
@@ -132,19 +131,11 @@ impl Policy for ByteDelta {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let Some(image) = update.change.image() else {
-            let put = runs::put(update.change.pieces(), out);
-            // Without an image there is no other form: the core refuses the update.
-            return if put.is_ok() { Placement::Encoded } else { Placement::Image };
-        };
-        if update.kind == Kind::Append && self.settings.appends == Appends::Home {
+        let goes_home = update.kind == Kind::Append && self.settings.appends == Appends::Home;
+        if goes_home && update.change.image().is_some() {
             return Placement::Home;
         }
-        let is_given_whole = matches!(update.change, Change::Image(_));
-        if is_given_whole && update.old.is_some_and(|old| old == image) {
-            return Placement::Unchanged;
-        }
-        Placement::Slot
+        policy_codec::common_answer(update, out).unwrap_or(Placement::Slot)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
@@ -171,6 +162,7 @@ impl Policy for ByteDelta {
 #[cfg(test)]
 mod tests {
     use journal_core::BlockNumber;
+    use journal_core::policy::Change;
 
     use super::*;
 

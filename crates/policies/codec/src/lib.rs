@@ -17,5 +17,24 @@
     )
 )]
 
+use journal_core::policy::{Change, Encoder, Placement, Update};
+
 pub mod differ;
 pub mod runs;
+
+/// What policies that log whole versions answer alike; `None` where it is theirs to choose, and an
+/// image is at hand.
+///
+/// Patches alone go into the record as [runs](runs::put). An image that is the old one is not
+/// logged; only where it was given whole is it compared, since ranges say what differs.
+#[must_use]
+pub fn common_answer(update: &Update<'_>, out: &mut Encoder<'_>) -> Option<Placement> {
+    let Some(image) = update.change.image() else {
+        let put = runs::put(update.change.pieces(), out);
+        // Without an image there is no other form: the core refuses the update.
+        return Some(if put.is_ok() { Placement::Encoded } else { Placement::Image });
+    };
+    let is_given_whole = matches!(update.change, Change::Image(_));
+    let is_same = is_given_whole && update.old.is_some_and(|old| old == image);
+    is_same.then_some(Placement::Unchanged)
+}

@@ -27,7 +27,7 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Change, Class, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Class, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use policy_codec::runs;
 
@@ -100,19 +100,11 @@ impl Policy for Lcow {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let Some(image) = update.change.image() else {
-            let put = runs::put(update.change.pieces(), out);
-            // Without an image there is no other form: the core refuses the update.
-            return if put.is_ok() { Placement::Encoded } else { Placement::Image };
-        };
-        let is_given_whole = matches!(update.change, Change::Image(_));
-        if is_given_whole && update.old.is_some_and(|old| old == image) {
-            return Placement::Unchanged;
-        }
-        match update.class {
+        let own = match update.class {
             Class::Metadata => Placement::Image,
             Class::Data => Placement::Slot,
-        }
+        };
+        policy_codec::common_answer(update, out).unwrap_or(own)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
@@ -139,6 +131,7 @@ impl Policy for Lcow {
 #[cfg(test)]
 mod tests {
     use journal_core::BlockNumber;
+    use journal_core::policy::Change;
 
     use super::*;
 
