@@ -283,6 +283,8 @@ fn one_owner<L: Policy + 'static>(
         unit_bytes: 4096,
         protocol,
         lane_slots: 0,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     };
     let kernels = NativeKernels::detect();
     let mut region = warm(LANE_BYTES + (1 << 20));

@@ -39,6 +39,8 @@ mod firmware {
         unit_bytes: 256,
         protocol: Protocol::OneFence,
         lane_slots: 0,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     };
 
     // What cannot work does not compile.

@@ -106,6 +106,19 @@ impl Policy for AnyPolicy {
         of_chosen!(self, policy => policy.wants_slots())
     }
 
+    fn wants_log(&self) -> bool {
+        of_chosen!(self, policy => policy.wants_log())
+    }
+
+    fn wants_old(&self) -> bool {
+        of_chosen!(self, policy => policy.wants_old())
+    }
+
+    #[inline]
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        of_chosen!(self, policy => policy.check(payload, block))
+    }
+
     fn keeps_in_slots(&self) -> bool {
         of_chosen!(self, policy => policy.keeps_in_slots())
     }

@@ -88,6 +88,14 @@ pub enum Error {
         /// Which block.
         block: BlockNumber,
     },
+    /// A block's content in the disk-side log is not what was written there: the disk has lost or
+    /// changed it.
+    RottenLog {
+        /// Whose.
+        block: BlockNumber,
+        /// Where it lies on the disk.
+        place: BlockNumber,
+    },
     /// The persistent memory failed.
     Medium(MediumError),
     /// The block device failed.
@@ -130,6 +138,9 @@ impl fmt::Display for Error {
             Self::Apply { block, error } => write!(f, "{block}: {error}"),
             Self::NoShield { block } => {
                 write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
+            }
+            Self::RottenLog { block, place } => {
+                write!(f, "{block} has rotted in the disk-side log, at the disk's {place}")
             }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
@@ -174,6 +185,7 @@ impl From<JournalError> for Error {
             JournalError::Device(error) => Self::Device(error),
             JournalError::Apply { block, error } => Self::Apply { block, error },
             JournalError::NoShield { block } => Self::NoShield { block },
+            JournalError::RottenLog { block, place } => Self::RottenLog { block, place },
             JournalError::BadRequest { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
             _ => Self::Failed,
         }

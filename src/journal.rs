@@ -19,7 +19,7 @@ use pmem_sys::{NativeKernels, Region, StoreLock};
 use crate::any_policy::AnyPolicy;
 use crate::error::Error;
 use crate::file_disk::FileDisk;
-use crate::options::{Options, Plan};
+use crate::options::{Options, OptionsError, Plan};
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
@@ -99,7 +99,12 @@ where
     pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
         let plan = options.plan(nvm.len(), disk.block_size())?;
         let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
-        let (id, policy, blocks) = (new_id(), &options.policy, disk.block_count());
+        let (id, policy) = (new_id(), &options.policy);
+        let (log_blocks, device_blocks) = (plan.geometry.log_blocks(), disk.block_count());
+        let blocks = device_blocks.checked_sub(log_blocks).filter(|blocks| *blocks > 0);
+        let Some(blocks) = blocks else {
+            return Err(OptionsError::LogTooLarge { log_blocks, device_blocks }.into());
+        };
         journal_core::format(&mut nvm, hook, &kernels, &plan.geometry, id, policy, blocks)?;
         Self::open(nvm, disk, options)
     }
@@ -133,7 +138,7 @@ where
         let opened = found.open(disk, policy, kernels, room, &mut shares)?;
         let Opened { common, home, recovery } = opened;
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
-        let mut states = states.chunks((geometry.lane_slots as usize).max(1));
+        let mut states = states.chunks((geometry.lane_places() as usize).max(1));
         let lanes: Box<[_]> = lanes
             .map(|lane| CachePadded::new(LaneRoom::new(lane, states.next().unwrap_or(&[]).into())))
             .collect();
@@ -156,6 +161,7 @@ where
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,
+            low_log_blocks: (u64::from(geometry.lane_log_blocks) * free_at_threshold / 256) as u32,
         });
         let checkpointer = options.settings.background.then(|| Checkpointer::start(&shared));
         let keep_on_close = options.settings.keep_on_close;
@@ -359,6 +365,12 @@ where
         self.shared().note_durable()
     }
 
+    /// Blocks of the store: those of the disk, but for the disk-side log behind them.
+    #[must_use]
+    pub fn block_count(&self) -> u64 {
+        self.shared().common.device_blocks
+    }
+
     /// The layout it was formatted with.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
@@ -389,13 +401,15 @@ where
     /// `Failed`.
     pub fn stats(&self) -> Result<Stats, Error> {
         let shared = self.shared();
-        let Geometry { lane_bytes, lane_slots, .. } = self.plan.geometry;
-        let mut stats = Stats { lane_bytes, lane_slots, ..Stats::default() };
+        let Geometry { lane_bytes, lane_slots, lane_log_blocks, .. } = self.plan.geometry;
+        let mut stats = Stats { lane_bytes, lane_slots, lane_log_blocks, ..Stats::default() };
         for room in &shared.lanes {
             let state = shared.lock_lane(room)?;
             let used_bytes = state.lane.capacity_bytes() - state.lane.free_bytes();
             let free_slots = state.lane.free_slots();
-            stats.lanes.push(LaneStats { used_bytes, free_slots, ..state.stats });
+            let free_log_blocks = state.lane.free_log_blocks();
+            let now = LaneStats { used_bytes, free_slots, free_log_blocks, ..state.stats };
+            stats.lanes.push(now);
         }
         for share in &shared.shares {
             let share = share.lock().map_err(|_| Error::Failed)?;

@@ -11,6 +11,7 @@ mod buffers;
 mod error;
 mod file_disk;
 mod hint;
+mod joined;
 mod journal;
 mod options;
 mod shared;
@@ -26,6 +27,7 @@ pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions}
 /// The full-block policy, the default.
 pub use full_block::FullBlock;
 pub use hint::Hint;
+pub use joined::{DifferentBlocks, Joined};
 pub use journal::Journal;
 /// The journal itself, with one owner.
 pub use journal_core as core;

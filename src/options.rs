@@ -18,6 +18,10 @@ const LANE_BLOCKS_MIN: u64 = 64;
 const SHARES_MAX: usize = 256;
 /// The share of the span that goes to slots where a policy wants some, in 256ths.
 const SLOT_SHARE: u8 = 192;
+/// Segments of a lane in the disk-side log, where a policy wants one.
+const LOG_SEGMENTS: u64 = 16;
+/// What part of the span their entries take at most.
+const LOG_SHARE: u64 = 16;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
 /// Frames that a share has room for at least.
@@ -41,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) lane_bytes: Option<u64>,
     pub(crate) lane_slots: Option<u32>,
     pub(crate) slot_share: Option<u8>,
+    pub(crate) lane_log_blocks: Option<u32>,
+    pub(crate) segment_blocks: u32,
     pub(crate) shield_blocks: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) protocol: Protocol,
@@ -65,6 +71,8 @@ impl Options {
                 lane_bytes: None,
                 lane_slots: None,
                 slot_share: None,
+                lane_log_blocks: None,
+                segment_blocks: 64,
                 shield_blocks: 16,
                 unit_bytes: 4096,
                 protocol: Protocol::OneFence,
@@ -148,6 +156,27 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn lane_slots(mut self, slots: u32) -> Self {
         self.settings.lane_slots = Some(slots);
+        self
+    }
+
+    /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
+    /// multiple of [`segment_blocks`](Self::segment_blocks). By default 16 segments for a policy
+    /// that [uses it](Policy::wants_log), fewer where their entries would take more than a
+    /// sixteenth of the span, and nothing for a policy that does not. Zero: none; what would go
+    /// there goes into the lanes.
+    ///
+    /// [`Joined`](crate::Joined) puts it on a disk of its own.
+    #[must_use]
+    pub const fn lane_log_blocks(mut self, blocks: u32) -> Self {
+        self.settings.lane_log_blocks = Some(blocks);
+        self
+    }
+
+    /// Format: blocks of a segment of the disk-side log, 64 by default: it is used again as a
+    /// whole.
+    #[must_use]
+    pub const fn segment_blocks(mut self, blocks: u32) -> Self {
+        self.settings.segment_blocks = blocks;
         self
     }
 
@@ -274,6 +303,8 @@ impl<L, H> Options<L, H> {
             unit_bytes: self.settings.unit_bytes,
             protocol: self.settings.protocol,
             lane_slots: 0,
+            lane_log_blocks: 0,
+            segment_blocks: 0,
         };
         // Before anything is divided by their number.
         geometry.lane_bytes = geometry.record_bytes_one_block().next_multiple_of(line);
@@ -289,7 +320,12 @@ impl<L, H> Options<L, H> {
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
         let per_lane = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
+        geometry.lane_log_blocks = self.log_blocks_in(per_lane);
+        geometry.segment_blocks =
+            if geometry.lane_log_blocks > 0 { self.settings.segment_blocks } else { 0 };
+        let per_lane = per_lane.saturating_sub(geometry.entries_bytes());
         geometry.lane_slots = self.slots_in(per_lane, &geometry);
+        let per_lane = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
         let beside = geometry.entries_bytes().saturating_add(geometry.slots_bytes());
         let lane_bytes = per_lane.saturating_sub(beside) / line * line;
         geometry.lane_bytes = self.settings.lane_bytes.unwrap_or(lane_bytes);
@@ -323,6 +359,20 @@ impl<L, H> Options<L, H> {
         };
         let slots = bytes.min(left) / slot_bytes(geometry.block_size);
         u32::try_from(slots).unwrap_or(u32::MAX)
+    }
+
+    /// Blocks in the disk-side log of a lane that has so many bytes, with slots and entries.
+    fn log_blocks_in(&self, per_lane: u64) -> u32
+    where
+        L: Policy,
+    {
+        if let Some(blocks) = self.settings.lane_log_blocks {
+            return blocks;
+        }
+        let segment = u64::from(self.settings.segment_blocks.max(1));
+        let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
+        let segments = if self.policy.wants_log() { LOG_SEGMENTS } else { 0 };
+        u32::try_from(segments.min(entries / segment) * segment).unwrap_or(0)
     }
 
     /// What a journal of this geometry takes at worst, run with these settings.
@@ -408,6 +458,13 @@ pub enum OptionsError {
     NoBatch,
     /// An index of no frames holds nothing.
     NoFrames,
+    /// The disk-side log leaves the store no block of the disk.
+    LogTooLarge {
+        /// Blocks of the log.
+        log_blocks: u64,
+        /// Blocks of the disk.
+        device_blocks: u64,
+    },
 }
 
 impl fmt::Display for OptionsError {
@@ -416,6 +473,9 @@ impl fmt::Display for OptionsError {
             Self::Geometry(error) => error.fmt(f),
             Self::NoBatch => f.write_str("batch_blocks is zero: a checkpoint would write nothing"),
             Self::NoFrames => f.write_str("index_frames is zero: no block could be in the lanes"),
+            Self::LogTooLarge { log_blocks, device_blocks } => {
+                write!(f, "a disk-side log of {log_blocks} blocks on a disk of {device_blocks}")
+            }
         }
     }
 }

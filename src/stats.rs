@@ -22,10 +22,14 @@ pub struct LaneStats {
     pub new_slots: u64,
     /// Slots that held an older version of the same block, and were written as far as it differs.
     pub rewritten_slots: u64,
+    /// Blocks that were written to the disk-side log.
+    pub logged: u64,
     /// Bytes of the lane that records take now.
     pub used_bytes: u64,
     /// Slots of the lane that hold nothing now.
     pub free_slots: u32,
+    /// Blocks of the lane in the disk-side log that can be taken now.
+    pub free_log_blocks: u32,
 }
 
 /// What has been gathered by running transactions.
@@ -52,6 +56,8 @@ pub struct Stats {
     pub lane_bytes: u64,
     /// Slots of one lane.
     pub lane_slots: u32,
+    /// Blocks of one lane in the disk-side log.
+    pub lane_log_blocks: u32,
     /// Frames in the index now.
     pub frames: usize,
     /// Blocks that have frames there now.
@@ -80,6 +86,8 @@ impl Stats {
             rewritten_slots: sum.rewritten_slots + lane.rewritten_slots,
             used_bytes: sum.used_bytes + lane.used_bytes,
             free_slots: sum.free_slots + lane.free_slots,
+            logged: sum.logged + lane.logged,
+            free_log_blocks: sum.free_log_blocks + lane.free_log_blocks,
         })
     }
 }
@@ -99,6 +107,10 @@ impl fmt::Display for Stats {
             write!(f, "\n{new_slots} slots taken, {rewritten_slots} written again, ")?;
             write!(f, "{} frames folded, {freed_slots} slots freed, ", folded.folded)?;
             write!(f, "{free_slots} free; {appended_home} blocks appended home")?;
+        }
+        if self.lane_log_blocks > 0 {
+            let LaneStats { logged, free_log_blocks, .. } = total;
+            write!(f, "\n{logged} blocks written to the disk-side log, {free_log_blocks} free")?;
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ const GEOMETRY: Geometry = Geometry {
     unit_bytes: 4096,
     protocol: Protocol::OneFence,
     lane_slots: 0,
+    lane_log_blocks: 0,
+    segment_blocks: 0,
 };
 
 /// Logs the first 64 bytes of a block, and nothing else.

@@ -29,6 +29,8 @@ fn geometry() -> Geometry {
         unit_bytes: 256,
         protocol: Protocol::OneFence,
         lane_slots: 0,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     }
 }
 

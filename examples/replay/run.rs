@@ -188,6 +188,8 @@ pub(crate) const fn geometry(
         unit_bytes: 256,
         protocol: Protocol::OneFence,
         lane_slots,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     }
 }
 

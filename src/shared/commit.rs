@@ -14,8 +14,8 @@
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-use journal_core::parts::{Content, Ends, InLane, Operations, Pace, Prepared};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use journal_core::parts::{Content, Ends, FreePlaces, InLane, Operations, Pace, Prepared};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
@@ -37,6 +37,13 @@ impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
+}
+
+/// Takes so many of what is counted, if there are as many.
+#[inline]
+fn take(counted: &AtomicU32, count: u32) -> bool {
+    let (order, less) = (Ordering::Relaxed, |free: u32| free.checked_sub(count));
+    count == 0 || counted.fetch_update(order, order, less).is_ok()
 }
 
 /// The most records that one fence makes durable, in a group.
@@ -127,22 +134,37 @@ where
             return Err(CommitError::Unchanged);
         }
         let lane = work.lane;
-        let unreserved = &self.lane(lane).unreserved_slots;
+        let room = self.lane(lane);
+        if self.common.geometry.lane_log_blocks > 0 {
+            work.make_room_to_log(operations.count());
+        }
         loop {
-            let free_slots = unreserved.load(Ordering::Relaxed);
+            let free = FreePlaces {
+                slots: room.unreserved_slots.load(Ordering::Relaxed),
+                log_blocks: room.unreserved_log.load(Ordering::Relaxed),
+            };
             let (names, mut scratch, answers) = work.for_preparing();
             let mut versions = SharedVersions { shared: self, lane, answers, told: None };
             let prepared =
-                self.common.prepare(operations, names, &mut scratch, free_slots, &mut versions)?;
-            let take = |free: u32| free.checked_sub(prepared.new_slots);
-            let (order, slots) = (Ordering::Relaxed, prepared.new_slots);
-            // Others may have taken them meanwhile: then what finds none goes into the record.
-            if slots == 0 || unreserved.fetch_update(order, order, take).is_ok() {
-                work.reserved_slots = slots;
-                if slots > 0 && free_slots - slots < self.low_slots {
-                    self.ask_for_checkpoint();
-                }
+                self.common.prepare(operations, names, &mut scratch, free, &mut versions)?;
+            let (slots, log_blocks) = (prepared.new_slots, prepared.log_blocks);
+            if slots == 0 && log_blocks == 0 {
                 return Ok(prepared);
+            }
+            // Others may have taken them meanwhile: then what finds none goes into the record.
+            if take(&room.unreserved_slots, slots) {
+                work.reserved_slots = slots;
+                if take(&room.unreserved_log, log_blocks) {
+                    work.reserved_log = log_blocks;
+                    let short_of_slots = slots > 0 && free.slots - slots < self.low_slots;
+                    let short_of_log =
+                        log_blocks > 0 && free.log_blocks - log_blocks < self.low_log_blocks;
+                    if short_of_slots || short_of_log {
+                        self.ask_for_checkpoint();
+                    }
+                    return Ok(prepared);
+                }
+                self.unreserve_places(work);
             }
         }
     }
@@ -158,7 +180,7 @@ where
         let watch = FailOnPanic(&self.failed);
         let result = self.commit_held(work, operations, prepared, durability);
         core::mem::forget(watch);
-        self.unreserve_slots(work);
+        self.unreserve_places(work);
         if result.is_ok() || !self.has_failed() {
             self.unlock_blocks(work);
         }
@@ -191,8 +213,8 @@ where
             }
         };
         self.settle_deferred(Some(work.lane))?;
-        if prepared.appends > 0 {
-            self.append(work, operations)?;
+        if prepared.is_ahead() {
+            self.write_ahead(work, operations, &prepared)?;
         }
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
@@ -219,7 +241,7 @@ where
         let taken =
             self.common.store(&mut in_lane, &mut open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
-        self.unreserve_slots(work);
+        self.unreserve_places(work);
         work.reserved_bytes -= prepared.bytes;
         self.unreserve_bytes(work);
         if !all_placed {
@@ -229,6 +251,7 @@ where
         state.stats.frames += prepared.frames as u64;
         state.stats.bytes += prepared.bytes;
         state.stats.appended_home += prepared.appends as u64;
+        state.stats.logged += u64::from(prepared.log_blocks);
         state.stats.new_slots += u64::from(taken);
         state.stats.rewritten_slots += work.held_slots().count() as u64;
         let grouped = state.grouped;
@@ -311,29 +334,42 @@ where
     /// Ends a transaction without a trace.
     pub(crate) fn abort<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         self.unreserve_bytes(work);
-        self.unreserve_slots(work);
+        self.unreserve_places(work);
         self.release_slots(work);
         self.unreserve_frames(operations, &[]);
         self.unlock_blocks(work);
         work.clear();
     }
 
-    /// Writes home, and syncs, what the policy places there.
+    /// Writes to the disk, and syncs, what the policy places there.
     #[cold]
-    fn append<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) -> Result<(), Error> {
+    fn write_ahead<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        prepared: &Prepared,
+    ) -> Result<(), Error> {
         let lane = work.lane;
-        let (_, scratch, answers) = work.for_preparing();
+        let (names, mut scratch, answers) = work.for_preparing();
         let mut versions = SharedVersions { shared: self, lane, answers, told: None };
-        self.append_home(operations, scratch.front, &mut versions)
+        let content = Content { operations, names, prepared, ends: Ends::Record };
+        self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
+        work.reserved_log -= prepared.log_blocks;
+        Ok(())
     }
 
-    /// Gives back the slots of the lane that are reserved and not used.
+    /// Gives back the slots of the lane, and its blocks of the log, that are reserved and not used.
     #[inline]
-    fn unreserve_slots(&self, work: &mut Work) {
+    fn unreserve_places(&self, work: &mut Work) {
         if work.reserved_slots > 0 {
             let room = self.lane(work.lane);
             room.unreserved_slots.fetch_add(work.reserved_slots, Ordering::Relaxed);
             work.reserved_slots = 0;
+        }
+        if work.reserved_log > 0 {
+            let room = self.lane(work.lane);
+            room.unreserved_log.fetch_add(work.reserved_log, Ordering::Relaxed);
+            work.reserved_log = 0;
         }
     }
 

@@ -3,13 +3,16 @@
 use core::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use journal_core::parts::{Home, HomeScratch, Operations, Versions};
+use journal_core::parts::{
+    Content, Home, HomeScratch, InLane, Lanes as _, Operations, Scratch, Versions,
+};
 use journal_core::policy::Policy;
+use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockDevice, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare, Scope,
 };
 
-use super::{Done, LaneRoom, LanesOf, Shared, SharesOf};
+use super::{Done, LaneRoom, LaneState, LanesOf, Shared, SharesOf};
 use crate::error::Error;
 
 /// What writes home, with its memory.
@@ -115,16 +118,22 @@ where
         Ok(())
     }
 
-    /// Writes home, and syncs, what the policy places there.
-    pub(crate) fn append_home<O: Operations + ?Sized>(
+    /// Writes to the disk, and syncs, what the policy places there.
+    pub(crate) fn write_to_disk<O: Operations + ?Sized>(
         &self,
-        operations: &O,
-        scratch: &mut [u8],
+        lane: LaneNumber,
+        content: &Content<'_, O>,
+        scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
     ) -> Result<(), Error> {
         let mut room = self.lock_home()?;
-        let appended = room.home.append(&self.common, operations, scratch, versions);
-        appended.map(drop).map_err(|error| {
+        let take = || {
+            let mut state = self.lock_lane(self.lane(lane)).ok()?;
+            let LaneState { lane, slots, .. } = &mut *state;
+            InLane { lane, states: slots }.take_log_block()
+        };
+        let written = room.home.write_ahead(&self.common, content, scratch, versions, take);
+        written.map(drop).map_err(|error| {
             self.fail();
             Error::Device(error)
         })
@@ -140,12 +149,12 @@ where
     /// that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
         let mut room = self.lock_home()?;
-        let is_enough = || is_there() && !self.slots_are_short();
+        let is_enough = || is_there() && !self.slots_are_short() && !self.log_is_short();
         if is_enough() {
             return Ok(());
         }
         let geometry = &self.common.geometry;
-        if geometry.lane_slots == 0 {
+        if geometry.lane_places() == 0 {
             return self.checkpoint_in(&mut room, Scope::All).map(drop);
         }
         self.free_in_memory(&mut room, Frees::Rings)?;
@@ -164,7 +173,7 @@ where
         // What no slot is free for would go into the rings, and home from there. Others may take
         // what comes free: it is tried as often as it takes when they do not.
         let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
-        while !is_enough() && rounds > 0 {
+        while (!is_there() || self.slots_are_short()) && rounds > 0 {
             rounds -= 1;
             if self.checkpoint_in(&mut room, slots)?.freed_slots > 0 {
                 continue;
@@ -178,6 +187,35 @@ where
         }
         if keeps && !is_there() {
             self.checkpoint_in(&mut room, Scope::All)?;
+        }
+        self.clean_log(&mut room, is_enough)
+    }
+
+    /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
+    fn clean_log(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        is_enough: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let geometry = &self.common.geometry;
+        let mut rounds = geometry.log_blocks().checked_div(geometry.segment_blocks.into());
+        while let Some(left) = rounds.filter(|left| *left > 0 && !is_enough()) {
+            rounds = Some(left - 1);
+            let mut freed_slots = 0;
+            for number in (0..geometry.lanes).map(LaneNumber) {
+                let room_of = self.lane(number);
+                if room_of.unreserved_log.load(Ordering::Relaxed) >= self.low_log_blocks {
+                    continue;
+                }
+                let segment = LanesOf(self).with(number, |lane| lane.cheapest_segment())?;
+                if let Some(segment) = segment {
+                    freed_slots += self.checkpoint_in(room, segment)?.freed_slots;
+                }
+            }
+            if freed_slots == 0 {
+                // Records of what is not in the log keep the heads from passing those of what is.
+                return self.checkpoint_in(room, Scope::All).map(drop);
+            }
         }
         Ok(())
     }
@@ -210,6 +248,12 @@ where
     fn slots_are_short(&self) -> bool {
         let unreserved = |room: &LaneRoom<P, H>| room.unreserved_slots.load(Ordering::Relaxed);
         self.lanes.iter().any(|room| unreserved(room) < self.low_slots)
+    }
+
+    /// Whether some lane has fewer free blocks in the disk-side log than the policy wants.
+    fn log_is_short(&self) -> bool {
+        let unreserved = |room: &LaneRoom<P, H>| room.unreserved_log.load(Ordering::Relaxed);
+        self.lanes.iter().any(|room| unreserved(room) < self.low_log_blocks)
     }
 
     /// Whether some lane has less room in its ring than the policy wants.

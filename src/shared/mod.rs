@@ -73,6 +73,8 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) low_bytes: u64,
     /// Free slots of a lane below which it is.
     pub(crate) low_slots: u32,
+    /// Free blocks of a lane in the disk-side log below which it is.
+    pub(crate) low_log_blocks: u32,
     pub(crate) gathering: Gathering,
 }
 
@@ -102,6 +104,8 @@ pub(crate) struct LaneRoom<P: PmemShare, H> {
     pub(crate) unreserved: CachePadded<AtomicU64>,
     /// Slots that hold nothing and are not reserved.
     pub(crate) unreserved_slots: AtomicU32,
+    /// Blocks of the disk-side log that can be taken and are not reserved.
+    pub(crate) unreserved_log: AtomicU32,
     /// Threads that wait for the lane in order to commit.
     committers: CachePadded<AtomicU32>,
 }
@@ -204,6 +208,7 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
     pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>) -> Self {
         Self {
             unreserved_slots: AtomicU32::new(lane.free_slots()),
+            unreserved_log: AtomicU32::new(lane.free_log_blocks()),
             reader: lane.reader(),
             durable_to: AtomicU64::new(lane.durable_to().raw()),
             readable_to: AtomicU64::new(lane.durable_to().raw()),
@@ -372,14 +377,19 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
             return Err(JournalError::Failed);
         }
         let free_before = guard.lane.free_bytes();
-        let slots_before = guard.lane.free_slots();
+        let before = guard.lane.free_places();
         let LaneState { lane, slots, .. } = &mut *guard;
         let result = call(&mut InLane { lane, states: slots });
         room.publish(&guard.lane);
         // Whoever writes home only gives slots back.
-        let slots = guard.lane.free_slots().saturating_sub(slots_before);
+        let after = guard.lane.free_places();
+        let slots = after.slots.saturating_sub(before.slots);
         if slots > 0 {
             room.unreserved_slots.fetch_add(slots, Ordering::Relaxed);
+        }
+        let log_blocks = after.log_blocks.saturating_sub(before.log_blocks);
+        if log_blocks > 0 {
+            room.unreserved_log.fetch_add(log_blocks, Ordering::Relaxed);
         }
         if !guard.lane.has_deferred() {
             guard.grouped = 0;

@@ -5,7 +5,7 @@
 //! by then, or the block is just being written home, what was read may be a mixture, and it is read
 //! again.
 
-use journal_core::parts::{FrameAt, NodeId, apply_frames, oldest_needed};
+use journal_core::parts::{FrameAt, NodeId, apply_frames};
 use journal_core::policy::Policy;
 use journal_core::record::Form;
 use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
@@ -44,11 +44,10 @@ where
         loop {
             let share = self.share(block)?;
             let newest = self.newest_readable(&share, block);
-            let needs_home = newest.is_none_or(|newest| oldest_needed(&share.index, newest).1);
-            if !needs_home {
+            let Some(below) = self.common.block_below(&share.index, block, newest) else {
                 return self.apply(&share, newest, payload, into);
-            }
-            if share.index.is_leaving(block) {
+            };
+            if below == block && share.index.is_leaving(block) {
                 // Until the batch is home: it is not long, and only for what lies on top of home.
                 drop(share);
                 self.check_not_failed()?;
@@ -57,7 +56,7 @@ where
             }
             let changes = share.index.changes();
             let kept = (tries >= TRIES).then_some(share);
-            device.read(block, into).map_err(Error::Device)?;
+            device.read(below, into).map_err(Error::Device)?;
             let share = match kept {
                 Some(share) => share,
                 None => self.share(block)?,
@@ -96,6 +95,7 @@ where
         applied.map(|()| is_live).map_err(|error| match error {
             JournalError::Apply { block, error } => Error::Apply { block, error },
             JournalError::Medium(error) => Error::Medium(error),
+            JournalError::RottenLog { block, place } => Error::RottenLog { block, place },
             _ => Error::Failed,
         })
     }

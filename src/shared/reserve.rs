@@ -104,8 +104,13 @@ where
     /// whole, and from there home.
     #[inline]
     fn see_to_slots(&self, work: &Work) -> Result<(), Error> {
-        let has_some = || self.lane(work.lane).unreserved_slots.load(Ordering::Relaxed) > 0;
-        if self.common.geometry.lane_slots == 0 || has_some() || self.checkpointer.get().is_some() {
+        let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
+        let has_slots =
+            || geometry.lane_slots == 0 || room.unreserved_slots.load(Ordering::Relaxed) > 0;
+        let has_log =
+            || geometry.lane_log_blocks == 0 || room.unreserved_log.load(Ordering::Relaxed) > 0;
+        let has_some = || has_slots() && has_log();
+        if has_some() || self.checkpointer.get().is_some() {
             return Ok(());
         }
         self.make_room(has_some)

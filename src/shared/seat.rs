@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Names, Places, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
-use journal_core::{BlockDevice, BlockNumber, Geometry, Needs};
+use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Needs};
 use pmem_sys::{StoreLock, StoreLockGuard};
 
 use super::block_locks::{Age, Stripe};
@@ -56,9 +56,13 @@ pub(crate) struct Work {
     pub(crate) reserved_bytes: u64,
     /// Slots of the lane that are reserved.
     pub(crate) reserved_slots: u32,
+    /// Blocks of the disk-side log that it has reserved and not taken yet.
+    pub(crate) reserved_log: u32,
     /// Whether it has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     answers: Vec<Answer>,
+    /// What the transaction has written to the disk-side log; room for one of each operation.
+    logged: Vec<Batched>,
 }
 
 impl Work {
@@ -74,6 +78,8 @@ impl Work {
             overwritten: Stamp(0),
             reserved_bytes: 0,
             reserved_slots: 0,
+            reserved_log: 0,
+            logged: Vec::new(),
             on_gathered: false,
             answers: Vec::new(),
         }
@@ -85,6 +91,7 @@ impl Work {
             front: &mut self.front,
             encoded: &mut self.encoded,
             places: &mut self.places,
+            logged: &mut self.logged,
         };
         (&self.names, scratch, &mut self.answers)
     }
@@ -92,6 +99,13 @@ impl Work {
     /// Slots of older versions that are held.
     pub(crate) fn held_slots(&self) -> impl Iterator<Item = (BlockNumber, SlotNumber)> + '_ {
         self.answers.iter().filter_map(Answer::held)
+    }
+
+    /// Sees to it that there is room for what so many operations write to the disk-side log.
+    pub(crate) fn make_room_to_log(&mut self, operations: usize) {
+        if self.logged.len() < operations {
+            self.logged.resize(operations, Batched::EMPTY);
+        }
     }
 
     /// Holds nothing any more.
@@ -251,6 +265,8 @@ mod tests {
         unit_bytes: 4096,
         protocol: Protocol::OneFence,
         lane_slots: 0,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     };
 
     #[test]

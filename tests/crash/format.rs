@@ -28,6 +28,8 @@ fn geometry(unit_bytes: u32) -> Geometry {
         unit_bytes,
         protocol,
         lane_slots: 3,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     }
 }
 

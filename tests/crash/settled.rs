@@ -21,6 +21,8 @@ const GEOMETRY: Geometry = Geometry {
     unit_bytes: 256,
     protocol: Protocol::OneFence,
     lane_slots: 2,
+    lane_log_blocks: 0,
+    segment_blocks: 0,
 };
 
 /// One block in versions, of which the third and the fourth differ in one line only.

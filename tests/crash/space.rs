@@ -32,6 +32,8 @@ fn geometry(lanes: u16, lane_bytes: u64, shield_blocks: u32) -> Geometry {
         unit_bytes: 256,
         protocol: Protocol::OneFence,
         lane_slots: 0,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     }
 }
 

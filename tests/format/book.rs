@@ -6,7 +6,8 @@ use journal_core::geometry::{LANES_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
 use journal_core::slot::{SlotEntry, SlotFrame};
 use journal_core::superblock::{
-    FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER, superblock_bytes,
+    DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER,
+    superblock_bytes,
 };
 use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
 
@@ -52,6 +53,8 @@ fn structures() -> [(&'static str, Layout); 7] {
                 stamp_floor,
                 shield_floor,
                 lane_slots,
+                lane_log_blocks,
+                segment_blocks,
                 reserved_more,
             }),
         ),
@@ -105,10 +108,12 @@ fn differences(document: &str) -> Vec<String> {
         ("### Forms", "Discard", Form::Discard as u64),
         ("### Forms", "Slot", Form::Slot as u64),
         ("### Forms", "Home", Form::Home as u64),
+        ("### Forms", "Log", Form::Log as u64),
         ("### Kinds", "Commit", RecordKind::Commit as u64),
         ("### Kinds", "Intent", RecordKind::Intent as u64),
         ("### Features", "TAIL_POINTER", TAIL_POINTER),
         ("### Features", "SLOTS", SLOTS),
+        ("### Features", "DISK_LOG", DISK_LOG),
         ("### Kinds", "Copy", RecordKind::Copy as u64),
     ] {
         let written = value(document, heading, name);
@@ -122,8 +127,8 @@ fn differences(document: &str) -> Vec<String> {
 #[test]
 fn the_document_describes_the_structures() {
     assert_eq!(differences(FORMAT), Vec::<String>::new());
-    assert_eq!(table(FORMAT, "### Forms").len(), 5);
-    assert_eq!(table(FORMAT, "### Features").len(), 2);
+    assert_eq!(table(FORMAT, "### Forms").len(), 6);
+    assert_eq!(table(FORMAT, "### Features").len(), 3);
     assert_eq!(table(FORMAT, "### Kinds").len(), 3);
     assert_eq!(&MAGIC, b"nvmjrnl\0");
 }
@@ -139,6 +144,8 @@ fn a_document_that_is_wrong_is_found() {
         ("| 8 | 4 | `slot` |", "| 12 | 4 | `slot` |"),
         ("| 24 | 8 | `check` |", "| 24 | 8 | `seal` |"),
         ("| `SLOTS` | 2 |", "| `SLOTS` | 4 |"),
+        ("| `DISK_LOG` | 4 |", "| `DISK_LOG` | 8 |"),
+        ("| `Log` | 6 |", "| `Log` | 7 |"),
         ("| `LANES_MAX` | 32 |", "| `LANES_MAX` | 64 |"),
     ] {
         let document = FORMAT.replace(right, wrong);
@@ -177,6 +184,9 @@ fn lengths_are_what_the_document_says() {
         let without = Shape { lane_slots: 0, ..shape }.span_bytes();
         let behind = 2 * (entries + 64 * slots as usize);
         assert_eq!(shape.span_bytes(), without + behind);
+        let logged = Shape { lane_log_blocks: slots, ..shape };
+        let entries = (2 * 32 * slots as usize).next_multiple_of(64);
+        assert_eq!(logged.span_bytes(), without + 2 * (entries + 64 * slots as usize));
     }
 }
 

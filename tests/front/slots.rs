@@ -18,6 +18,8 @@ fn geometry(lanes: u16) -> Geometry {
         unit_bytes: 4096,
         protocol: Protocol::OneFence,
         lane_slots: SLOTS,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
     }
 }
 

@@ -104,6 +104,8 @@ impl Program {
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: journal_core::Protocol::OneFence,
             lane_slots: self.lane_slots,
+            lane_log_blocks: 0,
+            segment_blocks: 0,
         }
     }
 

@@ -89,7 +89,8 @@ impl Sample {
             |payload: &[u8], block: &mut [u8]| self.shape.kind.apply(payload, block).is_ok();
         let versions = Versions::of(&left, &[]);
         let intent = self.intent_left(changed);
-        Expected::Blocks(versions.contents(intent, &self.image, &self.found.area, &apply))
+        let id = &self.shape.id;
+        Expected::Blocks(versions.contents(intent, &self.image, &self.found.area, id, &apply))
     }
 
     fn intent_left(&self, changed: &BTreeSet<usize>) -> Option<&crate::support::reader::Part> {

@@ -104,10 +104,12 @@ pub(crate) struct Book {
     pub(crate) discard: u64,
     pub(crate) slot: u64,
     pub(crate) home: u64,
+    pub(crate) log: u64,
     pub(crate) commit: u64,
     pub(crate) intent: u64,
     pub(crate) tail_pointer: u64,
     pub(crate) slots: u64,
+    pub(crate) disk_log: u64,
     pub(crate) copy: u64,
 }
 
@@ -132,10 +134,12 @@ pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
         discard: value(FORMAT, "### Forms", "Discard"),
         slot: value(FORMAT, "### Forms", "Slot"),
         home: value(FORMAT, "### Forms", "Home"),
+        log: value(FORMAT, "### Forms", "Log"),
         commit: kind("Commit"),
         intent: kind("Intent"),
         tail_pointer: value(FORMAT, "### Features", "TAIL_POINTER"),
         slots: value(FORMAT, "### Features", "SLOTS"),
+        disk_log: value(FORMAT, "### Features", "DISK_LOG"),
         copy: kind("Copy"),
     }
 });

@@ -87,6 +87,8 @@ pub(crate) struct Shape {
     pub(crate) unit_bytes: u32,
     pub(crate) protocol: Protocol,
     pub(crate) lane_slots: u32,
+    /// Blocks of each lane in the disk-side log, in segments of two.
+    pub(crate) lane_log_blocks: u32,
     pub(crate) id: [u8; 16],
 }
 
@@ -100,6 +102,7 @@ impl Shape {
             unit_bytes: 256,
             protocol: Protocol::OneFence,
             lane_slots: 0,
+            lane_log_blocks: 0,
             id: *b"an id of a test.",
         }
     }
@@ -113,6 +116,8 @@ impl Shape {
             unit_bytes: self.unit_bytes,
             protocol: self.protocol,
             lane_slots: self.lane_slots,
+            lane_log_blocks: self.lane_log_blocks,
+            segment_blocks: if self.lane_log_blocks > 0 { 2 } else { 0 },
         }
     }
 

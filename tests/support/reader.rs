@@ -10,7 +10,7 @@ use sim_disk::Image;
 
 use super::layout::{BOOK, little_endian};
 use super::versions::{Area, Entry, State, Versions, names_slot_of};
-use super::{BLOCK_BYTES, BLOCKS, Block};
+use super::{BLOCK_BYTES, Block};
 
 /// What a block shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -229,7 +229,7 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
     if field("version") != BOOK.version {
         return Err(Refusal::Version(field("version") as u32));
     }
-    let unknown = field("incompatible") & !(BOOK.tail_pointer | BOOK.slots);
+    let unknown = field("incompatible") & !(BOOK.tail_pointer | BOOK.slots | BOOK.disk_log);
     if unknown != 0 {
         return Err(Refusal::Features(unknown));
     }
@@ -242,8 +242,13 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
         && field("unit_bytes") % line == 0
         && (unit_least..=BOOK.unit_bytes_max).contains(&field("unit_bytes"))
         && field("shield_blocks") <= 64
-        && field("lane_slots") * field("lanes") <= BOOK.slots_max
+        && (field("lane_slots") + field("lane_log_blocks")) * field("lanes") <= BOOK.slots_max
         && (field("lane_slots") > 0) == (field("incompatible") & BOOK.slots != 0)
+        && (field("lane_log_blocks") > 0) == (field("incompatible") & BOOK.disk_log != 0)
+        && (field("segment_blocks") > 0) == (field("lane_log_blocks") > 0)
+        && field("lane_log_blocks")
+            .checked_rem(field("segment_blocks"))
+            .is_none_or(|rest| rest == 0)
         && span_bytes(content).is_some()
         && counters_are_sane(content);
     if can_be { Ok(Ok(content.to_vec())) } else { Err(Refusal::Geometry) }
@@ -318,8 +323,11 @@ struct Parts<'a> {
     ring: Ring<'a>,
     id: Vec<u8>,
     block_bytes: u64,
-    /// Numbers of the slots that frames may name.
+    /// Blocks of the store.
+    blocks: u64,
+    /// Numbers of the slots that frames may name, and of blocks of the log.
     slots: Range<u64>,
+    log: Range<u64>,
 }
 
 impl Parts<'_> {
@@ -376,7 +384,7 @@ impl Parts<'_> {
         let (mut encoded, mut images) = (0, 0);
         let mut of_device = true;
         for frame in descriptors.chunks(BOOK.frame.len()) {
-            of_device &= BOOK.frame.number(frame, "block") < BLOCKS;
+            of_device &= BOOK.frame.number(frame, "block") < self.blocks;
             let (form, len) = (BOOK.frame.number(frame, "form"), BOOK.frame.number(frame, "len"));
             match form {
                 _ if form == BOOK.image && len == self.block_bytes => images += len,
@@ -384,10 +392,13 @@ impl Parts<'_> {
                 _ if form == BOOK.discard && len == 0 => {}
                 _ if is_copy => return Ok(None),
                 _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
-                _ if form == BOOK.slot && len == BOOK.slot_frame.len() as u64 => {
+                _ if (form == BOOK.slot || form == BOOK.log)
+                    && len == BOOK.slot_frame.len() as u64 =>
+                {
                     let names = &front_bytes[lists as usize..];
                     let payload = names.get(encoded as usize..).unwrap_or_default();
-                    of_device &= names_slot_of(&self.slots, payload);
+                    let numbers = if form == BOOK.slot { &self.slots } else { &self.log };
+                    of_device &= names_slot_of(numbers, payload);
                     encoded += len;
                 }
                 _ if form == BOOK.home && len == 0 => {}
@@ -556,9 +567,12 @@ pub(crate) fn recover(
         return Err(Refusal::Geometry);
     }
     let given = (partners.policy.into(), BLOCK_BYTES as u64, partners.blocks);
-    if (field("policy"), field("block_bytes"), field("device_blocks")) != given
+    let device_blocks =
+        field("device_blocks").saturating_add(field("lanes") * field("lane_log_blocks"));
+    let places = field("lane_slots") + field("lane_log_blocks");
+    if (field("policy"), field("block_bytes"), device_blocks) != given
         || field("lanes") > partners.lanes_max.into()
-        || field("lanes") * field("lane_slots") > partners.slots_max
+        || field("lanes") * places > partners.slots_max
     {
         return Err(Refusal::Partners);
     }
@@ -566,11 +580,13 @@ pub(crate) fn recover(
     let shield = 2 * field("unit_bytes");
     let behind = shield + shield_bytes(head) + tails_bytes(head);
     let area = Area::of(head, behind + field("lanes") * field("lane_bytes"));
-    let parts_of = |start, bytes, slots| Parts {
+    let parts_of = |start, bytes, [slots, log]: [Range<u64>; 2]| Parts {
         ring: Ring { medium, start, bytes },
         id: id.to_vec(),
         block_bytes: field("block_bytes"),
+        blocks: field("device_blocks"),
         slots,
+        log,
     };
     let mut evidence = Evidence {
         epoch: 0,
@@ -590,7 +606,7 @@ pub(crate) fn recover(
         ends.push(end);
     }
     let bytes = shield_bytes(head);
-    let parts = parts_of(shield, bytes, 0..0);
+    let parts = parts_of(shield, bytes, [0..0, 0..0]);
     let found = if bytes > 0 { parts.part(0, crc64(0, id), bytes)? } else { None };
     let intent = found.filter(|part| part.header.field("kind") == BOOK.intent);
     if let Some(intent) = &intent {
@@ -613,7 +629,7 @@ pub(crate) fn recover(
     if let Some(Entry { slot, .. }) = torn.find(|entry| !versions.name(entry.slot)) {
         return Err(Refusal::RottenEntry { slot: *slot });
     }
-    let blocks = versions.contents(intent.as_ref(), image, &area, apply);
+    let blocks = versions.contents(intent.as_ref(), image, &area, id, apply);
     let copy_bytes = copy.len() as u64 + 8;
     let (head, copies) = (head.to_vec(), [0, second]);
     Ok(Found { head, copies, copy_bytes, shield, lanes, area, entries, versions, intent, blocks })

@@ -4,6 +4,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
+use journal_core::BlockNumber;
 use sim_disk::Image;
 
 use super::layout::{BOOK, little_endian};
@@ -15,9 +16,12 @@ use super::{BLOCK_BYTES, BLOCKS};
 pub(crate) struct Area {
     entries: u64,
     slots: u64,
-    /// How many each lane has.
+    /// How many places each lane has, and how many of them are slots.
     pub(crate) each: u64,
+    each_slots: u64,
     lanes: u64,
+    /// Blocks of the store: behind them is the log.
+    blocks: u64,
 }
 
 /// What an entry is.
@@ -36,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) at: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) state: State,
+    /// Whether it is that of a block of the log.
+    is_logged: bool,
 }
 
 impl Entry {
@@ -55,8 +61,10 @@ impl Area {
     /// Behind the lanes, which end at `start`.
     pub(crate) fn of(head: &[u8], start: u64) -> Self {
         let field = |name| BOOK.head.number(head, name);
-        let (lanes, each) = (field("lanes"), field("lane_slots"));
-        let area = Self { entries: start, slots: start, each, lanes };
+        let (lanes, blocks) = (field("lanes"), field("device_blocks"));
+        let each_slots = field("lane_slots");
+        let each = each_slots + field("lane_log_blocks");
+        let area = Self { entries: start, slots: start, each, each_slots, lanes, blocks };
         Self { slots: start + lanes * area.entries_bytes(), ..area }
     }
 
@@ -67,14 +75,25 @@ impl Area {
     /// Bytes of all entries and slots of such a journal.
     pub(crate) fn bytes(head: &[u8]) -> Option<u64> {
         let field = |name| BOOK.head.number(head, name);
-        let area = Self { each: field("lane_slots"), ..Self::default() };
-        let slots = area.each.checked_mul(field("block_bytes"))?;
+        let each = field("lane_slots") + field("lane_log_blocks");
+        let area = Self { each, ..Self::default() };
+        let slots = field("lane_slots").checked_mul(field("block_bytes"))?;
         field("lanes").checked_mul(slots.checked_add(area.entries_bytes())?)
     }
 
-    /// The numbers of a lane's slots.
-    pub(crate) fn of_lane(&self, lane: u64) -> Range<u64> {
-        lane * self.each..(lane + 1) * self.each
+    /// The numbers of a lane's slots, and of its blocks of the log.
+    pub(crate) fn of_lane(&self, lane: u64) -> [Range<u64>; 2] {
+        let first = lane * self.each;
+        let log = first + self.each_slots;
+        [first..log, log..first + self.each]
+    }
+
+    /// The device's block that a number stands for, if it is one of the log.
+    pub(crate) fn log_at(&self, slot: u64) -> Option<u64> {
+        let (lane, index) = (slot / self.each, slot % self.each);
+        let log_blocks = self.each - self.each_slots;
+        let index = index.checked_sub(self.each_slots)?;
+        Some(self.blocks + lane * log_blocks + index)
     }
 
     fn entry_at(&self, slot: u64) -> u64 {
@@ -84,13 +103,15 @@ impl Area {
 
     /// Where a slot begins.
     pub(crate) fn slot_at(&self, slot: u64) -> u64 {
-        self.slots + slot * BLOCK_BYTES as u64
+        let (lane, index) = (slot / self.each, slot % self.each);
+        self.slots + (lane * self.each_slots + index) * BLOCK_BYTES as u64
     }
 
     /// The slot that a place in the span belongs to.
     pub(crate) fn slot_of(&self, place: u64) -> Option<u64> {
-        let slot = place.checked_sub(self.slots)? / BLOCK_BYTES as u64;
-        (slot < self.lanes * self.each).then_some(slot)
+        let at = place.checked_sub(self.slots)? / BLOCK_BYTES as u64;
+        let lane = at.checked_div(self.each_slots)?;
+        (lane < self.lanes).then_some(lane * self.each + at % self.each_slots)
     }
 
     fn content<'m>(&self, medium: &'m Medium<'_>, slot: u64) -> Option<&'m [u8]> {
@@ -107,9 +128,11 @@ impl Area {
                 check if check == entry_check(id, slot, &bytes) => State::Whole,
                 _ => State::Torn,
             };
-            let entry = Entry { slot, at, bytes, state };
+            let is_logged = self.log_at(slot).is_some();
+            let entry = Entry { slot, at, bytes, state, is_logged };
             let stamps = 1..1 << 61;
-            let can_be = entry.field("block") < BLOCKS && stamps.contains(&entry.field("stamp"));
+            let can_be =
+                entry.field("block") < self.blocks && stamps.contains(&entry.field("stamp"));
             let is_rot = state == State::Whole && !can_be;
             if is_rot { Err(Refusal::RottenEntry { slot }) } else { Ok(entry) }
         };
@@ -133,18 +156,20 @@ pub(crate) struct Version {
 impl Version {
     fn of_frame(frame: &Frame, stamp: u64, lane: usize, sequence: u64) -> Self {
         let field = |name| BOOK.slot_frame.number(&frame.payload, name);
-        let slot = (frame.form == BOOK.slot).then(|| (field("slot"), field("content")));
+        let is_named = frame.form == BOOK.slot || frame.form == BOOK.log;
+        let slot = is_named.then(|| (field("slot"), field("content")));
         let (form, payload) = (frame.form, frame.payload.clone());
         Self { stamp, record: Some((lane, sequence)), slot, is_folded: false, form, payload }
     }
 
     fn of_entry(entry: &Entry) -> Self {
+        let form = if entry.is_logged { BOOK.log } else { BOOK.slot };
         Self {
             stamp: entry.field("stamp"),
             record: None,
             slot: Some((entry.slot, entry.field("content"))),
             is_folded: true,
-            form: BOOK.slot,
+            form,
             payload: Vec::new(),
         }
     }
@@ -244,6 +269,9 @@ impl Versions {
             let mut torn = None;
             for version in self.newest_whole() {
                 let Some((slot, check)) = version.slot else { continue };
+                if version.form == BOOK.log {
+                    continue;
+                }
                 let Some(content) = area.content(medium, slot) else {
                     missing = true;
                     continue;
@@ -275,10 +303,11 @@ impl Versions {
         intent: Option<&Part>,
         image: &Image,
         area: &Area,
+        id: &[u8],
         apply: Apply<'_>,
     ) -> Vec<Content> {
         let home = |block| {
-            let content = image.disk(0).block(journal_core::BlockNumber(block));
+            let content = image.disk(0).block(BlockNumber(block));
             let frames = intent.map_or(&[][..], |part| &part.frames);
             let repeated = frames.iter().rev().find(|frame| frame.block == block);
             let content = repeated.map_or(&content[..], |frame| &frame.payload);
@@ -298,6 +327,15 @@ impl Versions {
                     let bytes = &image.pmem()[at..at + BLOCK_BYTES];
                     Content::Is(bytes.try_into().expect("a block"))
                 }
+                (form, _) if form == BOOK.log => {
+                    let (slot, check) = version.slot.expect("names one");
+                    let place = BlockNumber(area.log_at(slot).expect("is of the log"));
+                    let bytes = image.disk(0).block(place);
+                    match crc64(crc64(0, id), &bytes) == check {
+                        true => Content::Is(bytes[..].try_into().expect("a block")),
+                        false => Content::Unreadable,
+                    }
+                }
                 (_, Content::Is(mut block)) => {
                     let applies = apply(&version.payload, &mut block);
                     if applies { Content::Is(block) } else { Content::Unreadable }
@@ -305,7 +343,7 @@ impl Versions {
                 (_, other) => other,
             })
         };
-        (0..BLOCKS).map(content).collect()
+        (0..area.blocks.min(BLOCKS)).map(content).collect()
     }
 }
 

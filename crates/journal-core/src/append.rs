@@ -1,28 +1,33 @@
-//! Appends that go home at once: written and synced there before the record that tells of them.
+//! What is written to the device before the record that tells of it: appends, which go home at
+//! once, and what goes to the disk-side log.
 //!
 //! Nobody needs the old content of a block that is not live, so its new one may overwrite it in
-//! place; what the record then carries is that it has.
+//! place; what the record then carries is that it has. Nobody needs either what is in a block of
+//! the log that can be taken; the record carries which one it is, and the check of its content.
 //!
-//! A1. The block is not live, durably: never written, or discarded by a durable record.
-//! A2. Nobody else writes its home until the sync.
+//! A1. A block that goes home is not live, durably: never written, or discarded by a durable
+//!     record. One of the log that is taken was given back ([`crate::segment`]).
+//! A2. Nobody else writes its home, or there, until the sync.
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
 //!
-//! **Crash** before the record is durable: the block is not live, and its home holds anything.
+//! **Crash** before the record is durable: the block is not live, and its home holds anything; or
+//! the block of the log is free, and does.
 
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::error::DeviceError;
 use crate::home::Home;
-use crate::hook::Hook;
+use crate::hook::{Hook, Site};
 use crate::index::{Index, IndexMemory};
+use crate::memory::Batched;
 use crate::order::{Durable, Unsynced};
-use crate::place::{Operation, Operations, Versions};
+use crate::place::{Content, Operation, Operations, Scratch, Versions};
 use crate::pmem::Pmem;
-use crate::policy::{Encoder, Kind, Placement, Policy, Update};
+use crate::policy::{Encoder, Placement, Policy};
 use crate::record::Form;
-use crate::units::{BlockNumber, Stamp};
+use crate::units::{BlockNumber, SlotNumber, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -30,21 +35,27 @@ crate::sites! {
         WRITE: DiskWrite = "append.write";
         /// A crash after leaves it with this content, live once the record is durable.
         SYNC: DiskSync = "append.sync";
+        /// A crash before the record's fence leaves a block of the log that is free.
+        LOG: DiskWrite = "log.write";
+        LOG_SYNC: DiskSync = "log.sync";
     }
 }
 
 /// Blocks that one write takes at most.
 const RUN_BLOCKS: usize = 16;
 
-/// Neighbours on their way home.
+/// Neighbours on their way to the device.
 struct Run<'a> {
+    site: Site,
     first: BlockNumber,
     images: [&'a [u8]; RUN_BLOCKS],
     count: usize,
 }
 
 impl<'a> Run<'a> {
-    const EMPTY: Self = Self { first: BlockNumber(0), images: [&[]; RUN_BLOCKS], count: 0 };
+    const fn new(site: Site) -> Self {
+        Self { site, first: BlockNumber(0), images: [&[]; RUN_BLOCKS], count: 0 }
+    }
 
     /// Whether the block continues the run.
     fn continues(&self, block: BlockNumber) -> bool {
@@ -64,40 +75,73 @@ impl<'a> Run<'a> {
 }
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
-    /// Writes home what the policy places there, and syncs it (A3). `room` is scratch memory, one
-    /// block long or longer.
+    /// Writes to the device what the policy places there, and syncs it (A3). `scratch` is as the
+    /// preparing has left it; which blocks of the log were taken is kept there. `take` takes one
+    /// more; there are as many as were prepared for.
     ///
     /// # Errors
     /// The device's. Nothing is stored yet.
-    pub fn append<L: Policy, K: Kernels>(
+    pub fn write_ahead<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
-        operations: &(impl Operations + ?Sized),
-        room: &mut [u8],
+        content: &Content<'_, impl Operations + ?Sized>,
+        scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
+        mut take: impl FnMut() -> Option<SlotNumber>,
     ) -> Result<Option<Durable<()>>, DeviceError> {
-        let room = room.get_mut(..common.block_bytes()).unwrap_or_default();
+        let Content { operations, prepared, .. } = *content;
+        // Not where the encoded payloads are.
+        let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
+        let mut left = usize::try_from(prepared.log_blocks).unwrap_or(usize::MAX);
+        let mut logged = scratch.logged.iter_mut();
         let mut unsynced: Option<Unsynced> = None;
-        let mut run = Run::EMPTY;
+        let (mut appends, mut log) = (Run::new(site::WRITE), Run::new(site::LOG));
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
-            let Update { block, kind: Kind::Append, .. } = update else { continue };
-            let placement = common.policy.place(&update, &mut Encoder::new(room));
             // As it was when the transaction was prepared.
-            if placement != Placement::Home || !versions.may_go_home(block) {
-                continue;
-            }
+            let (block, placement) = match update.change.is_nothing() {
+                true => continue,
+                false => (update.block, common.policy.place(&update, &mut Encoder::new(room))),
+            };
             let Some(image) = update.change.image() else { continue };
-            if !run.continues(block) {
-                self.write_run(&mut run, &mut unsynced)?;
+            match placement {
+                Placement::Home if versions.may_go_home(block) => {
+                    self.put(&mut appends, block, image, &mut unsynced)?;
+                }
+                Placement::DiskLog if left > 0 => {
+                    left = left.saturating_sub(1);
+                    let Some((slot, noted)) = take().zip(logged.next()) else {
+                        unreachable!("as many are free as were when it was prepared")
+                    };
+                    let content = common.kernels.crc64(common.content_seed, image);
+                    *noted = Batched::logged(slot, content);
+                    let Some(place) = common.log_place(slot) else { continue };
+                    self.put(&mut log, place, image, &mut unsynced)?;
+                }
+                _ => {}
             }
-            run.add(block, image);
         }
-        self.write_run(&mut run, &mut unsynced)?;
+        self.write_run(&mut appends, &mut unsynced)?;
+        self.write_run(&mut log, &mut unsynced)?;
+        let site = if prepared.log_blocks > 0 { site::LOG_SYNC } else { site::SYNC };
         match unsynced {
-            Some(unsynced) => self.device.sync(site::SYNC, unsynced).map(Some),
+            Some(unsynced) => self.device.sync(site, unsynced).map(Some),
             None => Ok(None),
         }
+    }
+
+    fn put<'a>(
+        &mut self,
+        run: &mut Run<'a>,
+        block: BlockNumber,
+        image: &'a [u8],
+        unsynced: &mut Option<Unsynced>,
+    ) -> Result<(), DeviceError> {
+        if !run.continues(block) {
+            self.write_run(run, unsynced)?;
+        }
+        run.add(block, image);
+        Ok(())
     }
 
     fn write_run(
@@ -107,13 +151,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), DeviceError> {
         let images = run.images.get(..run.count).unwrap_or_default();
         if !images.is_empty() {
-            let written = self.device.write(site::WRITE, run.first, images)?;
+            let written = self.device.write(run.site, run.first, images)?;
             *unsynced = Some(match unsynced.take() {
                 Some(before) => before.and(written),
                 None => written,
             });
         }
-        *run = Run::EMPTY;
+        *run = Run::new(run.site);
         Ok(())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! 1. Every slot is free, or some version has it: never both, never two.
 //! 2. An entry is whole exactly where a version says so, and says what that is.
-//! 3. As many slots are free as are on the list of those that can be taken.
+//! 3. As many slots are free as are on the list of those that can be taken, and as many blocks of
+//!    each segment of the disk-side log as it says.
 //!
 //! Tests ask after every step; nothing else does. It looks at every version once for each slot.
 //!
@@ -37,7 +38,8 @@ pub enum SlotFault {
     WrongEntry,
     /// No version knows of its entry.
     UnknownEntry,
-    /// Its lane's list of free slots is not as long as it has free ones.
+    /// Its lane's list of free slots is not as long as it has free ones, or its segments are not
+    /// as full as is known of them.
     WrongList,
 }
 
@@ -90,11 +92,14 @@ where
             };
             for slot in numbers {
                 last = slot;
-                free = free.saturating_add(u32::from(self.audit_slot(lane, slot)?));
+                let is_free = self.audit_slot(lane, slot)?;
+                let is_slot = self.common.geometry.log_block(slot).is_none();
+                free = free.saturating_add(u32::from(is_free && is_slot));
             }
             let InLane { lane, states } = self.lanes.in_lane(lane);
             let listed = lane.slots().map_or(0, |slots| slots.listed_free(states));
-            if (listed, lane.free_slots()) != (free, free) {
+            let log_is_right = lane.slots().is_none_or(|slots| slots.log_is_right(states));
+            if (listed, lane.free_slots()) != (free, free) || !log_is_right {
                 return Err(AuditError::Slot { slot: last, fault: SlotFault::WrongList });
             }
         }

@@ -28,7 +28,7 @@ use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::Form;
 use crate::superblock::Superblock;
-use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -64,6 +64,13 @@ pub enum Scope {
     Rings,
     /// One batch of what slots hold: those written longest ago.
     OldestInSlots,
+    /// What a segment of the disk-side log holds, from one of its numbers up to another.
+    Segment {
+        /// Its first.
+        first: SlotNumber,
+        /// The one behind its last.
+        end: SlotNumber,
+    },
 }
 
 /// All that is durable: where each lane stood when everything in it had been fenced.
@@ -164,7 +171,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         let settled = self.settled(common, lanes, true)?;
-        if common.geometry.lane_slots == 0 {
+        if common.geometry.lane_places() == 0 {
             let cut = self.cut(indexes, &settled.bounds);
             return self.advance(common, lanes, indexes, scratch, &settled, &cut, report);
         }
@@ -494,7 +501,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             superblock.head.shield_floor = shield.next_batch.into();
         }
         self.store_superblock(common, lanes, superblock, settled.stamp)?;
-        if common.geometry.lane_slots > 0 {
+        if common.geometry.lane_places() > 0 {
             self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
         }
         indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
@@ -535,7 +542,7 @@ fn not_home(indexes: &mut impl Indexes, bounds: &Bounds, scope: Scope) -> Option
 /// version is whole.
 fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
     let whole = index.whole_below(newest);
-    let Some(whole) = whole.filter(|whole| index.frame(*whole).slot().is_some()) else {
+    let Some(whole) = whole.filter(|whole| index.frame(*whole).form == Form::Slot) else {
         return false;
     };
     let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
@@ -561,7 +568,11 @@ fn goes_home(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> b
         Scope::Rings => !index.frame(newest).folded,
         Scope::OldestInSlots => {
             let whole = index.whole_below(newest);
-            whole.is_some_and(|whole| index.frame(whole).slot().is_some())
+            whole.is_some_and(|whole| index.frame(whole).form == Form::Slot)
+        }
+        Scope::Segment { first, end } => {
+            let slot = index.whole_below(newest).and_then(|whole| index.frame(whole).slot());
+            slot.is_some_and(|slot| (first..end).contains(&slot))
         }
     };
     !index.is_home(newest) && in_scope

@@ -13,8 +13,10 @@ pub struct Common<L, K> {
     pub kernels: K,
     /// The shape of the journal.
     pub geometry: Geometry,
-    /// Blocks of the device behind it.
+    /// Blocks of the store; what the device has beyond them is the disk-side log.
     pub device_blocks: u64,
+    /// Of the checks of what slots and the disk-side log hold.
+    pub(crate) content_seed: u64,
 }
 
 impl<L: Policy, K> Common<L, K> {
@@ -24,7 +26,7 @@ impl<L: Policy, K> Common<L, K> {
         self.geometry.block_size.bytes()
     }
 
-    /// Whether the device has such a block.
+    /// Whether the store has such a block.
     #[inline]
     pub const fn has(&self, block: BlockNumber) -> bool {
         block.raw() < self.device_blocks

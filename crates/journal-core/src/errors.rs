@@ -153,6 +153,13 @@ pub enum JournalError {
         /// Which block.
         block: BlockNumber,
     },
+    /// A block's content in the disk-side log is not what was written there.
+    RottenLog {
+        /// Whose.
+        block: BlockNumber,
+        /// Where it lies on the device.
+        place: BlockNumber,
+    },
     /// The persistent memory.
     Medium(MediumError),
     /// The block device.
@@ -170,6 +177,9 @@ impl fmt::Display for JournalError {
             Self::NoSuchLane { lane } => write!(f, "there is no {lane}"),
             Self::NoShield { block } => {
                 write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
+            }
+            Self::RottenLog { block, place } => {
+                write!(f, "{block} has rotted in the disk-side log, at the device's {place}")
             }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),

@@ -35,6 +35,8 @@ pub const EXAMINE_BYTES_MAX: usize = front_bytes_max(&Geometry {
     unit_bytes: 0,
     protocol: Protocol::OneFence,
     lane_slots: 0,
+    lane_log_blocks: 0,
+    segment_blocks: 0,
 });
 
 /// What one copy of the superblock is.

@@ -7,6 +7,10 @@
 //!
 //! Tail words there are only with [`Protocol::TailPointer`], and slots where the geometry has some.
 //!
+//! The disk-side log lies on the device, behind the blocks of the store: the segments of lane 0,
+//! those of lane 1, and so on. Its blocks are numbered as if they were further slots of their
+//! lanes, and have entries as slots have.
+//!
 //! The superblock copies lie in separate media units, so that one bad unit never takes both. Each
 //! part becomes an exclusive region of its own.
 
@@ -60,6 +64,12 @@ pub struct Geometry {
     /// Slots of each lane: block-sized places beside the rings, for policies that keep versions of
     /// blocks in them. Zero for those that do not.
     pub lane_slots: u32,
+    /// Blocks of each lane in the disk-side log, for policies that write whole blocks there; a
+    /// multiple of `segment_blocks`. Zero for those that do not.
+    pub lane_log_blocks: u32,
+    /// Blocks of a segment of the disk-side log: written one behind the other, and used again when
+    /// none of them is needed. Zero exactly where there is no log.
+    pub segment_blocks: u32,
 }
 
 /// A geometry that no journal can have.
@@ -90,6 +100,13 @@ pub enum GeometryError {
     LaneSlots {
         /// What was asked for.
         slots: u32,
+    },
+    /// The disk-side log is not made of whole segments.
+    Segments {
+        /// Blocks of each lane that were asked for.
+        blocks: u32,
+        /// Blocks of a segment that were asked for.
+        segment_blocks: u32,
     },
     /// More blocks in a batch than one record describes.
     ShieldBlocks {
@@ -125,7 +142,14 @@ impl fmt::Display for GeometryError {
                 write!(f, "batches of {blocks} blocks; there are up to {FRAMES_PER_PART}")
             }
             Self::LaneSlots { slots } => {
-                write!(f, "{slots} slots in each lane; all together there are up to {SLOTS_MAX}")
+                write!(
+                    f,
+                    "{slots} slots and log blocks in each lane; all together there are up to \
+                     {SLOTS_MAX}"
+                )
+            }
+            Self::Segments { blocks, segment_blocks } => {
+                write!(f, "{blocks} log blocks in each lane, in segments of {segment_blocks}")
             }
             Self::Overflow => f.write_str("the span would be too large to count"),
             Self::SpanTooSmall { needed, available } => {
@@ -166,7 +190,16 @@ impl Geometry {
             return Err(GeometryError::ShieldBlocks { blocks: self.shield_blocks });
         }
         if self.slots() > SLOTS_MAX as u64 {
-            return Err(GeometryError::LaneSlots { slots: self.lane_slots });
+            let slots = self.lane_slots.saturating_add(self.lane_log_blocks);
+            return Err(GeometryError::LaneSlots { slots });
+        }
+        let (blocks, segment_blocks) = (self.lane_log_blocks, self.segment_blocks);
+        let is_whole = match blocks.checked_rem(segment_blocks) {
+            Some(rest) => rest == 0 && blocks > 0,
+            None => blocks == 0,
+        };
+        if !is_whole {
+            return Err(GeometryError::Segments { blocks, segment_blocks });
         }
         match self.span_bytes() {
             Some(_) => Ok(()),
@@ -223,16 +256,28 @@ impl Geometry {
         }
     }
 
-    /// Slots of all lanes.
+    /// Slots of each lane, and its blocks in the disk-side log: what has an entry.
+    #[must_use]
+    pub const fn lane_places(&self) -> u64 {
+        (self.lane_slots as u64).saturating_add(self.lane_log_blocks as u64)
+    }
+
+    /// Slots of all lanes, and the blocks of the disk-side log.
     #[must_use]
     pub const fn slots(&self) -> u64 {
-        (self.lane_slots as u64).saturating_mul(self.lanes as u64)
+        self.lane_places().saturating_mul(self.lanes as u64)
+    }
+
+    /// Blocks of the disk-side log, which lie on the device behind those of the store.
+    #[must_use]
+    pub const fn log_blocks(&self) -> u64 {
+        (self.lane_log_blocks as u64).saturating_mul(self.lanes as u64)
     }
 
     /// Bytes of the slot entries of each lane: whole lines.
     #[must_use]
     pub const fn entries_bytes(&self) -> u64 {
-        (self.lane_slots as u64).saturating_mul(ENTRY_BYTES as u64).next_multiple_of(LINE)
+        self.lane_places().saturating_mul(ENTRY_BYTES as u64).next_multiple_of(LINE)
     }
 
     /// Bytes of the slots of each lane.
@@ -269,9 +314,28 @@ impl Geometry {
     /// The lane that a slot belongs to; of a slot that there is not, one that there is not.
     #[must_use]
     pub const fn lane_of_slot(&self, slot: SlotNumber) -> LaneNumber {
-        match slot.raw().checked_div(self.lane_slots) {
-            Some(lane) if lane < self.lanes as u32 => LaneNumber(lane as u16),
+        match (slot.raw() as u64).checked_div(self.lane_places()) {
+            Some(lane) if lane < self.lanes as u64 => LaneNumber(lane as u16),
             _ => LaneNumber(u16::MAX),
+        }
+    }
+
+    /// Which block of the disk-side log a number stands for, counted from the log's begin; `None`
+    /// for that of a slot, or of nothing.
+    #[must_use]
+    pub const fn log_block(&self, slot: SlotNumber) -> Option<u64> {
+        let slot = slot.raw() as u64;
+        if slot >= self.slots() {
+            return None;
+        }
+        match (slot.checked_div(self.lane_places()), slot.checked_rem(self.lane_places())) {
+            (Some(lane), Some(at)) => match at.checked_sub(self.lane_slots as u64) {
+                Some(at) => {
+                    Some(lane.saturating_mul(self.lane_log_blocks as u64).saturating_add(at))
+                }
+                None => None,
+            },
+            _ => None,
         }
     }
 

@@ -13,11 +13,13 @@
 //! **Crash**: nothing of it is on the medium. An open takes the highest stamp that names a slot for
 //! the one that has it, which comes to the same.
 
+use crate::checkpoint::Scope;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Index, IndexMemory, NodeId};
 use crate::lane::InLane;
 use crate::pmem::Pmem;
+use crate::record::Form;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
 impl<M: IndexMemory> Index<M> {
@@ -45,7 +47,9 @@ impl<M: IndexMemory> Index<M> {
         let mut has_successor = false;
         while let Some(id) = next {
             let frame = self.frame(id);
-            if let Some(slot) = frame.slot().filter(|_| has_successor && !self.is_stale(id)) {
+            // A log is never written in place.
+            let is_one = has_successor && frame.form == Form::Slot && !self.is_stale(id);
+            if let Some(slot) = frame.slot().filter(|_| is_one) {
                 if geometry.lane_of_slot(slot) == lane {
                     return Some((id, slot));
                 }
@@ -182,6 +186,18 @@ impl<M: IndexMemory> Index<M> {
 }
 
 impl<P: Pmem, H: Hook> InLane<'_, P, H> {
+    /// Takes a block of the disk-side log that nothing needs.
+    pub fn take_log_block(&mut self) -> Option<SlotNumber> {
+        self.lane.slots_mut()?.take_log_block(self.states)
+    }
+
+    /// The segment of the disk-side log that is cleaned with the least work.
+    #[must_use]
+    pub fn cheapest_segment(&self) -> Option<Scope> {
+        let (first, end) = self.lane.slots()?.cheapest_segment(self.states)?;
+        Some(Scope::Segment { first, end })
+    }
+
     /// Gives back a slot that was held, of which no version is left.
     pub fn give_slot(&mut self, slot: SlotNumber) {
         if let Some(slots) = self.lane.slots_mut() {

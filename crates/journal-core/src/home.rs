@@ -19,7 +19,7 @@ use crate::record::Form;
 use crate::shield::Shield;
 use crate::slot::SlotState;
 use crate::superblock::{Superblock, Superblocks};
-use crate::units::{BlockNumber, LaneNumber};
+use crate::units::{BlockNumber, LaneNumber, SlotNumber};
 
 /// All lanes of a journal.
 pub trait Lanes<P, H> {
@@ -144,12 +144,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         into: &mut [u8],
     ) -> Result<(), JournalError> {
         let View { common, lanes, bounds } = *view;
-        let needs_home = indexes.of(block, |index| {
+        let below = indexes.of(block, |index| {
             let newest = index.newest_below(block, bounds);
-            newest.is_none_or(|newest| oldest_needed(index, newest).1)
+            common.block_below(index, block, newest)
         });
-        if needs_home {
-            self.read(block, into)?;
+        if let Some(below) = below {
+            self.read(below, into)?;
         }
         indexes.of(block, |index| {
             let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
@@ -176,10 +176,37 @@ pub fn oldest_needed(index: &Index<impl IndexMemory>, newest: NodeId) -> (NodeId
     }
 }
 
-/// Builds the content up to `newest` in `into`, which holds what is home where that is needed.
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Which block of the device has to be read to build a block's content up to `newest`, if one
+    /// has: its home, or the block of the disk-side log that it was written to.
+    #[must_use]
+    pub fn block_below(
+        &self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+    ) -> Option<BlockNumber> {
+        let Some(newest) = newest else { return Some(block) };
+        let (oldest, needs_home) = oldest_needed(index, newest);
+        if needs_home {
+            return Some(block);
+        }
+        let frame = index.frame(oldest);
+        frame.slot().filter(|_| frame.form == Form::Log).and_then(|slot| self.log_place(slot))
+    }
+
+    /// Where a block of the disk-side log is on the device.
+    pub(crate) fn log_place(&self, slot: SlotNumber) -> Option<BlockNumber> {
+        let at = self.geometry.log_block(slot)?;
+        Some(BlockNumber(self.device_blocks.saturating_add(at)))
+    }
+}
+
+/// Builds the content up to `newest` in `into`, which holds what
+/// [lies below](Common::block_below).
 ///
 /// # Errors
-/// The medium's, or a payload that does not apply.
+/// The medium's, a payload that does not apply, or rot in the disk-side log.
 pub fn apply_frames<L: Policy, K: Kernels>(
     common: &Common<L, K>,
     index: &Index<impl IndexMemory>,
@@ -194,6 +221,13 @@ pub fn apply_frames<L: Policy, K: Kernels>(
         match frame.form {
             Form::Discard => into.fill(0),
             Form::Home => {}
+            Form::Log => {
+                if common.kernels.crc64(common.content_seed, into) != frame.payload {
+                    let place = frame.slot().and_then(|slot| common.log_place(slot));
+                    let place = place.unwrap_or(frame.block);
+                    return Err(JournalError::RottenLog { block: frame.block, place });
+                }
+            }
             Form::Image | Form::Slot => read(&frame, into).map_err(JournalError::Medium)?,
             Form::Encoded => {
                 let payload = payload.get_mut(..frame.len as usize);
@@ -202,6 +236,10 @@ pub fn apply_frames<L: Policy, K: Kernels>(
                 common
                     .policy
                     .apply(payload, into)
+                    .and_then(|()| match id == newest {
+                        true => common.policy.check(payload, into),
+                        false => Ok(()),
+                    })
                     .map_err(|error| JournalError::Apply { block: frame.block, error })?;
             }
         }

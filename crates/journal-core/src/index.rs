@@ -12,7 +12,7 @@
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
 
-use crate::geometry::LANES_MAX;
+use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
@@ -85,9 +85,11 @@ pub struct FrameAt {
     pub sequence: Sequence,
     /// Log offset of the record.
     pub record: u64,
-    /// Log offset of the payload; of a frame that names a slot, the check of what is there.
+    /// Log offset of the payload; of a frame that names a slot, or a block of the disk-side log,
+    /// the check of what is there.
     pub payload: u64,
-    /// Bytes of the payload; of a frame that names a slot, which one.
+    /// Bytes of the payload; of a frame that names a slot, or a block of the disk-side log, which
+    /// one.
     pub len: u32,
     /// How it carries the content.
     pub form: Form,
@@ -204,7 +206,9 @@ pub fn share_of(block: BlockNumber, count: usize) -> usize {
 
 impl FrameAt {
     /// What is left of a frame when only its slot's entry says it.
-    pub(crate) fn of_entry(lane: LaneNumber, slot: SlotNumber, entry: &SlotEntry) -> Self {
+    pub(crate) fn of_entry(geometry: &Geometry, slot: SlotNumber, entry: &SlotEntry) -> Self {
+        let form = if geometry.log_block(slot).is_some() { Form::Log } else { Form::Slot };
+        let lane = geometry.lane_of_slot(slot);
         Self {
             block: BlockNumber(entry.block.get()),
             stamp: Stamp(entry.stamp.get()),
@@ -213,15 +217,15 @@ impl FrameAt {
             record: 0,
             payload: entry.content.get(),
             len: slot.raw(),
-            form: Form::Slot,
+            form,
             folded: true,
         }
     }
 
-    /// The slot that it names, if it does.
+    /// The slot, or the block of the disk-side log, that it names, if it does.
     #[must_use]
     pub fn slot(&self) -> Option<SlotNumber> {
-        (self.form == Form::Slot).then_some(SlotNumber(self.len))
+        matches!(self.form, Form::Slot | Form::Log).then_some(SlotNumber(self.len))
     }
 
     /// Whether the block's content is wholly there, whatever older frames say.

@@ -79,6 +79,7 @@ macro_rules! scratch {
             front: &mut *$journal.front,
             encoded: &mut *$journal.encoded,
             places: &mut $journal.places,
+            logged: &mut *$journal.batch,
         }
     };
 }
@@ -141,6 +142,12 @@ where
         (lane.raw() < self.common.geometry.lanes).then(|| self.lane(lane).free_slots())
     }
 
+    /// Blocks of a lane in the disk-side log that can be taken; `None` when there is no such lane.
+    #[must_use]
+    pub fn free_log_blocks(&self, lane: LaneNumber) -> Option<u32> {
+        (lane.raw() < self.common.geometry.lanes).then(|| self.lane(lane).free_log_blocks())
+    }
+
     /// What recovery found when this journal was opened.
     #[must_use]
     pub const fn recovery(&self) -> &Recovery {
@@ -161,14 +168,14 @@ where
         self.check_usable(lane)?;
         self.common.validate(operations)?;
         let (names, overwritten) = self.overwritten(lane, operations);
-        let (free_slots, mut versions) = (self.lane(lane).free_slots(), versions!(self, lane));
+        let (free, mut versions) = (self.lane(lane).free_places(), versions!(self, lane));
         let mut scratch = scratch!(self);
         let prepared =
-            self.common.prepare(operations, &names, &mut scratch, free_slots, &mut versions)?;
+            self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
         self.check_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;
-        if prepared.appends > 0 {
-            self.append(lane, operations)?;
+        if prepared.is_ahead() {
+            self.write_ahead(lane, operations, &names, &prepared)?;
         }
         let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
         let highest = self.lane(lane).last_stamp.max(overwritten);
@@ -252,16 +259,21 @@ where
         self.lanes.lane(lane)
     }
 
-    /// Writes home, and syncs, what the policy places there.
+    /// Writes to the device, and syncs, what the policy places there.
     #[cold]
-    fn append(
+    fn write_ahead(
         &mut self,
         lane: LaneNumber,
         operations: &[Operation<'_>],
+        names: &Names,
+        prepared: &Prepared,
     ) -> Result<(), CommitError> {
-        let mut versions = versions!(self, lane);
-        let appended = self.home.append(&self.common, operations, self.encoded, &mut versions);
-        appended.map(drop).map_err(|error| {
+        let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
+        let content = Content { operations, names, prepared, ends: Ends::Record };
+        let (common, lanes) = (&self.common, &mut self.lanes);
+        let take = || lanes.in_lane(lane).take_log_block();
+        let written = self.home.write_ahead(common, &content, &mut scratch, &mut versions, take);
+        written.map(drop).map_err(|error| {
             self.fail();
             CommitError::Device(error)
         })
@@ -366,6 +378,23 @@ where
     pub fn evict(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
         self.checkpoint_batch(Scope::OldestInSlots, &mut report)?;
+        self.reclaim(&mut report)?;
+        Ok(report)
+    }
+
+    /// Makes blocks of the disk-side log free: gives back those of older versions, and writes home
+    /// what is left in the segment of each lane where that is least.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn clean_log(&mut self) -> Result<CheckpointReport, JournalError> {
+        let given_back = self.collect_garbage()?;
+        let freed_slots = given_back.freed_slots;
+        let mut report = CheckpointReport { freed_slots, ..CheckpointReport::default() };
+        for lane in (0..self.common.geometry.lanes).map(LaneNumber) {
+            let Some(segment) = self.lanes.in_lane(lane).cheapest_segment() else { continue };
+            while self.checkpoint_batch(segment, &mut report)? {}
+        }
         self.reclaim(&mut report)?;
         Ok(report)
     }

@@ -22,6 +22,7 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{FrameAt, Full};
 use crate::order::{Durable, InFlight};
+use crate::place::FreePlaces;
 use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
@@ -53,6 +54,8 @@ pub(crate) enum Payload<'a> {
     Encoded(&'a [u8]),
     /// A slot that the whole image was written to.
     Slot(&'a SlotFrame),
+    /// A block of the disk-side log that the whole image was written to.
+    Log(SlotFrame),
     /// The block's home, where the whole image was written to.
     Home,
     /// The block is not live any more.
@@ -66,6 +69,7 @@ impl Payload<'_> {
             Self::Image(image) => (Form::Image, image.len()),
             Self::Encoded(bytes) => (Form::Encoded, bytes.len()),
             Self::Slot(_) => (Form::Slot, SLOT_FRAME_BYTES),
+            Self::Log(_) => (Form::Log, SLOT_FRAME_BYTES),
             Self::Home => (Form::Home, 0),
             Self::Discard => (Form::Discard, 0),
         }
@@ -76,6 +80,7 @@ impl Payload<'_> {
         match self {
             Self::Encoded(bytes) => bytes,
             Self::Slot(slot) => slot.as_bytes(),
+            Self::Log(slot) => slot.as_bytes(),
             Self::Image(_) | Self::Home | Self::Discard => &[],
         }
     }
@@ -322,6 +327,18 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.slots.as_ref().map_or(0, Slots::free_count)
     }
 
+    /// Blocks of the disk-side log that can be taken.
+    #[must_use]
+    pub fn free_log_blocks(&self) -> u32 {
+        self.slots.as_ref().map_or(0, Slots::free_log_blocks)
+    }
+
+    /// What a transaction can take that holds nothing.
+    #[must_use]
+    pub fn free_places(&self) -> FreePlaces {
+        FreePlaces { slots: self.free_slots(), log_blocks: self.free_log_blocks() }
+    }
+
     /// Copies what one of its slots holds.
     ///
     /// # Errors
@@ -459,7 +476,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             let mut payload = *place;
             *place = place.saturating_add(len as u64);
             let mut len = u32::try_from(len).unwrap_or(u32::MAX);
-            if let Payload::Slot(slot) = frame.payload {
+            let named = match &frame.payload {
+                Payload::Slot(slot) => Some(*slot),
+                Payload::Log(slot) => Some(slot),
+                _ => None,
+            };
+            if let Some(slot) = named {
                 (payload, len) = (slot.content.get(), slot.slot.get());
             }
             call(FrameAt {

@@ -63,6 +63,7 @@ mod relog;
 mod resolve;
 mod ring;
 mod scan;
+mod segment;
 mod shield;
 pub mod slot;
 mod stream;

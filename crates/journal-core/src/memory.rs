@@ -6,8 +6,9 @@ use crate::geometry::Geometry;
 use crate::hook::NoHook;
 use crate::index::{Entry, Node};
 use crate::lane::{ENCODED_BLOCKS, Lane, front_bytes_max};
-use crate::slot::SlotState;
+use crate::slot::{SlotFrame, SlotState};
 use crate::units::{BlockNumber, SlotNumber};
+use zerocopy::little_endian::{U32, U64};
 
 /// Room for one lane.
 #[derive(Debug)]
@@ -23,7 +24,8 @@ impl<P, H> LaneSlot<P, H> {
     }
 }
 
-/// Room for one block of a checkpoint's batch.
+/// Room for one block of a checkpoint's batch, or for one that a transaction writes to the
+/// disk-side log.
 #[derive(Clone, Copy, Debug)]
 pub struct Batched {
     pub(crate) block: BlockNumber,
@@ -31,8 +33,10 @@ pub struct Batched {
     pub(crate) needs_shield: bool,
     /// Its newest frame says that it is not live: nothing is written.
     pub(crate) discarded: bool,
-    /// Where it is a slot that is dealt with: which.
+    /// Where it is a slot, or a block of the disk-side log, that is dealt with: which.
     pub(crate) slot: SlotNumber,
+    /// The check of what is in the disk-side log.
+    pub(crate) content: u64,
 }
 
 impl Batched {
@@ -43,7 +47,22 @@ impl Batched {
         needs_shield: false,
         discarded: false,
         slot: SlotNumber(0),
+        content: 0,
     };
+
+    /// What was written to the disk-side log, and where.
+    pub(crate) const fn logged(slot: SlotNumber, content: u64) -> Self {
+        Self { slot, content, ..Self::EMPTY }
+    }
+
+    /// What a frame says of it.
+    pub(crate) const fn named(self) -> SlotFrame {
+        SlotFrame {
+            content: U64::new(self.content),
+            slot: U32::new(self.slot.raw()),
+            reserved: U32::ZERO,
+        }
+    }
 }
 
 /// The slices.
@@ -55,7 +74,8 @@ pub struct JournalMemory<'m, P, H = NoHook> {
     pub entries: &'m mut [Entry],
     /// One for each frame in the lanes.
     pub nodes: &'m mut [Node],
-    /// Blocks that one batch of a checkpoint writes home.
+    /// Blocks that one batch of a checkpoint writes home, and that one transaction writes to the
+    /// disk-side log.
     pub batch: &'m mut [Batched],
     /// Where fronts of records are built and read.
     pub front: &'m mut [u8],
@@ -63,7 +83,7 @@ pub struct JournalMemory<'m, P, H = NoHook> {
     pub encoded: &'m mut [u8],
     /// Whole blocks: where images are built on their way home. More make longer writes.
     pub blocks: &'m mut [u8],
-    /// One for each slot.
+    /// One for each slot, and for each block of the disk-side log.
     pub slots: &'m mut [SlotState],
 }
 

@@ -26,6 +26,8 @@ pub use crate::index::{
     Bounds, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, share_of,
 };
 pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
-pub use crate::place::{Content, NoVersions, Operations, Places, Prepared, Scratch, Versions};
+pub use crate::place::{
+    Content, FreePlaces, NoVersions, Operations, Places, Prepared, Scratch, Versions,
+};
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;

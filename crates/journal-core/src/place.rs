@@ -12,6 +12,7 @@ use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Full, Index, IndexMemory};
 use crate::lane::{Ends, FrameIn, Frames, InLane, Lane, Names, OpenRecord, Part, Payload};
+use crate::memory::Batched;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, Form, extent};
@@ -85,6 +86,8 @@ enum Payloads {
     },
     /// Written to a slot.
     Slot(SlotFrame),
+    /// In the disk-side log; the how many-th block of its transaction there.
+    Logged(u32),
     Home,
     Discard,
 }
@@ -209,6 +212,18 @@ pub struct Scratch<'m> {
     pub encoded: &'m mut [u8],
     /// Where it is kept what the policy decided.
     pub places: &'m mut Places,
+    /// Where it is kept which blocks of the disk-side log hold what is written there, before the
+    /// record is stored: for each of them one.
+    pub logged: &'m mut [Batched],
+}
+
+/// What a transaction can take that holds nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreePlaces {
+    /// Slots of its lane.
+    pub slots: u32,
+    /// Blocks of its lane in the disk-side log.
+    pub log_blocks: u32,
 }
 
 /// How large a transaction is.
@@ -220,11 +235,22 @@ pub struct Prepared {
     pub frames: usize,
     /// Slots that hold nothing and will be taken.
     pub new_slots: u32,
+    /// Blocks that have to be in the disk-side log before it is stored.
+    pub log_blocks: u32,
     /// Blocks that have to be home before it is stored.
     pub appends: usize,
     parts: usize,
     /// Whether the scratch memory holds all of it.
     at_hand: bool,
+}
+
+impl Prepared {
+    /// Whether something has to be on the device before it is stored.
+    #[inline]
+    #[must_use]
+    pub const fn is_ahead(&self) -> bool {
+        self.appends > 0 || self.log_blocks > 0
+    }
 }
 
 /// A prepared transaction, to be stored.
@@ -245,6 +271,7 @@ struct Chunk<'a, O: ?Sized> {
     operations: &'a O,
     encoded: &'a [u8],
     places: &'a Places,
+    logged: &'a [Batched],
 }
 
 impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
@@ -268,6 +295,10 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
             }
             (Payloads::ToSlot { .. }, _) => Payload::Slot(&NO_SLOT),
             (Payloads::Home, _) => Payload::Home,
+            (Payloads::Logged(at), _) => {
+                let named = self.logged.get(at as usize).copied().unwrap_or(Batched::EMPTY);
+                Payload::Log(named.named())
+            }
             _ => match &placed.payload {
                 Payloads::Slot(slot) => Payload::Slot(slot),
                 _ => Payload::Discard,
@@ -343,7 +374,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         first: usize,
         scratch: &mut Scratch<'_>,
-        new_slots: &mut u32,
+        taken: &mut FreePlaces,
+        free: FreePlaces,
         versions: &mut impl Versions,
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
@@ -388,11 +420,21 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                             let slot = wants_slot.then(|| versions.older_slot(update.block));
                             match slot {
                                 Some(Some(older)) => Some(Payloads::ToSlot { older: Some(older) }),
-                                Some(None) if *new_slots > 0 => {
-                                    *new_slots = new_slots.saturating_sub(1);
+                                Some(None) if taken.slots < free.slots => {
+                                    taken.slots = taken.slots.saturating_add(1);
                                     Some(Payloads::ToSlot { older: None })
                                 }
                                 _ => Some(Payloads::Image),
+                            }
+                        }
+                        // What the log has no block for goes into the record.
+                        Placement::DiskLog if update.change.image().is_some() => {
+                            let at = taken.log_blocks;
+                            if at < free.log_blocks {
+                                taken.log_blocks = at.saturating_add(1);
+                                Some(Payloads::Logged(at))
+                            } else {
+                                Some(Payloads::Image)
                             }
                         }
                         placement => {
@@ -413,7 +455,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Ok(next)
     }
 
-    /// Finds out what a transaction takes, when so many slots can be taken that hold nothing.
+    /// Finds out what a transaction takes, when so much can be taken that holds nothing.
     ///
     /// # Errors
     /// `CannotPlace`, `TooManyFrames`, or `Unchanged` when nothing is left to be logged.
@@ -422,18 +464,27 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         names: &Names,
         scratch: &mut Scratch<'_>,
-        free_slots: u32,
+        free: FreePlaces,
         versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
-        let mut prepared =
-            Prepared { bytes: 0, frames: 0, new_slots: 0, appends: 0, parts: 0, at_hand: false };
-        let mut slots = free_slots;
+        let mut prepared = Prepared {
+            bytes: 0,
+            frames: 0,
+            new_slots: 0,
+            log_blocks: 0,
+            appends: 0,
+            parts: 0,
+            at_hand: false,
+        };
+        let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
+        let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
+        let mut taken = FreePlaces::default();
         let mut next = 0;
         while next < operations.count() {
             prepared.at_hand = next == 0;
-            next = self.place_chunk(operations, next, scratch, &mut slots, versions)?;
+            next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
             let (encoded, places) = (&*scratch.encoded, &*scratch.places);
-            let chunk = Chunk { operations, encoded, places };
+            let chunk = Chunk { operations, encoded, places, logged: scratch.logged };
             if chunk.count() == 0 {
                 continue;
             }
@@ -445,7 +496,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             prepared.parts = prepared.parts.saturating_add(1);
             prepared.appends = prepared.appends.saturating_add(scratch.places.appends());
         }
-        prepared.new_slots = free_slots.saturating_sub(slots);
+        (prepared.new_slots, prepared.log_blocks) = (taken.slots, taken.log_blocks);
         if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
     }
 
@@ -464,20 +515,22 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     ) -> u32 {
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
-        let mut slots = prepared.new_slots;
+        let free = FreePlaces { slots: prepared.new_slots, log_blocks: prepared.log_blocks };
+        let mut placed = FreePlaces::default();
         let mut taken = 0_u32;
         while frames < prepared.frames {
             if !prepared.at_hand {
-                let placed = self.place_chunk(operations, next, scratch, &mut slots, versions);
-                assert!(placed.is_ok_and(|behind| behind > next), "policies are deterministic");
-                next = placed.unwrap_or(next);
+                let behind =
+                    self.place_chunk(operations, next, scratch, &mut placed, free, versions);
+                assert!(behind.is_ok_and(|behind| behind > next), "policies are deterministic");
+                next = behind.unwrap_or(next);
             }
             // Before anything streams out: what is read from slots would wait for it.
             if scratch.places.to_slots {
                 taken = taken.saturating_add(self.write_slots(lane, open, operations, scratch));
             }
             let (encoded, places) = (&*scratch.encoded, &*scratch.places);
-            let chunk = Chunk { operations, encoded, places };
+            let chunk = Chunk { operations, encoded, places, logged: scratch.logged };
             if chunk.count() == 0 {
                 // Nothing but unchanged updates.
                 continue;

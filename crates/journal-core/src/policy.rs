@@ -13,7 +13,8 @@
 //!    image, v0 to vn. Applied in order to any image vk, the payloads from any one on that begins
 //!    at vk or earlier give vn. (The home of a block may be newer than the frames that a crash, or
 //!    a checkpoint that frees only some lanes, leaves behind.) Runs of bytes and whole objects keep
-//!    that; a difference to the old image does not, unless it says which images it lies between.
+//!    that; a difference to the old image does not, unless it says which images it lies between,
+//!    leaves others as they are, and [`Policy::check`] refuses what it does not lead to.
 //!
 //! A crash may therefore do to a policy what it may do to a pure function: nothing.
 
@@ -110,7 +111,7 @@ pub enum Placement {
     Encoded,
     /// Into a slot of its own.
     Slot,
-    /// Into the disk-side log.
+    /// Into the disk-side log; into the record where the log has no block free.
     DiskLog,
     /// Home, before the record: allowed for appends only.
     Home,
@@ -280,6 +281,17 @@ pub trait Policy {
     /// Any [`ApplyError`]; `block` then holds anything.
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError>;
 
+    /// Whether a block is what its newest payload leads to: asked once all of them are applied.
+    /// For payloads that may meet an image which they were not made against and leave it as it is
+    /// then (rule 4): somebody has to notice one that none of them was made against.
+    ///
+    /// # Errors
+    /// [`ApplyError::WrongBase`].
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        let _ = (payload, block);
+        Ok(())
+    }
+
     /// The bytes to write into a slot that still holds `older`, an earlier version of the block,
     /// so that it becomes `newer`: calls `rewrite` with ascending ranges without overlap. The
     /// default rewrites the whole slot.
@@ -294,8 +306,22 @@ pub trait Policy {
         false
     }
 
-    /// Whether slots are where content lives: a checkpoint then writes home only what the rings
-    /// would have to keep, and slots go home when they run short, those written longest ago first.
+    /// Whether it makes use of the disk-side log: a journal is laid out with one for it, where
+    /// nobody says otherwise.
+    fn wants_log(&self) -> bool {
+        false
+    }
+
+    /// Whether it makes use of [`Update::old`]. A journal that keeps transactions for its callers
+    /// then reads the committed image of each block that they write; one that is handed operations
+    /// takes what they bring.
+    fn wants_old(&self) -> bool {
+        false
+    }
+
+    /// Whether slots, or the disk-side log, are where content lives: a checkpoint then writes home
+    /// only what the rings would have to keep. Slots go home when they run short, those written
+    /// longest ago first, and segments of the log that have the fewest blocks left.
     fn keeps_in_slots(&self) -> bool {
         false
     }

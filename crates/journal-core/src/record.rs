@@ -153,6 +153,9 @@ pub enum Form {
     Slot = 4,
     /// The whole image, at home: it was synced there before.
     Home = 5,
+    /// The whole image, in the disk-side log, synced there before; the front says where, and what
+    /// its content's check is.
+    Log = 6,
 }
 
 impl Form {
@@ -163,6 +166,7 @@ impl Form {
             3 => Some(Self::Discard),
             4 => Some(Self::Slot),
             5 => Some(Self::Home),
+            6 => Some(Self::Log),
             _ => None,
         }
     }
@@ -300,7 +304,7 @@ impl<'a> Front<'a> {
                 // A copy stands for itself.
                 _ if kind == Some(RecordKind::Copy) => return false,
                 Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
-                Some(Form::Slot) if len == SLOT_FRAME_BYTES => {
+                Some(Form::Slot | Form::Log) if len == SLOT_FRAME_BYTES => {
                     encoded = encoded.saturating_add(len);
                 }
                 Some(Form::Home) if len == 0 => {}
@@ -349,7 +353,7 @@ impl<'a> Front<'a> {
             let len = frame.len.get();
             let place = match form {
                 Form::Image => &mut image_at,
-                Form::Encoded | Form::Discard | Form::Slot | Form::Home => &mut encoded_at,
+                _ => &mut encoded_at,
             };
             let offset = *place;
             let step = if form == Form::Image { block_bytes } else { u64::from(len) };
@@ -360,8 +364,11 @@ impl<'a> Front<'a> {
 }
 
 impl Frame {
-    /// What a frame of [`Form::Slot`] says, in a front of these bytes.
+    /// What a frame of [`Form::Slot`] or [`Form::Log`] says, in a front of these bytes.
     pub(crate) fn slot(&self, front: &[u8]) -> Option<SlotFrame> {
+        if !matches!(self.form, Form::Slot | Form::Log) {
+            return None;
+        }
         let start = usize::try_from(self.offset).ok()?;
         SlotFrame::read_from_prefix(front.get(start..)?).ok().map(|(slot, _)| slot)
     }

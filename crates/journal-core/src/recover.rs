@@ -65,7 +65,8 @@ pub struct Recovery {
     pub lanes_with_records_behind: u16,
 }
 
-/// Formats a span: an empty journal of this geometry, for the device with so many blocks.
+/// Formats a span: an empty journal of this geometry, for a store of so many blocks. Where the
+/// geometry has a disk-side log, the device has that many blocks more.
 ///
 /// Until it has returned, a crash leaves whatever was there before, or the new journal; it is then
 /// to be done again, since remains of an older journal may still be mistaken for parts of this one.
@@ -285,7 +286,13 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         }
         let device_blocks = superblock.head.device_blocks.get();
         Ok(Opened {
-            common: Common { policy, kernels, geometry, device_blocks },
+            common: Common {
+                policy,
+                kernels,
+                geometry,
+                device_blocks,
+                content_seed: identity.body_seed,
+            },
             home: Home { superblocks, superblock, shield, device, identity },
             recovery,
         })
@@ -302,7 +309,8 @@ fn check_partners(
     if found != given {
         return Err(OpenError::WrongPolicy { found, given });
     }
-    let found = (geometry.block_size, superblock.head.device_blocks.get());
+    let blocks = superblock.head.device_blocks.get().saturating_add(geometry.log_blocks());
+    let found = (geometry.block_size, blocks);
     let given = (device.block_size(), device.block_count());
     if found != given {
         return Err(OpenError::WrongDevice { found, given });
@@ -344,7 +352,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         let (slots, behind) = data.split_at(Offset(geometry.slots_bytes()))?;
         data = behind;
         let number = LaneNumber(number);
-        let slots = (geometry.lane_slots > 0).then(|| {
+        let slots = (geometry.lane_places() > 0).then(|| {
             let entries = Ordered::with_hook(of_lane, hook.clone());
             Slots::new(entries, Ordered::with_hook(slots, hook.clone()), number, geometry)
         });
@@ -443,7 +451,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
 
     /// Drops what names torn slots, and finds out who holds which.
     fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
-        if self.geometry.lane_slots == 0 {
+        if self.geometry.lane_places() == 0 {
             return Ok(());
         }
         let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
@@ -527,7 +535,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     /// How many entries each lane has; they are listed.
     fn list_entries(&mut self, device_blocks: u64) -> Result<Entries, OpenError> {
         let mut entries = [(0, 0); LANES_MAX as usize];
-        if self.geometry.lane_slots == 0 {
+        if self.geometry.lane_places() == 0 {
             return Ok(entries);
         }
         let (kernels, seed) = (self.kernels, self.identity.body_seed);

@@ -20,6 +20,7 @@ use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
 use crate::memory::LaneSlot;
 use crate::order::{Durable, InFlight};
 use crate::pmem::Pmem;
+use crate::record::Form;
 use crate::slot::{Found, SlotState, Slots};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 use crate::verdict::Scanned;
@@ -43,7 +44,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
     }
 
     fn of_lane(&mut self, lane: LaneNumber) -> Option<(&mut Slots<P, H>, &mut [SlotState])> {
-        let each = self.geometry.lane_slots as usize;
+        let each = usize::try_from(self.geometry.lane_places()).unwrap_or(usize::MAX);
         let start = each.saturating_mul(lane.raw().into());
         let states = self.states.get_mut(start..start.saturating_add(each))?;
         let slot = self.lanes.get_mut(usize::from(lane.raw()))?;
@@ -96,7 +97,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         let Some((slots, _)) = self.of_lane(lane) else { return Ok(None) };
         let found = slots.entry(slot, kernels, seed).map_err(|error| error.of_whole(region))?;
         let Found::Whole(entry) = found else { return Ok(None) };
-        Ok(Some(FrameAt::of_entry(lane, slot, &entry)))
+        Ok(Some(FrameAt::of_entry(self.geometry, slot, &entry)))
     }
 
     /// Drops what names torn slots; the scan's ends of lanes are as if it had never been stored.
@@ -160,7 +161,9 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             if !counts || !frame.is_whole() {
                 continue;
             }
-            let Some(slot) = frame.slot() else { return Ok(()) };
+            // What is in the disk-side log was synced before its record was stored.
+            let slot = frame.slot().filter(|_| frame.form == Form::Slot);
+            let Some(slot) = slot else { return Ok(()) };
             let content = self.content(slot, kernels, seed)?;
             if content == Some(frame.payload) || !self.keeps(Rule::SlotCheck) {
                 return Ok(());
@@ -262,7 +265,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         indexes.each(|index| {
             for id in index.all() {
                 let frame = index.frame(id);
-                let Some(slot) = frame.slot().filter(|_| !index.is_stale(id)) else { continue };
+                let is_held = frame.form == Form::Slot && !index.is_stale(id);
+                let Some(slot) = frame.slot().filter(|_| is_held) else { continue };
                 let noted = scanned.is_below_note(frame.lane, frame.sequence);
                 if let Some((slots, _)) = self.of_lane(frame.lane).filter(|_| !noted) {
                     InFlight::join(&mut in_flight, slots.flush_found(slot));
@@ -301,10 +305,13 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                 let Some(state) = state else { continue };
                 let is_free = state.noted().is_none();
                 *state = SlotState::EMPTY;
-                if is_free {
+                if slots.log_block(slot).is_some() {
+                    state.set_free(is_free);
+                } else if is_free {
                     slots.give(states, slot);
                 }
             }
+            slots.begin_segments(states);
         }
     }
 }

@@ -293,10 +293,13 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let bytes = self.scratch.get(..front).unwrap_or_default();
         let parsed = Front::parse(self.geometry, bytes);
         let is_there = |frame: Frame| {
-            let slot = frame.slot(bytes).map(|named| SlotNumber(named.slot.get()));
-            frame.block.raw() < bounds.device_blocks
-                && (frame.form != Form::Slot
-                    || slot.is_some_and(|slot| self.geometry.lane_of_slot(slot) == self.lane))
+            let is_named = frame.slot(bytes).is_none_or(|named| {
+                let slot = SlotNumber(named.slot.get());
+                let is_logged = self.geometry.log_block(slot).is_some();
+                self.geometry.lane_of_slot(slot) == self.lane
+                    && is_logged == (frame.form == Form::Log)
+            });
+            frame.block.raw() < bounds.device_blocks && is_named
         };
         if !parsed.is_some_and(|front| front.frames(self.geometry).all(is_there)) {
             return Ok(None);
@@ -416,7 +419,7 @@ pub(crate) fn each_frame_of_front(
         return Ok(());
     }
     for (frame, stamp) in front.frames(geometry).zip(front.stamps()) {
-        let slot = (frame.form == Form::Slot).then(|| frame.slot(bytes)).flatten();
+        let slot = frame.slot(bytes);
         call(FrameAt {
             block: frame.block,
             stamp,

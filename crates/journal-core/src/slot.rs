@@ -27,6 +27,7 @@ use crate::order::{Dirty, Durable, InFlight, Ordered};
 use crate::pmem::{Pmem, PmemRead, PmemShare};
 use crate::policy::{Patch, Policy};
 use crate::record::COUNTER_END;
+use crate::segment::Segments;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Offset, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
@@ -123,8 +124,9 @@ impl SlotEntry {
 /// What is known of one slot; memory that the caller gives.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotState {
-    /// Only while a journal is opened: the highest stamp of a frame that names the slot, or the
-    /// check of its content.
+    /// While a journal is opened: the highest stamp of a frame that names the slot, or the check
+    /// of its content. Later, in the first state of a segment of the disk-side log: how many of its
+    /// blocks are used.
     noted: u64,
     /// Whether this process has written all of it. What a killed one has stored there may be
     /// visible and not durable: rewriting some bytes would flush only those.
@@ -147,6 +149,36 @@ impl SlotState {
         *self = Self { noted, next: slot.raw(), ..Self::EMPTY };
     }
 
+    pub(crate) const fn is_free(&self) -> bool {
+        self.is_free
+    }
+
+    pub(crate) const fn set_free(&mut self, is_free: bool) {
+        self.is_free = is_free;
+    }
+
+    /// How many blocks of a segment are used.
+    pub(crate) const fn used(&self) -> u64 {
+        self.noted
+    }
+
+    pub(crate) const fn set_used(&mut self, used: u64) {
+        self.noted = used;
+    }
+
+    /// The next one on the list of those that are free.
+    pub(crate) fn next(&self) -> Option<u32> {
+        Some(self.next).filter(|next| *next != NONE)
+    }
+
+    pub(crate) const fn set_next(&mut self, next: u32) {
+        self.next = next;
+    }
+
+    pub(crate) const fn take_next(&mut self) -> u32 {
+        core::mem::replace(&mut self.next, NONE)
+    }
+
     /// What was noted, and of which slot, if anything was.
     pub(crate) fn noted(&self) -> Option<(u64, SlotNumber)> {
         (self.next != NONE).then_some((self.noted, SlotNumber(self.next)))
@@ -166,6 +198,9 @@ pub(crate) struct Slots<P, H> {
     free_count: u32,
     /// The first one that waits to be flushed.
     dirty: u32,
+    /// The lane's blocks in the disk-side log, which are numbered behind its slots.
+    segments: Segments,
+    log_blocks: u32,
 }
 
 impl<P: Pmem, H: Hook> Slots<P, H> {
@@ -179,18 +214,69 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Self {
             entries,
             data,
-            first: u32::from(lane.raw()).saturating_mul(geometry.lane_slots),
+            first: u32::try_from(geometry.lane_places().saturating_mul(lane.raw().into()))
+                .unwrap_or(NONE),
             count: geometry.lane_slots,
             block_bytes: geometry.block_size.bytes(),
             free: NONE,
             free_count: 0,
             dirty: NONE,
+            segments: Segments::new(geometry),
+            log_blocks: geometry.lane_log_blocks,
         }
     }
 
-    /// The numbers of its slots.
+    /// The numbers of its slots, and then those of its blocks in the disk-side log.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = SlotNumber> + use<P, H> {
-        (self.first..self.first.saturating_add(self.count)).map(SlotNumber)
+        let count = self.count.saturating_add(self.log_blocks);
+        (self.first..self.first.saturating_add(count)).map(SlotNumber)
+    }
+
+    /// Which of the lane's blocks in the disk-side log a number stands for, if it is one.
+    pub(crate) fn log_block(&self, slot: SlotNumber) -> Option<u32> {
+        slot.raw().saturating_sub(self.first).checked_sub(self.count)
+    }
+
+    fn numbered(&self, log_block: u32) -> SlotNumber {
+        SlotNumber(self.first.saturating_add(self.count).saturating_add(log_block))
+    }
+
+    /// The states of the blocks in the disk-side log.
+    fn log_states<'s>(&self, states: &'s mut [SlotState]) -> &'s mut [SlotState] {
+        states.get_mut(self.count as usize..).unwrap_or_default()
+    }
+
+    /// Blocks of the disk-side log that can be taken.
+    pub(crate) const fn free_log_blocks(&self) -> u32 {
+        self.segments.free_blocks()
+    }
+
+    /// Whether what is known of the disk-side log agrees with itself.
+    pub(crate) fn log_is_right(&self, states: &[SlotState]) -> bool {
+        self.segments.is_right(states.get(self.count as usize..).unwrap_or_default())
+    }
+
+    /// Takes the next block of the disk-side log.
+    pub(crate) fn take_log_block(&mut self, states: &mut [SlotState]) -> Option<SlotNumber> {
+        let states = self.log_states(states);
+        let block = self.segments.take(states)?;
+        Some(self.numbered(block))
+    }
+
+    /// The segment that is cleaned with the least work: from which number on, and up to which.
+    pub(crate) fn cheapest_segment(
+        &self,
+        states: &[SlotState],
+    ) -> Option<(SlotNumber, SlotNumber)> {
+        let states = states.get(self.count as usize..).unwrap_or_default();
+        let cheapest = self.segments.full(states).min_by_key(|segment| segment.used)?;
+        Some((self.numbered(cheapest.first), self.numbered(cheapest.end)))
+    }
+
+    /// Which slots and blocks of the disk-side log are free is known.
+    pub(crate) fn begin_segments(&mut self, states: &mut [SlotState]) {
+        let states = self.log_states(states);
+        self.segments.begin(states);
     }
 
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
@@ -274,6 +360,10 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
 
     /// Gives a slot back: nothing needs what it holds. Once: media that lie name one twice.
     pub(crate) fn give(&mut self, states: &mut [SlotState], slot: SlotNumber) {
+        if let Some(block) = self.log_block(slot) {
+            let states = self.log_states(states);
+            return self.segments.give(states, block);
+        }
         let free = self.free;
         self.forget_dirty(states, slot);
         let Some(state) = self.state(states, slot).filter(|state| !state.is_free) else { return };

@@ -14,7 +14,7 @@ use crate::errors::CommitError;
 use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
 use crate::lane::{Ends, InLane, Names, NoFrames, OpenRecord, Pace, Part};
-use crate::place::{Content, NoVersions, Operation, Scratch};
+use crate::place::{Content, FreePlaces, NoVersions, Operation, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::extent;
@@ -98,7 +98,7 @@ where
             operations,
             &names,
             &mut scratch!(journal),
-            0,
+            FreePlaces::default(),
             &mut NoVersions,
         ) {
             Err(CommitError::Unchanged) => return Ok(()),

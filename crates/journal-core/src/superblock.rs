@@ -35,8 +35,12 @@ pub const TAIL_POINTER: u64 = 1;
 /// count beside the lanes.
 pub const SLOTS: u64 = 2;
 
+/// The incompatible feature of a journal with a disk-side log: frames may name its blocks, and
+/// entries of theirs count beside the lanes.
+pub const DISK_LOG: u64 = 4;
+
 /// The incompatible features that this version knows.
-const KNOWN_FEATURES: u64 = TAIL_POINTER | SLOTS;
+const KNOWN_FEATURES: u64 = TAIL_POINTER | SLOTS | DISK_LOG;
 
 crate::sites! {
     pub(crate) mod site {
@@ -87,8 +91,12 @@ pub struct SuperblockHead {
     pub shield_floor: U64,
     /// Slots of each lane.
     pub lane_slots: U32,
+    /// Blocks of each lane in the disk-side log.
+    pub lane_log_blocks: U32,
+    /// Blocks of a segment of the disk-side log.
+    pub segment_blocks: U32,
     /// Zero.
-    pub reserved_more: [U32; 3],
+    pub reserved_more: U32,
 }
 
 /// What the superblock says of one lane. 32 bytes.
@@ -120,7 +128,9 @@ const fn features(geometry: &Geometry) -> u64 {
         Protocol::OneFence => 0,
         Protocol::TailPointer => TAIL_POINTER,
     };
-    if geometry.lane_slots > 0 { of_protocol | SLOTS } else { of_protocol }
+    let of_slots = if geometry.lane_slots > 0 { SLOTS } else { 0 };
+    let of_log = if geometry.lane_log_blocks > 0 { DISK_LOG } else { 0 };
+    of_protocol | of_slots | of_log
 }
 
 /// Bytes of a superblock of so many lanes, its check included.
@@ -216,7 +226,9 @@ impl Superblock {
             stamp_floor: 0.into(),
             shield_floor: 0.into(),
             lane_slots: geometry.lane_slots.into(),
-            reserved_more: [0.into(); 3],
+            lane_log_blocks: geometry.lane_log_blocks.into(),
+            segment_blocks: geometry.segment_blocks.into(),
+            reserved_more: 0.into(),
         };
         // Sequences begin at 1, so that a header of zeroes is never the expected one.
         let note = LaneNote {
@@ -274,6 +286,8 @@ impl Superblock {
                 _ => Protocol::TailPointer,
             },
             lane_slots: self.head.lane_slots.get(),
+            lane_log_blocks: self.head.lane_log_blocks.get(),
+            segment_blocks: self.head.segment_blocks.get(),
         };
         if features(&geometry) != self.head.incompatible.get() {
             return Err(SuperblockError::Geometry);

@@ -21,6 +21,8 @@ const GEOMETRY: Geometry = Geometry {
     unit_bytes: 256,
     protocol: Protocol::OneFence,
     lane_slots: 3,
+    lane_log_blocks: 0,
+    segment_blocks: 0,
 };
 const SPAN_BYTES: usize = 8 << 10;
 const NEEDS: Needs = Needs::of(&GEOMETRY, 32);
