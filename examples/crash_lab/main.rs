@@ -23,11 +23,9 @@ mod damage;
 mod delta;
 #[path = "../../tests/crash/format.rs"]
 mod format;
+mod harmed;
 #[path = "../../tests/crash/mutants.rs"]
 mod mutants;
-#[path = "../../tests/crash/oracle.rs"]
-mod oracle;
-mod plan;
 #[path = "../../tests/crash/program.rs"]
 mod program;
 mod table;
@@ -39,11 +37,10 @@ use std::time::Instant;
 
 use journal_core::{Durability, Rule};
 use sim_disk::mutants::Bag;
+use sim_disk::suite::{Edit, Habits, Plan, Step};
 use sim_disk::{Explorer, Model, Mutator};
 
-use oracle::Edit;
-use plan::Plan;
-use program::{Kind, Program, Step};
+use program::{Kind, Program};
 use table::Table;
 use work::{IMAGES_ALL, Progress, THREADS, Work};
 
@@ -150,7 +147,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let mut table = Table::new(budget, FULL);
     let models = [Model::X86Line, Model::Torn8];
     // The hunt has a thread of its own, beside those of the models.
-    let deltas = if arguments.kind.logs_deltas() { arguments.kind } else { Kind::Words };
+    let deltas = if Habits::of(&arguments.kind).logs_deltas { arguments.kind } else { Kind::Words };
     let hunt = std::thread::spawn(move || mutants::hunt_all(deltas));
     for (index, model) in models.into_iter().enumerate() {
         let left = budget.saturating_sub(begin.elapsed());

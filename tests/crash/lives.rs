@@ -7,17 +7,16 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use byte_delta::ByteDelta;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, Overwrite, Protocol};
-use lcow::Lcow;
 use nvm_journal::Buffers;
 use sim_disk::generate::{Source, check};
+use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Found, State, digest, edited, judge};
+use sim_disk::suite::{Edit, Edits, Opened, Step};
 use sim_disk::{CrashPoints, Explorer, Mark, Model, Rules, Scenario as _, Tape, World};
 
-use crate::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Edit, Edits, Found, State, digest, edited, judge};
-use crate::program::{Kind, Opened, Program, Step};
+use crate::program::{Kind, Program};
 
 use Edit::{Append, Discard, Overwrite as Whole, Write, WriteAt};
 
@@ -99,16 +98,11 @@ struct Life<'a, 's> {
 }
 
 impl Life<'_, '_> {
-    fn live<L: Policy + Copy>(
-        &mut self,
-        world: &World,
-        policy: L,
-        steps: u64,
-    ) -> Result<(), String> {
+    fn live(&mut self, world: &World, steps: u64) -> Result<(), String> {
         let mut left = steps;
         loop {
             let mut buffers = Buffers::new(&self.program.geometry(), 64, self.program.batch);
-            let opened = self.program.open(world, policy, &mut buffers);
+            let opened = self.program.open(world, self.program.policy, buffers.borrow());
             let mut journal = opened.map_err(|error| format!("open: {error}"))?;
             if self.done.is_empty() {
                 self.begin(world, &mut journal)?;
@@ -216,10 +210,7 @@ fn long_life(source: &mut Source) -> Result<(), String> {
         let steps = source.below(12);
         let (state, given_up) = (EMPTY, [false; BLOCKS]);
         let mut life = Life { program: &program, source, state, given_up, done: Vec::new() };
-        let result = guarded(|| match program.kind {
-            Kind::ByteDelta => life.live(&world, ByteDelta::new(), steps),
-            _ => life.live(&world, Lcow::new(), steps),
-        });
+        let result = guarded(|| life.live(&world, steps));
         done += &format!("\n{:?}", life.done);
         result.map_err(|error| format!("{done}\n{error}"))?;
         let (start, tape) = (world.start(), world.tape());

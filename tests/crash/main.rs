@@ -8,7 +8,6 @@ mod forged;
 mod format;
 mod lives;
 mod mutants;
-mod oracle;
 mod program;
 mod relog;
 mod rules;

@@ -7,12 +7,12 @@
 use journal_core::Durability::{self, Deferred, Durable};
 use journal_core::{Overwrite, Protocol};
 use sim_disk::mutants::{Bag, Group, hunt};
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Failure, Model, Mutator, Scenario};
 
 use crate::damage::{rot_the_first_copy, rot_the_second_copy};
 use crate::format::{Reformat, rot_the_new_copy};
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 
