@@ -23,11 +23,9 @@ mod damage;
 mod delta;
 #[path = "../../tests/crash/format.rs"]
 mod format;
+mod harmed;
 #[path = "../../tests/crash/mutants.rs"]
 mod mutants;
-#[path = "../../tests/crash/oracle.rs"]
-mod oracle;
-mod plan;
 #[path = "../../tests/crash/program.rs"]
 mod program;
 mod table;
@@ -39,11 +37,10 @@ use std::time::Instant;
 
 use journal_core::{Durability, Rule};
 use sim_disk::mutants::Bag;
+use sim_disk::suite::{Edit, Habits, Plan, Step};
 use sim_disk::{Explorer, Model, Mutator};
 
-use oracle::Edit;
-use plan::Plan;
-use program::{Kind, Program, Step};
+use program::{Kind, Program};
 use table::Table;
 use work::{IMAGES_ALL, Progress, THREADS, Work};
 
@@ -55,6 +52,7 @@ usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
             byte-delta: an update rewrites the version before the newest, in a slot
             lcow: an update goes to a slot, and stays there
             words: the tests' own policy, which logs a changed word as that
+            logged: the same, with whole blocks in the disk-side log
   --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
   --seed    of everything that is left to chance; 1 where nothing is said";
 
@@ -93,6 +91,7 @@ fn policy(name: &str) -> Result<Kind, String> {
         "byte-delta" => Ok(Kind::ByteDelta),
         "lcow" => Ok(Kind::Lcow),
         "words" => Ok(Kind::Words),
+        "logged" => Ok(Kind::Logged),
         other => Err(format!("there is no policy {other}\n\n{USAGE}")),
     }
 }
@@ -134,7 +133,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     println!("policy {:?}, seed {seed}, budget {} s", arguments.kind, budget.as_secs());
     let writes_at = match arguments.kind {
         Kind::FullBlock => "logged as an image, since this policy logs nothing else",
-        Kind::Words => "logged as that word",
+        Kind::Words | Kind::Logged => "logged as that word",
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
         Kind::ByteDelta | Kind::Lcow => "in every other call as a patch alone, logged as such",
     };
@@ -150,7 +149,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
     let mut table = Table::new(budget, FULL);
     let models = [Model::X86Line, Model::Torn8];
     // The hunt has a thread of its own, beside those of the models.
-    let deltas = if arguments.kind.logs_deltas() { arguments.kind } else { Kind::Words };
+    let deltas = if Habits::of(&arguments.kind).logs_deltas { arguments.kind } else { Kind::Words };
     let hunt = std::thread::spawn(move || mutants::hunt_all(deltas));
     for (index, model) in models.into_iter().enumerate() {
         let left = budget.saturating_sub(begin.elapsed());

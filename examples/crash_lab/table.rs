@@ -5,8 +5,9 @@ use core::time::Duration;
 use journal_core::Row;
 use sim_disk::Model;
 use sim_disk::mutants::{Bag, Verdict};
+use sim_disk::suite::{Plan, alphabet};
 
-use crate::plan::{Plan, alphabet};
+use crate::program::Kind;
 use crate::work::{LENGTH_MAX, Seen};
 
 /// States that a full run sees under each model at the least.
@@ -47,7 +48,7 @@ impl Table {
     }
 
     /// Prints what was seen under a model, and notes what was required.
-    pub(crate) fn add_model(&mut self, model: Model, plan: &Plan, seen: &Seen) {
+    pub(crate) fn add_model(&mut self, model: Model, plan: &Plan<Kind>, seen: &Seen) {
         let report = &seen.report;
         let seconds = seen.took.as_secs_f64();
         println!("\nmodel {model}, {seconds:.0} s, {:.0} states/s", report.images as f64 / seconds);
@@ -84,12 +85,13 @@ impl Table {
             report.nested,
             report.outcomes
         );
+        let habits = plan.habits();
         println!("  starting states, with steps to choose from:");
         for start in &plan.starts {
             println!(
                 "    {} lanes, {:>3} steps: {}",
                 start.lanes,
-                alphabet(plan.kind, start.lanes).len(),
+                alphabet(&habits, start.lanes).len(),
                 start.name
             );
         }

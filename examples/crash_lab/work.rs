@@ -6,10 +6,11 @@ use std::io::IsTerminal as _;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use sim_disk::suite::{Plan, going_on};
 use sim_disk::{Explorer, Failure, Model, Report, Rng, Scenario as _, World};
 
-use crate::plan::{Plan, going_on};
-use crate::program::Program;
+use crate::harmed::harmed;
+use crate::program::{Kind, Program};
 
 pub(crate) const THREADS: usize = 2;
 
@@ -88,7 +89,7 @@ impl Progress {
 /// One model's exploration.
 pub(crate) struct Work<'a> {
     pub(crate) model: Model,
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a Plan<Kind>,
     pub(crate) seed: u64,
     pub(crate) until: Instant,
     /// Programs of one step have their points enumerated up to so many images.
@@ -169,7 +170,7 @@ impl Work<'_> {
     }
 
     fn damaged(&self, seen: &Mutex<Seen>) -> Result<(), Box<Failure>> {
-        let programs = self.plan.damaged();
+        let programs = harmed(self.plan.policy);
         let job = |index: usize| {
             let (program, damage) = &programs[index];
             let report = self.explorer(index, 1 << 8).with_damage(*damage).explore(program)?;

@@ -4,9 +4,8 @@
 //! journal can know that something is missing.
 
 use journal_core::check::{crc32, crc64};
+use sim_disk::suite::{ID, SUPERBLOCK_UNIT};
 use sim_disk::{Image, Mark, Medium};
-
-use crate::program::{ID, SUPERBLOCK_UNIT};
 
 /// Where lane 0 begins in a journal without a shield.
 const LANE: usize = 2 * SUPERBLOCK_UNIT as usize;

@@ -1,5 +1,5 @@
-//! A policy for tests: an update that changes one word of a block is encoded as that word, anything
-//! else is a whole image.
+//! Policies for tests: an update that changes one word of a block is encoded as that word, anything
+//! else is a whole image, in the record or in the disk-side log.
 
 use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
@@ -44,5 +44,34 @@ impl Policy for Words {
             place.ok_or(ApplyError::OutOfBlock { at })?.copy_from_slice(&word[2..]);
         }
         Ok(())
+    }
+}
+
+/// The same, with whole images in the disk-side log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Logged;
+
+impl Policy for Logged {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E58)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match Words.place(update, out) {
+            Placement::Image => Placement::DiskLog,
+            other => other,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        Words.apply(payload, block)
+    }
+
+    fn wants_log(&self) -> bool {
+        true
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        true
     }
 }

@@ -3,19 +3,16 @@
 use core::cell::RefCell;
 use std::collections::BTreeSet;
 
-use full_block::FullBlock;
 use journal_core::Durability::{Deferred, Durable};
-use journal_core::policy::Policy;
 use journal_core::{
     CopyState, EXAMINE_BYTES_MAX, Examination, OpenError, Overwrite, PmemRead as _,
     PortableKernels, Row, examine,
 };
 use nvm_journal::Buffers;
+use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Operation, Scenario, World};
 
-use crate::delta::Words;
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, SUPERBLOCK_UNIT, Step, object_log};
+use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 
@@ -59,10 +56,10 @@ impl Examined {
         seen.torn_copies += torn.count() as u64;
     }
 
-    fn open(&self, world: &World, policy: impl Policy, said: &Examination) -> Result<(), String> {
+    fn open(&self, world: &World, said: &Examination) -> Result<(), String> {
         let verdict = {
             let mut buffers = Buffers::new(&self.program.geometry(), 64, 2);
-            let opened = self.program.open(world, policy, &mut buffers);
+            let opened = self.program.open(world, self.program.policy, buffers.borrow());
             let opened = opened.map(|journal| (*journal.recovery(), *journal.geometry()));
             opened.map(|(recovery, geometry)| (geometry == said.geometry).then_some(recovery))
         };
@@ -131,13 +128,7 @@ impl Scenario for Examined {
     fn recover(&self, world: &World) -> Result<(), String> {
         let said = look_quietly(world)?;
         self.note(&said);
-        match self.program.kind {
-            Kind::FullBlock => self.open(world, FullBlock, &said),
-            Kind::Words => self.open(world, Words, &said),
-            Kind::ObjectLog => self.open(world, object_log(), &said),
-            Kind::ByteDelta => self.open(world, byte_delta::ByteDelta::new(), &said),
-            Kind::Lcow => self.open(world, lcow::Lcow::new(), &said),
-        }
+        self.open(world, &said)
     }
 }
 

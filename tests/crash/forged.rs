@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use byte_delta::ByteDelta;
 use journal_core::{Kernels, PortableKernels};
 use nvm_journal::Buffers;
+use sim_disk::suite::oracle::BLOCK_BYTES;
+use sim_disk::suite::{ID, Step};
 use sim_disk::{Image, Model, Scenario as _, World};
 
-use crate::oracle::BLOCK_BYTES;
-use crate::program::{ID, Kind, Program, Step};
+use crate::program::{Kind, Program};
 use crate::rules::write;
 
 fn program(steps: Vec<Step>) -> Program {
@@ -39,7 +40,7 @@ fn opens_and_ends(program: Program, image: Image) {
     std::thread::spawn(move || {
         let world = World::boot(image, Model::Torn8);
         let mut buffers = Buffers::new(&program.geometry(), 64, 2);
-        let opened = program.open(&world, ByteDelta::new(), &mut buffers);
+        let opened = program.open(&world, ByteDelta::new(), buffers.borrow());
         let mut journal = opened.expect("nothing is wrong that an open could see");
         journal.checkpoint().expect("writes home");
         done.send(()).expect("somebody waits");

@@ -1,4 +1,4 @@
-//! Random lives of journals with slots.
+//! Random lives of journals with slots, or with a disk-side log.
 //!
 //! A long life crashes here and there, and goes on: slots are freed and taken again many times,
 //! entries are written over, and after every step all that is read is what was written, and no slot
@@ -7,17 +7,16 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use byte_delta::ByteDelta;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, Overwrite, Protocol};
-use lcow::Lcow;
 use nvm_journal::Buffers;
 use sim_disk::generate::{Source, check};
+use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Found, State, digest, edited, judge};
+use sim_disk::suite::{Edit, Edits, Opened, Step};
 use sim_disk::{CrashPoints, Explorer, Mark, Model, Rules, Scenario as _, Tape, World};
 
-use crate::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Edit, Edits, Found, State, digest, edited, judge};
-use crate::program::{Kind, Opened, Program, Step};
+use crate::program::{Kind, Program};
 
 use Edit::{Append, Discard, Overwrite as Whole, Write, WriteAt};
 
@@ -46,7 +45,7 @@ fn step(source: &mut Source, some: &[Edit]) -> Step {
         13 => Step::Garbage,
         14 => Step::Batch,
         15 => Step::Reclaim,
-        16 => source.pick(&[Step::Evict, Step::Rings]).clone(),
+        16 => source.pick(&[Step::Evict, Step::Rings, Step::Clean]).clone(),
         17 => Step::Relog(lane, false),
         18 => source.pick(&[Step::Sync, Step::Checkpoint]).clone(),
         _ => Step::Reopen,
@@ -55,10 +54,11 @@ fn step(source: &mut Source, some: &[Edit]) -> Step {
 
 /// A journal of few slots and little room.
 fn journal(source: &mut Source) -> Program {
-    let kind = *source.pick(&[Kind::ByteDelta, Kind::Lcow]);
+    let kind = *source.pick(&[Kind::ByteDelta, Kind::Lcow, Kind::Logged]);
     let lanes = 1 + source.below(2) as u16;
     Program {
-        lane_slots: 1 + source.below(4) as u32,
+        lane_slots: if kind == Kind::Logged { 0 } else { 1 + source.below(4) as u32 },
+        lane_segments: if kind == Kind::Logged { 1 + source.below(3) as u32 } else { 0 },
         batch: 1 + source.index(2),
         lane_bytes: *source.pick(&[4 * 192, 8 * 64, 16 * 192]),
         overwrite: *source.pick(&[Overwrite::OldOrNew, Overwrite::MayLeaveGarbage]),
@@ -99,16 +99,11 @@ struct Life<'a, 's> {
 }
 
 impl Life<'_, '_> {
-    fn live<L: Policy + Copy>(
-        &mut self,
-        world: &World,
-        policy: L,
-        steps: u64,
-    ) -> Result<(), String> {
+    fn live(&mut self, world: &World, steps: u64) -> Result<(), String> {
         let mut left = steps;
         loop {
             let mut buffers = Buffers::new(&self.program.geometry(), 64, self.program.batch);
-            let opened = self.program.open(world, policy, &mut buffers);
+            let opened = self.program.open(world, self.program.policy, buffers.borrow());
             let mut journal = opened.map_err(|error| format!("open: {error}"))?;
             if self.done.is_empty() {
                 self.begin(world, &mut journal)?;
@@ -216,10 +211,7 @@ fn long_life(source: &mut Source) -> Result<(), String> {
         let steps = source.below(12);
         let (state, given_up) = (EMPTY, [false; BLOCKS]);
         let mut life = Life { program: &program, source, state, given_up, done: Vec::new() };
-        let result = guarded(|| match program.kind {
-            Kind::ByteDelta => life.live(&world, ByteDelta::new(), steps),
-            _ => life.live(&world, Lcow::new(), steps),
-        });
+        let result = guarded(|| life.live(&world, steps));
         done += &format!("\n{:?}", life.done);
         result.map_err(|error| format!("{done}\n{error}"))?;
         let (start, tape) = (world.start(), world.tape());

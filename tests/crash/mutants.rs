@@ -7,12 +7,12 @@
 use journal_core::Durability::{self, Deferred, Durable};
 use journal_core::{Overwrite, Protocol};
 use sim_disk::mutants::{Bag, Group, hunt};
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Failure, Model, Mutator, Scenario};
 
 use crate::damage::{rot_the_first_copy, rot_the_second_copy};
 use crate::format::{Reformat, rot_the_new_copy};
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 
@@ -112,6 +112,12 @@ fn appends(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     boxed([of(vec![change(Edit::Discard), change(Edit::Append), change(WriteAt)])])
 }
 
+/// Whole blocks in the disk-side log.
+fn logged(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let write = || commit(0, 0, Write, Durable);
+    boxed([program(mutator, Kind::Logged, 1, vec![write(), write()])])
+}
+
 /// A span that held another journal.
 fn formats(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     vec![Box::new(Reformat { mutator: mutator.clone() })]
@@ -133,6 +139,7 @@ pub(crate) fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone(), &folds),
         Group::new(explorer.clone().with_depth(1), &found_slots),
         Group::new(explorer.clone(), &appends),
+        Group::new(explorer.clone(), &logged),
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_new_copy), &formats),

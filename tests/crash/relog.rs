@@ -7,10 +7,11 @@ use journal_core::{
     BlockNumber, DeviceFacts, Journal, NoHook, Operation, Overwrite, PortableKernels, Rule,
 };
 use nvm_journal::Buffers;
+use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS};
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{DiskImage, Explorer, Image, Model, Report, SimDisk, SimPmem, World};
 
-use crate::oracle::{BLOCK_BYTES, BLOCKS, Edit};
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, needs_beside, write, write_at};
 
 use Edit::{Discard, Write, WriteAt};

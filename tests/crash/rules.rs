@@ -3,14 +3,14 @@
 
 use journal_core::Durability::{self, Deferred, Durable};
 use journal_core::{Overwrite, Rule};
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutator};
 
 use crate::damage::{
     lose_the_newest_superblock, rot_first_record, rot_noted_record, rot_the_first_copy,
     stale_first_record,
 };
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 

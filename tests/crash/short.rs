@@ -2,10 +2,10 @@
 
 use journal_core::Durability::{self, Deferred, Durable};
 use journal_core::Protocol::{self, OneFence, TailPointer};
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Report};
 
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 
 fn commit(lane: u16, changes: &[(usize, Edit)], durability: Durability) -> Step {
     Step::Commit(lane, changes.to_vec(), durability)

@@ -5,11 +5,11 @@
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
 use sim_disk::mutants::Mutant;
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutation, Mutator, Report};
 
 use crate::damage::rot_last_slot;
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, write, write_at};
 
 use Edit::{Append, Discard, Write};
@@ -224,7 +224,7 @@ fn active_slots_survive_every_crash() {
         Step::Rings,
         active(1, Durable),
     ];
-    let program = Program { kind: Kind::Lcow, ..byte_delta(1, steps) };
+    let program = Program { policy: Kind::Lcow, ..byte_delta(1, steps) };
     let program = Program { steps_after: vec![active(0, Durable), Step::Fold], ..program };
     survives(&explorer().with_kills(), &program);
     // A slot that is not flushed with the record is noticed.
@@ -239,7 +239,7 @@ fn active_slots_survive_every_crash() {
 fn the_rings_of_lcow_are_emptied_without_a_write_of_data() {
     let steps = vec![write(0, 0), write(0, 1), write(0, 0), Step::Rings, write(0, 2), Step::Evict];
     let program =
-        Program { steps_after: vec![Step::Rings], kind: Kind::Lcow, ..byte_delta(1, steps) };
+        Program { steps_after: vec![Step::Rings], policy: Kind::Lcow, ..byte_delta(1, steps) };
     survives(&explorer().with_kills(), &program);
 }
 

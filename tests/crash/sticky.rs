@@ -11,13 +11,13 @@ use journal_core::{
     BlockNumber, CheckpointReport, CommitError, JournalError, Operation as Asked, Overwrite, Rule,
 };
 use nvm_journal::Buffers;
+use sim_disk::suite::{Edit, Opened, Step};
 use sim_disk::{
     Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, OperationCounts, Scenario, World,
 };
 
 use crate::delta::Words;
-use crate::oracle::Edit;
-use crate::program::{Kind, Opened, Program, Step};
+use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 
@@ -67,7 +67,7 @@ impl Failing {
             world.inject(Fault::on(operation, index, FaultKind::Error));
         }
         let mut buffers = Buffers::new(&self.program.geometry(), 64, 1);
-        let Ok(mut journal) = self.program.open(world, Words, &mut buffers) else {
+        let Ok(mut journal) = self.program.open(world, Words, buffers.borrow()) else {
             return Ok(false);
         };
         let mut failed = false;

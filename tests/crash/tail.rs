@@ -8,10 +8,10 @@ use journal_core::{
 };
 use nvm_journal::Buffers;
 use sim_disk::mutants::{Mutant, Mutation};
+use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario, World};
 
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, SUPERBLOCK_UNIT, Step};
+use crate::program::{Kind, Program};
 
 /// Where the tail word of the only lane lies, and where the lane begins behind it.
 const WORD: usize = 2 * SUPERBLOCK_UNIT as usize;
@@ -50,7 +50,7 @@ fn verdict_of(program: &Program, image: &Image) -> Result<u64, Row> {
     let mut scratch = vec![0; EXAMINE_BYTES_MAX];
     let examined = examine(&world.pmem(), &PortableKernels, &mut scratch).expect("examines");
     let mut buffers = Buffers::new(&program.geometry(), 64, 2);
-    let opened = program.open(world, FullBlock, &mut buffers);
+    let opened = program.open(world, FullBlock, buffers.borrow());
     assert_eq!(
         examined.verdict,
         opened.as_ref().map(|journal| *journal.recovery()).map_err(|e| *e)
@@ -74,7 +74,7 @@ fn a_whole_record_behind_the_word_is_dropped() {
     put_word(&mut image, RECORD);
     let world = World::boot(image, Model::Torn8);
     let mut buffers = Buffers::new(&program.geometry(), 64, 2);
-    let mut journal = program.open(&world, FullBlock, &mut buffers).expect("opens");
+    let mut journal = program.open(&world, FullBlock, buffers.borrow()).expect("opens");
     assert_eq!((journal.recovery().records, journal.recovery().tails), (1, 1));
     let mut content = [[0; 64]; 2];
     for (number, content) in (0..).zip(&mut content) {

@@ -3,10 +3,10 @@
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Rule};
 use sim_disk::mutants::Mutant;
+use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutation, Mutator};
 
-use crate::oracle::Edit;
-use crate::program::{Kind, Program, Step};
+use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, write, write_at};
 
 use Edit::{Discard, Write};

@@ -60,6 +60,7 @@
 //! | make calls fail or lie | [`Fault`]; rot and poison through [`Image`] |
 //! | test the tests | [`Mutator`], [`hunt`] |
 //! | generate programs and shrink them | [`generate`] |
+//! | run programs on a journal of a policy | [`suite`] |
 //!
 //! `examples/toy_log` is a whole store with its oracle, its exploration and its mutants.
 //!
@@ -91,6 +92,7 @@ pub mod mutants;
 pub mod pmem;
 pub mod report;
 pub mod rng;
+pub mod suite;
 pub mod tape;
 pub mod world;
 

@@ -5,18 +5,20 @@
 //! may depend on all before it, so that a closed state is a *prefix* of the transactions in the
 //! order of their calls. What an open has shown, either way, stays so.
 
-use sim_disk::Mark;
-use sim_disk::rng::mix;
+use crate::rng::mix;
+use crate::tape::Mark;
 
 /// Blocks of the store. All of them are compared, whatever the program touches.
-pub(crate) const BLOCKS: usize = 4;
-pub(crate) const BLOCK_BYTES: usize = 64;
+pub const BLOCKS: usize = 4;
+/// Bytes of each.
+pub const BLOCK_BYTES: usize = 64;
 
-pub(crate) type Block = [u8; BLOCK_BYTES];
+/// What a block holds.
+pub type Block = [u8; BLOCK_BYTES];
 
 /// What a transaction does to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Edit {
+pub enum Edit {
     /// Changes its first and last word; the policy is shown the old image.
     Write,
     /// Changes its first word only.
@@ -30,20 +32,24 @@ pub(crate) enum Edit {
 }
 
 /// The blocks of a transaction, ascending, with what is done to each.
-pub(crate) type Edits = Vec<(usize, Edit)>;
+pub type Edits = Vec<(usize, Edit)>;
 
 /// The label of a return that makes everything called so far durable.
-pub(crate) const SYNCED: u64 = 0;
+pub const SYNCED: u64 = 0;
 
 /// A call, packed into the label of its mark: its number, and two bits per block.
 #[derive(Clone, Debug)]
-pub(crate) struct Label {
-    pub(crate) number: u64,
-    pub(crate) edits: Edits,
+pub struct Label {
+    /// Calls are numbered through all lives of the media.
+    pub number: u64,
+    /// What it does to which blocks.
+    pub edits: Edits,
 }
 
 impl Label {
-    pub(crate) fn encode(&self) -> u64 {
+    /// The label.
+    #[must_use]
+    pub fn encode(&self) -> u64 {
         self.edits.iter().fold(self.number << 16, |label, (block, edit)| {
             let bits = match edit {
                 Edit::Write | Edit::Overwrite | Edit::Append => 1,
@@ -69,7 +75,8 @@ impl Label {
 }
 
 /// The content after an edit: the words that it does not touch stay.
-pub(crate) fn edited(old: &Block, number: u64, edit: Edit) -> Block {
+#[must_use]
+pub fn edited(old: &Block, number: u64, edit: Edit) -> Block {
     let mut new = *old;
     if edit != Edit::Discard {
         new[..8].copy_from_slice(&mix(number << 1).to_le_bytes());
@@ -81,14 +88,15 @@ pub(crate) fn edited(old: &Block, number: u64, edit: Edit) -> Block {
 }
 
 /// What a block may hold: a content, or anything once it was discarded.
-pub(crate) type Cell = Option<Block>;
-pub(crate) type State = [Cell; BLOCKS];
+pub type Cell = Option<Block>;
+/// What all blocks may hold together.
+pub type State = [Cell; BLOCKS];
 
 /// What is found in the blocks.
-pub(crate) type Found = [Block; BLOCKS];
+pub type Found = [Block; BLOCKS];
 
 /// The state of an empty store.
-pub(crate) const EMPTY: State = [Some([0; BLOCK_BYTES]); BLOCKS];
+pub const EMPTY: State = [Some([0; BLOCK_BYTES]); BLOCKS];
 
 fn after(state: &State, label: u64) -> State {
     let mut next = *state;
@@ -106,7 +114,8 @@ fn after(state: &State, label: u64) -> State {
 }
 
 /// What all calls of a life without a crash have led to.
-pub(crate) fn latest(history: &[Mark], first: &State) -> State {
+#[must_use]
+pub fn latest(history: &[Mark], first: &State) -> State {
     let labels = history.iter().filter_map(|mark| match mark {
         Mark::Called(label) => Some(*label),
         _ => None,
@@ -114,7 +123,12 @@ pub(crate) fn latest(history: &[Mark], first: &State) -> State {
     labels.fold(*first, |state, label| after(&state, label))
 }
 
-pub(crate) fn digest(found: &Found) -> u64 {
+/// What the blocks hold, in a word.
+///
+/// # Panics
+/// Never: a block is a whole number of words.
+#[must_use]
+pub fn digest(found: &Found) -> u64 {
     let words = found.iter().flat_map(|block| block.chunks_exact(8));
     words.fold(1, |sum, word| mix(sum ^ u64::from_le_bytes(word.try_into().expect("a word"))))
 }
@@ -171,7 +185,10 @@ fn shows(state: &State, found: &Found) -> bool {
 }
 
 /// Judges what a journal shows by what may have been done so far.
-pub(crate) fn judge(history: &[Mark], found: &Found, first: State) -> Result<(), String> {
+///
+/// # Errors
+/// What it shows, and that no state is allowed which does.
+pub fn judge(history: &[Mark], found: &Found, first: State) -> Result<(), String> {
     let fits = allowed(history, first)
         .iter()
         .any(|life| life.states[life.acknowledged..].iter().any(|state| shows(state, found)));

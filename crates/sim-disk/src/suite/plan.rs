@@ -1,39 +1,46 @@
 //! Which programs are run from which starting states.
 
+use core::fmt;
 use std::sync::Arc;
 
 use journal_core::Durability::{Deferred, Durable};
+use journal_core::policy::Policy;
 use journal_core::{Overwrite, Row};
-use sim_disk::{Damage, Rng};
 
-use crate::damage::{
-    lose_the_newest_superblock, rot_first_record, rot_last_slot, rot_noted_record,
-    stale_first_record,
-};
-use crate::oracle::{Edit, Edits};
-use crate::program::{Begin, Kind, Program, Step};
+use crate::rng::Rng;
+use crate::suite::habits::Habits;
+use crate::suite::oracle::{BLOCK_BYTES, Edit, Edits};
+use crate::suite::program::{Begin, Program};
+use crate::suite::step::Step;
 
 use Edit::{Append, Discard, Write, WriteAt};
 
 /// A state that programs begin with.
-pub(crate) struct Start {
-    pub(crate) name: &'static str,
-    pub(crate) lanes: u16,
+#[derive(Debug)]
+pub struct Start {
+    /// In a few words.
+    pub name: &'static str,
+    /// Of its journal.
+    pub lanes: u16,
     begin: Option<Arc<Begin>>,
 }
 
-/// All programs.
-pub(crate) struct Plan {
-    pub(crate) kind: Kind,
-    pub(crate) starts: Vec<Start>,
+/// All programs over a policy.
+#[derive(Debug)]
+pub struct Plan<P> {
+    /// Which.
+    pub policy: P,
+    /// What programs begin with, on one lane and on two.
+    pub starts: Vec<Start>,
 }
 
 /// A program by its place among all those of its length.
-#[derive(Clone)]
-pub(crate) struct Numbered {
-    pub(crate) program: Program,
+#[derive(Clone, Debug)]
+pub struct Numbered<P> {
+    /// The program.
+    pub program: Program<P>,
     /// The same without its last step.
-    pub(crate) prefix: Program,
+    pub prefix: Program<P>,
 }
 
 /// Every edit, with the block that it is done to where it stands alone: an append is to a block
@@ -51,13 +58,16 @@ fn transactions() -> Vec<Edits> {
 }
 
 /// Every step that a program may have.
-pub(crate) fn alphabet(kind: Kind, lanes: u16) -> Vec<Step> {
+#[must_use]
+pub fn alphabet(habits: &Habits, lanes: u16) -> Vec<Step> {
     let mut steps = vec![Step::Checkpoint, Step::Reopen, Step::Sync];
-    if kind.has_slots() {
-        steps.extend([Step::Fold, Step::Garbage, Step::Rings, Step::Evict]);
+    if habits.has_places() {
+        steps.extend([Step::Fold, Step::Garbage, Step::Rings]);
     }
+    steps.extend(habits.has_slots.then_some(Step::Evict));
+    steps.extend(habits.has_log.then_some(Step::Clean));
     for lane in 0..lanes {
-        if kind == Kind::Lcow {
+        if habits.has_slots && habits.keeps_in_slots {
             steps.push(Step::Active(lane, 0, Durable));
             steps.push(Step::Active(lane, 0, Deferred));
         }
@@ -78,54 +88,75 @@ fn three_more() -> Vec<Step> {
     vec![more(Write), Step::Checkpoint, more(WriteAt)]
 }
 
-impl Plan {
-    pub(crate) fn new(kind: Kind) -> Result<Self, String> {
+impl<P: Policy + Clone + fmt::Debug> Plan<P> {
+    /// All programs over `policy`.
+    ///
+    /// # Errors
+    /// A starting state that cannot be made: what went wrong on the way to it.
+    pub fn new(policy: P) -> Result<Self, String> {
+        let habits = Habits::of(&policy);
         let mut starts = Vec::new();
         for lanes in [1, 2] {
             starts.push(Start { name: "fresh", lanes, begin: None });
-            for (name, steps, lost_bytes) in prologues(kind, lanes) {
-                let program =
-                    Program { overwrite: overwrite(kind), ..Program::new(kind, lanes, steps) };
+            for (name, steps, lost_bytes) in prologues(&habits, lanes) {
+                let program = Program {
+                    overwrite: overwrite(&habits),
+                    ..Program::new(policy.clone(), lanes, steps)
+                };
                 let begin = program.leaves(lost_bytes)?;
-                if lost_bytes > 0 && begin.blocks()[2] != [0; crate::oracle::BLOCK_BYTES] {
+                if lost_bytes > 0 && begin.blocks()[2] != [0; BLOCK_BYTES] {
                     return Err(format!("{name}: the crash was to drop the last records"));
                 }
                 starts.push(Start { name, lanes, begin: Some(Arc::new(begin)) });
             }
         }
-        Ok(Self { kind, starts })
+        Ok(Self { policy, starts })
+    }
+
+    /// What the policy does with the suite's updates.
+    #[must_use]
+    pub fn habits(&self) -> Habits {
+        Habits::of(&self.policy)
     }
 
     /// Whether programs of this policy can reach a row of the recovery table.
-    pub(crate) fn can_reach(&self, row: Row) -> bool {
+    #[must_use]
+    pub fn can_reach(&self, row: Row) -> bool {
         match row {
             Row::RottenTailWord => false,
-            Row::TornSlot | Row::RottenSlot => self.kind.has_slots(),
+            Row::TornSlot | Row::RottenSlot => self.habits().has_slots,
             _ => true,
         }
     }
 
     /// Programs of a length, over all starting states.
-    pub(crate) fn count(&self, length: usize) -> usize {
+    #[must_use]
+    pub fn count(&self, length: usize) -> usize {
+        let habits = self.habits();
         self.starts
             .iter()
-            .map(|start| alphabet(self.kind, start.lanes).len().pow(length as u32))
+            .map(|start| alphabet(&habits, start.lanes).len().pow(length as u32))
             .sum()
     }
 
-    fn program(&self, start: &Start, steps: Vec<Step>) -> Program {
+    fn program(&self, start: &Start, steps: Vec<Step>) -> Program<P> {
         Program {
             begin: start.begin.clone(),
-            overwrite: overwrite(self.kind),
-            ..Program::new(self.kind, start.lanes, steps)
+            overwrite: overwrite(&self.habits()),
+            ..Program::new(self.policy.clone(), start.lanes, steps)
         }
     }
 
     /// The `index`-th program of a length.
-    pub(crate) fn numbered(&self, index: usize, length: usize) -> Numbered {
+    ///
+    /// # Panics
+    /// When there are not so many, or the length is nothing.
+    #[must_use]
+    pub fn numbered(&self, index: usize, length: usize) -> Numbered<P> {
+        let habits = self.habits();
         let mut index = index;
         for start in &self.starts {
-            let alphabet = alphabet(self.kind, start.lanes);
+            let alphabet = alphabet(&habits, start.lanes);
             let count = alphabet.len().pow(length as u32);
             if index >= count {
                 index -= count;
@@ -145,7 +176,8 @@ impl Plan {
 
     /// The order in which programs of a length are run: each once, by a seed, so that what a short
     /// run leaves out is left out by chance.
-    pub(crate) fn order(&self, length: usize, seed: u64) -> Vec<usize> {
+    #[must_use]
+    pub fn order(&self, length: usize, seed: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.count(length)).collect();
         let mut rng = Rng::new(seed);
         for last in (1..order.len()).rev() {
@@ -156,7 +188,8 @@ impl Plan {
 
     /// Programs whose recovery is crashed in turn, twice over, in the smallest geometry: one lane
     /// of two records.
-    pub(crate) fn nested(&self) -> Vec<Program> {
+    #[must_use]
+    pub fn nested(&self) -> Vec<Program<P>> {
         let commit = |edit, durability| Step::Commit(0, vec![(0, edit)], durability);
         let programs = [
             vec![commit(Write, Durable)],
@@ -168,71 +201,44 @@ impl Plan {
             vec![commit(WriteAt, Durable), Step::Reopen],
         ];
         let mut programs = Vec::from(programs);
-        if self.kind.has_slots() {
+        if self.habits().has_places() {
             let write = || commit(Write, Durable);
+            let goes = if self.habits().has_log { Step::Clean } else { Step::Evict };
             programs.push(vec![write(), write(), write()]);
             programs.push(vec![write(), Step::Fold, write(), Step::Fold]);
             programs.push(vec![write(), write(), Step::Fold, Step::Garbage]);
-            programs.push(vec![write(), Step::Fold, Step::Evict]);
+            programs.push(vec![write(), write(), Step::Fold, goes]);
             programs.push(vec![commit(Discard, Durable), commit(Append, Durable)]);
             programs.push(vec![write(), Step::Fold, Step::Relog(0, false)]);
         }
         let small = |steps| Program {
             lane_bytes: 2 * 192,
-            overwrite: overwrite(self.kind),
-            ..Program::new(self.kind, 1, steps)
+            overwrite: overwrite(&self.habits()),
+            ..Program::new(self.policy.clone(), 1, steps)
         };
         programs.into_iter().map(small).collect()
-    }
-
-    /// Programs on media that are harmed, for the rows of the recovery table that no power loss
-    /// reaches.
-    pub(crate) fn damaged(&self) -> Vec<(Program, Damage)> {
-        let write = |lane, block| Step::Commit(lane, vec![(block, Write)], Durable);
-        let mut all: Vec<(Program, Damage)> = Vec::new();
-        let mut add = |lanes, steps, damage| {
-            let program = Program::new(Kind::FullBlock, lanes, steps);
-            all.push((Program { may_report_rot: true, ..program }, damage));
-        };
-        for block in 0..3 {
-            let two = || vec![write(0, block), write(0, block + 1)];
-            add(1, two(), rot_first_record::<2>);
-            add(2, vec![write(0, block), write(1, block)], rot_first_record::<2>);
-            add(1, vec![write(0, block), Step::Reopen], rot_noted_record::<1>);
-            add(1, two(), stale_first_record::<2>);
-            let fill = [write(0, 0), write(0, 1), write(0, 2), Step::Checkpoint];
-            let steps = fill.into_iter().chain(two()).collect();
-            add(1, steps, lose_the_newest_superblock);
-        }
-        if self.kind.has_slots() {
-            for block in 0..3 {
-                let steps = vec![write(0, block), write(0, block + 1)];
-                let program = Program::new(self.kind, 1, steps);
-                let program = Program { may_report_rot: true, ..program };
-                all.push((program, rot_last_slot::<2>));
-            }
-        }
-        all
     }
 }
 
 /// The same with three more operations after each recovery, and one more crash.
-pub(crate) fn going_on(program: &Program) -> Program {
+#[must_use]
+pub fn going_on<P: Clone>(program: &Program<P>) -> Program<P> {
     Program { steps_after: three_more(), crash_after: true, ..program.clone() }
 }
 
 /// Deltas need the shield where a device leaves garbage; so it does.
-fn overwrite(kind: Kind) -> Overwrite {
-    if kind.logs_deltas() { Overwrite::MayLeaveGarbage } else { Overwrite::OldOrNew }
+#[must_use]
+pub const fn overwrite(habits: &Habits) -> Overwrite {
+    if habits.logs_deltas { Overwrite::MayLeaveGarbage } else { Overwrite::OldOrNew }
 }
 
 /// Programs that lead to the other starting states, and how many bytes of lane 0 a crash takes
 /// where they are not durable.
-fn prologues(kind: Kind, lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
+fn prologues(habits: &Habits, lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
     // Whole images under every policy: the records that these states count are of one length.
     let write = |lane, block| Step::Commit(lane, vec![(block, Edit::Overwrite)], Durable);
     let deferred = |block| Step::Commit(0, vec![(block, Edit::Overwrite)], Deferred);
-    let two_records = if kind.has_slots() { 2 * 128 } else { 2 * 192 };
+    let two_records = if habits.has_places() { 2 * 128 } else { 2 * 192 };
     let in_all_lanes = |times: usize, block| -> Vec<Step> {
         (0..times).flat_map(|_| (0..lanes).map(move |lane| write(lane, block))).collect()
     };
@@ -244,13 +250,13 @@ fn prologues(kind: Kind, lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
         // The second record is lost, the third one is whole behind it: an open has dropped both.
         ("a crash dropped records", vec![write(0, 0), deferred(0), deferred(2)], two_records),
     ];
-    if kind.has_slots() {
+    if habits.has_places() {
         let fold = || vec![Step::Fold];
         let twice = [in_all_lanes(1, 0), fold(), in_all_lanes(1, 0)].concat();
         all.push(("a block folded, and rewritten over it", twice.clone(), 0));
         all.push(("the same, and folded again", [twice, fold()].concat(), 0));
         let fill = (0..4).flat_map(|block| in_all_lanes(1, block)).collect();
-        all.push(("no slot free", fill, 0));
+        all.push(("no slot free, or no segment", fill, 0));
     }
     all
 }

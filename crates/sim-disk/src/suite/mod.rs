@@ -1,0 +1,26 @@
+//! The crash suite of the journal, for any policy.
+//!
+//! It makes a tiny journal ([`oracle::BLOCKS`] blocks of [`oracle::BLOCK_BYTES`] bytes) over
+//! simulated media, runs [programs](Program) of [steps](Step) on it, crashes them, and has an
+//! [oracle] judge what an open shows after that. The journal's own tests are made of it, and
+//! `examples/crash_lab` of the `nvm-journal` package runs through a whole [`Plan`].
+//!
+//! A policy is not asked what it is: how it answers the updates of the suite says which programs
+//! make sense for it ([`Habits`]).
+
+mod habits;
+mod images;
+mod memory;
+pub mod oracle;
+mod plan;
+mod program;
+mod rows;
+mod step;
+
+pub use habits::Habits;
+pub use memory::Memory;
+pub use oracle::{Edit, Edits};
+pub use plan::{Numbered, Plan, Start, alphabet, going_on, overwrite};
+pub use program::{Begin, ID, Opened, Program, SUPERBLOCK_UNIT};
+pub use rows::Rows;
+pub use step::Step;
