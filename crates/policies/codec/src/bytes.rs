@@ -30,6 +30,21 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     chunk_at(bytes, at).map(|chunk| u64::from_le_bytes(*chunk))
 }
 
+/// The eight bytes at a place, those behind the end as zeros.
+#[inline]
+pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
+    u64_at(bytes, at).unwrap_or_else(|| {
+        let rest = bytes.get(at..).unwrap_or_default().iter().take(8);
+        rest.rev().fold(0, |word, byte| (word << 8) | u64::from(*byte))
+    })
+}
+
+/// So many bits, the lowest ones.
+#[inline]
+pub(crate) const fn low_bits(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1_u64 << count).wrapping_sub(1) }
+}
+
 /// How many bytes two slices begin with alike.
 #[inline]
 pub(crate) fn common_front(one: &[u8], other: &[u8]) -> usize {

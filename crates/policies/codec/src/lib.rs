@@ -19,7 +19,9 @@
 
 use journal_core::policy::{Change, Encoder, Placement, Update};
 
+pub mod bitmap;
 mod bytes;
+pub mod changed;
 pub mod differ;
 mod error;
 pub mod lzo;
@@ -29,6 +31,7 @@ mod samples;
 pub mod scratch;
 pub mod xor;
 
+pub use changed::Changed;
 pub use error::DecodeError;
 
 /// What policies that log whole versions answer alike; `None` where it is theirs to choose, and an
