@@ -15,7 +15,7 @@ use journal_core::policy::NoRoom;
 
 use crate::DecodeError;
 use crate::bytes::{Sink, chunk_at, word_at};
-use crate::changed::Changed;
+use crate::changed::{Changed, NO_UNITS, for_each_bit};
 
 /// How many bytes a bit stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,37 +80,26 @@ pub fn encode(changed: &Changed, unit: Unit, new: &[u8], out: &mut [u8]) -> Resu
     if new.len() != changed.block_bytes() {
         return Err(NoRoom);
     }
-    let mut sink = Sink::new(out);
-    if unit == Unit::WORD {
-        put_words(changed, new, &mut sink)?;
-        return Ok(sink.used());
-    }
-    let count = unit.count_in(new.len());
-    for first in (0..count).step_by(8) {
-        let units = (first..min(first.saturating_add(8), count)).zip(0..);
-        let bits = units.map(|(at, bit)| u8::from(changed.has_new(unit, at)) << bit);
-        sink.put_byte(bits.fold(0, |bits, bit| bits | bit))?;
-    }
-    for at in (0..count).filter(|at| changed.has_new(unit, *at)) {
-        let start = at.saturating_mul(unit.bytes());
-        let count = min(unit.bytes(), new.len().saturating_sub(start));
-        sink.put_from(new, start, count)?;
-    }
-    Ok(sink.used())
-}
-
-fn put_words(changed: &Changed, new: &[u8], sink: &mut Sink<'_>) -> Result<(), NoRoom> {
-    let mut left = Unit::WORD.bitmap_bytes(new.len());
-    for number in changed.numbers() {
+    let (mut sink, mut room) = (Sink::new(out), NO_UNITS);
+    let units = changed.units(unit, &mut room);
+    let mut left = unit.bitmap_bytes(new.len());
+    for number in units {
         let count = min(left, 8);
         sink.put_from(&number.to_le_bytes(), 0, count)?;
         left = left.saturating_sub(count);
     }
-    let put = changed.for_each_word(|at| match chunk_at::<WORD_BYTES>(new, at) {
-        Some(word) => sink.put(*word).ok(),
-        None => sink.put_from(new, at, new.len().saturating_sub(at)).ok(),
+    let put = for_each_bit(units, |index| {
+        let start = index.wrapping_mul(unit.bytes());
+        match chunk_at::<WORD_BYTES>(new, start).filter(|_| unit == Unit::WORD) {
+            Some(word) => sink.put(*word).ok(),
+            None => {
+                let count = min(unit.bytes(), new.len().saturating_sub(start));
+                sink.put_from(new, start, count).ok()
+            }
+        }
     });
-    put.ok_or(NoRoom)
+    put.ok_or(NoRoom)?;
+    Ok(sink.used())
 }
 
 /// Writes the units of a payload into a block.

@@ -38,11 +38,14 @@ impl Changed {
 
     /// Those in which the images differ; `None` where they differ in length, or are too long.
     #[must_use]
+    #[inline]
     pub fn between(kernels: &impl Kernels, old: &[u8], new: &[u8]) -> Option<Self> {
-        let mut changed = Self::none(new.len()).filter(|_| old.len() == new.len())?;
-        let numbers = number_count(new.len());
-        kernels.changed_words(old, new, changed.mask.get_mut(..numbers)?);
-        Some(changed)
+        if old.len() != new.len() || new.len() > BLOCK_BYTES_MAX {
+            return None;
+        }
+        let mut mask = [0; NUMBER_COUNT];
+        kernels.changed_words(old, new, mask.get_mut(..number_count(new.len()))?);
+        Some(Self { mask, block_bytes: new.len() })
     }
 
     /// Counts every word that has a byte in the span, as far as the block has any.
@@ -96,10 +99,9 @@ impl Changed {
     /// How many units have a new word.
     #[must_use]
     pub fn unit_count(&self, unit: Unit) -> usize {
-        match unit.words() {
-            1 => self.word_count(),
-            _ => (0..unit.count_in(self.block_bytes)).filter(|at| self.has_new(unit, *at)).count(),
-        }
+        let mut room = NO_UNITS;
+        let units = self.units(unit, &mut room);
+        units.iter().map(|number| number.count_ones() as usize).sum()
     }
 
     /// How many bits differ between two images in these words. With images of this block's length
@@ -107,7 +109,8 @@ impl Changed {
     #[must_use]
     pub fn bit_count(&self, old: &[u8], new: &[u8]) -> u64 {
         let mut count = 0_u64;
-        self.for_each_word(|at| {
+        for_each_bit(self.numbers(), |word| {
+            let at = word.wrapping_mul(WORD_BYTES);
             let differing = word_at(old, at) ^ word_at(new, at);
             count = count.saturating_add(u64::from(differing.count_ones()));
             Some(())
@@ -118,11 +121,8 @@ impl Changed {
     /// The runs of new words in bytes of the block, ascending, none touching the next. The last may
     /// end with a short word.
     pub fn runs(&self) -> impl Iterator<Item = Span> + '_ {
-        let mut runs = Runs { numbers: self.numbers(), index: 0, left: 0 };
-        runs.left = runs.numbers.first().copied().unwrap_or(0);
         let block_bytes = self.block_bytes;
-        core::iter::from_fn(move || {
-            let (first, count) = runs.next_run()?;
+        self.word_runs().map_while(move |(first, count)| {
             let at = first.wrapping_mul(WORD_BYTES);
             let len = min(count.wrapping_mul(WORD_BYTES), block_bytes.saturating_sub(at));
             // Not above 64 KiB, both.
@@ -130,42 +130,74 @@ impl Changed {
         })
     }
 
+    /// The runs as the first of their words and how many they are.
+    #[inline]
+    pub(crate) fn word_runs(&self) -> Runs<'_> {
+        let numbers = self.numbers();
+        Runs { numbers, index: 0, left: numbers.first().copied().unwrap_or(0) }
+    }
+
     #[inline]
     pub(crate) fn numbers(&self) -> &[u64] {
         self.mask.get(..number_count(self.block_bytes)).unwrap_or_default()
     }
 
-    /// Calls with the place in the block of each new word, ascending, until there is no answer.
+    /// A bit for each unit that has a new word, if need be in `room`.
     #[inline]
-    pub(crate) fn for_each_word(&self, mut call: impl FnMut(usize) -> Option<()>) -> Option<()> {
-        let mut from = 0_usize;
-        for number in self.numbers() {
-            let mut left = *number;
-            while left != 0 {
-                let word = from.wrapping_add(left.trailing_zeros() as usize);
-                call(word.wrapping_mul(WORD_BYTES))?;
-                left &= left.wrapping_sub(1);
-            }
-            from = from.wrapping_add(WORDS_PER_NUMBER);
-        }
-        Some(())
-    }
-
-    /// Whether a unit has a new word.
-    #[inline]
-    pub(crate) fn has_new(&self, unit: Unit, at: usize) -> bool {
+    pub(crate) fn units<'a>(&'a self, unit: Unit, room: &'a mut [u64; NUMBER_COUNT]) -> &'a [u64] {
         let words = unit.words();
-        let first = at.saturating_mul(words);
-        let index = first / WORDS_PER_NUMBER;
-        if words >= WORDS_PER_NUMBER {
-            let end = index.saturating_add(words / WORDS_PER_NUMBER);
-            let end = min(end, self.numbers().len());
-            let numbers = self.numbers().get(index..end).unwrap_or_default();
-            return numbers.iter().any(|number| *number != 0);
+        let numbers = self.numbers();
+        if words == 1 {
+            return numbers;
         }
-        let number = self.numbers().get(index).copied().unwrap_or(0);
-        (number >> (first % WORDS_PER_NUMBER)) & low_bits(words) != 0
+        let count = unit.count_in(self.block_bytes);
+        // A number has several units, or a unit several numbers.
+        let shift = u32::try_from(words).unwrap_or(u64::BITS);
+        if let Some(per_number) = WORDS_PER_NUMBER.checked_div(words).filter(|per| *per > 0) {
+            for (index, number) in numbers.iter().enumerate() {
+                let mut left = *number;
+                let mut bits = 0_u64;
+                for at in 0..per_number {
+                    bits |= u64::from(left & low_bits(words) != 0) << at;
+                    left = left.checked_shr(shift).unwrap_or(0);
+                }
+                let first = index.wrapping_mul(per_number);
+                if let Some(into) = room.get_mut(first / WORDS_PER_NUMBER) {
+                    *into |= bits << (first % WORDS_PER_NUMBER);
+                }
+            }
+        } else {
+            let units = numbers.chunks((words / WORDS_PER_NUMBER).max(1));
+            for (at, numbers) in units.enumerate() {
+                let bit = u64::from(numbers.iter().any(|number| *number != 0));
+                if let Some(into) = room.get_mut(at / WORDS_PER_NUMBER) {
+                    *into |= bit << (at % WORDS_PER_NUMBER);
+                }
+            }
+        }
+        room.get(..count.div_ceil(WORDS_PER_NUMBER)).unwrap_or_default()
     }
+}
+
+/// Room for the bits of any unit.
+pub(crate) const NO_UNITS: [u64; NUMBER_COUNT] = [0; NUMBER_COUNT];
+
+/// Calls with the number of each bit that is set, ascending, until there is no answer.
+#[inline]
+pub(crate) fn for_each_bit(
+    numbers: &[u64],
+    mut call: impl FnMut(usize) -> Option<()>,
+) -> Option<()> {
+    let mut from = 0_usize;
+    for number in numbers {
+        let mut left = *number;
+        while left != 0 {
+            call(from.wrapping_add(left.trailing_zeros() as usize))?;
+            left &= left.wrapping_sub(1);
+        }
+        from = from.wrapping_add(WORDS_PER_NUMBER);
+    }
+    Some(())
 }
 
 impl fmt::Debug for Changed {
@@ -179,17 +211,19 @@ const fn number_count(block_bytes: usize) -> usize {
 }
 
 /// Where the search for runs is.
-struct Runs<'a> {
+pub(crate) struct Runs<'a> {
     numbers: &'a [u64],
     index: usize,
     /// The bits of the number at `index` that no run had yet.
     left: u64,
 }
 
-impl Runs<'_> {
+impl Iterator for Runs<'_> {
+    type Item = (usize, usize);
+
     /// The first word of the next run, and how many it has.
     #[inline]
-    fn next_run(&mut self) -> Option<(usize, usize)> {
+    fn next(&mut self) -> Option<(usize, usize)> {
         while self.left == 0 {
             self.index = self.index.wrapping_add(1);
             self.left = *self.numbers.get(self.index)?;
@@ -236,8 +270,8 @@ mod tests {
         let changed = Changed::between(&PortableKernels, old, new).expect("a block's length");
         let expected = by_hand(old, new);
         let mut found = vec![false; expected.len()];
-        let walked = changed.for_each_word(|at| {
-            found[at / 8] = true;
+        let walked = for_each_bit(changed.numbers(), |word| {
+            found[word] = true;
             Some(())
         });
         assert_eq!(walked, Some(()));
@@ -333,8 +367,8 @@ mod tests {
                 }
             }
             let mut found = vec![false; expected.len()];
-            changed.for_each_word(|at| {
-                found[at / 8] = true;
+            for_each_bit(changed.numbers(), |word| {
+                found[word] = true;
                 Some(())
             });
             prop_assert_eq!(found, expected);

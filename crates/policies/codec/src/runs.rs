@@ -8,7 +8,7 @@ use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
 
 use crate::Changed;
-use crate::bytes::{Sink, chunk_at, low_bits, word_at};
+use crate::bytes::{Sink, chunk_at, low_bits, u64_at, word_at};
 
 /// Bytes before those of a run.
 pub const RUN_BYTES: usize = 4;
@@ -54,13 +54,17 @@ pub fn encode(
         return Err(NoRoom);
     }
     let mut sink = Sink::new(out);
-    for run in changed.runs() {
-        let (mut start, mut end) = (run.at as usize, run.end() as usize);
+    for (first, count) in changed.word_runs() {
+        let mut start = first.wrapping_mul(WORD_BYTES);
+        let mut end = start.wrapping_add(count.wrapping_mul(WORD_BYTES)).min(new.len());
         if let Some(old) = old {
             let last = end.wrapping_sub(1) & !WORD_BYTES.wrapping_sub(1);
             // Where nothing differs after all, the whole word is as good as none.
-            let ends = word_at(old, last) ^ word_at(new, last);
             let starts = word_at(old, start) ^ word_at(new, start);
+            let ends = match count {
+                1 => starts,
+                _ => word_at(old, last) ^ word_at(new, last),
+            };
             start = start.wrapping_add((starts.trailing_zeros() / 8 % 8) as usize);
             let kept = WORD_BYTES.wrapping_sub((ends.leading_zeros() / 8 % 8) as usize);
             end = end.min(last.wrapping_add(kept));
@@ -81,47 +85,40 @@ pub fn encode(
 /// `Malformed` where a run breaks off or does not ascend, `OutOfBlock`. The block then holds
 /// anything.
 pub fn apply(payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-    let (mut rest, mut free_from) = (payload, 0_usize);
-    while !rest.is_empty() {
-        let at = payload.len().saturating_sub(rest.len());
+    let (mut at, mut free_from) = (0_usize, 0_usize);
+    while at < payload.len() {
         let malformed = ApplyError::Malformed { at };
-        let (head, behind) = rest.split_first_chunk::<RUN_BYTES>().ok_or(malformed)?;
-        let [place, place_high, last, last_high] = *head;
+        let [place, place_high, last, last_high] = *chunk_at(payload, at).ok_or(malformed)?;
         let start = usize::from(u16::from_le_bytes([place, place_high]));
-        let bytes = usize::from(u16::from_le_bytes([last, last_high])).saturating_add(1);
+        let bytes = usize::from(u16::from_le_bytes([last, last_high])).wrapping_add(1);
+        let end = start.wrapping_add(bytes);
         if start < free_from {
             return Err(malformed);
         }
-        free_from = start.saturating_add(bytes);
-        if free_from > block.len() {
+        if end > block.len() {
             return Err(ApplyError::OutOfBlock { at });
         }
-        let (run, after) = behind.split_at_checked(bytes).ok_or(malformed)?;
-        let into = block.get_mut(start..).unwrap_or_default();
-        copy_run(behind, into, run);
-        rest = after;
+        let from = at.wrapping_add(RUN_BYTES);
+        copy_run(payload, from, block, start, bytes).ok_or(malformed)?;
+        (at, free_from) = (from.wrapping_add(bytes), end);
     }
     Ok(())
 }
 
-/// Copies `run`, which `from` begins with, to the start of `into`.
+/// Copies a run from one place to another; `None` where there is not so much.
 #[inline]
-fn copy_run(from: &[u8], into: &mut [u8], run: &[u8]) {
+fn copy_run(payload: &[u8], from: usize, block: &mut [u8], to: usize, bytes: usize) -> Option<()> {
+    let into = block.get_mut(to..)?;
     // Most are short: a word is put together instead of so many bytes copied.
-    if run.len() <= WORD_BYTES {
-        let old = chunk_at(into, 0).copied();
-        if let (Some(new), Some(old)) = (chunk_at::<WORD_BYTES>(from, 0), old) {
-            let mask = low_bits(run.len().wrapping_mul(8));
-            let word = (u64::from_le_bytes(*new) & mask) | (u64::from_le_bytes(old) & !mask);
-            if let Some(into) = into.first_chunk_mut() {
-                *into = word.to_le_bytes();
-            }
-            return;
+    if bytes <= WORD_BYTES {
+        if let (Some(new), Some(old)) = (u64_at(payload, from), into.first_chunk_mut()) {
+            let mask = low_bits(bytes.wrapping_mul(8));
+            *old = ((new & mask) | (u64::from_le_bytes(*old) & !mask)).to_le_bytes();
+            return Some(());
         }
     }
-    if let Some(into) = into.get_mut(..run.len()) {
-        into.copy_from_slice(run);
-    }
+    into.get_mut(..bytes)?.copy_from_slice(payload.get(from..)?.get(..bytes)?);
+    Some(())
 }
 
 #[cfg(test)]
