@@ -153,6 +153,22 @@ fn manifests_agree() {
 }
 
 #[test]
+fn copyleft_is_reached_from_oracles_alone() {
+    let mut locks = Vec::new();
+    for path in files().into_iter().filter(|path| path.ends_with("Cargo.lock")) {
+        let (name, lock) = (name_of(&path), read(&path));
+        let found = shelf::locked_copyleft(&name, &lock);
+        if name.starts_with("oracles/") {
+            assert_eq!(found.len(), 1, "{name} is of a licence of its own");
+        } else {
+            hold("copyleft that is reached", &found);
+        }
+        locks.push(name);
+    }
+    assert!(locks.iter().any(|name| name == "Cargo.lock") && locks.len() > 3, "{locks:?}");
+}
+
+#[test]
 fn published_packages_carry_their_licences() {
     for package in packages().iter().filter(|package| package.is_published()) {
         for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {

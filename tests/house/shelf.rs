@@ -20,6 +20,8 @@ enum Room {
     Front,
     /// Fuzz targets and probes, which are outside the workspace and import what they look at.
     Visitor,
+    /// What compares with copyleft codecs: outside the workspace, and nobody imports it.
+    Oracle,
 }
 
 fn room(folder: &str) -> Option<Room> {
@@ -31,12 +33,16 @@ fn room(folder: &str) -> Option<Room> {
         "crates/policies/codec" => Room::Codec,
         _ if folder.starts_with("crates/policies/") => Room::Policy,
         _ if folder.starts_with("crates/") => return None,
+        _ if folder.starts_with("oracles/") => Room::Oracle,
         _ => Room::Visitor,
     })
 }
 
 fn may_import(from: Room, to: Room, kind: Kind) -> bool {
     match (from, to) {
+        // Not even a visitor: who links an oracle is under its licence.
+        (_, Room::Oracle) => false,
+        (Room::Oracle, to) => matches!(to, Room::Codec | Room::Core),
         (Room::Visitor, _) => true,
         // The weather is for tests: a user's program carries no simulator.
         (Room::Front, Room::Weather) => kind == Kind::Dev,
@@ -117,31 +123,49 @@ pub(crate) fn own_facts(package: &Package) -> Vec<Finding> {
 
 /// Tools of the project stay at home.
 pub(crate) fn published_by_mistake(package: &Package) -> Vec<Finding> {
-    if room(&package.folder) != Some(Room::Visitor) || !package.is_published() {
+    let is_at_home = matches!(room(&package.folder), Some(Room::Visitor | Room::Oracle));
+    if !is_at_home || !package.is_published() {
         return Vec::new();
     }
     vec![Finding::new(&package.path(), 0, "lacks `publish = false`")]
 }
 
-/// Codecs that only tests of unpublished packages may use, and licences that nobody here may have.
+/// Codecs that only oracles may link, and no two of them together, since their licences differ.
+const COPYLEFT: [&str; 2] = ["lzo1x", "minilzo-rs"];
+
+/// Codecs and licences that nobody here may have, but for oracles, which then say so.
 pub(crate) fn copyleft(package: &Package) -> Vec<Finding> {
-    if !package.is_published() {
-        return Vec::new();
-    }
     let mut found = Vec::new();
-    for dependency in package.manifest.dependencies() {
-        let name = dependency.package.unwrap_or(dependency.key);
-        if ["lzo1x", "minilzo-rs"].contains(&name.as_str()) {
-            found.push(Finding::new(&package.path(), 0, format!("{name} is under the GPL")));
+    let mut miss = |what: String| found.push(Finding::new(&package.path(), 0, what));
+    let names = package.manifest.dependencies().into_iter();
+    let names = names.map(|dependency| dependency.package.unwrap_or(dependency.key));
+    let linked: Vec<_> = names.filter(|name| COPYLEFT.contains(&name.as_str())).collect();
+    let licences = ["package.license", "workspace.package.license"]
+        .map(|path| package.manifest.value(path).map(unquoted));
+    if room(&package.folder) == Some(Room::Oracle) {
+        if linked.len() != 1 {
+            miss(format!("links {} copyleft codecs", linked.len()));
         }
+        if !licences[0].is_some_and(|licence| licence.starts_with("GPL-")) {
+            miss("does not say that it is under the GPL".to_owned());
+        }
+        return found;
     }
-    for path in ["package.license", "workspace.package.license"] {
-        let licence = package.manifest.value(path).map(unquoted);
-        if licence.is_some_and(|licence| licence != "MIT OR Apache-2.0") {
-            found.push(Finding::new(&package.path(), 0, "another licence than MIT OR Apache-2.0"));
-        }
+    linked.iter().for_each(|name| miss(format!("{name} is under the GPL")));
+    let others = licences.into_iter().flatten().filter(|licence| *licence != "MIT OR Apache-2.0");
+    if package.is_published() {
+        others.for_each(|_| miss("another licence than MIT OR Apache-2.0".to_owned()));
     }
     found
+}
+
+/// What the packages of a lock file reach, by whatever way.
+pub(crate) fn locked_copyleft(path: &str, lock: &str) -> Vec<Finding> {
+    let name_of = |line: &str| line.strip_prefix("name = ").map(|name| unquoted(name).to_owned());
+    let lines = lock.lines().zip(1..);
+    let names = lines.filter_map(|(line, number)| Some((name_of(line)?, number)));
+    let found = names.filter(|(name, _)| COPYLEFT.contains(&name.as_str()));
+    found.map(|(name, number)| Finding::new(path, number, name)).collect()
 }
 
 pub(crate) fn core_defaults(package: &Package) -> Vec<Finding> {
@@ -269,6 +293,16 @@ mod tests {
         assert_eq!(against("crates/journal-core", sibling), 1);
         assert_eq!(against("crates/attic", ""), 1);
         assert_eq!(against("fuzz", sim), 0);
+        assert_eq!(against("oracles/x", sim), 1);
+        assert_eq!(against("oracles/x", codec), 0);
+        assert_eq!(against("oracles/x", core), 0);
+        let oracle = || package("oracles/x", "[package]\nname = \"oracle\"");
+        for folder in ["fuzz", "oracles/y", "crates/policies/full-block"] {
+            let text = "[dev-dependencies]\noracle = { path = \"../oracles/x\" }";
+            let mut packages = house(folder, text);
+            packages.push(oracle());
+            assert_eq!(arrows(&packages).len(), 1, "{folder}");
+        }
         assert_eq!(against("", sim), 1);
         assert_eq!(against("", sim_for_tests), 0);
         assert_eq!(against("", sibling), 0);
@@ -297,6 +331,7 @@ mod tests {
         assert_eq!(own_facts(&package("fuzz", "[package]\npublish = false")), []);
 
         assert_eq!(published_by_mistake(&package("fuzz", "[package]")).len(), 1);
+        assert_eq!(published_by_mistake(&package("oracles/x", "[package]")).len(), 1);
         assert_eq!(published_by_mistake(&package("fuzz", "[package]\npublish = false")), []);
         assert_eq!(published_by_mistake(&core("[package]")), []);
 
@@ -307,6 +342,17 @@ mod tests {
         assert_eq!(copyleft(&core("[dev-dependencies]\nminilzo-rs = \"1\"")).len(), 1);
         assert_eq!(copyleft(&core("[package]\nlicense = \"GPL-3.0\"")).len(), 1);
         assert_eq!(copyleft(&core(COMPLETE)), []);
+        let fuzz = "[package]\npublish = false\n[dependencies.x]\npackage = \"lzo1x\"";
+        assert_eq!(copyleft(&package("fuzz", fuzz)).len(), 1);
+        let oracle = "[package]\nlicense = \"GPL-2.0-only\"\n[dependencies]\nlzo1x = \"1\"\n";
+        let found = |text: &str| copyleft(&package("oracles/x", text)).len();
+        assert_eq!(found(oracle), 0);
+        assert_eq!(found(&oracle.replace("GPL-2.0-only", "MIT")), 1);
+        assert_eq!(found(&oracle.replace("lzo1x", "lz4_flex")), 1);
+        assert_eq!(found(&format!("{oracle}minilzo-rs = \"1\"\n")), 1);
+
+        let lock = "[[package]]\nname = \"lzo1x\"\n[[package]]\nname = \"lzo\"\n";
+        assert_eq!(locked_copyleft("Cargo.lock", lock).len(), 1);
 
         assert_eq!(not_members(&house("crates/pmem-sys", "")).len(), 2);
         assert_eq!(not_members(&house("crates/policies/new", "")).len(), 1);

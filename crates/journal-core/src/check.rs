@@ -5,6 +5,9 @@
 //! - [`Kernels::crc64`] (CRC-64/NVME) guards whole records and superblocks: with 32 bits, one torn
 //!   record in four thousand million would be taken for whole.
 //!
+//! [`Kernels`] also finds [the words in which two images differ](Kernels::changed_words), for
+//! policies that log differences.
+//!
 //! A CRC finds accidents. It is no signature: who knows the journal's id can forge one.
 
 /// The CRC-32 of `bytes`, continuing from `seed` (the check of what came before, or zero).
@@ -31,6 +34,13 @@ pub trait Kernels {
     fn crc64(&self, seed: u64, bytes: &[u8]) -> u64 {
         crc64(seed, bytes)
     }
+
+    /// Which words differ: bit `n % 64` of `mask[n / 64]` says whether word `n` (the 8 bytes from
+    /// `8 * n` on; the last word may be a short one) is another in `newer`. Words that only one
+    /// image has, and those without a bit in `mask`, are not looked at; all other bits are cleared.
+    fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
+        changed_words(older, newer, mask);
+    }
 }
 
 /// Portable code for everything.
@@ -43,6 +53,11 @@ impl<K: Kernels + ?Sized> Kernels for &K {
     #[inline]
     fn crc64(&self, seed: u64, bytes: &[u8]) -> u64 {
         (**self).crc64(seed, bytes)
+    }
+
+    #[inline]
+    fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
+        (**self).changed_words(older, newer, mask);
     }
 }
 
@@ -108,6 +123,38 @@ pub fn crc64(seed: u64, bytes: &[u8]) -> u64 {
     !sum
 }
 
+/// Which words differ, as [`Kernels::changed_words`] says it, in portable code: the same time
+/// whatever differs.
+pub fn changed_words(older: &[u8], newer: &[u8], mask: &mut [u64]) {
+    let len = older.len().min(newer.len());
+    let older = older.get(..len).unwrap_or_default().chunks(GROUP_BYTES);
+    let mut groups = older.zip(newer.get(..len).unwrap_or_default().chunks(GROUP_BYTES));
+    for mask in mask {
+        *mask = groups.next().map_or(0, |(older, newer)| changed_in_group(older, newer));
+    }
+}
+
+/// The bytes that one number of a mask speaks of.
+const GROUP_BYTES: usize = 8 * 64;
+
+fn changed_in_group(older: &[u8], newer: &[u8]) -> u64 {
+    let (older_lines, newer_lines) = (older.chunks_exact(64), newer.chunks_exact(64));
+    let older_rest = older_lines.remainder().chunks(8);
+    let rest = older_rest.zip(newer_lines.remainder().chunks(8));
+    let (mut mask, mut place) = (0_u64, 0_u32);
+    for (older_line, newer_line) in older_lines.zip(newer_lines) {
+        let words = older_line.chunks_exact(8).zip(newer_line.chunks_exact(8));
+        let bits = words.zip(0..).map(|((older, newer), bit)| u64::from(older != newer) << bit);
+        mask |= bits.fold(0, |bits, bit| bits | bit) << place;
+        place = place.wrapping_add(8);
+    }
+    for (older_word, newer_word) in rest {
+        mask |= u64::from(older_word != newer_word) << place;
+        place = place.wrapping_add(1);
+    }
+    mask
+}
+
 /// `slice::as_chunks` for the oldest compiler this crate promises.
 trait AsWords {
     fn as_chunks_of_8(&self) -> (&[[u8; 8]], &[u8]);
@@ -140,6 +187,34 @@ mod tests {
         #[test]
         fn the_tables_compute_the_polynomial(seed: u64, bytes: std::vec::Vec<u8>) {
             prop_assert_eq!(crc64(seed, &bytes), bit_by_bit(seed, &bytes));
+        }
+
+        #[test]
+        fn every_word_that_differs_has_its_bit_and_no_other(
+            older in prop::collection::vec(0_u8..2, 0..1300),
+            newer in prop::collection::vec(0_u8..2, 0..1300),
+            takes_all: bool,
+            len in 0_usize..4,
+        ) {
+            // Mostly alike, or hardly.
+            let mut newer = newer;
+            if takes_all {
+                newer.iter_mut().zip(&older).for_each(|(newer, older)| {
+                    *newer = if *newer == 0 { *older } else { *older ^ (*older & 1) };
+                });
+            }
+            let common = older.len().min(newer.len());
+            let words = older[..common].chunks(8).zip(newer[..common].chunks(8));
+            let mut expected = [0; 4];
+            for (word, (older, newer)) in words.enumerate() {
+                if let Some(bits) = expected.get_mut(word / 64).filter(|_| older != newer) {
+                    *bits |= 1_u64 << (word % 64);
+                }
+            }
+            let mut mask = [u64::MAX; 4];
+            PortableKernels.changed_words(&older, &newer, &mut mask[..len]);
+            prop_assert_eq!(&mask[..len], &expected[..len]);
+            prop_assert!(mask[len..].iter().all(|untouched| *untouched == u64::MAX));
         }
 
         #[test]

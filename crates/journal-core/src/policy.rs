@@ -142,6 +142,21 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
+    /// Appends what `fill` puts at the start of the room that is left, which is as many bytes as it
+    /// says, and says so too.
+    ///
+    /// # Errors
+    /// [`NoRoom`], with nothing appended, where `fill` says so or says more than there is room for.
+    pub fn put_with(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, NoRoom>,
+    ) -> Result<usize, NoRoom> {
+        let count = fill(self.room.get_mut(self.used..).ok_or(NoRoom)?)?;
+        let end = self.used.checked_add(count).filter(|end| *end <= self.room.len());
+        self.used = end.ok_or(NoRoom)?;
+        Ok(count)
+    }
+
     /// Forgets everything appended, to try another form.
     pub const fn clear(&mut self) {
         self.used = 0;
@@ -359,5 +374,16 @@ mod tests {
         assert_eq!((out.as_bytes(), out.room_left()), (&b"abcde"[..], 0));
         out.clear();
         assert_eq!((out.as_bytes(), out.room_left()), (&b""[..], 5));
+        assert_eq!(out.put(b"ab"), Ok(()));
+        let filled = out.put_with(|room| {
+            assert_eq!(room.len(), 3);
+            room[..2].copy_from_slice(b"cd");
+            Ok(2)
+        });
+        assert_eq!((filled, out.as_bytes()), (Ok(2), &b"abcd"[..]));
+        assert_eq!(out.put_with(|_| Err(NoRoom)), Err(NoRoom));
+        assert_eq!(out.put_with(|_| Ok(2)), Err(NoRoom));
+        assert_eq!(out.put_with(|_| Ok(usize::MAX)), Err(NoRoom));
+        assert_eq!(out.as_bytes(), b"abcd");
     }
 }

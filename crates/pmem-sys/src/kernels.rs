@@ -10,11 +10,19 @@
 //! | x86-64 with VPCLMULQDQ and AVX2 | the same, two pairs at a time |
 //! | x86-64 with PCLMULQDQ (2010 and later) | the same, one pair at a time |
 //! | every other, 64-bit Arm among them, and Miri | the tables of the core |
+//!
+//! | processor | the words that differ, by |
+//! |---|---|
+//! | x86-64 with AVX-512F | comparing eight at a time |
+//! | x86-64 with AVX2 | comparing four at a time |
+//! | every other, and Miri | the core, one at a time |
 
 use core::fmt;
 
 use journal_core::{Kernels, check};
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod changed;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64;
 
@@ -30,6 +38,7 @@ mod x86_64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeKernels {
     crc64: Crc64,
+    changed: Changed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,20 +48,50 @@ enum Crc64 {
     Folding(x86_64::Folding),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changed {
+    Portable,
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Comparing(changed::Comparing),
+}
+
 impl NativeKernels {
+    const PORTABLE: Self = Self { crc64: Crc64::Portable, changed: Changed::Portable };
+
     /// The fastest that this processor has.
     #[must_use]
     pub fn detect() -> Self {
-        Self::supported().next().unwrap_or(Self { crc64: Crc64::Portable })
+        Self::supported().next().unwrap_or(Self::PORTABLE)
     }
 
-    /// Everything that this processor has, the fastest first, for measurements and tests. The last
-    /// one is portable code.
+    /// Everything that this processor has, the fastest first, for measurements and tests: each way
+    /// of each computation at least once. The last one is portable code.
     pub fn supported() -> impl Iterator<Item = Self> {
-        let portable = [Crc64::Portable].into_iter();
+        let crc64 = [Crc64::Portable].into_iter();
+        let changed = [Changed::Portable].into_iter();
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let portable = x86_64::Folding::supported().map(Crc64::Folding).chain(portable);
-        portable.map(|crc64| Self { crc64 })
+        let (crc64, changed) = (
+            x86_64::Folding::supported().map(Crc64::Folding).chain(crc64),
+            changed::Comparing::supported().map(Changed::Comparing).chain(changed),
+        );
+        let (mut crc64, mut changed) = (crc64, changed);
+        core::iter::from_fn(move || match (crc64.next(), changed.next()) {
+            (None, None) => None,
+            (crc64, changed) => Some(Self {
+                crc64: crc64.unwrap_or(Crc64::Portable),
+                changed: changed.unwrap_or(Changed::Portable),
+            }),
+        })
+    }
+
+    /// How it finds the words that differ, in a word or two; the check is what `Display` names.
+    #[must_use]
+    pub fn changed_words_by(&self) -> &'static str {
+        match self.changed {
+            Changed::Portable => "portable",
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Changed::Comparing(comparing) => comparing.name(),
+        }
     }
 }
 
@@ -63,6 +102,15 @@ impl Kernels for NativeKernels {
             Crc64::Portable => check::crc64(seed, bytes),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Crc64::Folding(folding) => folding.crc64(seed, bytes),
+        }
+    }
+
+    #[inline]
+    fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
+        match self.changed {
+            Changed::Portable => check::changed_words(older, newer, mask),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Changed::Comparing(comparing) => comparing.changed_words(older, newer, mask),
         }
     }
 }
@@ -155,6 +203,36 @@ mod tests {
         assert_eq!(has("vpclmulqdq, 512 bits"), wide && registers);
         assert_eq!(names.last().map(String::as_str), Some("portable"));
         assert_eq!(names.first(), Some(&NativeKernels::detect().to_string()));
+        let ways: Vec<_> =
+            NativeKernels::supported().map(|kernels| kernels.changed_words_by()).collect();
+        assert_eq!(ways.contains(&"avx512f"), registers);
+        assert_eq!(ways.contains(&"avx2"), std::arch::is_x86_feature_detected!("avx2"));
+        assert_eq!(ways.last(), Some(&"portable"));
+        assert_eq!(ways.first(), Some(&NativeKernels::detect().changed_words_by()));
+    }
+
+    /// Each length up to several groups, with masks that are as long, longer and shorter.
+    #[test]
+    fn words_that_differ_are_those_that_portable_code_finds() {
+        let len_max = if cfg!(miri) { 80 } else { 1700 };
+        let older = noise(len_max + 8);
+        for kernels in NativeKernels::supported() {
+            for len in 0..=len_max {
+                let (older, mut newer) = (&older[len % 8..][..len], older[len % 8..].to_vec());
+                // Ever more of them, and not always the first byte of a word.
+                for change in 0..len / 8 {
+                    newer[(change * change * 7 + change) % len] ^= 0x10;
+                }
+                let newer = &newer[..len.max(3) - len % 3];
+                for groups in [len / 512, len / 512 + 1, len / 512 + 2] {
+                    let (mut mask, mut known) = ([!0; 6], [!0; 6]);
+                    kernels.changed_words(older, newer, &mut mask[..groups]);
+                    check::changed_words(older, newer, &mut known[..groups]);
+                    let by = kernels.changed_words_by();
+                    assert_eq!(mask, known, "{by}, {len}, {groups} numbers");
+                }
+            }
+        }
     }
 
     proptest! {

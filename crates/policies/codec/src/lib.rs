@@ -19,8 +19,20 @@
 
 use journal_core::policy::{Change, Encoder, Placement, Update};
 
+pub mod bitmap;
+mod bytes;
+pub mod changed;
 pub mod differ;
+mod error;
+pub mod lzo;
 pub mod runs;
+#[cfg(test)]
+mod samples;
+pub mod scratch;
+pub mod xor;
+
+pub use changed::Changed;
+pub use error::DecodeError;
 
 /// What policies that log whole versions answer alike; `None` where it is theirs to choose, and an
 /// image is at hand.

@@ -4,7 +4,11 @@
 //! and its bytes. Runs ascend and do not overlap. They carry new bytes as they are, so that they
 //! may meet an image that already has them.
 
+use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
+
+use crate::Changed;
+use crate::bytes::{Sink, chunk_at, low_bits, u64_at, word_at};
 
 /// Bytes before those of a run.
 pub const RUN_BYTES: usize = 4;
@@ -28,30 +32,93 @@ pub fn put<'a>(
     Ok(())
 }
 
+/// How many bytes [`encode`] writes at most.
+#[must_use]
+pub fn bound(changed: &Changed) -> usize {
+    let words = changed.word_count().saturating_mul(WORD_BYTES);
+    changed.run_count().saturating_mul(RUN_BYTES).saturating_add(words)
+}
+
+/// Writes a run of `new` for each run of new words into `out`, and says how many bytes that is.
+/// With the old image at hand, runs begin and end with bytes that differ, not with whole words.
+///
+/// # Errors
+/// [`NoRoom`]; `out` then holds anything. Also where `new` is not as long as the block.
+pub fn encode(
+    changed: &Changed,
+    old: Option<&[u8]>,
+    new: &[u8],
+    out: &mut [u8],
+) -> Result<usize, NoRoom> {
+    if new.len() != changed.block_bytes() {
+        return Err(NoRoom);
+    }
+    let mut sink = Sink::new(out);
+    for (first, count) in changed.word_runs() {
+        let mut start = first.wrapping_mul(WORD_BYTES);
+        let mut end = start.wrapping_add(count.wrapping_mul(WORD_BYTES)).min(new.len());
+        if let Some(old) = old {
+            let last = end.wrapping_sub(1) & !WORD_BYTES.wrapping_sub(1);
+            // Where nothing differs after all, the whole word is as good as none.
+            let starts = word_at(old, start) ^ word_at(new, start);
+            let ends = match count {
+                1 => starts,
+                _ => word_at(old, last) ^ word_at(new, last),
+            };
+            start = start.wrapping_add((starts.trailing_zeros() / 8 % 8) as usize);
+            let kept = WORD_BYTES.wrapping_sub((ends.leading_zeros() / 8 % 8) as usize);
+            end = end.min(last.wrapping_add(kept));
+        }
+        // A place in a block is below 64 KiB, and so is the last of its bytes.
+        let at = u16::try_from(start).map_err(|_| NoRoom)?.to_le_bytes();
+        let count = end.wrapping_sub(start);
+        let last = u16::try_from(count.wrapping_sub(1)).map_err(|_| NoRoom)?.to_le_bytes();
+        sink.put([at[0], at[1], last[0], last[1]])?;
+        sink.put_from(new, start, count)?;
+    }
+    Ok(sink.used())
+}
+
 /// Writes runs into a block.
 ///
 /// # Errors
 /// `Malformed` where a run breaks off or does not ascend, `OutOfBlock`. The block then holds
 /// anything.
 pub fn apply(payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-    let (mut rest, mut free_from) = (payload, 0_usize);
-    while !rest.is_empty() {
-        let at = payload.len().saturating_sub(rest.len());
+    let (mut at, mut free_from) = (0_usize, 0_usize);
+    while at < payload.len() {
         let malformed = ApplyError::Malformed { at };
-        let (head, behind) = rest.split_first_chunk::<RUN_BYTES>().ok_or(malformed)?;
-        let [place, place_high, last, last_high] = *head;
+        let [place, place_high, last, last_high] = *chunk_at(payload, at).ok_or(malformed)?;
         let start = usize::from(u16::from_le_bytes([place, place_high]));
-        let bytes = usize::from(u16::from_le_bytes([last, last_high])).saturating_add(1);
+        let bytes = usize::from(u16::from_le_bytes([last, last_high])).wrapping_add(1);
+        let end = start.wrapping_add(bytes);
         if start < free_from {
             return Err(malformed);
         }
-        free_from = start.saturating_add(bytes);
-        let into = block.get_mut(start..free_from).ok_or(ApplyError::OutOfBlock { at })?;
-        let (bytes, behind) = behind.split_at_checked(bytes).ok_or(malformed)?;
-        into.copy_from_slice(bytes);
-        rest = behind;
+        if end > block.len() {
+            return Err(ApplyError::OutOfBlock { at });
+        }
+        let from = at.wrapping_add(RUN_BYTES);
+        copy_run(payload, from, block, start, bytes).ok_or(malformed)?;
+        (at, free_from) = (from.wrapping_add(bytes), end);
     }
     Ok(())
+}
+
+/// Copies a run from one place to another; `None` where there is not so much.
+#[inline]
+fn copy_run(payload: &[u8], from: usize, block: &mut [u8], to: usize, bytes: usize) -> Option<()> {
+    let into = block.get_mut(to..)?;
+    // Most are short: a word is put together instead of so many bytes copied.
+    if bytes <= WORD_BYTES {
+        if let (Some(new), Some(old)) = (u64_at(payload, from), into.first_chunk_mut()) {
+            let mask = low_bits(bytes.wrapping_mul(8));
+            *old = ((new & mask) | (u64::from_le_bytes(*old) & !mask)).to_le_bytes();
+            return Some(());
+        }
+    }
+    into.get_mut(..bytes)?.copy_from_slice(payload.get(from..)?.get(..bytes)?);
+    Some(())
 }
 
 #[cfg(test)]
@@ -60,9 +127,72 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
+    use journal_core::PortableKernels;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::samples;
+
+    fn check(old: &[u8], new: &[u8]) {
+        let changed = Changed::between(&PortableKernels, old, new).expect("a block's length");
+        let most = bound(&changed);
+        for shown in [None, Some(old)] {
+            let mut out = vec![0xEE; most];
+            let len = encode(&changed, shown, new, &mut out).expect("the bound is one");
+            let mut exact = vec![0xEE; len];
+            assert_eq!(encode(&changed, shown, new, &mut exact), Ok(len));
+            assert!(exact == out[..len]);
+            if let Some(less) = len.checked_sub(1) {
+                assert_eq!(encode(&changed, shown, new, &mut out[..less]), Err(NoRoom));
+            }
+            let mut block = old.to_vec();
+            for _ in 0..2 {
+                assert_eq!(apply(&exact, &mut block), Ok(()));
+                assert!(block == new, "{} bytes", new.len());
+            }
+            // What is shown makes it shorter, and every run begins and ends with new bytes.
+            let mut rest = &exact[..];
+            while let Some((head, behind)) = rest.split_first_chunk::<RUN_BYTES>() {
+                let at = usize::from(u16::from_le_bytes([head[0], head[1]]));
+                let last = at + usize::from(u16::from_le_bytes([head[2], head[3]]));
+                let differs = |at: usize| old[at] != new[at];
+                assert!(shown.is_none() || (differs(at) && differs(last)));
+                rest = &behind[last - at + 1..];
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_encoded_is_applied() {
+        for (seed, len) in (1..).zip(samples::LENGTHS) {
+            let old = samples::noise(seed, len);
+            check(&old, &old);
+            check(&old, &samples::noise(!seed, len));
+            for words in [1, len / 160, len / 32, len / 10] {
+                let mut xor = samples::sparse(seed, len, words);
+                check(&old, &old.iter().zip(&xor).map(|(old, xor)| old ^ xor).collect::<Vec<_>>());
+                // Single bytes.
+                xor.iter_mut().enumerate().for_each(|(at, xor)| *xor &= u8::from(at % 7 == 3));
+                check(&old, &old.iter().zip(&xor).map(|(old, xor)| old ^ xor).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_what_is_marked_without_need_are_encoded_too() {
+        let (old, mut new) = ([7; 100], [7; 100]);
+        new[50] = 8;
+        let mut changed = Changed::none(100).expect("a block's length");
+        changed.mark(journal_core::policy::Span { at: 10, len: 90 });
+        for shown in [None, Some(&old[..])] {
+            let mut out = [0; 200];
+            let len = encode(&changed, shown, &new, &mut out).expect("room");
+            let mut block = old;
+            assert_eq!(apply(&out[..len], &mut block), Ok(()));
+            assert_eq!(block, new);
+        }
+        assert_eq!(encode(&changed, None, &new[1..], &mut [0; 200]), Err(NoRoom));
+    }
 
     proptest! {
         #[test]
