@@ -7,12 +7,14 @@ use core::fmt;
 use core::str::FromStr;
 
 use byte_delta::ByteDelta;
+use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use journal_core::policy::{
     ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use lcow::Lcow;
 use object_log::ObjectLog;
+use two_level::TwoLevel;
 
 /// One of the policies that this crate brings along.
 ///
@@ -35,6 +37,10 @@ pub enum AnyPolicy {
     ObjectLog(ObjectLog),
     /// Data in slots, metadata in the records.
     Lcow(Lcow),
+    /// What differs, compressed; what differs much in the disk-side log.
+    CompressedDelta(CompressedDelta),
+    /// Sub-blocks that change in the records; blocks that change much in the disk-side log.
+    TwoLevel(TwoLevel),
 }
 
 impl AnyPolicy {
@@ -44,6 +50,8 @@ impl AnyPolicy {
         Self::ByteDelta(ByteDelta::new()),
         Self::ObjectLog(ObjectLog::new()),
         Self::Lcow(Lcow::new()),
+        Self::CompressedDelta(CompressedDelta::new()),
+        Self::TwoLevel(TwoLevel::new()),
     ];
 
     /// The policy of this number, with its default settings.
@@ -66,6 +74,8 @@ impl AnyPolicy {
             Self::ByteDelta(_) => "byte-delta",
             Self::ObjectLog(_) => "object-log",
             Self::Lcow(_) => "lcow",
+            Self::CompressedDelta(_) => "compressed-delta",
+            Self::TwoLevel(_) => "two-level",
         }
     }
 }
@@ -78,6 +88,8 @@ macro_rules! of_chosen {
             AnyPolicy::ByteDelta($policy) => $call,
             AnyPolicy::ObjectLog($policy) => $call,
             AnyPolicy::Lcow($policy) => $call,
+            AnyPolicy::CompressedDelta($policy) => $call,
+            AnyPolicy::TwoLevel($policy) => $call,
         }
     };
 }
@@ -117,6 +129,10 @@ impl Policy for AnyPolicy {
     #[inline]
     fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
         of_chosen!(self, policy => policy.check(payload, block))
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        of_chosen!(self, policy => policy.bypasses_when_full())
     }
 
     fn keeps_in_slots(&self) -> bool {
@@ -163,6 +179,18 @@ impl From<ObjectLog> for AnyPolicy {
 impl From<Lcow> for AnyPolicy {
     fn from(policy: Lcow) -> Self {
         Self::Lcow(policy)
+    }
+}
+
+impl From<CompressedDelta> for AnyPolicy {
+    fn from(policy: CompressedDelta) -> Self {
+        Self::CompressedDelta(policy)
+    }
+}
+
+impl From<TwoLevel> for AnyPolicy {
+    fn from(policy: TwoLevel) -> Self {
+        Self::TwoLevel(policy)
     }
 }
 
@@ -213,7 +241,8 @@ mod tests {
         assert!(AnyPolicy::ALL.windows(2).all(|pair| pair[0].id() < pair[1].id()));
         assert_eq!(AnyPolicy::by_id(PolicyId(0x1_0000)), None);
         let unknown = "full_block".parse::<AnyPolicy>().expect_err("is spelt otherwise");
-        assert!(unknown.to_string().ends_with("full-block, byte-delta, object-log, lcow"));
+        let names = "full-block, byte-delta, object-log, lcow, compressed-delta, two-level";
+        assert!(unknown.to_string().ends_with(names), "{unknown}");
     }
 
     /// Everything that it says and does, beside what the chosen one does.
@@ -221,6 +250,9 @@ mod tests {
         assert_eq!(any.id(), one.id());
         assert_eq!(any.wants_slots(), one.wants_slots());
         assert_eq!(any.keeps_in_slots(), one.keeps_in_slots());
+        assert_eq!(any.wants_log(), one.wants_log());
+        assert_eq!(any.wants_old(), one.wants_old());
+        assert_eq!(any.bypasses_when_full(), one.bypasses_when_full());
         assert_eq!(any.thresholds(), one.thresholds());
         assert_eq!(any.pacing(), one.pacing());
         let (old, mut new) = ([1; 512], [1; 512]);
@@ -239,6 +271,8 @@ mod tests {
                 one.apply(expected.as_bytes(), &mut image)
             );
             assert_eq!(block, image);
+            let payload = out.as_bytes();
+            assert_eq!(any.check(payload, &old), one.check(payload, &old));
         }
         let rewritten = |policy: &dyn Policy| {
             let mut places = Vec::new();
@@ -255,6 +289,8 @@ mod tests {
         is_like(ByteDelta::new().into(), &ByteDelta::new());
         is_like(ObjectLog::new().into(), &ObjectLog::new());
         is_like(Lcow::new().into(), &Lcow::new());
+        is_like(CompressedDelta::new().into(), &CompressedDelta::new());
+        is_like(TwoLevel::new().into(), &TwoLevel::new());
         let settings = lcow::Settings::new().reclaim_at(100);
         is_like(Lcow::with(settings).into(), &Lcow::with(settings));
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
 use journal_core::parts::{Found, Index, Opened, Room};
-use journal_core::policy::Policy;
+use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
     LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
@@ -81,6 +81,14 @@ pub struct Journal<L = FullBlock, P: PmemShare = Region, D = FileDisk, H = NoHoo
 struct Checkpointer {
     thread: JoinHandle<()>,
     stop: Arc<AtomicBool>,
+}
+
+/// Whether an operation overwrites an image that it does not bring along.
+fn lacks_old(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Update(update) => update.old.is_none() && update.kind == Kind::Overwrite,
+        _ => false,
+    }
 }
 
 impl<L, P, D, H> Journal<L, P, D, H>
@@ -308,6 +316,9 @@ where
             Err(CommitError::Empty) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
+        if shared.common.policy.wants_old() && operations.iter().any(lacks_old) {
+            return self.commit_staged(operations, durability);
+        }
         let mut seat = shared.seats.sit();
         let age = seat.next_age(&shared.seats);
         loop {
@@ -316,6 +327,27 @@ where
                 result => return result,
             }
         }
+    }
+
+    /// The same for a policy that is to see the old images: as a transaction that reads them.
+    #[cold]
+    fn commit_staged(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let mut committed = None;
+        let body = |transaction: &mut Transaction<'_, L, P, D, H>| {
+            operations.iter().try_for_each(|operation| transaction.stage(operation))
+        };
+        self.run(body, |transaction| {
+            committed = match durability {
+                Durability::Durable => transaction.commit()?,
+                Durability::Deferred => transaction.commit_deferred()?,
+            };
+            Ok(())
+        })?;
+        Ok(committed)
     }
 
     /// Reads a block's newest committed content. What was committed deferred and is not durable yet

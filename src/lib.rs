@@ -22,6 +22,8 @@ pub use any_policy::{AnyPolicy, UnknownPolicy};
 pub use buffers::Buffers;
 /// The policy that rewrites older versions of blocks, and its settings.
 pub use byte_delta::{self, ByteDelta};
+/// The policy that logs compressed differences, and its settings.
+pub use compressed_delta::{self, CompressedDelta};
 pub use error::Error;
 pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions};
 /// The full-block policy, the default.
@@ -45,6 +47,8 @@ pub use pmem_sys as pmem;
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use stats::{GatherStats, LaneStats, Stats};
 pub use transaction::Transaction;
+/// The policy of two levels, and its settings.
+pub use two_level::{self, TwoLevel};
 
 /// Runs the program in the README.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! A transaction under way.
 
-use journal_core::policy::Policy;
-use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, PmemShare};
+use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
+use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, Operation, PmemShare};
 
 use crate::error::Error;
 use crate::hint::Hint;
@@ -153,7 +153,43 @@ where
     ) -> Result<(), Error> {
         self.shared.check_request(block, image.len())?;
         self.take(block)?;
+        if self.shared.common.policy.wants_old() {
+            self.keep_old(block, hint)?;
+        }
         self.seat.staged.write(block, hint, image);
+        Ok(())
+    }
+
+    /// Keeps the committed image of a block that is live and touched for the first time.
+    fn keep_old(&mut self, block: BlockNumber, hint: Hint) -> Result<(), Error> {
+        if hint.kind == Kind::Append || self.seat.staged.has(block) {
+            return Ok(());
+        }
+        let mut old = vec![0; self.shared.common.block_bytes()];
+        if self.shared.read(&mut self.seat, block, &mut old)? {
+            self.seat.staged.keep_old(block, &old);
+        }
+        Ok(())
+    }
+
+    /// Does what an operation says.
+    pub(crate) fn stage(&mut self, operation: &Operation<'_>) -> Result<(), Error> {
+        let (block, update) = match operation {
+            Operation::Update(update) => (update.block, update),
+            Operation::Discard(block) => return self.discard(*block),
+            other => {
+                let (block, placement) = (other.block(), Placement::Slot);
+                return Err(Error::CannotPlace { block, placement });
+            }
+        };
+        let Update { class, kind, object_bytes, change, .. } = *update;
+        let hint = Hint { class, kind, object_bytes };
+        if let Some(image) = change.image() {
+            return self.write_with(block, hint, image);
+        }
+        for Patch { at, bytes } in change.pieces() {
+            self.write_at_with(block, hint, at as usize, bytes)?;
+        }
         Ok(())
     }
 
@@ -200,6 +236,9 @@ where
         // discard, and show something else below what is logged of it.
         let is_live = self.shared.read(&mut self.seat, block, &mut old)?;
         self.take(block)?;
+        if is_live && self.shared.common.policy.wants_old() {
+            self.seat.staged.keep_old(block, &old);
+        }
         self.seat.staged.patch(block, hint, is_live.then_some(&old), at, bytes);
         Ok(())
     }

@@ -51,6 +51,8 @@ usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
             object-log: an update is logged as the objects that change, 16 bytes each
             byte-delta: an update rewrites the version before the newest, in a slot
             lcow: an update goes to a slot, and stays there
+            compressed-delta: an update is logged as what differs, or goes to the disk
+            two-level: an update is logged as sub-blocks of a word, or goes to the disk
             words: the tests' own policy, which logs a changed word as that
             logged: the same, with whole blocks in the disk-side log
   --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
@@ -90,6 +92,8 @@ fn policy(name: &str) -> Result<Kind, String> {
         "object-log" => Ok(Kind::ObjectLog),
         "byte-delta" => Ok(Kind::ByteDelta),
         "lcow" => Ok(Kind::Lcow),
+        "compressed-delta" => Ok(Kind::CompressedDelta),
+        "two-level" => Ok(Kind::TwoLevel),
         "words" => Ok(Kind::Words),
         "logged" => Ok(Kind::Logged),
         other => Err(format!("there is no policy {other}\n\n{USAGE}")),
@@ -136,6 +140,8 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         Kind::Words | Kind::Logged => "logged as that word",
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
         Kind::ByteDelta | Kind::Lcow => "in every other call as a patch alone, logged as such",
+        Kind::CompressedDelta => "logged as what differs from the old image",
+        Kind::TwoLevel => "in every other call as a patch alone, logged as such or as a sub-block",
     };
     println!("write_at is a new image and the range of the word it differs in, {writes_at}");
     println!(

@@ -142,6 +142,7 @@ where
             let free = FreePlaces {
                 slots: room.unreserved_slots.load(Ordering::Relaxed),
                 log_blocks: room.unreserved_log.load(Ordering::Relaxed),
+                ..FreePlaces::default()
             };
             let (names, mut scratch, answers) = work.for_preparing();
             let mut versions = SharedVersions { shared: self, lane, answers, told: None };

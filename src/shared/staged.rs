@@ -29,12 +29,22 @@ pub(crate) struct Staged {
     images: Vec<u8>,
     /// Of each image, where it differs from the committed one.
     touched: Vec<Touched>,
+    /// The blocks whose committed images are kept, ascending, and which of the old images that is.
+    olds: Vec<(BlockNumber, u32)>,
+    old_images: Vec<u8>,
     block_bytes: usize,
 }
 
 impl Staged {
     pub(crate) const fn new(block_bytes: usize) -> Self {
-        Self { entries: Vec::new(), images: Vec::new(), touched: Vec::new(), block_bytes }
+        Self {
+            entries: Vec::new(),
+            images: Vec::new(),
+            touched: Vec::new(),
+            olds: Vec::new(),
+            old_images: Vec::new(),
+            block_bytes,
+        }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -44,6 +54,29 @@ impl Staged {
         self.images.shrink_to(KEPT_BYTES_MAX);
         self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
         self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
+        if !self.olds.is_empty() {
+            self.olds.clear();
+            self.old_images.clear();
+            self.old_images.shrink_to(KEPT_BYTES_MAX);
+        }
+    }
+
+    /// Keeps the committed image of a block that the transaction has not touched yet, for a policy
+    /// that makes something of it.
+    pub(crate) fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
+        if let Err(at) = self.olds.binary_search_by_key(&block, |(block, _)| *block) {
+            let number = self.old_images.len() / self.block_bytes;
+            let number = u32::try_from(number).expect("there are no more than blocks of a lane");
+            self.olds.insert(at, (block, number));
+            self.old_images.extend_from_slice(committed);
+        }
+    }
+
+    /// The committed image of a block, if it is kept.
+    fn old(&self, block: BlockNumber) -> Option<&[u8]> {
+        let at = self.olds.binary_search_by_key(&block, |(block, _)| *block).ok()?;
+        let (_, number) = self.olds[at];
+        Some(&self.old_images[number as usize * self.block_bytes..][..self.block_bytes])
     }
 
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
@@ -123,6 +156,9 @@ impl Staged {
     /// Takes in what a later transaction makes of its blocks.
     pub(crate) fn absorb(&mut self, later: &Self) {
         for entry in &later.entries {
+            if let Some(old) = later.old(entry.block).filter(|_| !self.has(entry.block)) {
+                self.keep_old(entry.block, old);
+            }
             let Some(image) = entry.image else {
                 self.discard(entry.block);
                 continue;
@@ -215,6 +251,7 @@ impl Operations for Staged {
                 update.class = entry.hint.class;
                 update.kind = entry.hint.kind;
                 update.object_bytes = entry.hint.object_bytes;
+                update.old = self.old(entry.block);
                 Operation::Update(update)
             }
         }
@@ -268,6 +305,28 @@ mod tests {
         assert_eq!(staged.count(), 5);
         staged.clear();
         assert!(staged.count() == 0 && !staged.has(BlockNumber(1)));
+    }
+
+    #[test]
+    fn the_committed_image_is_the_first_ones_that_touched_the_block() {
+        let mut first = Staged::new(4);
+        first.keep_old(BlockNumber(7), &[7; 4]);
+        first.write(BlockNumber(7), Hint::DATA, &[1; 4]);
+        first.discard(BlockNumber(8));
+        let mut later = Staged::new(4);
+        for block in [9, 7, 8] {
+            later.keep_old(BlockNumber(block), &[block as u8 ^ 0xF0; 4]);
+            later.write(BlockNumber(block), Hint::DATA, &[2; 4]);
+        }
+        later.keep_old(BlockNumber(9), &[0; 4]);
+        first.absorb(&later);
+        assert_eq!(update(&first, 0).old, Some(&[7; 4][..]));
+        // What was discarded before has none that counts.
+        assert_eq!(update(&first, 1).old, None);
+        assert_eq!(update(&first, 2).old, Some(&[0xF9; 4][..]));
+        first.clear();
+        first.write(BlockNumber(7), Hint::DATA, &[1; 4]);
+        assert_eq!(update(&first, 0).old, None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The journal under the simulator: every crash of short programs, and every bug at every persist
 //! site.
 
+mod between;
 mod damage;
 mod delta;
 mod examine;

@@ -1,12 +1,15 @@
 //! The suite's programs, over the policies of this project and that of the tests.
 
 use byte_delta::ByteDelta;
+use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use journal_core::policy::{
     ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use lcow::Lcow;
 use object_log::{ObjectLog, Settings};
+use policy_codec::bitmap::Unit;
+use two_level::TwoLevel;
 
 use crate::delta::{Logged, Words};
 
@@ -24,11 +27,20 @@ pub(crate) enum Kind {
     Lcow,
     /// Whole blocks in the disk-side log, words in the records.
     Logged,
+    CompressedDelta,
+    /// Sub-blocks of a word.
+    TwoLevel,
 }
 
 /// The policy of objects, in the size of these blocks.
 pub(crate) fn object_log() -> ObjectLog {
     ObjectLog::with(Settings::new().object_bytes(16)).expect("settings that can be")
+}
+
+/// The policy of two levels, in the size of these blocks: a transaction that writes two words, and
+/// is shown the old image, stays in memory, any other goes to the disk.
+pub(crate) fn two_level() -> TwoLevel {
+    TwoLevel::with(two_level::Settings::new().sub_block(Unit::WORD).few_units(64))
 }
 
 /// Calls the same method of whichever policy it is.
@@ -57,6 +69,14 @@ macro_rules! of_kind {
             }
             Kind::Logged => {
                 let $policy = Logged;
+                $call
+            }
+            Kind::CompressedDelta => {
+                let $policy = CompressedDelta::new();
+                $call
+            }
+            Kind::TwoLevel => {
+                let $policy = two_level();
                 $call
             }
         }
@@ -100,6 +120,10 @@ impl Policy for Kind {
         of_kind!(self, policy => policy.keeps_in_slots())
     }
 
+    fn bypasses_when_full(&self) -> bool {
+        of_kind!(self, policy => policy.bypasses_when_full())
+    }
+
     fn thresholds(&self) -> Thresholds {
         of_kind!(self, policy => policy.thresholds())
     }
@@ -127,7 +151,8 @@ mod tests {
             assert_eq!(habits.id, kind.id());
             let Habits { logs_deltas, takes_patches, appends_go_home, .. } = habits;
             let slots = (habits.has_slots, habits.keeps_in_slots);
-            assert_eq!(habits.has_log, kind == Kind::Logged);
+            let logs = [Kind::Logged, Kind::CompressedDelta, Kind::TwoLevel];
+            assert_eq!(habits.has_log, logs.contains(&kind));
             (logs_deltas, takes_patches, appends_go_home, slots)
         };
         assert_eq!(habits(Kind::FullBlock), (false, false, false, (false, false)));
@@ -136,5 +161,7 @@ mod tests {
         assert_eq!(habits(Kind::ByteDelta), (true, true, true, (true, false)));
         assert_eq!(habits(Kind::Lcow), (true, true, false, (true, true)));
         assert_eq!(habits(Kind::Logged), (true, false, false, (false, true)));
+        assert_eq!(habits(Kind::CompressedDelta), (true, false, false, (false, true)));
+        assert_eq!(habits(Kind::TwoLevel), (true, true, false, (false, true)));
     }
 }

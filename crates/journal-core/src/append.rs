@@ -99,10 +99,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             // As it was when the transaction was prepared.
-            let (block, placement) = match update.change.is_nothing() {
-                true => continue,
-                false => (update.block, common.policy.place(&update, &mut Encoder::new(room))),
-            };
+            let mut encoder = Encoder::new(room);
+            let placement = common.placement(&update, &mut encoder, prepared.bypasses());
+            let block = update.block;
             let Some(image) = update.change.image() else { continue };
             match placement {
                 Placement::Home if versions.may_go_home(block) => {

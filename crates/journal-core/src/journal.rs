@@ -25,7 +25,9 @@ use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
-use crate::place::{Content, Indexed, Operation, Operations, Places, Prepared, Scratch};
+use crate::place::{
+    Content, FreePlaces, Indexed, Operation, Operations, Places, Prepared, Scratch,
+};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
@@ -170,8 +172,15 @@ where
         let (names, overwritten) = self.overwritten(lane, operations);
         let (free, mut versions) = (self.lane(lane).free_places(), versions!(self, lane));
         let mut scratch = scratch!(self);
-        let prepared =
+        let mut prepared =
             self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
+        let is_full = prepared.bytes > self.lane(lane).free_bytes();
+        if is_full && self.common.policy.bypasses_when_full() {
+            let free = FreePlaces { bypasses: true, ..free };
+            let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
+            prepared =
+                self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
+        }
         self.check_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;
         if prepared.is_ahead() {

@@ -336,7 +336,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// What a transaction can take that holds nothing.
     #[must_use]
     pub fn free_places(&self) -> FreePlaces {
-        FreePlaces { slots: self.free_slots(), log_blocks: self.free_log_blocks() }
+        let (slots, log_blocks) = (self.free_slots(), self.free_log_blocks());
+        FreePlaces { slots, log_blocks, bypasses: false }
     }
 
     /// Copies what one of its slots holds.

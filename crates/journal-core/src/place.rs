@@ -14,7 +14,7 @@ use crate::index::{FrameAt, Full, Index, IndexMemory};
 use crate::lane::{Ends, FrameIn, Frames, InLane, Lane, Names, OpenRecord, Part, Payload};
 use crate::memory::Batched;
 use crate::pmem::Pmem;
-use crate::policy::{Change, Encoder, Placement, Policy, Update};
+use crate::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, Form, extent};
 use crate::scan::{IndexError, Reader};
 use crate::slot::{Rewrite, SlotFrame};
@@ -224,6 +224,8 @@ pub struct FreePlaces {
     pub slots: u32,
     /// Blocks of its lane in the disk-side log.
     pub log_blocks: u32,
+    /// Whether data goes to the log, so that the record is short.
+    pub bypasses: bool,
 }
 
 /// How large a transaction is.
@@ -237,6 +239,8 @@ pub struct Prepared {
     pub new_slots: u32,
     /// Blocks that have to be in the disk-side log before it is stored.
     pub log_blocks: u32,
+    /// Whether data goes there whatever the policy says.
+    bypasses: bool,
     /// Blocks that have to be home before it is stored.
     pub appends: usize,
     parts: usize,
@@ -250,6 +254,10 @@ impl Prepared {
     #[must_use]
     pub const fn is_ahead(&self) -> bool {
         self.appends > 0 || self.log_blocks > 0
+    }
+
+    pub(crate) const fn bypasses(&self) -> bool {
+        self.bypasses
     }
 }
 
@@ -360,11 +368,21 @@ impl<L: Policy, K: Kernels> Common<L, K> {
 
     /// The policy's answer, which is not asked where there is nothing to ask.
     #[inline]
-    fn placement(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+    pub(crate) fn placement(
+        &self,
+        update: &Update<'_>,
+        out: &mut Encoder<'_>,
+        bypasses: bool,
+    ) -> Placement {
         if update.change.is_nothing() {
             return Placement::Unchanged;
         }
-        self.policy.place(update, out)
+        let placement = self.policy.place(update, out);
+        let goes = bypasses && update.class == Class::Data && update.change.image().is_some();
+        match placement {
+            Placement::Encoded | Placement::Image if goes => Placement::DiskLog,
+            placement => placement,
+        }
     }
 
     /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
@@ -400,7 +418,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                     let room = used..used.saturating_add(block_bytes);
                     let Some(room) = scratch.encoded.get_mut(room) else { break };
                     let mut encoder = Encoder::new(room);
-                    match self.placement(&update, &mut encoder) {
+                    match self.placement(&update, &mut encoder, free.bypasses) {
                         Placement::Unchanged => None,
                         Placement::Encoded => {
                             let start = u32::try_from(used).unwrap_or(u32::MAX);
@@ -472,6 +490,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             frames: 0,
             new_slots: 0,
             log_blocks: 0,
+            bypasses: free.bypasses,
             appends: 0,
             parts: 0,
             at_hand: false,
@@ -515,7 +534,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     ) -> u32 {
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
-        let free = FreePlaces { slots: prepared.new_slots, log_blocks: prepared.log_blocks };
+        let free = FreePlaces {
+            slots: prepared.new_slots,
+            log_blocks: prepared.log_blocks,
+            bypasses: prepared.bypasses,
+        };
         let mut placed = FreePlaces::default();
         let mut taken = 0_u32;
         while frames < prepared.frames {

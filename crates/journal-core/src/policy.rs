@@ -334,6 +334,12 @@ pub trait Policy {
         false
     }
 
+    /// Whether data goes to the disk-side log, whatever [`place`](Self::place) says, when its lane
+    /// has no room for the record: metadata stays, and what changes nothing.
+    fn bypasses_when_full(&self) -> bool {
+        false
+    }
+
     /// Whether slots, or the disk-side log, are where content lives: a checkpoint then writes home
     /// only what the rings would have to keep. Slots go home when they run short, those written
     /// longest ago first, and segments of the log that have the fewest blocks left.

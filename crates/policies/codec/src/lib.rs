@@ -19,6 +19,7 @@
 
 use journal_core::policy::{Change, Encoder, Placement, Update};
 
+pub mod between;
 pub mod bitmap;
 mod bytes;
 pub mod changed;

@@ -1,0 +1,129 @@
+extern crate std;
+use std::vec;
+use std::vec::Vec;
+
+use journal_core::BlockNumber;
+use journal_core::policy::{Change, Patch};
+use proptest::prelude::*;
+
+use super::*;
+
+const LEN: usize = 512;
+
+fn placed(old: Option<&[u8]>, new: &[u8]) -> (Placement, Vec<u8>) {
+    let mut room = vec![0; new.len()];
+    let mut out = Encoder::new(&mut room);
+    let mut update = Update::new(BlockNumber(0), Change::Image(new));
+    update.old = old;
+    let placement = CompressedDelta::new().place(&update, &mut out);
+    (placement, out.as_bytes().to_vec())
+}
+
+fn form(old: &[u8], new: &[u8]) -> u8 {
+    let (placement, payload) = placed(Some(old), new);
+    assert_eq!(placement, Placement::Encoded);
+    let mut block = old.to_vec();
+    let policy = CompressedDelta::new();
+    assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+    assert_eq!(block, new);
+    assert_eq!(policy.check(&payload, &block), Ok(()));
+    payload[0]
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 31) as u8).collect()
+}
+
+#[test]
+fn the_shortest_form_is_kept() {
+    let old = noise(LEN);
+    let mut new = old.clone();
+    new[100] ^= 0x55;
+    assert_eq!(form(&old, &new), Form::Runs as u8);
+    // Every other word, in bytes that do not compress.
+    let mut new = old.clone();
+    for (at, word) in new.chunks_mut(8).enumerate().filter(|(at, _)| at % 6 == 0) {
+        let number = (at as u64 + 3).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        word.copy_from_slice(&number.to_le_bytes());
+    }
+    assert_eq!(form(&old, &new), Form::Words as u8);
+    // The same bit everywhere.
+    let new: Vec<u8> = old.iter().map(|byte| byte ^ 1).collect();
+    assert_eq!(form(&old, &new), Form::Xor as u8);
+    let new: Vec<u8> = old.iter().map(|byte| byte ^ 0xFE).collect();
+    assert_eq!(form(&old, &new), Form::Complement as u8);
+}
+
+#[test]
+fn what_differs_in_about_half_of_its_bits_goes_to_the_log() {
+    let old = noise(LEN);
+    let new: Vec<u8> = old.iter().map(|byte| byte ^ 0x0F).collect();
+    assert_eq!(placed(Some(&old), &new).0, Placement::DiskLog);
+    assert_eq!(placed(None, &new).0, Placement::DiskLog);
+    assert_eq!(placed(Some(&old), &old).0, Placement::Unchanged);
+    let settings = Settings::new().few_bits(255);
+    let mut room = [0; LEN];
+    let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+    update.old = Some(&old);
+    let policy = CompressedDelta::with(settings);
+    assert_eq!(policy.place(&update, &mut Encoder::new(&mut room)), Placement::Encoded);
+}
+
+#[test]
+fn patches_alone_are_refused() {
+    let patches = [Patch { at: 3, bytes: &[1] }];
+    let update = Update::new(BlockNumber(0), Change::Patches(&patches));
+    let policy = CompressedDelta::new();
+    assert_eq!(policy.place(&update, &mut Encoder::new(&mut [0; LEN])), Placement::Image);
+}
+
+fn images() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let edits = prop::collection::vec((0..LEN, any::<u8>(), 1_usize..64), 0..24);
+    (prop::collection::vec(any::<u8>(), LEN), edits).prop_map(|(old, edits)| {
+        let mut new = old.clone();
+        for (at, byte, count) in edits {
+            let end = (at + count).min(LEN);
+            new[at..end].iter_mut().for_each(|place| *place ^= byte);
+        }
+        (old, new)
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_leads_to_the_new_image((old, new) in images()) {
+        let (placement, payload) = placed(Some(&old), &new);
+        match placement {
+            Placement::Unchanged => prop_assert_eq!(&old, &new),
+            Placement::Encoded => {
+                prop_assert!(payload.len() <= LEN);
+                let mut block = old.clone();
+                let policy = CompressedDelta::new();
+                prop_assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+                prop_assert_eq!(&block, &new);
+                // Once more changes nothing.
+                prop_assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+                prop_assert_eq!(&block, &new);
+                prop_assert_eq!(policy.check(&payload, &block), Ok(()));
+            }
+            other => prop_assert_eq!(other, Placement::DiskLog),
+        }
+    }
+
+    #[test]
+    fn any_payload_gives_a_result(
+        header in any::<[u8; 4]>(),
+        form in 0_u8..6,
+        data in prop::collection::vec(any::<u8>(), 0..LEN),
+        seed in any::<u8>(),
+    ) {
+        // One that the block is the base of, so that it is looked at.
+        let mut block = vec![seed; LEN];
+        let policy = CompressedDelta::new();
+        let before = PortableKernels.crc64(0, &block).to_le_bytes();
+        let payload = [&[form], &before[..4], &header, &data].concat();
+        let applied = policy.apply(&payload, &mut block);
+        prop_assert!(applied.is_err() || policy.check(&payload, &block).is_ok());
+        prop_assert_eq!(block.len(), LEN);
+    }
+}

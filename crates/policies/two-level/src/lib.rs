@@ -1,0 +1,231 @@
+//! Two levels: the sub-blocks that a small change touches go into persistent memory, and a block
+//! of which much changes goes whole to a log on the disk.
+//!
+//! - **Costs** in persistent memory 4 bytes of bitmap for a block of 4 KiB and 128 bytes for each
+//!   sub-block that changes, behind some 20 bytes of header; a block that goes to the disk costs 32
+//!   bytes there, and one write and one sync of the disk for each transaction that has any.
+//! - **Choose it** when persistent memory is small beside a disk that takes large sequential
+//!   writes well: bytes in memory are spent where they save the most on the disk.
+//!
+//! It follows two-level logging. Metadata stays in persistent memory whatever its size. What
+//! changes is what the store says, in ranges; where it gives whole images, the old one is compared,
+//! unless [`Settings::compares`] says not to. Blocks that are logged lie above what is home or in
+//! the disk's log, never over it: the content below stays until a newer one is durable. Readers
+//! find the newest content in memory as long as a cache keeps it.
+//!
+//! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap), 2 for
+//! [runs](runs) of bytes, which patches alone are logged as.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use core::time::Duration;
+
+use journal_core::policy::{
+    ApplyError, Change, Class, Encoder, NoRoom, Pacing, Placement, Policy, PolicyId, Thresholds,
+    Update,
+};
+use journal_core::{Kernels, PortableKernels};
+use policy_codec::bitmap::{self, Unit};
+use policy_codec::{Changed, runs};
+
+/// Settings of the policy, each with its default. All but the first may differ from one opening to
+/// the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    unit: Unit,
+    few_units: u8,
+    compares: bool,
+    reclaim_at: u8,
+    checkpoint_after: Duration,
+}
+
+impl Settings {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            unit: Unit::SUB_BLOCK,
+            few_units: 128,
+            compares: true,
+            reclaim_at: 192,
+            checkpoint_after: Duration::from_secs(300),
+        }
+    }
+
+    /// The sub-block: 128 bytes, 32 of them in a block of 4 KiB. It is not on the medium: a journal
+    /// is opened with the one that it was formatted with.
+    #[must_use]
+    pub const fn sub_block(self, unit: Unit) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// The share of a block's sub-blocks, in 256ths, up to which those that change go into the
+    /// record; above, data goes to the disk. 128, half of them.
+    #[must_use]
+    pub const fn few_units(self, few_units: u8) -> Self {
+        Self { few_units, ..self }
+    }
+
+    /// Whether images that are given whole are compared with the old ones. They are; otherwise all
+    /// of their sub-blocks count as changed.
+    #[must_use]
+    pub const fn compares(self, compares: bool) -> Self {
+        Self { compares, ..self }
+    }
+
+    /// The share of a lane, in 256ths, from which on it is emptied. 192, three quarters.
+    #[must_use]
+    pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
+        Self { reclaim_at, ..self }
+    }
+
+    /// When a checkpoint is made at the latest. 5 minutes.
+    #[must_use]
+    pub const fn checkpoint_after(self, checkpoint_after: Duration) -> Self {
+        Self { checkpoint_after, ..self }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const SUB_BLOCKS: u8 = 1;
+const RUNS: u8 = 2;
+
+/// The policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TwoLevel<K = PortableKernels> {
+    settings: Settings,
+    kernels: K,
+}
+
+impl TwoLevel {
+    /// Its number in the superblock.
+    pub const ID: PolicyId = PolicyId(6);
+
+    /// The policy with its default settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(Settings::new())
+    }
+
+    /// The policy with these settings.
+    #[must_use]
+    pub const fn with(settings: Settings) -> Self {
+        Self { settings, kernels: PortableKernels }
+    }
+}
+
+impl<K> TwoLevel<K> {
+    /// The same with other kernels, which compare images.
+    #[must_use]
+    pub fn kernels<L: Kernels>(self, kernels: L) -> TwoLevel<L> {
+        TwoLevel { settings: self.settings, kernels }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl<K: Kernels> TwoLevel<K> {
+    /// The words of the new image that may differ from the old one, as far as somebody says so.
+    fn changed(&self, update: &Update<'_>, new: &[u8]) -> Option<Changed> {
+        match update.change {
+            Change::Ranges { ranges, .. } => {
+                let mut changed = Changed::none(new.len())?;
+                ranges.iter().for_each(|range| changed.mark(*range));
+                Some(changed)
+            }
+            _ if self.settings.compares => Changed::between(&self.kernels, update.old?, new),
+            _ => None,
+        }
+    }
+}
+
+fn put_runs(update: &Update<'_>, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
+    out.put(&[RUNS])?;
+    runs::put(update.change.pieces(), out)
+}
+
+impl<K: Kernels> Policy for TwoLevel<K> {
+    fn id(&self) -> PolicyId {
+        TwoLevel::ID
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let Some(new) = update.change.image() else {
+            // Without an image there is no other form: the core refuses the update.
+            let put = put_runs(update, out);
+            return if put.is_ok() { Placement::Encoded } else { Placement::Image };
+        };
+        let whole = match update.class {
+            Class::Metadata => Placement::Image,
+            Class::Data => Placement::DiskLog,
+        };
+        let Some(changed) = self.changed(update, new) else { return whole };
+        if changed.is_nothing() {
+            return Placement::Unchanged;
+        }
+        let unit = self.settings.unit;
+        let all = unit.count_in(new.len()).saturating_mul(self.settings.few_units.into());
+        let is_much = changed.unit_count(unit).saturating_mul(256) > all;
+        if is_much && update.class == Class::Data {
+            return whole;
+        }
+        let encoded = out.put(&[SUB_BLOCKS]).and_then(|()| {
+            out.put_with(|room| bitmap::encode(&changed, unit, new, room)).map(drop)
+        });
+        if encoded.is_ok() { Placement::Encoded } else { whole }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        match payload.split_first() {
+            Some((&SUB_BLOCKS, units)) => Ok(bitmap::apply(units, self.settings.unit, block)?),
+            Some((&RUNS, pieces)) => runs::apply(pieces, block),
+            _ => Err(ApplyError::Malformed { at: 0 }),
+        }
+    }
+
+    fn wants_log(&self) -> bool {
+        true
+    }
+
+    fn wants_old(&self) -> bool {
+        self.settings.compares
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        true
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        true
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::new(self.settings.reclaim_at, self.settings.reclaim_at)
+    }
+
+    fn pacing(&self) -> Pacing {
+        Pacing::new(None, None, Some(self.settings.checkpoint_after))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+extern crate std;
+use std::vec;
+use std::vec::Vec;
+
+use journal_core::BlockNumber;
+use journal_core::policy::{Patch, Span};
+use proptest::prelude::*;
+
+use super::*;
+
+const LEN: usize = 4096;
+
+fn placed(policy: &TwoLevel, update: &Update<'_>) -> (Placement, Vec<u8>) {
+    let mut room = vec![0; LEN];
+    let mut out = Encoder::new(&mut room);
+    let placement = policy.place(update, &mut out);
+    (placement, out.as_bytes().to_vec())
+}
+
+/// An update in which the first byte of so many sub-blocks differs.
+fn with_units<R>(count: usize, call: impl FnOnce(Update<'_>) -> R) -> R {
+    let old = vec![7; LEN];
+    let mut new = old.clone();
+    new.iter_mut().step_by(128).take(count).for_each(|byte| *byte = 8);
+    let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+    update.old = Some(&old);
+    call(update)
+}
+
+#[test]
+fn what_changes_a_little_goes_into_the_record_and_what_changes_much_to_the_disk() {
+    let policy = TwoLevel::new();
+    for count in [1, 16] {
+        let (placement, payload) = with_units(count, |update| placed(&policy, &update));
+        assert_eq!(placement, Placement::Encoded);
+        assert_eq!(payload.len(), 1 + 4 + 128 * count);
+        let mut block = vec![7; LEN];
+        assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+        assert_eq!(block.iter().filter(|byte| **byte == 8).count(), count);
+    }
+    let of =
+        |count: usize, policy: TwoLevel| with_units(count, |update| placed(&policy, &update).0);
+    assert_eq!(of(17, policy), Placement::DiskLog);
+    assert_eq!(of(0, policy), Placement::Unchanged);
+    assert_eq!(of(17, TwoLevel::with(Settings::new().few_units(255))), Placement::Encoded);
+    assert_eq!(of(1, TwoLevel::with(Settings::new().few_units(0))), Placement::DiskLog);
+    let blind = TwoLevel::with(Settings::new().compares(false));
+    assert_eq!(of(1, blind), Placement::DiskLog);
+    assert!(!blind.wants_old() && policy.wants_old());
+}
+
+#[test]
+fn metadata_never_goes_to_the_disk() {
+    let policy = TwoLevel::new();
+    let of = |count: usize, knows_old: bool| {
+        with_units(count, |mut update| {
+            update.class = Class::Metadata;
+            update.old = update.old.filter(|_| knows_old);
+            placed(&policy, &update).0
+        })
+    };
+    assert_eq!((of(1, true), of(31, true)), (Placement::Encoded, Placement::Encoded));
+    // All of it, and the bitmap, is more than the block.
+    assert_eq!((of(32, true), of(1, false)), (Placement::Image, Placement::Image));
+}
+
+#[test]
+fn ranges_are_taken_as_they_are_said_and_patches_alone_as_runs() {
+    let policy = TwoLevel::new();
+    let image = vec![9; LEN];
+    let ranges = [Span { at: 127, len: 2 }, Span { at: 4000, len: 1 }];
+    let change = Change::Ranges { image: &image, ranges: &ranges };
+    let (placement, payload) = placed(&policy, &Update::new(BlockNumber(0), change));
+    assert_eq!((placement, payload.len()), (Placement::Encoded, 1 + 4 + 3 * 128));
+    let patches = [Patch { at: 5, bytes: &[1, 2] }];
+    let update = Update::new(BlockNumber(0), Change::Patches(&patches));
+    let (placement, payload) = placed(&policy, &update);
+    assert_eq!(placement, Placement::Encoded);
+    let mut block = vec![0; LEN];
+    assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+    assert_eq!((block[5], block[6], block[7]), (1, 2, 0));
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_leads_to_the_new_image(
+        edits in prop::collection::vec((0_usize..200, any::<u8>()), 0..8),
+        seed in any::<u8>(),
+    ) {
+        let old = vec![seed; 200];
+        let mut new = old.clone();
+        edits.iter().for_each(|(at, byte)| new[*at] = *byte);
+        let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+        update.old = Some(&old);
+        let policy = TwoLevel::with(Settings::new().sub_block(Unit::WORD));
+        let (placement, payload) = placed(&policy, &update);
+        match placement {
+            Placement::Unchanged => prop_assert_eq!(old, new),
+            Placement::Encoded => {
+                let mut block = old;
+                prop_assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+                prop_assert_eq!(block, new);
+            }
+            other => prop_assert_eq!(other, Placement::DiskLog),
+        }
+    }
+
+    #[test]
+    fn any_payload_gives_a_result(
+        form in 0_u8..4,
+        data in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let mut block = vec![0; 256];
+        let payload = [&[form], &data[..]].concat();
+        let _ = TwoLevel::new().apply(&payload, &mut block);
+        prop_assert_eq!(block.len(), 256);
+    }
+}
