@@ -49,6 +49,13 @@ pub use encode::{MovesTable, encode};
 
 use journal_core::WORD_BYTES;
 
+/// How many bytes a delta has at most, of blocks of so many.
+#[must_use]
+pub const fn bound(block_bytes: usize) -> usize {
+    // A copy takes no more than it saves, but for the longer count of many new bytes before it.
+    block_bytes.saturating_add(block_bytes / 128).saturating_add(16)
+}
+
 /// The value of three bits behind which a number follows.
 const ESCAPE: usize = 7;
 

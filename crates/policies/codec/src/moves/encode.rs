@@ -26,6 +26,8 @@ const PATIENCE: usize = 4;
 const LONG_ENOUGH: usize = 24;
 /// How many bytes longer a copy from a new distance is that replaces one from a remembered one.
 const WORTH: usize = 3;
+/// The shortest copy from a new distance that takes three bytes.
+const DEAR_LENGTH_MIN: usize = 6;
 /// How many new bytes a copy that is found behind them may cover.
 const BACK_MAX: usize = 128;
 /// How many new bytes double the step.
@@ -190,7 +192,13 @@ impl Search<'_> {
             self.fill();
         }
         let known = best.map_or(0, |best| best.length.wrapping_add(WORTH));
-        self.look_up(at, four).filter(|found| found.length > known).or(best)
+        let found = self.look_up(at, four).filter(|found| found.length > known);
+        // A distance of three bytes costs more than the shortest copies save.
+        let is_worth = |found: &Found| {
+            let is_dear = difference(distances.last(), found.distance) >= 1 << 14;
+            !is_dear || found.length >= DEAR_LENGTH_MIN
+        };
+        found.filter(is_worth).or(best)
     }
 }
 

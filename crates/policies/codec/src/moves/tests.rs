@@ -9,9 +9,8 @@ use super::*;
 use crate::{DecodeError, samples};
 
 fn encoded(old: &[u8], new: &[u8]) -> Vec<u8> {
-    // All new bytes, at worst: a command, its numbers, and they.
-    let mut out = vec![0; new.len() + 8];
-    let len = encode(old, new, &mut MovesTable::new(), &mut out).expect("room for anything");
+    let mut out = vec![0; bound(new.len())];
+    let len = encode(old, new, &mut MovesTable::new(), &mut out).expect("the bound is one");
     out.truncate(len);
     out
 }
@@ -86,6 +85,28 @@ fn deltas_are_as_short_as_what_they_say() {
     assert!(delta.len() <= 2 + 4 + 3, "{delta:?}");
     // One byte all over, from no place of the old image.
     assert!(encoded(&old, &[7; 4096]).len() <= 12);
+}
+
+/// Short copies from far and wide, between new bytes: what costs most and saves least.
+#[test]
+fn no_delta_is_longer_than_the_bound() {
+    for (seed, len) in (1..).zip([40, 300, 4096, 16384, 65536]) {
+        let (old, news) = (samples::noise(seed, len), samples::noise(!seed, len));
+        let places = samples::noise(seed ^ 0xABC, 2 * len);
+        for (new_bytes, copied) in [(7, 4), (1, 4), (7, 5), (140, 4), (8, 6), (3, 5), (300, 7)] {
+            let mut new = Vec::new();
+            for (place, news) in places.chunks_exact(2).zip(news.chunks(new_bytes).cycle()) {
+                let place = usize::from(u16::from_le_bytes([place[0], place[1]]));
+                // Only every fourth place of the old image is looked up.
+                let from = place % len / 4 * 4;
+                new.extend(news);
+                new.extend(old.iter().skip(from).take(copied));
+            }
+            new.truncate(len);
+            let delta = encoded(&old, &new);
+            assert!(decoded(&delta, &old).is_ok_and(|made| made == new));
+        }
+    }
 }
 
 /// By hand from the table of the format.
