@@ -10,6 +10,8 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
     Put(&'a [u8]),
+    /// Puts so many bytes of the room, and says that many.
+    PutWith(u8, u8),
     Clear,
 }
 
@@ -34,6 +36,21 @@ fuzz_target!(|input: Input<'_>| {
                 assert_eq!(out.put(bytes), if fits { Ok(()) } else { Err(NoRoom) });
                 if fits {
                     expected.extend(*bytes);
+                }
+            }
+            Step::PutWith(count, says) => {
+                let (count, says) = (usize::from(*count), usize::from(*says));
+                let left = room_bytes - expected.len();
+                let put = out.put_with(|room| {
+                    assert_eq!(room.len(), left);
+                    room.iter_mut().take(count).for_each(|byte| *byte = 7);
+                    room.iter_mut().skip(count).for_each(|byte| *byte = 0);
+                    if says < 250 { Ok(says) } else { Err(NoRoom) }
+                });
+                let fits = says < 250 && says <= left;
+                assert_eq!(put, if fits { Ok(says) } else { Err(NoRoom) });
+                if fits {
+                    expected.extend((0..says).map(|at| if at < count { 7 } else { 0 }));
                 }
             }
             Step::Clear => {

@@ -79,6 +79,13 @@ fn long_common_front(one: &[u8], other: &[u8]) -> usize {
     at.saturating_add(rest.take_while(|(this, that)| this == that).count())
 }
 
+/// How many bytes two slices end with alike, at most so many.
+#[inline]
+pub(crate) fn common_back(one: &[u8], other: &[u8], most: usize) -> usize {
+    let both = one.iter().rev().zip(other.iter().rev()).take(most);
+    both.take_while(|(this, that)| this == that).count()
+}
+
 /// A buffer that is filled from its start.
 pub(crate) struct Sink<'a> {
     room: &'a mut [u8],
@@ -262,10 +269,12 @@ mod tests {
         for len in 0..100 {
             let one = vec![7; len];
             assert_eq!(common_front(&one, &[7; 64]), len.min(64));
+            assert_eq!(common_back(&one, &[7; 64], 40), len.min(40));
             for differs in 0..len {
                 let mut other = one.clone();
                 other[differs] = 8;
                 assert_eq!(common_front(&one, &other), differs);
+                assert_eq!(common_back(&one, &other, len), len - differs - 1);
             }
         }
     }

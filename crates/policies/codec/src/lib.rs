@@ -26,6 +26,7 @@ pub mod changed;
 pub mod differ;
 mod error;
 pub mod lzo;
+pub mod moves;
 pub mod runs;
 #[cfg(test)]
 mod samples;

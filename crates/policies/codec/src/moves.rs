@@ -1,0 +1,89 @@
+//! The new image of a block as copies from the old one, from wherever in it, and new bytes.
+//!
+//! What changes inside a database page is moved about more than it is replaced, which neither runs
+//! nor an XOR can see. Here the old image is a dictionary: bytes that it has anywhere are copied
+//! from there, and bytes that the new image has already are copied too.
+//!
+//! Guarantees: [`decode`] with the old image undoes [`encode`], for any two images of one length up
+//! to 64 KiB. Both take as many steps as images and delta have bytes (a search looks at two places
+//! for each), and touch nothing but the buffers they are given. The delta depends on the images
+//! alone. Decoding is not in place: it needs the old image whole, beside the room for the new one;
+//! [`apply`] makes a copy of it.
+//!
+//! A delta is against one old image and nonsense against any other, the new one among them; whoever
+//! logs it says which images it lies between.
+//!
+//! # The format
+//!
+//! A delta is commands. Each makes a copy and then takes new bytes. A copy is from `distance` bytes
+//! before, with the old image standing directly before the new one: a distance of a block's length
+//! is the same place of the old image. It may overlap with what it makes. Three distances are
+//! remembered, the last one first: at the start those of the same place, of the byte before, and of
+//! the word before.
+//!
+//! The first byte of a command is `DDNNNLLL`:
+//!
+//! | bits | are |
+//! |---|---|
+//! | `DD` | which distance: 0 to 2 a remembered one, 3 a *number* says how it differs from the last |
+//! | `NNN` | how many new bytes; 7 is 7 and a *number* |
+//! | `LLL`, `DD` = 0 | the length of the copy, by 256, and a byte follows; 7 is 7 and a *number* |
+//! | `LLL`, otherwise | the length of the copy less 4; 7 is 7 and a *number* |
+//!
+//! Behind it stand the distance, the rest of the length, the rest of the count, as far as there are
+//! any, and the new bytes. A *number* has 7 bits a byte, the lowest first; the highest bit says that
+//! another byte follows, of at most three. A difference of distances is doubled, and that of a
+//! smaller one turned over (-1 is 1, 1 is 2). The distance that was used becomes the first that is
+//! remembered; a new one drops the last.
+//!
+//! Behind the last command the block is copied from the last distance to its end. So a block with
+//! nothing new has no commands, and one with four new bytes in the middle takes six bytes.
+
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{apply, decode};
+pub use encode::{MovesTable, encode};
+
+use journal_core::WORD_BYTES;
+
+/// How many bytes a delta has at most, of blocks of so many.
+#[must_use]
+pub const fn bound(block_bytes: usize) -> usize {
+    // A copy takes no more than it saves, but for the longer count of many new bytes before it.
+    block_bytes.saturating_add(block_bytes / 128).saturating_add(16)
+}
+
+/// The value of three bits behind which a number follows.
+const ESCAPE: usize = 7;
+
+/// The shortest copy from another distance than the last.
+const LENGTH_MIN: usize = 4;
+
+/// The distances that are remembered, the last one first.
+#[derive(Clone, Copy)]
+struct Distances([usize; 3]);
+
+impl Distances {
+    const fn new(block_bytes: usize) -> Self {
+        Self([block_bytes, 1, WORD_BYTES])
+    }
+
+    const fn last(&self) -> usize {
+        let [last, ..] = self.0;
+        last
+    }
+
+    /// Makes one of them, or a new one, the last.
+    const fn take(&mut self, which: usize, new: usize) {
+        let [first, second, third] = self.0;
+        self.0 = match which {
+            0 => [first, second, third],
+            1 => [second, first, third],
+            2 => [third, first, second],
+            _ => [new, first, second],
+        };
+    }
+}
