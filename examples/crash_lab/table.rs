@@ -85,13 +85,12 @@ impl Table {
             report.nested,
             report.outcomes
         );
-        let habits = plan.habits();
         println!("  starting states, with steps to choose from:");
         for start in &plan.starts {
             println!(
                 "    {} lanes, {:>3} steps: {}",
                 start.lanes,
-                alphabet(&habits, start.lanes).len(),
+                alphabet(&plan.habits, start.lanes).len(),
                 start.name
             );
         }

@@ -54,8 +54,11 @@ fn differences_survive_every_crash_before_inside_and_after_a_home_write() {
     for overwrite in [Overwrite::NeverInPlace, Overwrite::OldOrNew, Overwrite::MayLeaveGarbage] {
         let program =
             Program { overwrite, steps_after: vec![write(0, 0)], ..delta(1, over_home()) };
-        survives(&explorer().with_kills().with_depth(1), &program);
+        survives(&explorer().with_kills(), &program);
     }
+    let short = vec![write(0, 0), write(0, 0), Step::Checkpoint];
+    let program = Program { overwrite: Overwrite::MayLeaveGarbage, ..delta(1, short) };
+    survives(&explorer().with_kills().with_depth(1), &program);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn active_slots_survive_every_crash() {
         Step::Rings,
         active(1, Durable),
     ];
-    let program = Program { policy: Kind::Lcow, ..byte_delta(1, steps) };
+    let program = Program::new(Kind::Lcow, 1, steps);
     let program = Program { steps_after: vec![active(0, Durable), Step::Fold], ..program };
     survives(&explorer().with_kills(), &program);
     // A slot that is not flushed with the record is noticed.
@@ -238,8 +238,7 @@ fn active_slots_survive_every_crash() {
 #[test]
 fn the_rings_of_lcow_are_emptied_without_a_write_of_data() {
     let steps = vec![write(0, 0), write(0, 1), write(0, 0), Step::Rings, write(0, 2), Step::Evict];
-    let program =
-        Program { steps_after: vec![Step::Rings], policy: Kind::Lcow, ..byte_delta(1, steps) };
+    let program = Program { steps_after: vec![Step::Rings], ..Program::new(Kind::Lcow, 1, steps) };
     survives(&explorer().with_kills(), &program);
 }
 

@@ -97,6 +97,13 @@ impl Step {
         }
     }
 
+    /// How many places came through, wholly or in part, and how many did not.
+    fn kept_and_lost(&self) -> (usize, usize) {
+        let fates = self.fates.iter().flatten();
+        let lost = fates.clone().filter(|fate| fate.kept == "lost").count();
+        (fates.count() - lost, lost)
+    }
+
     pub(crate) fn kill(tape: &Tape, position: usize) -> Self {
         Self { tape: tape.prefix(position), position, fates: None }
     }
@@ -160,6 +167,25 @@ impl Failure {
     pub(crate) fn with_step(mut self: Box<Self>, step: Step) -> Box<Self> {
         self.steps.push(step);
         self
+    }
+}
+
+impl Failure {
+    /// The crashes that led there, the first one first: what happened, and where.
+    pub fn crashes(&self) -> impl Iterator<Item = String> + '_ {
+        self.steps.iter().rev().map(|step| {
+            let last = step.tape.entries().len().checked_sub(1);
+            let last = last.map(|last| format!("event {last}, {}", step.tape.entries()[last]));
+            let last = last.unwrap_or_else(|| "nothing".to_owned());
+            let (kept, lost) = step.kept_and_lost();
+            match step.fates {
+                None => format!("the process is killed after {last}"),
+                Some(_) => format!(
+                    "the power is lost after {last}: of what was not durable, {kept} places are \
+                     kept and {lost} lost"
+                ),
+            }
+        })
     }
 }
 

@@ -8,8 +8,10 @@
 //! A policy is not asked what it is: how it answers the updates of the suite says which programs
 //! make sense for it ([`Habits`]).
 
+mod check;
 mod habits;
 mod images;
+mod laws;
 mod memory;
 pub mod oracle;
 mod plan;
@@ -17,7 +19,9 @@ mod program;
 mod rows;
 mod step;
 
+pub use check::{Budget, MODELS, PolicyFailure, Summary, check_policy};
 pub use habits::Habits;
+pub use laws::{BrokenLaw, Tried, laws_of_case};
 pub use memory::Memory;
 pub use oracle::{Edit, Edits};
 pub use plan::{Numbered, Plan, Start, alphabet, going_on, overwrite};

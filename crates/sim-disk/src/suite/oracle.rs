@@ -195,8 +195,47 @@ pub fn judge(history: &[Mark], found: &Found, first: State) -> Result<(), String
     if fits {
         return Ok(());
     }
-    let words: Vec<[u8; 2]> = found.iter().map(|block| [block[0], block[56]]).collect();
-    Err(format!("blocks begin and end with {words:02x?}, which no allowed state does: {history:?}"))
+    Err(explain(history, found, first))
+}
+
+/// What is found and what may be, block by block, in terms of the calls that wrote it.
+fn explain(history: &[Mark], found: &Found, first: State) -> String {
+    let mut states: Vec<State> = allowed(history, first)
+        .into_iter()
+        .flat_map(|life| life.states[life.acknowledged..].to_vec())
+        .collect();
+    states.dedup();
+    let tell = |cells: &State| -> String {
+        let cells = cells.iter().enumerate();
+        let cells = cells.map(|(block, cell)| match cell {
+            Some(cell) => format!("block {block} {}", in_words(cell)),
+            None => format!("block {block} anything"),
+        });
+        cells.collect::<Vec<_>>().join(", ")
+    };
+    let mut text = format!("found: {}", tell(&found.map(Some)));
+    for state in &states {
+        text += &format!("\n  may be: {}", tell(state));
+    }
+    text + &format!("\nno allowed state shows what was found: {history:?}")
+}
+
+/// Calls that a content may come from.
+const CALLS_MAX: u64 = 1 << 12;
+
+/// Whose first word and whose last word a block holds.
+fn in_words(block: &Block) -> String {
+    let whose = |at: usize, last: u64| -> String {
+        let word = u64::from_le_bytes(*block[at..].first_chunk().expect("a word"));
+        let call = (1..CALLS_MAX).find(|number| mix(number << 1 | last) == word);
+        match call {
+            Some(call) => format!("call {call}"),
+            None if word == 0 => "nobody".into(),
+            None => format!("?? {word:#x}"),
+        }
+    };
+    let harmed = if block[8..56].iter().any(|byte| *byte != 0) { ", the rest harmed" } else { "" };
+    format!("({}|{}{harmed})", whose(0, 0), whose(56, 1))
 }
 
 #[cfg(test)]

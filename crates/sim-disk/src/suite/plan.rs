@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
-use journal_core::{Overwrite, Row};
+use journal_core::{EXAMINE_BYTES_MAX, Overwrite, PortableKernels, Row, examine};
 
+use crate::explore::Scenario as _;
+use crate::model::Model;
 use crate::rng::Rng;
 use crate::suite::habits::Habits;
 use crate::suite::oracle::{BLOCK_BYTES, Edit, Edits};
 use crate::suite::program::{Begin, Program};
 use crate::suite::step::Step;
+use crate::world::World;
 
 use Edit::{Append, Discard, Write, WriteAt};
 
@@ -30,6 +33,8 @@ pub struct Start {
 pub struct Plan<P> {
     /// Which.
     pub policy: P,
+    /// What it does with the suite's updates.
+    pub habits: Habits,
     /// What programs begin with, on one lane and on two.
     pub starts: Vec<Start>,
 }
@@ -39,6 +44,8 @@ pub struct Plan<P> {
 pub struct Numbered<P> {
     /// The program.
     pub program: Program<P>,
+    /// The state that it begins with, in words.
+    pub start: &'static str,
     /// The same without its last step.
     pub prefix: Program<P>,
 }
@@ -97,8 +104,9 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
         let habits = Habits::of(&policy);
         let mut starts = Vec::new();
         for lanes in [1, 2] {
-            starts.push(Start { name: "fresh", lanes, begin: None });
-            for (name, steps, lost_bytes) in prologues(&habits, lanes) {
+            starts.push(Start { name: "an empty journal", lanes, begin: None });
+            for (name, steps, lost_bytes) in prologues(&habits, lanes, two_records(&policy, lanes)?)
+            {
                 let program = Program {
                     overwrite: overwrite(&habits),
                     ..Program::new(policy.clone(), lanes, steps)
@@ -110,13 +118,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
                 starts.push(Start { name, lanes, begin: Some(Arc::new(begin)) });
             }
         }
-        Ok(Self { policy, starts })
-    }
-
-    /// What the policy does with the suite's updates.
-    #[must_use]
-    pub fn habits(&self) -> Habits {
-        Habits::of(&self.policy)
+        Ok(Self { policy, habits, starts })
     }
 
     /// Whether programs of this policy can reach a row of the recovery table.
@@ -124,7 +126,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     pub fn can_reach(&self, row: Row) -> bool {
         match row {
             Row::RottenTailWord => false,
-            Row::TornSlot | Row::RottenSlot => self.habits().has_slots,
+            Row::TornSlot | Row::RottenSlot => self.habits.has_slots,
             _ => true,
         }
     }
@@ -132,17 +134,16 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     /// Programs of a length, over all starting states.
     #[must_use]
     pub fn count(&self, length: usize) -> usize {
-        let habits = self.habits();
         self.starts
             .iter()
-            .map(|start| alphabet(&habits, start.lanes).len().pow(length as u32))
+            .map(|start| alphabet(&self.habits, start.lanes).len().pow(length as u32))
             .sum()
     }
 
     fn program(&self, start: &Start, steps: Vec<Step>) -> Program<P> {
         Program {
             begin: start.begin.clone(),
-            overwrite: overwrite(&self.habits()),
+            overwrite: overwrite(&self.habits),
             ..Program::new(self.policy.clone(), start.lanes, steps)
         }
     }
@@ -153,10 +154,9 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     /// When there are not so many, or the length is nothing.
     #[must_use]
     pub fn numbered(&self, index: usize, length: usize) -> Numbered<P> {
-        let habits = self.habits();
         let mut index = index;
         for start in &self.starts {
-            let alphabet = alphabet(&habits, start.lanes);
+            let alphabet = alphabet(&self.habits, start.lanes);
             let count = alphabet.len().pow(length as u32);
             if index >= count {
                 index -= count;
@@ -169,7 +169,8 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             }
             let prefix = steps[..steps.len() - 1].to_vec();
             let program = self.program(start, steps);
-            return Numbered { program, prefix: self.program(start, prefix) };
+            let prefix = self.program(start, prefix);
+            return Numbered { program, start: start.name, prefix };
         }
         unreachable!("an index below the count")
     }
@@ -201,9 +202,9 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             vec![commit(WriteAt, Durable), Step::Reopen],
         ];
         let mut programs = Vec::from(programs);
-        if self.habits().has_places() {
+        if self.habits.has_places() {
             let write = || commit(Write, Durable);
-            let goes = if self.habits().has_log { Step::Clean } else { Step::Evict };
+            let goes = if self.habits.has_log { Step::Clean } else { Step::Evict };
             programs.push(vec![write(), write(), write()]);
             programs.push(vec![write(), Step::Fold, write(), Step::Fold]);
             programs.push(vec![write(), write(), Step::Fold, Step::Garbage]);
@@ -213,7 +214,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
         }
         let small = |steps| Program {
             lane_bytes: 2 * 192,
-            overwrite: overwrite(&self.habits()),
+            overwrite: overwrite(&self.habits),
             ..Program::new(self.policy.clone(), 1, steps)
         };
         programs.into_iter().map(small).collect()
@@ -232,13 +233,29 @@ pub const fn overwrite(habits: &Habits) -> Overwrite {
     if habits.logs_deltas { Overwrite::MayLeaveGarbage } else { Overwrite::OldOrNew }
 }
 
+/// Bytes that the first two records of the crashed prologue take in lane 0: policies differ in how
+/// they log an image.
+fn two_records<P>(policy: &P, lanes: u16) -> Result<u64, String>
+where
+    P: Policy + Clone + fmt::Debug,
+{
+    let overwrite = |durability| Step::Commit(0, vec![(0, Edit::Overwrite)], durability);
+    let steps = vec![overwrite(Durable), overwrite(Deferred)];
+    let program = Program::new(policy.clone(), lanes, steps);
+    let world = World::boot(program.start(), Model::Torn8);
+    program.program(&world)?;
+    let mut scratch = vec![0; EXAMINE_BYTES_MAX];
+    let examined = examine(&world.pmem(), &PortableKernels, &mut scratch);
+    let examined = examined.map_err(|error| error.to_string())?;
+    examined.lanes().first().map(|lane| lane.tail).ok_or_else(|| "no lane was found".to_owned())
+}
+
 /// Programs that lead to the other starting states, and how many bytes of lane 0 a crash takes
 /// where they are not durable.
-fn prologues(habits: &Habits, lanes: u16) -> Vec<(&'static str, Vec<Step>, u64)> {
+fn prologues(habits: &Habits, lanes: u16, two_records: u64) -> Vec<(&'static str, Vec<Step>, u64)> {
     // Whole images under every policy: the records that these states count are of one length.
     let write = |lane, block| Step::Commit(lane, vec![(block, Edit::Overwrite)], Durable);
     let deferred = |block| Step::Commit(0, vec![(block, Edit::Overwrite)], Deferred);
-    let two_records = if habits.has_places() { 2 * 128 } else { 2 * 192 };
     let in_all_lanes = |times: usize, block| -> Vec<Step> {
         (0..times).flat_map(|_| (0..lanes).map(move |lane| write(lane, block))).collect()
     };

@@ -43,6 +43,8 @@ pub const ID: [u8; 16] = *b"sixteen bytes id";
 pub struct Program<P> {
     /// What is logged how.
     pub policy: P,
+    /// What it does with the suite's updates, as [`Program::new`] has found out.
+    pub habits: Habits,
     /// Lanes. A step that names one beyond them means one of them.
     pub lanes: u16,
     /// Bytes of each.
@@ -100,16 +102,16 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
     /// disk leaves a block old or new.
     #[must_use]
     pub fn new(policy: P, lanes: u16, steps: Vec<Step>) -> Self {
-        let lane_slots = if policy.wants_slots() { 6 } else { 0 };
-        let lane_segments = if policy.wants_log() { 3 } else { 0 };
+        let habits = Habits::of(&policy);
         Self {
             policy,
+            habits,
             lanes,
             lane_bytes: 4 * 192,
             overwrite: Overwrite::OldOrNew,
             protocol: Protocol::OneFence,
-            lane_slots,
-            lane_segments,
+            lane_slots: if habits.has_slots { 6 } else { 0 },
+            lane_segments: if habits.has_log { 3 } else { 0 },
             batch: 2,
             promises_too_much: false,
             may_report_rot: false,
@@ -168,11 +170,6 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         Ok(())
     }
 
-    /// What the policy does with the suite's updates.
-    pub(super) fn habits(&self) -> Habits {
-        Habits::of(&self.policy)
-    }
-
     /// The journal's shape.
     ///
     /// # Panics
@@ -183,7 +180,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             block_size: BlockSize::new(BLOCK_BYTES as u32).expect("a block size"),
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
-            shield_blocks: if self.habits().logs_deltas { 2 } else { 0 },
+            shield_blocks: if self.habits.logs_deltas { 2 } else { 0 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: self.protocol,
             lane_slots: self.lane_slots,

@@ -46,6 +46,50 @@ pub enum Step {
     Reopen,
 }
 
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Commit(lane, edits, durability) => {
+                write!(f, "a {durability:?} commit through lane {lane}: {}", in_words(edits))
+            }
+            Self::Stream(lane, parts, commits) => {
+                let parts: Vec<String> = parts.iter().map(|part| in_words(part)).collect();
+                let end = if *commits { "committed" } else { "given up" };
+                write!(f, "a transaction through lane {lane}, stored in {} parts ", parts.len())?;
+                write!(f, "and then {end}: {}", parts.join("; "))
+            }
+            Self::Sync => f.write_str("sync"),
+            Self::Checkpoint => f.write_str("checkpoint"),
+            Self::Batch => f.write_str("one batch of a checkpoint"),
+            Self::Reclaim => f.write_str("drop from the lanes what can be dropped"),
+            Self::Relog(lane, _) => write!(f, "free the head of lane {lane} by copying"),
+            Self::Active(lane, block, durability) => {
+                write!(
+                    f,
+                    "a {durability:?} commit through lane {lane} of a slot with block {block}"
+                )
+            }
+            Self::Fold => f.write_str("fold: entries of slots say what the rings do"),
+            Self::Garbage => f.write_str("give back the slots of superseded versions"),
+            Self::Rings => f.write_str("empty the rings, leaving what is in slots"),
+            Self::Evict => f.write_str("write home a batch of what slots hold"),
+            Self::Clean => f.write_str("write home what is left of a segment of the log"),
+            Self::Reopen => f.write_str("close without ceremony, and open"),
+        }
+    }
+}
+
+fn in_words(edits: &[(usize, Edit)]) -> String {
+    let edits = edits.iter().map(|(block, edit)| match edit {
+        Edit::Write => format!("change the first and the last word of block {block}"),
+        Edit::WriteAt => format!("change the first word of block {block}"),
+        Edit::Overwrite => format!("overwrite block {block}"),
+        Edit::Append => format!("append block {block}"),
+        Edit::Discard => format!("discard block {block}"),
+    });
+    edits.collect::<Vec<_>>().join(", ")
+}
+
 impl<P: Policy + Clone + fmt::Debug> Program<P> {
     /// Does one step, and marks in the world what it promised when.
     ///
@@ -128,7 +172,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         number: u64,
     ) -> Result<Images, String> {
         let now = latest(&world.history(), &self.first_state());
-        let habits = self.habits();
+        let habits = &self.habits;
         let words_as = if number % 2 == 0 { WordsAs::Patch } else { WordsAs::Range };
         let words_as = habits.takes_patches.then_some(words_as);
         let mut images = Images { words_as, goes_home: habits.appends_go_home, blocks: Vec::new() };
