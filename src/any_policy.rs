@@ -6,6 +6,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use adaptive::Adaptive;
 use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
@@ -41,6 +42,8 @@ pub enum AnyPolicy {
     CompressedDelta(CompressedDelta),
     /// Sub-blocks that change in the records; blocks that change much in the disk-side log.
     TwoLevel(TwoLevel),
+    /// Of each update the cheapest form.
+    Adaptive(Adaptive),
 }
 
 impl AnyPolicy {
@@ -52,6 +55,7 @@ impl AnyPolicy {
         Self::Lcow(Lcow::new()),
         Self::CompressedDelta(CompressedDelta::new()),
         Self::TwoLevel(TwoLevel::new()),
+        Self::Adaptive(Adaptive::new()),
     ];
 
     /// The policy of this number, with its default settings.
@@ -76,6 +80,7 @@ impl AnyPolicy {
             Self::Lcow(_) => "lcow",
             Self::CompressedDelta(_) => "compressed-delta",
             Self::TwoLevel(_) => "two-level",
+            Self::Adaptive(_) => "adaptive",
         }
     }
 }
@@ -90,6 +95,7 @@ macro_rules! of_chosen {
             AnyPolicy::Lcow($policy) => $call,
             AnyPolicy::CompressedDelta($policy) => $call,
             AnyPolicy::TwoLevel($policy) => $call,
+            AnyPolicy::Adaptive($policy) => $call,
         }
     };
 }
@@ -194,6 +200,12 @@ impl From<TwoLevel> for AnyPolicy {
     }
 }
 
+impl From<Adaptive> for AnyPolicy {
+    fn from(policy: Adaptive) -> Self {
+        Self::Adaptive(policy)
+    }
+}
+
 impl fmt::Display for AnyPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -241,7 +253,8 @@ mod tests {
         assert!(AnyPolicy::ALL.windows(2).all(|pair| pair[0].id() < pair[1].id()));
         assert_eq!(AnyPolicy::by_id(PolicyId(0x1_0000)), None);
         let unknown = "full_block".parse::<AnyPolicy>().expect_err("is spelt otherwise");
-        let names = "full-block, byte-delta, object-log, lcow, compressed-delta, two-level";
+        let names =
+            "full-block, byte-delta, object-log, lcow, compressed-delta, two-level, adaptive";
         assert!(unknown.to_string().ends_with(names), "{unknown}");
     }
 
@@ -291,6 +304,7 @@ mod tests {
         is_like(Lcow::new().into(), &Lcow::new());
         is_like(CompressedDelta::new().into(), &CompressedDelta::new());
         is_like(TwoLevel::new().into(), &TwoLevel::new());
+        is_like(Adaptive::new().into(), &Adaptive::new());
         let settings = lcow::Settings::new().reclaim_at(100);
         is_like(Lcow::with(settings).into(), &Lcow::with(settings));
     }

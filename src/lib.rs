@@ -18,6 +18,8 @@ mod shared;
 mod stats;
 mod transaction;
 
+/// The policy that chooses a form for each update, and its settings.
+pub use adaptive::{self, Adaptive};
 pub use any_policy::{AnyPolicy, UnknownPolicy};
 pub use buffers::Buffers;
 /// The policy that rewrites older versions of blocks, and its settings.

@@ -53,6 +53,7 @@ usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
             lcow: an update goes to a slot, and stays there
             compressed-delta: an update is logged as what differs, or goes to the disk
             two-level: an update is logged as sub-blocks of a word, or goes to the disk
+            adaptive: an update is logged in the fewest bytes, or goes to the disk
             words: the tests' own policy, which logs a changed word as that
             logged: the same, with whole blocks in the disk-side log
   --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
@@ -94,6 +95,7 @@ fn policy(name: &str) -> Result<Kind, String> {
         "lcow" => Ok(Kind::Lcow),
         "compressed-delta" => Ok(Kind::CompressedDelta),
         "two-level" => Ok(Kind::TwoLevel),
+        "adaptive" => Ok(Kind::Adaptive),
         "words" => Ok(Kind::Words),
         "logged" => Ok(Kind::Logged),
         other => Err(format!("there is no policy {other}\n\n{USAGE}")),
@@ -140,7 +142,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         Kind::Words | Kind::Logged => "logged as that word",
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
         Kind::ByteDelta | Kind::Lcow => "in every other call as a patch alone, logged as such",
-        Kind::CompressedDelta => "logged as what differs from the old image",
+        Kind::CompressedDelta | Kind::Adaptive => "logged as what differs from the old image",
         Kind::TwoLevel => "in every other call as a patch alone, logged as such or as a sub-block",
     };
     println!("write_at is a new image and the range of the word it differs in, {writes_at}");

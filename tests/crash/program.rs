@@ -1,5 +1,6 @@
 //! The suite's programs, over the policies of this project and that of the tests.
 
+use adaptive::{Adaptive, Wish};
 use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
@@ -30,6 +31,8 @@ pub(crate) enum Kind {
     CompressedDelta,
     /// Sub-blocks of a word.
     TwoLevel,
+    /// In the fewest bytes; what takes more than half of a block goes to the disk.
+    Adaptive,
 }
 
 /// The policy of objects, in the size of these blocks.
@@ -41,6 +44,11 @@ pub(crate) fn object_log() -> ObjectLog {
 /// is shown the old image, stays in memory, any other goes to the disk.
 pub(crate) fn two_level() -> TwoLevel {
     TwoLevel::with(two_level::Settings::new().sub_block(Unit::WORD).few_units(64))
+}
+
+/// The adaptive policy, with the disk-side log.
+pub(crate) fn adaptive() -> Adaptive {
+    Adaptive::with(adaptive::Settings::new().wish(Wish::Wear).bypass_above(128))
 }
 
 /// Calls the same method of whichever policy it is.
@@ -77,6 +85,10 @@ macro_rules! of_kind {
             }
             Kind::TwoLevel => {
                 let $policy = two_level();
+                $call
+            }
+            Kind::Adaptive => {
+                let $policy = adaptive();
                 $call
             }
         }
@@ -151,7 +163,7 @@ mod tests {
             assert_eq!(habits.id, kind.id());
             let Habits { logs_deltas, takes_patches, appends_go_home, .. } = habits;
             let slots = (habits.has_slots, habits.keeps_in_slots);
-            let logs = [Kind::Logged, Kind::CompressedDelta, Kind::TwoLevel];
+            let logs = [Kind::Logged, Kind::CompressedDelta, Kind::TwoLevel, Kind::Adaptive];
             assert_eq!(habits.has_log, logs.contains(&kind));
             (logs_deltas, takes_patches, appends_go_home, slots)
         };
@@ -163,5 +175,6 @@ mod tests {
         assert_eq!(habits(Kind::Logged), (true, false, false, (false, true)));
         assert_eq!(habits(Kind::CompressedDelta), (true, false, false, (false, true)));
         assert_eq!(habits(Kind::TwoLevel), (true, true, false, (false, true)));
+        assert_eq!(habits(Kind::Adaptive), (true, false, false, (false, true)));
     }
 }

@@ -23,6 +23,7 @@ pub mod between;
 pub mod bitmap;
 mod bytes;
 pub mod changed;
+pub mod deltas;
 pub mod differ;
 mod error;
 pub mod lzo;

@@ -14,8 +14,8 @@
 //! decided by the share of bits that differ ([`Settings`]), and where nothing is shorter than the
 //! block. It is told the old image, or logs the whole block; patches alone it does not take.
 //!
-//! The payload's form is 1 for runs, 2 for the bitmap, 3 for an LZO1X stream of the XOR, 4 for one
-//! of the XOR's complement, where nearly all bits differ.
+//! The payload's form is one of [`policy_codec::deltas`]: the XOR is compressed as an LZO1X stream,
+//! or its complement, where nearly all bits differ.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,19 +35,15 @@ use journal_core::policy::{
     ApplyError, Encoder, NoRoom, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
-use policy_codec::between::{self, Between};
-use policy_codec::bitmap::{self, Unit};
-use policy_codec::lzo::{self, LzoTable};
-use policy_codec::{Changed, runs, scratch, xor};
-
-/// Payloads that no compression makes worth its while.
-const SHORT_BYTES: usize = 24;
+use policy_codec::deltas::{self, Form, Images};
+use policy_codec::{Changed, between};
 
 /// Settings of the policy, each with its default. None of it is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     few_bits: u8,
     most_bits: u8,
+    moves: bool,
     reclaim_at: u8,
     checkpoint_after: Duration,
 }
@@ -59,6 +55,7 @@ impl Settings {
         Self {
             few_bits: 64,
             most_bits: 192,
+            moves: false,
             reclaim_at: 192,
             checkpoint_after: Duration::from_secs(300),
         }
@@ -78,6 +75,13 @@ impl Settings {
         Self { most_bits, ..self }
     }
 
+    /// Whether copies from the old image, wherever in it, are tried too, and kept where they are
+    /// shorter. They are not: the published system sees bytes in their places only.
+    #[must_use]
+    pub const fn moves(self, moves: bool) -> Self {
+        Self { moves, ..self }
+    }
+
     /// The share of a lane, in 256ths, from which on blocks are written home. 192, three quarters.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
@@ -95,20 +99,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// How a payload says what differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Form {
-    /// Runs of new bytes.
-    Runs = 1,
-    /// A bitmap of words, and new words.
-    Words = 2,
-    /// The XOR of both images, compressed.
-    Xor = 3,
-    /// The complement of that, compressed.
-    Complement = 4,
 }
 
 /// The policy.
@@ -149,89 +139,6 @@ impl<K> CompressedDelta<K> {
     }
 }
 
-impl<K: Kernels> CompressedDelta<K> {
-    /// Puts the shortest payload that leads from one image to the other.
-    fn encode(
-        &self,
-        changed: &Changed,
-        form: Form,
-        old: &[u8],
-        new: &[u8],
-        out: &mut Encoder<'_>,
-    ) -> Result<(), NoRoom> {
-        let header = |form: Form| Between::new(&self.kernels, form as u8, old, new);
-        let (in_runs, in_words) = (runs::bound(changed), bitmap::bound(changed, Unit::WORD));
-        let plain = if in_runs <= in_words { Form::Runs } else { Form::Words };
-        let compressed =
-            |out: &mut Encoder<'_>, longest| self.compress(form, old, new, longest, out);
-        let bound = in_runs.min(in_words);
-        if bound > SHORT_BYTES {
-            header(form).put(out)?;
-            if compressed(out, bound).is_ok() {
-                return Ok(());
-            }
-            out.clear();
-        }
-        header(plain).put(out)?;
-        let put = out.put_with(|room| match plain {
-            Form::Runs => runs::encode(changed, Some(old), new, room),
-            _ => bitmap::encode(changed, Unit::WORD, new, room),
-        });
-        put.map(drop)
-    }
-
-    /// Appends the compressed XOR, if it is shorter than so many bytes.
-    fn compress(
-        &self,
-        form: Form,
-        old: &[u8],
-        new: &[u8],
-        longest: usize,
-        out: &mut Encoder<'_>,
-    ) -> Result<(), NoRoom> {
-        let put = scratch::with(new.len(), |both| {
-            xor::into(old, new, both).map_err(|_| NoRoom)?;
-            if form == Form::Complement {
-                complement(both);
-            }
-            out.put_with(|room| {
-                let longest = longest.saturating_sub(1).min(room.len());
-                let room = room.get_mut(..longest).ok_or(NoRoom)?;
-                lzo::encode(both, &mut LzoTable::new(), room)
-            })
-        });
-        put.unwrap_or(Err(NoRoom)).map(drop)
-    }
-}
-
-fn complement(bytes: &mut [u8]) {
-    for byte in bytes {
-        *byte = !*byte;
-    }
-}
-
-fn decode(form: u8, data: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-    const RUNS: u8 = Form::Runs as u8;
-    const WORDS: u8 = Form::Words as u8;
-    const XOR: u8 = Form::Xor as u8;
-    const COMPLEMENT: u8 = Form::Complement as u8;
-    match form {
-        RUNS => runs::apply(data, block),
-        WORDS => Ok(bitmap::apply(data, Unit::WORD, block)?),
-        XOR | COMPLEMENT => {
-            let decoded = scratch::with(block.len(), |both| {
-                lzo::decode(data, both)?;
-                if form == COMPLEMENT {
-                    complement(both);
-                }
-                Ok(xor::in_place(block, both)?)
-            });
-            decoded.unwrap_or(Err(ApplyError::WrongBase))
-        }
-        _ => Err(ApplyError::Malformed { at: 0 }),
-    }
-}
-
 impl<K: Kernels> Policy for CompressedDelta<K> {
     fn id(&self) -> PolicyId {
         CompressedDelta::ID
@@ -255,14 +162,17 @@ impl<K: Kernels> Policy for CompressedDelta<K> {
         } else {
             return Placement::DiskLog;
         };
-        match self.encode(&changed, form, old, new, out) {
+        let forms = [Form::Runs, Form::Words, form, Form::Moves];
+        let tried = forms.get(..if self.settings.moves { 4 } else { 3 }).unwrap_or_default();
+        let images = Images { old, new, changed: &changed };
+        match deltas::put_shortest(&self.kernels, tried, &images, out) {
             Ok(()) => Placement::Encoded,
             Err(NoRoom) => Placement::DiskLog,
         }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        between::apply(&self.kernels, payload, block, decode)
+        deltas::apply(&self.kernels, payload, block)
     }
 
     fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {

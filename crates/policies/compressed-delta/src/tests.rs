@@ -19,7 +19,7 @@ fn placed(old: Option<&[u8]>, new: &[u8]) -> (Placement, Vec<u8>) {
     (placement, out.as_bytes().to_vec())
 }
 
-fn form(old: &[u8], new: &[u8]) -> u8 {
+fn form(old: &[u8], new: &[u8]) -> Form {
     let (placement, payload) = placed(Some(old), new);
     assert_eq!(placement, Placement::Encoded);
     let mut block = old.to_vec();
@@ -27,7 +27,7 @@ fn form(old: &[u8], new: &[u8]) -> u8 {
     assert_eq!(policy.apply(&payload, &mut block), Ok(()));
     assert_eq!(block, new);
     assert_eq!(policy.check(&payload, &block), Ok(()));
-    payload[0]
+    Form::of(&payload).expect("has one")
 }
 
 fn noise(len: usize) -> Vec<u8> {
@@ -39,19 +39,19 @@ fn the_shortest_form_is_kept() {
     let old = noise(LEN);
     let mut new = old.clone();
     new[100] ^= 0x55;
-    assert_eq!(form(&old, &new), Form::Runs as u8);
+    assert_eq!(form(&old, &new), Form::Runs);
     // Every other word, in bytes that do not compress.
     let mut new = old.clone();
     for (at, word) in new.chunks_mut(8).enumerate().filter(|(at, _)| at % 6 == 0) {
         let number = (at as u64 + 3).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         word.copy_from_slice(&number.to_le_bytes());
     }
-    assert_eq!(form(&old, &new), Form::Words as u8);
+    assert_eq!(form(&old, &new), Form::Words);
     // The same bit everywhere.
     let new: Vec<u8> = old.iter().map(|byte| byte ^ 1).collect();
-    assert_eq!(form(&old, &new), Form::Xor as u8);
+    assert_eq!(form(&old, &new), Form::Xor);
     let new: Vec<u8> = old.iter().map(|byte| byte ^ 0xFE).collect();
-    assert_eq!(form(&old, &new), Form::Complement as u8);
+    assert_eq!(form(&old, &new), Form::Complement);
 }
 
 #[test]
@@ -67,6 +67,26 @@ fn what_differs_in_about_half_of_its_bits_goes_to_the_log() {
     update.old = Some(&old);
     let policy = CompressedDelta::with(settings);
     assert_eq!(policy.place(&update, &mut Encoder::new(&mut room)), Placement::Encoded);
+}
+
+#[test]
+fn what_has_moved_is_seen_where_that_is_asked_for() {
+    let old = noise(LEN);
+    let mut new = old.clone();
+    new[100..120].rotate_right(3);
+    let (_, without) = placed(Some(&old), &new);
+    let policy = CompressedDelta::with(Settings::new().moves(true));
+    let mut room = [0; LEN];
+    let mut out = Encoder::new(&mut room);
+    let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+    update.old = Some(&old);
+    assert_eq!(policy.place(&update, &mut out), Placement::Encoded);
+    assert!(out.as_bytes().len() < without.len());
+    assert_eq!(Form::of(out.as_bytes()), Some(Form::Moves));
+    // Whoever reads it need not have asked.
+    let mut block = old.clone();
+    assert_eq!(CompressedDelta::new().apply(out.as_bytes(), &mut block), Ok(()));
+    assert_eq!(block, new);
 }
 
 #[test]
@@ -113,7 +133,7 @@ proptest! {
     #[test]
     fn any_payload_gives_a_result(
         header in any::<[u8; 4]>(),
-        form in 0_u8..6,
+        form in 0_u8..8,
         data in prop::collection::vec(any::<u8>(), 0..LEN),
         seed in any::<u8>(),
     ) {

@@ -1,0 +1,262 @@
+//! Of each update the cheapest form, by a model of what the medium and the coder cost.
+//!
+//! - **Costs** in persistent memory what the cheapest form takes: the changed bytes as runs, words
+//!   or sub-blocks with a bitmap, the XOR of both images compressed, copies from the old image, or
+//!   the whole block, and behind the header of a frame 9 bytes that say which images it leads
+//!   between. In ordinary memory the old image, until the commit; on the stack up to four blocks and
+//!   16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it saves.
+//! - **Choose it** when updates are of many kinds, or when it is not known of which.
+//!
+//! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
+//! [`Medium`] and of encoding, and does not try what cannot pay. It never tries twice as long for
+//! less than a line. What it chose, and what else it weighed, [`Adaptive::choose`] says, for
+//! counting.
+//!
+//! It is told the old image, or logs the whole block; patches alone it does not take. Where a
+//! [share](Settings::bypass_above) of the block is named, data of which more than that would be
+//! logged goes to the disk-side log.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use core::num::NonZeroU8;
+
+use journal_core::policy::{
+    ApplyError, Class, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
+};
+use journal_core::{Kernels, LINE_BYTES, PortableKernels};
+use policy_codec::between::{self, HEADER_BYTES};
+pub use policy_codec::deltas::Form;
+use policy_codec::deltas::{self, Images};
+use policy_codec::{Changed, xor};
+
+mod model;
+
+pub use model::{Choice, Medium, Wish};
+
+/// Settings of the policy, each with its default. None of it is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    wish: Wish,
+    medium: Medium,
+    bypass_above: Option<NonZeroU8>,
+    reclaim_at: u8,
+}
+
+impl Settings {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { wish: Wish::Speed, medium: Medium::DRAM, bypass_above: None, reclaim_at: 192 }
+    }
+
+    /// What is to be little: time, or bytes written. Time.
+    #[must_use]
+    pub const fn wish(self, wish: Wish) -> Self {
+        Self { wish, ..self }
+    }
+
+    /// The persistent memory whose time counts. [`Medium::DRAM`].
+    #[must_use]
+    pub const fn medium(self, medium: Medium) -> Self {
+        Self { medium, ..self }
+    }
+
+    /// The share of the block, in 256ths, that a payload of data may have before the block goes to
+    /// the disk-side log instead. Zero: none does, which is the default.
+    #[must_use]
+    pub const fn bypass_above(self, share: u8) -> Self {
+        Self { bypass_above: NonZeroU8::new(share), ..self }
+    }
+
+    /// The share of a lane, in 256ths, from which on blocks are written home. 192, three quarters.
+    #[must_use]
+    pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
+        Self { reclaim_at, ..self }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adaptive<K = PortableKernels> {
+    settings: Settings,
+    kernels: K,
+}
+
+impl Adaptive {
+    /// Its number in the superblock.
+    pub const ID: PolicyId = PolicyId(7);
+
+    /// The policy with its default settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(Settings::new())
+    }
+
+    /// The policy with these settings.
+    #[must_use]
+    pub const fn with(settings: Settings) -> Self {
+        Self { settings, kernels: PortableKernels }
+    }
+}
+
+impl<K> Adaptive<K> {
+    /// The same with other kernels, which compare images and compute their checks.
+    #[must_use]
+    pub fn kernels<L: Kernels>(self, kernels: L) -> Adaptive<L> {
+        Adaptive { settings: self.settings, kernels }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// Forms whose length is known before anything is encoded.
+const PLAIN: [Form; 3] = [Form::Runs, Form::Words, Form::SubBlocks];
+
+impl<K: Kernels> Adaptive<K> {
+    /// What it does with an update, and why. The payload is in `out` where there is one.
+    pub fn choose(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
+        let image = Choice::whole(Placement::Image);
+        // Patches alone say nothing of the image that they lead to: refused.
+        let Some(new) = update.change.image() else { return image };
+        let whole = self.whole(update.class);
+        let Some(old) = update.old else { return whole };
+        let Some(changed) = Changed::between(&self.kernels, old, new) else { return whole };
+        if changed.is_nothing() {
+            return Choice::whole(Placement::Unchanged);
+        }
+        let images = Images { old, new, changed: &changed };
+        let mut choice = match self.settings.wish {
+            Wish::Wear => self.shortest(&images, out),
+            Wish::Speed => self.fastest(&images, out),
+        };
+        if let Some(share) = self.settings.bypass_above.filter(|_| update.class == Class::Data) {
+            let limit = new.len().saturating_mul(share.get().into());
+            if choice.payload_bytes.saturating_mul(256) > limit {
+                choice.placement = Placement::DiskLog;
+            }
+        }
+        choice
+    }
+
+    /// What becomes of a block of which nothing is known but the new image.
+    fn whole(&self, class: Class) -> Choice {
+        match (self.settings.bypass_above, class) {
+            (Some(_), Class::Data) => Choice::whole(Placement::DiskLog),
+            _ => Choice::whole(Placement::Image),
+        }
+    }
+
+    /// The fewest bytes.
+    fn shortest(&self, images: &Images<'_>, out: &mut Encoder<'_>) -> Choice {
+        let forms = [Form::Runs, Form::Words, Form::Moves, self.xor_of(images)];
+        let put = deltas::put_shortest(&self.kernels, &forms, images, out);
+        Choice::of(put.is_ok(), images.new.len(), out)
+    }
+
+    /// The least time: the plain form that is fastest by what is known beforehand, and then a coder
+    /// where it can be faster still.
+    fn fastest(&self, images: &Images<'_>, out: &mut Encoder<'_>) -> Choice {
+        let block_bytes = images.new.len();
+        let medium = &self.settings.medium;
+        let time_of = |form: Form, payload_bytes: usize| {
+            medium.time_of(payload_bytes).saturating_add(model::coding_time(form, block_bytes))
+        };
+        let by_bound = |form: &Form| {
+            let bound = form.bound(images.changed).unwrap_or(block_bytes);
+            time_of(*form, bound.saturating_add(HEADER_BYTES))
+        };
+        let plain = PLAIN.into_iter().min_by_key(by_bound).unwrap_or(Form::Runs);
+        let image_time = medium.time_of(block_bytes);
+        let mut is_put =
+            by_bound(&plain) < image_time && deltas::put(&self.kernels, plain, images, out).is_ok();
+        let mut time = match is_put {
+            true => time_of(plain, out.as_bytes().len()).min(image_time),
+            false => image_time,
+        };
+        for coder in [Form::Moves, self.xor_of(images)] {
+            // It takes its time, and at the very least a line.
+            if time_of(coder, LINE_BYTES) >= time {
+                continue;
+            }
+            let is_shorter = if is_put {
+                deltas::put_if_shorter(coder, images, out)
+            } else {
+                out.clear();
+                deltas::put(&self.kernels, coder, images, out).is_ok()
+            };
+            is_put |= is_shorter;
+            if is_shorter {
+                time = time_of(coder, out.as_bytes().len());
+            }
+        }
+        Choice::of(is_put, block_bytes, out)
+    }
+
+    /// Whether few bits differ, or few do not.
+    fn xor_of(&self, images: &Images<'_>) -> Form {
+        let bits = xor::changed_bits(images.old, images.new);
+        let all = (images.new.len() as u64).saturating_mul(8);
+        if bits.saturating_mul(2) > all { Form::Complement } else { Form::Xor }
+    }
+}
+
+impl<K: Kernels> Policy for Adaptive<K> {
+    fn id(&self) -> PolicyId {
+        Adaptive::ID
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        self.choose(update, out).placement
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        deltas::apply(&self.kernels, payload, block)
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        between::check(&self.kernels, payload, block)
+    }
+
+    fn wants_log(&self) -> bool {
+        self.settings.bypass_above.is_some()
+    }
+
+    fn wants_old(&self) -> bool {
+        true
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        self.wants_log()
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        self.wants_log()
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::new(self.settings.reclaim_at, self.settings.reclaim_at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! What things cost: the model that choices are made by.
+//!
+//! It is coarse on purpose. What matters is which of two forms is cheaper, and between those the
+//! medium makes the difference: where writing a line takes no longer than in ordinary memory, a
+//! coder never pays, and where it takes ten times as long, it nearly always does.
+
+use journal_core::LINE_BYTES;
+use journal_core::policy::{Encoder, Placement};
+use policy_codec::deltas::Form;
+
+/// What is to be little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Wish {
+    /// Time, that of writing to the medium and that of encoding.
+    #[default]
+    Speed,
+    /// Bytes written to the medium, whatever time that takes.
+    Wear,
+}
+
+/// A persistent memory, in the model's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Medium {
+    /// In words.
+    pub name: &'static str,
+    /// Nanoseconds in which it takes in another line of 64 bytes, where several are on their way.
+    pub line_ns: u32,
+}
+
+impl Medium {
+    /// Memory as fast as ordinary one: battery-backed, or an NVDIMM-N.
+    pub const DRAM: Self = Self { name: "DRAM", line_ns: 3 };
+
+    /// Phase-change memory: writes some thirty times slower.
+    pub const PCM: Self = Self { name: "PCM", line_ns: 100 };
+
+    /// A small chip on a serial bus, 64 bytes in some 15 us.
+    pub const FRAM: Self = Self { name: "FRAM", line_ns: 15_000 };
+
+    /// Nanoseconds in which so many bytes are written.
+    #[must_use]
+    pub const fn time_of(&self, bytes: usize) -> u64 {
+        (bytes.div_ceil(LINE_BYTES) as u64).saturating_mul(self.line_ns as u64)
+    }
+}
+
+/// Nanoseconds in which a form is encoded, and applied once, in a block of so many bytes. Measured
+/// for blocks of 4 KiB of which a twentieth differs.
+#[must_use]
+pub(crate) const fn coding_time(form: Form, block_bytes: usize) -> u64 {
+    let of_4_kib = match form {
+        Form::Runs => 260,
+        Form::Words => 190,
+        Form::Xor | Form::Complement => 2_500,
+        Form::Moves => 3_500,
+        _ => 150,
+    };
+    (block_bytes as u64).saturating_mul(of_4_kib) / 4096
+}
+
+/// What was chosen for an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Choice {
+    /// Where it goes.
+    pub placement: Placement,
+    /// In which form it is encoded, or would have been: what else was weighed. None where nothing
+    /// was encoded.
+    pub form: Option<Form>,
+    /// How long that is; of what is logged whole, nothing was encoded.
+    pub payload_bytes: usize,
+}
+
+impl Choice {
+    pub(crate) const fn whole(placement: Placement) -> Self {
+        Self { placement, form: None, payload_bytes: 0 }
+    }
+
+    /// What an encoder holds, unless the whole block is no longer.
+    pub(crate) fn of(is_put: bool, block_bytes: usize, out: &Encoder<'_>) -> Self {
+        let payload_bytes = out.as_bytes().len();
+        if !is_put || payload_bytes >= block_bytes {
+            let whole = Self::whole(Placement::Image);
+            return Self { payload_bytes: block_bytes, ..whole };
+        }
+        let form = Form::of(out.as_bytes());
+        Self { placement: Placement::Encoded, form, payload_bytes }
+    }
+}

@@ -1,0 +1,142 @@
+extern crate std;
+use std::vec;
+use std::vec::Vec;
+
+use journal_core::BlockNumber;
+use journal_core::policy::{Change, Patch};
+use proptest::prelude::*;
+
+use super::*;
+
+const LEN: usize = 4096;
+
+const WEAR: Adaptive = Adaptive::with(Settings::new().wish(Wish::Wear));
+
+fn chosen(policy: &Adaptive, old: Option<&[u8]>, new: &[u8]) -> (Choice, Vec<u8>) {
+    let mut room = vec![0; new.len()];
+    let mut out = Encoder::new(&mut room);
+    let mut update = Update::new(BlockNumber(0), Change::Image(new));
+    update.old = old;
+    let choice = policy.choose(&update, &mut out);
+    assert_eq!(policy.place(&update, &mut Encoder::new(&mut vec![0; new.len()])), choice.placement);
+    (choice, out.as_bytes().to_vec())
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut byte = || {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| byte()).collect()
+}
+
+fn form(policy: &Adaptive, old: &[u8], new: &[u8]) -> Option<Form> {
+    let (choice, payload) = chosen(policy, Some(old), new);
+    if choice.placement == Placement::Encoded {
+        assert_eq!(choice.payload_bytes, payload.len());
+        let mut block = old.to_vec();
+        assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+        assert_eq!(block, new);
+        assert_eq!(policy.check(&payload, &block), Ok(()));
+    }
+    choice.form
+}
+
+/// A block of which this happened: a byte changed, half a page moved, every eighth word is new,
+/// one bit is turned over everywhere, and everything is new.
+fn kinds() -> (Vec<u8>, [Vec<u8>; 5]) {
+    let old = noise(LEN);
+    let mut byte = old.clone();
+    byte[1000] ^= 0x55;
+    let mut moved = old.clone();
+    moved[1000..3000].rotate_right(24);
+    let mut words = old.clone();
+    let other = noise(2 * LEN);
+    for (at, word) in words.chunks_mut(8).enumerate().filter(|(at, _)| at % 8 == 0) {
+        word.copy_from_slice(&other[LEN + at * 8..][..8]);
+    }
+    let bits = old.iter().map(|byte| byte ^ 1).collect();
+    (old, [byte, moved, words, bits, other[LEN..].to_vec()])
+}
+
+#[test]
+fn each_kind_of_update_finds_its_form() {
+    let (old, [byte, moved, words, bits, new]) = kinds();
+    assert_eq!(form(&WEAR, &old, &byte), Some(Form::Runs));
+    assert_eq!(form(&WEAR, &old, &moved), Some(Form::Moves));
+    assert_eq!(form(&WEAR, &old, &words), Some(Form::Words));
+    assert_eq!(form(&WEAR, &old, &bits), Some(Form::Xor));
+    let (choice, _) = chosen(&WEAR, Some(&old), &new);
+    assert_eq!((choice.placement, choice.form), (Placement::Image, None));
+    assert_eq!(chosen(&WEAR, Some(&old), &old).0.placement, Placement::Unchanged);
+    assert_eq!(chosen(&WEAR, None, &byte).0.placement, Placement::Image);
+}
+
+#[test]
+fn a_coder_pays_on_slow_media_only() {
+    let (old, [byte, moved, ..]) = kinds();
+    let on = |medium| Adaptive::with(Settings::new().medium(medium));
+    let fast = form(&on(Medium::DRAM), &old, &moved);
+    assert!(!matches!(fast, Some(Form::Moves | Form::Xor)), "{fast:?}");
+    assert_eq!(form(&on(Medium::FRAM), &old, &moved), Some(Form::Moves));
+    for medium in [Medium::DRAM, Medium::PCM, Medium::FRAM] {
+        // A line is the least there is.
+        let form = form(&on(medium), &old, &byte);
+        assert!(form.is_some_and(|form| !matches!(form, Form::Moves | Form::Xor)), "{form:?}");
+    }
+}
+
+#[test]
+fn what_would_be_long_goes_to_the_disk_where_that_is_asked_for() {
+    let (old, [byte, moved, .., new]) = kinds();
+    let policy = Adaptive::with(Settings::new().wish(Wish::Wear).bypass_above(128));
+    assert!(policy.wants_log() && policy.keeps_in_slots() && !WEAR.wants_log());
+    let placement = |old, new| chosen(&policy, old, new).0.placement;
+    assert_eq!(placement(Some(&old), &byte), Placement::Encoded);
+    assert_eq!(placement(Some(&old), &moved), Placement::Encoded);
+    assert_eq!(placement(Some(&old), &new), Placement::DiskLog);
+    assert_eq!(placement(None, &byte), Placement::DiskLog);
+    let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+    (update.old, update.class) = (Some(&old[..]), Class::Metadata);
+    let mut room = vec![0; LEN];
+    assert_eq!(policy.place(&update, &mut Encoder::new(&mut room)), Placement::Image);
+}
+
+#[test]
+fn patches_alone_are_refused() {
+    let patches = [Patch { at: 3, bytes: &[1] }];
+    let update = Update::new(BlockNumber(0), Change::Patches(&patches));
+    let choice = Adaptive::new().choose(&update, &mut Encoder::new(&mut [0; 64]));
+    assert_eq!(choice.placement, Placement::Image);
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_leads_to_the_new_image(
+        edits in prop::collection::vec((0_usize..448, any::<u8>(), 1_usize..64), 0..24),
+        turn in 0_usize..32,
+        wish in prop_oneof![Just(Wish::Speed), Just(Wish::Wear)],
+        medium in prop_oneof![Just(Medium::DRAM), Just(Medium::PCM), Just(Medium::FRAM)],
+    ) {
+        let old = noise(512);
+        let mut new = old.clone();
+        for (at, byte, count) in edits {
+            new[at..at + count].iter_mut().for_each(|place| *place ^= byte);
+        }
+        new[64..256].rotate_left(turn);
+        let policy = Adaptive::with(Settings::new().wish(wish).medium(medium));
+        let (choice, payload) = chosen(&policy, Some(&old), &new);
+        match choice.placement {
+            Placement::Unchanged => prop_assert_eq!(old, new),
+            Placement::Encoded => {
+                prop_assert!(payload.len() < 512);
+                let mut block = old;
+                prop_assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+                prop_assert_eq!(&block, &new);
+                prop_assert_eq!(policy.check(&payload, &block), Ok(()));
+            }
+            other => prop_assert_eq!(other, Placement::Image),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Every form in which a payload can say what leads from one image of a block to the next, behind a
+//! header that says which images those are ([`crate::between`]).
+//!
+//! A policy says which forms it wants tried; the shortest is kept. Whoever applies a payload need
+//! not know which policy made it.
+
+use journal_core::Kernels;
+use journal_core::policy::{ApplyError, Encoder, NoRoom};
+
+use crate::between::{self, Between, HEADER_BYTES};
+use crate::bitmap::{self, Unit};
+use crate::lzo::{self, LzoTable};
+use crate::moves::{self, MovesTable};
+use crate::{Changed, runs, scratch, xor};
+
+/// How a payload says what differs; its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Form {
+    /// Runs of new bytes.
+    Runs = 1,
+    /// A bitmap of words, and new words.
+    Words = 2,
+    /// The XOR of both images, as an LZO1X stream.
+    Xor = 3,
+    /// The complement of that, where nearly all bits differ.
+    Complement = 4,
+    /// Copies from the old image, and new bytes.
+    Moves = 5,
+    /// A bitmap of sub-blocks of 128 bytes, and new ones.
+    SubBlocks = 6,
+}
+
+/// Payloads that are not worth the search for a shorter one.
+pub const SHORT_BYTES: usize = 32;
+
+/// Both images of an update, and where they differ.
+#[derive(Clone, Copy, Debug)]
+pub struct Images<'a> {
+    /// The committed one.
+    pub old: &'a [u8],
+    /// The new one, as long.
+    pub new: &'a [u8],
+    /// Every word in which they differ.
+    pub changed: &'a Changed,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Runs, Self::Words, Self::Xor, Self::Complement, Self::Moves, Self::SubBlocks];
+
+    /// The form of a payload, by its first byte.
+    #[must_use]
+    pub fn of(payload: &[u8]) -> Option<Self> {
+        let first = payload.first()?;
+        Self::ALL.into_iter().find(|form| *form as u8 == *first)
+    }
+
+    /// How many bytes it takes at most behind the header, where that is known without encoding.
+    #[must_use]
+    pub fn bound(self, changed: &Changed) -> Option<usize> {
+        match self {
+            Self::Runs => Some(runs::bound(changed)),
+            Self::Words => Some(bitmap::bound(changed, Unit::WORD)),
+            Self::SubBlocks => Some(bitmap::bound(changed, Unit::SUB_BLOCK)),
+            Self::Xor | Self::Complement | Self::Moves => None,
+        }
+    }
+
+    fn encode(self, images: &Images<'_>, out: &mut [u8]) -> Result<usize, NoRoom> {
+        let Images { old, new, changed } = *images;
+        match self {
+            Self::Runs => runs::encode(changed, Some(old), new, out),
+            Self::Words => bitmap::encode(changed, Unit::WORD, new, out),
+            Self::SubBlocks => bitmap::encode(changed, Unit::SUB_BLOCK, new, out),
+            Self::Moves => moves::encode(old, new, &mut MovesTable::new(), out),
+            Self::Xor | Self::Complement => {
+                let encoded = scratch::with(new.len(), |both| {
+                    xor::into(old, new, both).map_err(|_| NoRoom)?;
+                    if self == Self::Complement {
+                        complement(both);
+                    }
+                    lzo::encode(both, &mut LzoTable::new(), out)
+                });
+                encoded.unwrap_or(Err(NoRoom))
+            }
+        }
+    }
+
+    fn decode(self, data: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        match self {
+            Self::Runs => runs::apply(data, block),
+            Self::Words => Ok(bitmap::apply(data, Unit::WORD, block)?),
+            Self::SubBlocks => Ok(bitmap::apply(data, Unit::SUB_BLOCK, block)?),
+            Self::Moves => moves::apply(data, block),
+            Self::Xor | Self::Complement => {
+                let decoded = scratch::with(block.len(), |both| {
+                    lzo::decode(data, both)?;
+                    if self == Self::Complement {
+                        complement(both);
+                    }
+                    Ok(xor::in_place(block, both)?)
+                });
+                decoded.unwrap_or(Err(ApplyError::WrongBase))
+            }
+        }
+    }
+}
+
+fn complement(bytes: &mut [u8]) {
+    for byte in bytes {
+        *byte = !*byte;
+    }
+}
+
+/// Puts a payload into an encoder that is empty.
+///
+/// # Errors
+/// [`NoRoom`]; what the encoder holds then is to be cleared.
+pub fn put(
+    kernels: &impl Kernels,
+    form: Form,
+    images: &Images<'_>,
+    out: &mut Encoder<'_>,
+) -> Result<(), NoRoom> {
+    Between::new(kernels, form as u8, images.old, images.new).put(out)?;
+    out.put_with(|room| form.encode(images, room)).map(drop)
+}
+
+/// Puts a payload of another form in the place of the one that an encoder holds, if it is shorter;
+/// says whether it is.
+pub fn put_if_shorter(form: Form, images: &Images<'_>, out: &mut Encoder<'_>) -> bool {
+    let Some(longest) = out.as_bytes().len().checked_sub(HEADER_BYTES.saturating_add(1)) else {
+        return false;
+    };
+    let header = out.as_bytes().first_chunk().copied();
+    let Some([_, header @ ..]): Option<[u8; HEADER_BYTES]> = header else { return false };
+    let put = scratch::with(longest, |room| {
+        let bytes = form.encode(images, room)?;
+        let encoded = room.get(..bytes).ok_or(NoRoom)?;
+        out.clear();
+        out.put(&[form as u8])?;
+        out.put(&header)?;
+        out.put(encoded)
+    });
+    matches!(put, Some(Ok(())))
+}
+
+/// Puts the shortest payload of these forms into an encoder that is empty. Those behind one that is
+/// no longer than [`SHORT_BYTES`] are not tried.
+///
+/// # Errors
+/// [`NoRoom`] for all of them; what the encoder holds then is to be cleared.
+pub fn put_shortest(
+    kernels: &impl Kernels,
+    forms: &[Form],
+    images: &Images<'_>,
+    out: &mut Encoder<'_>,
+) -> Result<(), NoRoom> {
+    let mut is_put = false;
+    for form in forms {
+        if is_put && out.as_bytes().len() <= SHORT_BYTES {
+            break;
+        }
+        if is_put {
+            put_if_shorter(*form, images, out);
+            continue;
+        }
+        out.clear();
+        is_put = put(kernels, *form, images, out).is_ok();
+    }
+    if is_put { Ok(()) } else { Err(NoRoom) }
+}
+
+/// Applies a payload to a block, or leaves a block as it is that the payload does not begin with.
+///
+/// # Errors
+/// `Malformed`, `OutOfBlock`, `WrongBase`. The block then holds anything.
+pub fn apply(kernels: &impl Kernels, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+    let form = Form::of(payload).ok_or(ApplyError::Malformed { at: 0 });
+    between::apply(kernels, payload, block, |_, data, block| form?.decode(data, block))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    use journal_core::PortableKernels;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::samples;
+
+    const KERNELS: &PortableKernels = &PortableKernels;
+
+    fn with_images<R>(old: &[u8], new: &[u8], call: impl FnOnce(&Images<'_>) -> R) -> R {
+        let changed = Changed::between(KERNELS, old, new).expect("a block");
+        call(&Images { old, new, changed: &changed })
+    }
+
+    fn payload(form: Form, old: &[u8], new: &[u8]) -> Vec<u8> {
+        let mut room = vec![0; 2 * new.len() + 64];
+        let mut out = Encoder::new(&mut room);
+        with_images(old, new, |images| put(KERNELS, form, images, &mut out)).expect("has room");
+        out.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn every_form_leads_to_the_new_image() {
+        for len in [64, 200, 4096] {
+            let (old, other) = (samples::noise(1, len), samples::noise(2, len));
+            let mut near = old.clone();
+            near[len / 2] ^= 1;
+            for new in [&near, &other, &old] {
+                for form in Form::ALL {
+                    let payload = payload(form, &old, new);
+                    assert_eq!(Form::of(&payload), Some(form));
+                    let mut block = old.clone();
+                    assert_eq!(apply(KERNELS, &payload, &mut block), Ok(()), "{form:?}");
+                    assert_eq!(&block, new, "{form:?}");
+                    let bound = with_images(&old, new, |images| form.bound(images.changed));
+                    assert!(bound.is_none_or(|bound| payload.len() <= HEADER_BYTES + bound));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_shorter_is_kept() {
+        // All bytes are moved by one.
+        let old = samples::noise(3, 512);
+        let mut new = old.clone();
+        new.rotate_right(1);
+        let mut room = [0; 1024];
+        let mut out = Encoder::new(&mut room);
+        with_images(&old, &new, |images| {
+            put(KERNELS, Form::Runs, images, &mut out).expect("has room");
+            let runs = out.as_bytes().to_vec();
+            assert!(!put_if_shorter(Form::Xor, images, &mut out));
+            assert_eq!(out.as_bytes(), runs);
+            assert!(put_if_shorter(Form::Moves, images, &mut out));
+            assert!(out.as_bytes().len() < 32 && Form::of(out.as_bytes()) == Some(Form::Moves));
+            assert!(!put_if_shorter(Form::Moves, images, &mut out), "as short is not shorter");
+        });
+        let mut block = old.clone();
+        assert_eq!(apply(KERNELS, out.as_bytes(), &mut block), Ok(()));
+        assert_eq!(block, new);
+        out.clear();
+        with_images(&old, &new, |images| {
+            assert!(!put_if_shorter(Form::Moves, images, &mut out), "there is nothing");
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn any_payload_gives_a_result(
+            form in 0_u8..9,
+            data in prop::collection::vec(any::<u8>(), 0..300),
+            seed in any::<u8>(),
+        ) {
+            // One that the block is the base of, so that it is looked at.
+            let mut block = vec![seed; 256];
+            let mut payload = self::payload(Form::Runs, &block, &samples::noise(4, 256));
+            payload.truncate(HEADER_BYTES);
+            payload[0] = form;
+            payload.extend(data);
+            let applied = apply(KERNELS, &payload, &mut block);
+            prop_assert!(applied.is_err() || block == samples::noise(4, 256));
+            prop_assert_eq!(block.len(), 256);
+        }
+    }
+}
