@@ -15,7 +15,7 @@ use sim_disk::{DiskImage, Fault, FaultKind, Image, Model, Operation, World};
 use crate::support::layout::{BOOK, Layout};
 use crate::support::reader::{Content, Found, Part};
 use crate::support::versions::State;
-use crate::support::{Act, BLOCKS, Block, Kind, Shape, Truth, What, contents, counting};
+use crate::support::{Act, Block, Kind, Shape, Truth, What, contents, counting};
 
 /// A journal that shows one thing after the other.
 struct Golden {
@@ -40,12 +40,13 @@ impl Golden {
     }
 }
 
-const GOLDEN: [Golden; 7] = [
+const GOLDEN: [Golden; 8] = [
     Golden::new("v1-formatted", include_str!("golden/v1-formatted.hex"), Vec::new),
     Golden::new("v1-records", include_str!("golden/v1-records.hex"), records),
     Golden::new("v1-wrapped", include_str!("golden/v1-wrapped.hex"), wrapped),
     Golden::new("v1-intent", include_str!("golden/v1-intent.hex"), intent),
     Golden::new("v1-copied", include_str!("golden/v1-copied.hex"), copied),
+    Golden { shape: logged, ..Golden::new("v1-log", include_str!("golden/v1-log.hex"), log) },
     Golden::slotted("v1-slots", include_str!("golden/v1-slots.hex"), slots),
     Golden::slotted("v1-torn-slot", include_str!("golden/v1-torn-slot.hex"), torn_slot),
 ];
@@ -74,6 +75,23 @@ fn slots() -> Vec<Act> {
         Act::Fold,
         Act::Commit(1, vec![(2, What::Append(0x30))]),
         Act::Commit(0, vec![(0, What::Patch(0x12)), (4, What::Fill(0x50))]),
+    ]
+}
+
+fn logged() -> Shape {
+    Shape { id: *b"a golden journal", lane_log_blocks: 4, ..Shape::new(Kind::Logged, 2) }
+}
+
+/// Blocks in the disk-side log, folded and not, some of them superseded, one given back, and a
+/// change on top of one.
+fn log() -> Vec<Act> {
+    vec![
+        Act::Commit(0, vec![(0, What::Fill(0x10)), (1, What::Fill(0x20))]),
+        Act::Commit(1, vec![(2, What::Fill(0x30))]),
+        Act::Fold,
+        Act::Commit(0, vec![(0, What::Fill(0x11)), (3, What::Touch(0x40))]),
+        Act::Garbage,
+        Act::Commit(1, vec![(2, What::Touch(0x31)), (5, What::Fill(0x50))]),
     ]
 }
 
@@ -186,7 +204,7 @@ fn text_of(image: &Image) -> String {
     for (number, line) in image.pmem().chunks(64).enumerate() {
         row("span", number * 64, line);
     }
-    for number in 0..BLOCKS {
+    for number in 0..image.disk(0).block_count() {
         let block = image.disk(0).block(BlockNumber(number));
         row("block", usize::try_from(number).expect("few"), &block);
     }
@@ -197,7 +215,7 @@ fn text_of(image: &Image) -> String {
 fn image_of(shape: Shape, text: &str) -> Image {
     let mut span = vec![0; shape.span_bytes()];
     let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
-    let mut disk = DiskImage::blank(shape.geometry().block_size, BLOCKS, facts);
+    let mut disk = DiskImage::blank(shape.geometry().block_size, shape.disk_blocks(), facts);
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for row in lines.chunks(2) {
         let mut cells = row.iter().flat_map(|line| line.split_whitespace());
@@ -297,7 +315,7 @@ fn differences(shape: Shape, kept: &Image, made: &Image) -> Vec<String> {
             found.push(format!("span {at}: {was:02x} kept, {is:02x} made: {what}"));
         }
     }
-    for number in (0..BLOCKS).map(BlockNumber) {
+    for number in (0..shape.disk_blocks()).map(BlockNumber) {
         if kept.disk(0).block(number) != made.disk(0).block(number) {
             found.push(format!("{number} of the device"));
         }
@@ -404,6 +422,24 @@ fn kept_journals_hold_what_they_are_for() {
     let blocks: Vec<u64> = copy.frames.iter().map(|frame| frame.block).collect();
     assert_eq!((blocks, copy.header.names.len()), (vec![0, 3], 1));
     assert!(copy.stamps.iter().all(|stamp| *stamp < copy.header.field("stamp")));
+}
+
+/// The same for the one with a disk-side log.
+#[test]
+fn a_kept_log_holds_what_it_is_for() {
+    let golden = GOLDEN.iter().find(|golden| golden.name == "v1-log").expect("is kept");
+    let log = logged().read_by_the_book(&golden.image()).expect("is a journal");
+    let records = log.lanes.iter().flat_map(|lane| &lane.records);
+    let forms = records.flat_map(|record| &record.parts).flat_map(|part| &part.frames);
+    let forms: std::collections::BTreeSet<u64> = forms.map(|frame| frame.form).collect();
+    assert_eq!(forms, [BOOK.log, BOOK.encoded].into());
+    let states = |state| log.entries.iter().filter(|entry| entry.state == state).count();
+    assert_eq!((states(State::Whole), log.entries.len()), (2, 8));
+    let [.., below, touched] = &log.versions.0[&2][..] else { panic!("a change on the log") };
+    assert!(below.is_folded && below.slot.is_some() && touched.slot.is_none());
+    // The whole of it lies behind the store's blocks, and says so in the first superblock.
+    assert_eq!(BOOK.head.number(&log.head, "lane_log_blocks"), 4);
+    assert_eq!(log.area.log_at(4), Some(8 + 4));
 }
 
 /// The same for those with slots.

@@ -45,7 +45,7 @@ pub(crate) fn open(shape: &Shape, image: Image) -> Result<Outcome, String> {
         return Err(format!("{reads} reads of {span_lines} lines, at most {reads_max}"));
     }
     let geometry = shape.geometry();
-    let slots_at = (geometry.lane_slots > 0).then(|| geometry.slot_entries().raw());
+    let slots_at = (geometry.lane_places() > 0).then(|| geometry.slot_entries().raw());
     Ok(Outcome { opened, recovery, world, reads, slots_at })
 }
 

@@ -271,6 +271,8 @@ fn with_intent(home_is_torn: bool) -> Sample {
 pub(crate) fn slotted() -> Vec<Sample> {
     let shape = Shape { lane_slots: 3, ..Shape::new(Kind::Delta, 2) };
     let tails = Shape { protocol: Protocol::TailPointer, ..shape };
+    let logged = Shape { lane_log_blocks: 6, ..Shape::new(Kind::Logged, 2) };
+    let logged_tails = Shape { protocol: Protocol::TailPointer, ..logged };
     vec![
         Sample::new("slots, formatted", shape, &[]),
         Sample::new("slots", shape, &versions()),
@@ -282,6 +284,23 @@ pub(crate) fn slotted() -> Vec<Sample> {
         torn_slot(shape, &[commit(1, &[(0, What::Fill(9))]), commit(0, &[(5, What::Fill(10))])]),
         torn_entry(shape),
         slots_with_intent(shape),
+        Sample::new("logged", logged, &versions_logged()),
+        Sample::new("logged, tail words", logged_tails, &versions_logged()),
+    ]
+}
+
+/// Blocks in the disk-side log: superseded, folded, given back, changed, given up.
+fn versions_logged() -> Vec<Act> {
+    vec![
+        commit(0, &[(0, What::Fill(0x10)), (1, What::Fill(0x20))]),
+        commit(1, &[(0, What::Fill(0x11))]),
+        Act::Fold,
+        commit(0, &[(0, What::Touch(0x12)), (2, What::Fill(0x30))]),
+        Act::Garbage,
+        commit(1, &[(5, What::Touch(0x50))]),
+        commit(1, &[(1, What::Discard), (2, What::Fill(0x31))]),
+        Act::Defer(0, vec![(2, What::Touch(0x32))]),
+        Act::Sync,
     ]
 }
 

@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Words,
     /// It keeps versions in slots.
     Delta,
+    /// As `Words`, with whole images in the disk-side log.
+    Logged,
 }
 
 impl Policy for Kind {
@@ -49,6 +51,7 @@ impl Policy for Kind {
             Self::Full => FullBlock.id(),
             Self::Words => Words.id(),
             Self::Delta => ByteDelta::ID,
+            Self::Logged => PolicyId(0x7E58),
         }
     }
 
@@ -57,13 +60,17 @@ impl Policy for Kind {
             Self::Full => FullBlock.place(update, out),
             Self::Words => Words.place(update, out),
             Self::Delta => ByteDelta::new().place(update, out),
+            Self::Logged => match Words.place(update, out) {
+                Placement::Image => Placement::DiskLog,
+                other => other,
+            },
         }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         match self {
             Self::Full => FullBlock.apply(payload, block),
-            Self::Words => Words.apply(payload, block),
+            Self::Words | Self::Logged => Words.apply(payload, block),
             Self::Delta => ByteDelta::new().apply(payload, block),
         }
     }
@@ -71,7 +78,7 @@ impl Policy for Kind {
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         match self {
             Self::Full => FullBlock.rewrite_slot(older, newer, rewrite),
-            Self::Words => Words.rewrite_slot(older, newer, rewrite),
+            Self::Words | Self::Logged => Words.rewrite_slot(older, newer, rewrite),
             Self::Delta => ByteDelta::new().rewrite_slot(older, newer, rewrite),
         }
     }
@@ -126,6 +133,11 @@ impl Shape {
         usize::try_from(bytes).expect("a small span")
     }
 
+    /// Blocks of the disk: of the store, and of the log behind them.
+    pub(crate) fn disk_blocks(&self) -> u64 {
+        BLOCKS + self.geometry().log_blocks()
+    }
+
     /// Media that were just formatted.
     pub(crate) fn format(&self) -> Image {
         self.format_over(vec![0; self.span_bytes()])
@@ -135,7 +147,7 @@ impl Shape {
     pub(crate) fn format_over(&self, span: Vec<u8>) -> Image {
         // A device that leaves garbage behind when the power goes needs the shield.
         let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
-        let disk = DiskImage::blank(self.geometry().block_size, BLOCKS, facts);
+        let disk = DiskImage::blank(self.geometry().block_size, self.disk_blocks(), facts);
         let world = World::boot(Image::from_pmem(span).with_disk(disk), Model::Torn8);
         let (pmem, geometry) = (world.pmem(), self.geometry());
         let kernels = PortableKernels;
@@ -159,7 +171,7 @@ impl Shape {
             policy: self.kind.id().0,
             lanes_max: self.lanes,
             slots_max: self.geometry().slots(),
-            blocks: BLOCKS,
+            blocks: self.disk_blocks(),
         };
         let apply = |payload: &[u8], block: &mut [u8]| self.kind.apply(payload, block).is_ok();
         reader::recover(image, missing, &partners, &apply)
