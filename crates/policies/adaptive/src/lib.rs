@@ -3,14 +3,14 @@
 //! - **Costs** in persistent memory what the cheapest form takes: the changed bytes as runs, words
 //!   or sub-blocks with a bitmap, the XOR of both images compressed, copies from the old image, or
 //!   the whole block, and behind the header of a frame 9 bytes that say which images it leads
-//!   between. In ordinary memory the old image, until the commit; on the stack up to four blocks and
-//!   16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it saves.
+//!   between. In ordinary memory the old image, until the commit; on the stack up to four blocks
+//!   and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it
+//!   saves.
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
 //!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
-//! [`Medium`] and of encoding, and does not try what cannot pay. It never tries twice as long for
-//! less than a line. What it chose, and what else it weighed, [`Adaptive::choose`] says, for
-//! counting.
+//! [`Medium`] and of encoding, and does not try what cannot pay. What it chose [`Adaptive::choose`]
+//! says, for counting.
 //!
 //! It is told the old image, or logs the whole block; patches alone it does not take. Where a
 //! [share](Settings::bypass_above) of the block is named, data of which more than that would be

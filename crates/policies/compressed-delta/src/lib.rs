@@ -5,7 +5,8 @@
 //!   the shortest is kept: runs of new bytes, a bitmap and new words, or the XOR of both images
 //!   compressed. In ordinary memory the old image, until the commit. On the stack three blocks and
 //!   8 KiB. In time about 2 us for a block of 4 KiB, more than writing all of it to fast memory
-//!   takes. A block that goes to the log costs a write and a sync there, and 32 bytes in the record.
+//!   takes. A block that goes to the log costs a write and a sync there, and 32 bytes in the
+//!   record.
 //! - **Choose it** when persistent memory is small, slow or wears out, and updates are small or
 //!   compress well.
 //!
