@@ -1,6 +1,6 @@
 //! What the forms cost in which policies log a change of a block: bytes, and time both ways.
 //!
-//! `cargo bench --bench codec` prints a table for each kind of change (`-- --quick` for short ones),
+//! `cargo bench --bench codec` prints tables for each kind of change (`-- --quick` for short ones),
 //! then runs criterion over the forms at one of them. Blocks have 4 KiB of bytes without a pattern,
 //! so that nothing is short but what did not change; there are 64 pairs of each kind, more than the
 //! nearest cache holds. An encoder finds what changed too: that is part of its time.
