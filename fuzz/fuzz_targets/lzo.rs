@@ -2,7 +2,7 @@
 //!
 //! 1. Any stream into any room gives a result: no panic, and nothing written beside the room.
 //! 2. A stream that is read is read into that length only.
-//! 3. What was encoded comes back, in no more bytes than the bound says, into exactly that much room.
+//! 3. What was encoded comes back, in no more bytes than the bound says, and in exactly that room.
 
 #![no_main]
 

@@ -1,9 +1,46 @@
 //! Encodings that policies share: below them, so that none has to import another.
 //!
-//! Every decoder is total: any bytes give a result or an [`ApplyError`], in as many steps as
-//! payload and block have bytes, and nothing is written outside the block.
+//! | form | says of a block | meets an image that has it already |
+//! |---|---|---|
+//! | [`runs`] | where bytes are new, and they | yes |
+//! | [`bitmap`] | which words or sub-blocks are new, and they | yes |
+//! | [`lzo`] of an [`xor`] | how old and new image differ, compressed | no |
+//! | [`moves`] | which bytes of the old image are where now, and new ones | no |
 //!
-//! [`ApplyError`]: journal_core::policy::ApplyError
+//! The first two are written from a [`Changed`], which also tells beforehand how long each would
+//! be, and how many bits differ. What takes bits and words to find, `Changed` asks of the
+//! [`Kernels`] that its caller has. A form in the last two rows means something against one image
+//! only: whoever logs it says which, and checks that before it is applied.
+//!
+//! Guarantees, of every form: what was encoded makes the new image of the old one. A decoder is
+//! total: any bytes give a result or a typed error, in as many steps as payload and block have
+//! bytes, and nothing is written outside the block. An encoder is bounded likewise; it writes into
+//! the room it is given, and where that is too small it says so as soon as it knows, so that
+//! another form can be tried. What an encoder makes depends on its arguments alone, and not on what
+//! a table held before. Nothing here allocates. A crash does to a form what it does to any pure
+//! function: nothing.
+//!
+//! ```
+//! use journal_core::PortableKernels;
+//! use policy_codec::{Changed, moves, runs};
+//!
+//! let (old, mut new) = ([7; 4096], [7; 4096]);
+//! new[100..104].copy_from_slice(b"news");
+//! let changed = Changed::between(&PortableKernels, &old, &new).expect("two of one length");
+//!
+//! let mut payload = [0; 4096];
+//! let len = runs::encode(&changed, Some(&old), &new, &mut payload)?;
+//! assert_eq!(payload[..len], *b"\x64\x00\x03\x00news");
+//! let mut block = old;
+//! runs::apply(&payload[..len], &mut block)?;
+//! assert_eq!(block, new);
+//!
+//! let len = moves::encode(&old, &new, &mut moves::MovesTable::new(), &mut payload)?;
+//! assert_eq!(len, 6);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! [`Kernels`]: journal_core::Kernels
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -25,14 +25,14 @@
 //!
 //! | bits | are |
 //! |---|---|
-//! | `DD` | which distance: 0 to 2 a remembered one, 3 a *number* says how it differs from the last |
+//! | `DD` | which distance: 0 to 2 a remembered one, 3 the last and a *number*, the difference |
 //! | `NNN` | how many new bytes; 7 is 7 and a *number* |
 //! | `LLL`, `DD` = 0 | the length of the copy, by 256, and a byte follows; 7 is 7 and a *number* |
 //! | `LLL`, otherwise | the length of the copy less 4; 7 is 7 and a *number* |
 //!
 //! Behind it stand the distance, the rest of the length, the rest of the count, as far as there are
-//! any, and the new bytes. A *number* has 7 bits a byte, the lowest first; the highest bit says that
-//! another byte follows, of at most three. A difference of distances is doubled, and that of a
+//! any, and the new bytes. A *number* has 7 bits a byte, the lowest first; the highest bit says
+//! that another byte follows, of at most three. A difference of distances is doubled, and that of a
 //! smaller one turned over (-1 is 1, 1 is 2). The distance that was used becomes the first that is
 //! remembered; a new one drops the last.
 //!

@@ -192,6 +192,10 @@ mod tests {
             assert_eq!(block, new);
         }
         assert_eq!(encode(&changed, None, &new[1..], &mut [0; 200]), Err(NoRoom));
+        // A single word in which nothing is new.
+        let mut changed = Changed::none(100).expect("a block's length");
+        changed.mark(journal_core::policy::Span { at: 8, len: 8 });
+        assert_eq!(encode(&changed, Some(&old), &old, &mut [0; 12]), Ok(12));
     }
 
     proptest! {

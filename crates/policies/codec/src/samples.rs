@@ -39,6 +39,16 @@ pub(crate) fn sparse(seed: u64, len: usize, words: usize) -> Vec<u8> {
     bytes
 }
 
+/// Two inputs of one length that a search goes through in other steps, so that each leaves places
+/// in a table which the other, having the same bytes there, would not have put there itself.
+pub(crate) fn of_other_steps(seed: u64) -> [Vec<u8>; 2] {
+    let bytes = noise(seed, 600);
+    let one = [&bytes[..], &bytes[100..500]].concat();
+    let mut other = one.clone();
+    other[..39].fill(0);
+    [one, other]
+}
+
 /// Lengths around everything that a codec may count by.
 pub(crate) const LENGTHS: [usize; 38] = [
     0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 18, 19, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129,

@@ -37,6 +37,18 @@ fn what_was_encoded_is_decoded() {
 }
 
 #[test]
+fn what_a_table_held_before_changes_nothing() {
+    for [one, other] in (1..50).map(samples::of_other_steps) {
+        let mut table = LzoTable::new();
+        for input in [&one, &other, &one] {
+            let mut out = vec![0; bound(input.len())];
+            let len = encode(input, &mut table, &mut out).expect("the bound is one");
+            assert!(out[..len] == encoded(input));
+        }
+    }
+}
+
+#[test]
 fn output_of_another_length_is_refused() {
     for input in samples::inputs().into_iter().filter(|input| input.len() < 5000) {
         let stream = encoded(&input);

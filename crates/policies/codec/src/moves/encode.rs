@@ -140,7 +140,8 @@ impl Search<'_> {
     /// Puts the old image into the table.
     fn fill(&mut self) {
         self.is_filled = true;
-        self.old_places.fill(0);
+        // What is left in the other half from before needs no clearing: a place of the old image
+        // that has the bytes which are looked up is put there now, over whatever was there.
         self.new_places.fill(0);
         for (at, four) in (0..=u16::MAX).step_by(OLD_STEP).zip(self.old.chunks_exact(OLD_STEP)) {
             let Some(four) = u32_at(four, 0) else { break };

@@ -70,6 +70,20 @@ fn what_was_encoded_is_decoded() {
 }
 
 #[test]
+fn what_a_table_held_before_changes_nothing() {
+    for (seed, [one, other]) in (1..).zip((1..50).map(samples::of_other_steps)) {
+        let old = samples::noise(!seed, one.len());
+        let mut table = MovesTable::new();
+        let pairs = [(&old, &one), (&old, &other), (&old, &one), (&one, &old), (&other, &old)];
+        for (old, new) in pairs {
+            let mut out = vec![0; bound(new.len())];
+            let len = encode(old, new, &mut table, &mut out).expect("the bound is one");
+            assert!(out[..len] == encoded(old, new));
+        }
+    }
+}
+
+#[test]
 fn deltas_are_as_short_as_what_they_say() {
     let old = samples::noise(5, 4096);
     let mut new = old.clone();
@@ -136,6 +150,15 @@ fn every_command_of_the_format_is_read() {
     // From the word before.
     let eight = [0b0011_1000, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0b1000_1000, 9];
     check(&eight, &[&[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 9]]);
+    // Behind which the same place is the second distance, and the byte before the third.
+    check(
+        &[&eight[..], &[0b0100_0000]].concat(),
+        &[&[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 9], &old[13..]],
+    );
+    check(
+        &[&eight[..], &[0b1000_0000]].concat(),
+        &[&[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 9], &[9; 9]],
+    );
     // From 20 places further on in the old image, and from 20 before, to the end.
     // Behind the old image stands the new one.
     let made = decoded(&[0b1100_1000, 39, 1], &old).expect("a source");
