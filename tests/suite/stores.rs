@@ -17,8 +17,8 @@ fn the_example_holds_and_its_broken_form_does_not() {
     let text = failure.to_string();
     for told in [
         "after a crash the store shows what nobody may see; operation 1, Put('a', \"1\") was under",
-        "it is not the state before the first operation:\n  key \"a\": expected nothing, found \"\"",
-        "it is not the state after operation 1, Put('a', \"1\"):\n  key \"a\": expected \"1\", found",
+        "before the first operation:\n  key \"a\": expected nothing, found \"\"",
+        "after operation 1, Put('a', \"1\"):\n  key \"a\": expected \"1\", found \"\"",
         "the program:\n  1. Put('a', \"1\")\nthen the power is lost after event",
     ] {
         assert!(text.contains(told), "{told}\n\n{text}");

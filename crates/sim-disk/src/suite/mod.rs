@@ -1,8 +1,8 @@
 //! The crash suite: for stores, for policies, and for the journal itself.
 //!
-//! [`check_store`] tries a whole store, whatever it is made of, and [`check_policy`] a policy of the
-//! journal. Both are one call, and answer with what was tried or with what was found. The rest of
-//! this module is what the second is made of.
+//! [`check_store`] tries a whole store, whatever it is made of, and [`check_policy`] a policy of
+//! the journal. Both are one call, and answer with what was tried or with what was found. The rest
+//! of this module is what the second is made of.
 //!
 //! It makes a tiny journal ([`oracle::BLOCKS`] blocks of [`oracle::BLOCK_BYTES`] bytes) over
 //! simulated media, runs [programs](Program) of [steps](Step) on it, crashes them, and has an

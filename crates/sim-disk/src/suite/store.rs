@@ -191,16 +191,17 @@ impl fmt::Display for StoreFailure {
 
 /// Tries whether a store keeps what it promises, whatever happens to it.
 ///
-/// Its programs are all of one operation and of two, and some longer ones. Each is run under each of
-/// [`MODELS`], and
+/// Its programs are all of one operation and of two, and some longer ones. Each is run under each
+/// of [`MODELS`], and
 ///
 /// - without a crash, every operation being compared with the model;
 /// - the power is cut at every persist point, with every image that may be left where they are few
-///   and a sample where not; so it is, once more, inside the recovery from that, for programs of one
-///   operation;
-/// - the process is killed after every event, and the power is cut later;
-/// - every memory fence, disk write, sync and read fails in turn, for programs of one operation, and
-///   what is left is crashed as well.
+///   and a sample where not; so it is, once more, inside the recovery from that, for programs of
+///   one operation;
+/// - the process is killed after every event, and the power is cut later, for programs of one
+///   operation and of two;
+/// - every memory fence, disk write, sync and read fails in turn, for programs of one operation,
+///   and what is left is crashed as well.
 ///
 /// After each, the store has to open and to show what some prefix of the operations leads to, with
 /// all that it has promised; to show that again if it is interrupted; and to go on.
