@@ -257,6 +257,7 @@ impl<'a, S: Store> Check<'a, S> {
             let program = self.program(vec![operation.clone()]);
             // First what is simplest to understand, if it fails.
             self.explore(&self.explorer(), &program)?;
+            self.explore(&self.explorer().with_depth(1), &program)?;
             self.explore(&self.explorer().with_depth(1).with_kills(), &program)?;
             self.failing(&program)?;
         }
