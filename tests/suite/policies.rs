@@ -77,6 +77,8 @@ enum Fault {
     Home,
     /// The encoded form says how often it was asked.
     Counts,
+    /// Every other payload is refused.
+    Moody,
     /// Slots keep their last word.
     Slots,
 }
@@ -121,6 +123,9 @@ impl Policy for Wrong {
         if self.0 == Fault::Panics {
             assert_eq!(payload.len() % 10, 0, "whole words");
         }
+        if self.0 == Fault::Moody && ASKED.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+            return Err(ApplyError::WrongBase);
+        }
         for word in payload.chunks_exact(10) {
             let index = usize::from(u16::from_le_bytes([word[0], word[1]]) & 0x7FFF);
             let place = block.get_mut(index * 8..index * 8 + 8);
@@ -162,6 +167,7 @@ fn each_law_is_tried() {
     broken(Fault::Overlooks, "what place calls unchanged");
     broken(Fault::Home, "only appends go home");
     broken(Fault::Counts, "place depends on nothing but its arguments");
+    broken(Fault::Moody, "apply depends on nothing but its arguments");
     broken(Fault::Slots, "rewrite_slot");
 }
 

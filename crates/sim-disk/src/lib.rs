@@ -60,9 +60,13 @@
 //! | make calls fail or lie | [`Fault`]; rot and poison through [`Image`] |
 //! | test the tests | [`Mutator`], [`hunt`] |
 //! | generate programs and shrink them | [`generate`] |
+//! | have a store tried as a whole | [`suite::check_store`] |
+//! | have a policy of the journal tried | [`suite::check_policy`] |
 //! | run programs on a journal of a policy | [`suite`] |
 //!
-//! `examples/toy_log` is a whole store with its oracle, its exploration and its mutants.
+//! `examples/toy_log` is a whole store with its oracle, its exploration and its mutants, by hand.
+//! [`suite::check_store`] explores any store that says what it is asked, what can be read of it,
+//! and what should be.
 //!
 //! # What is exact and what is not
 //!

@@ -144,8 +144,8 @@ impl fmt::Display for PolicyFailure {
 ///
 /// First the laws of pure functions, with random images and changes. Then programs on tiny
 /// journals, under each of [`MODELS`], on one lane and on two: from every starting state all
-/// programs of one step, with kills and with more steps after recovery, and some of two steps and of
-/// three; and programs of which the recovery is crashed in turn.
+/// programs of one step, with kills and with more steps after recovery, and some of two steps and
+/// of three; and programs of which the recovery is crashed in turn.
 ///
 /// ```no_run
 /// # fn example(policy: impl journal_core::Policy + Clone + core::fmt::Debug) {

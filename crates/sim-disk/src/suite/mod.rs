@@ -1,4 +1,8 @@
-//! The crash suite of the journal, for any policy.
+//! The crash suite: for stores, for policies, and for the journal itself.
+//!
+//! [`check_store`] tries a whole store, whatever it is made of, and [`check_policy`] a policy of
+//! the journal. Both are one call, and answer with what was tried or with what was found. The rest
+//! of this module is what the second is made of.
 //!
 //! It makes a tiny journal ([`oracle::BLOCKS`] blocks of [`oracle::BLOCK_BYTES`] bytes) over
 //! simulated media, runs [programs](Program) of [steps](Step) on it, crashes them, and has an
@@ -18,6 +22,7 @@ mod plan;
 mod program;
 mod rows;
 mod step;
+mod store;
 
 pub use check::{Budget, MODELS, PolicyFailure, Summary, check_policy};
 pub use habits::Habits;
@@ -28,3 +33,4 @@ pub use plan::{Numbered, Plan, Start, alphabet, going_on, overwrite};
 pub use program::{Begin, ID, Opened, Program, SUPERBLOCK_UNIT};
 pub use rows::Rows;
 pub use step::Step;
+pub use store::{Promise, Store, StoreBudget, StoreFailure, StoreSummary, View, check_store};
