@@ -16,8 +16,8 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use journal_core::parts::{Content, Ends, InLane, Operations, Pace, Prepared};
-use journal_core::policy::Policy;
-use journal_core::units::{LaneNumber, Stamp};
+use journal_core::policy::{Kind, Policy};
+use journal_core::units::{LaneNumber, Sequence, Stamp};
 use journal_core::{
     BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
     PmemShare, Rule,
@@ -37,6 +37,11 @@ impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
+}
+
+/// Nothing beside what is asked about.
+const fn no_operations() -> &'static [Operation<'static>] {
+    &[]
 }
 
 /// The most records that one fence makes durable, in a group.
@@ -90,11 +95,15 @@ where
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
+        work.is_alone = self.may_be_alone(operations);
         for (at, operation) in operations.iter().enumerate() {
             let block = operation.block();
             let before = &operations[..at];
-            let held = self.lock_block(work, age, block);
-            if let Err(error) = held.and_then(|()| self.reserve_frames(work, before, block)) {
+            let mut held = self.lock_block(work, age, block);
+            if !work.is_alone {
+                held = held.and_then(|()| self.reserve_frames(work, before, block));
+            }
+            if let Err(error) = held {
                 self.abort(work, before);
                 return Err(error);
             }
@@ -105,8 +114,16 @@ where
                 return Err(error);
             }
         }
-        // All is known by now, so that no more is reserved than it takes.
+        // All is known by now, so that no more is reserved than it takes; but for a name, where it
+        // is not known whether there will be one.
+        if work.is_alone && self.lanes.len() > 1 {
+            let other = u16::from(work.lane == LaneNumber(0));
+            work.names.name(LaneNumber(other), Sequence(0));
+        }
         let prepared = self.prepare(work, operations);
+        if work.is_alone {
+            work.names.clear();
+        }
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
@@ -114,6 +131,19 @@ where
             return Err(error);
         }
         self.end(work, operations, prepared, durability)
+    }
+
+    /// Whether room for the frame of this transaction may be looked for when its lane is held, so
+    /// that its share of the index is taken once and not twice: it has one block, and what is
+    /// prepared depends on nothing that making room could change.
+    #[inline]
+    fn may_be_alone(&self, operations: &[Operation<'_>]) -> bool {
+        let is_free = |operation: &Operation<'_>| match operation {
+            Operation::Update(update) => update.kind == Kind::Overwrite,
+            _ => true,
+        };
+        self.common.geometry.lane_slots == 0
+            && matches!(operations, [operation] if is_free(operation))
     }
 
     /// What a transaction takes. The slots that it takes are reserved.
@@ -131,7 +161,8 @@ where
         loop {
             let free_slots = unreserved.load(Ordering::Relaxed);
             let (names, mut scratch, answers) = work.for_preparing();
-            let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+            let mut versions =
+                SharedVersions { shared: self, lane, answers, told: None, held: None };
             let prepared =
                 self.common.prepare(operations, names, &mut scratch, free_slots, &mut versions)?;
             let take = |free: u32| free.checked_sub(prepared.new_slots);
@@ -179,7 +210,9 @@ where
             Err(error) => {
                 self.unreserve_bytes(work);
                 self.release_slots(work);
-                self.unreserve_frames(operations, &[]);
+                if !work.is_alone {
+                    self.unreserve_frames(operations, &[]);
+                }
                 if error != CommitError::Unchanged {
                     return Err(error.into());
                 }
@@ -194,8 +227,24 @@ where
         if prepared.appends > 0 {
             self.append(work, operations)?;
         }
+        // Before anything streams out: a locked instruction would wait for it.
+        self.unreserve_bytes_beyond(work, prepared.bytes);
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
+        let mut held = None;
+        if work.is_alone {
+            let block = operations.operation(0).block();
+            held = self.hold_frame(work, block)?;
+            if held.is_none() {
+                drop(state);
+                if let Err(error) = self.reserve_frames(work, no_operations(), block) {
+                    self.unreserve_bytes(work);
+                    return Err(error);
+                }
+                state = self.lock_to_commit(room)?;
+            }
+            work.is_alone = false;
+        }
         self.check_not_failed()?;
         let waits = room.is_busy() && state.grouped + 1 < GROUP_MAX;
         let pace = match durability {
@@ -213,21 +262,22 @@ where
         let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
         // Nobody sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
-        let mut versions = SharedVersions { shared: self, lane, answers, told };
+        let mut versions = SharedVersions { shared: self, lane, answers, told, held };
         let LaneState { lane, slots, .. } = &mut *state;
         let mut in_lane = InLane { lane, states: slots };
         let taken =
             self.common.store(&mut in_lane, &mut open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
         self.unreserve_slots(work);
-        work.reserved_bytes -= prepared.bytes;
+        let bytes = open.bytes();
+        work.reserved_bytes -= bytes;
         self.unreserve_bytes(work);
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
         state.stats.commits += 1;
         state.stats.frames += prepared.frames as u64;
-        state.stats.bytes += prepared.bytes;
+        state.stats.bytes += bytes;
         state.stats.appended_home += prepared.appends as u64;
         state.stats.new_slots += u64::from(taken);
         state.stats.rewritten_slots += work.held_slots().count() as u64;
@@ -313,7 +363,9 @@ where
         self.unreserve_bytes(work);
         self.unreserve_slots(work);
         self.release_slots(work);
-        self.unreserve_frames(operations, &[]);
+        if !work.is_alone {
+            self.unreserve_frames(operations, &[]);
+        }
         self.unlock_blocks(work);
         work.clear();
     }
@@ -323,7 +375,7 @@ where
     fn append<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) -> Result<(), Error> {
         let lane = work.lane;
         let (_, scratch, answers) = work.for_preparing();
-        let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+        let mut versions = SharedVersions { shared: self, lane, answers, told: None, held: None };
         self.append_home(operations, scratch.front, &mut versions)
     }
 
@@ -353,10 +405,16 @@ where
     /// Gives back the bytes of the lane that are reserved and not used.
     #[inline]
     pub(crate) fn unreserve_bytes(&self, work: &mut Work) {
-        if work.reserved_bytes > 0 {
-            let room = self.lane(work.lane);
-            room.unreserved.fetch_add(work.reserved_bytes, Ordering::Relaxed);
-            work.reserved_bytes = 0;
+        self.unreserve_bytes_beyond(work, 0);
+    }
+
+    /// Keeps so many reserved bytes of the lane, and gives back what is more.
+    #[inline]
+    fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
+        if work.reserved_bytes > kept {
+            let more = work.reserved_bytes - kept;
+            self.lane(work.lane).unreserved.fetch_add(more, Ordering::Relaxed);
+            work.reserved_bytes = kept;
         }
     }
 

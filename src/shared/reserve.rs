@@ -11,10 +11,11 @@ use journal_core::parts::Operations;
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, PmemShare};
+use pmem_sys::StoreLockGuard;
 
-use super::Shared;
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
+use super::{Share, Shared};
 use crate::error::Error;
 
 /// So many times a transaction makes room before it takes the space for reserved by others.
@@ -140,9 +141,19 @@ where
     /// what it will overwrite.
     #[inline]
     fn reserve_frame(&self, work: &mut Work, block: BlockNumber) -> Result<bool, Error> {
+        self.hold_frame(work, block).map(|held| held.is_some())
+    }
+
+    /// The same, and keeps the share.
+    #[inline]
+    pub(crate) fn hold_frame(
+        &self,
+        work: &mut Work,
+        block: BlockNumber,
+    ) -> Result<Option<StoreLockGuard<'_, Share>>, Error> {
         let mut share = self.share(block)?;
         if !share.has_room() {
-            return Ok(false);
+            return Ok(None);
         }
         share.reserved += 1;
         share.index.warm_up();
@@ -153,7 +164,7 @@ where
                 work.names.name(frame.lane, frame.sequence);
             }
         }
-        Ok(true)
+        Ok(Some(share))
     }
 
     /// Reserves so many bytes of the lane, of which this block is to be the last.

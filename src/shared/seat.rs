@@ -56,6 +56,9 @@ pub(crate) struct Work {
     pub(crate) reserved_bytes: u64,
     /// Slots of the lane that are reserved.
     pub(crate) reserved_slots: u32,
+    /// Whether it has one block only, for whose frame no room is reserved: that is looked for, and
+    /// what it overwrites, when its lane is held.
+    pub(crate) is_alone: bool,
     /// Whether it has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     answers: Vec<Answer>,
@@ -74,6 +77,7 @@ impl Work {
             overwritten: Stamp(0),
             reserved_bytes: 0,
             reserved_slots: 0,
+            is_alone: false,
             on_gathered: false,
             answers: Vec::new(),
         }
@@ -100,6 +104,7 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
+        self.is_alone = false;
         self.on_gathered = false;
         self.answers.clear();
     }

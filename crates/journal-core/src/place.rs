@@ -281,6 +281,9 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
 const NO_SLOT: SlotFrame =
     SlotFrame { content: U64::new(0), slot: U32::new(0), reserved: U32::new(0) };
 
+/// More would push each other out of the nearest cache.
+const PREFETCH_BYTES_MAX: usize = 4096;
+
 /// The sizes of the part that holds these frames.
 fn part_extent(
     common: &Common<impl Policy, impl Kernels>,
@@ -292,6 +295,18 @@ fn part_extent(
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Begins to bring the first image into the caches. For a commit's very beginning: what it
+    /// waits for then, the last one's fence, is long enough.
+    #[inline]
+    pub fn prefetch(&self, operations: &[Operation<'_>]) {
+        if let Some(Operation::Update(Update { change: Change::Image(image), .. })) =
+            operations.first()
+        {
+            let end = image.len().min(PREFETCH_BYTES_MAX);
+            self.kernels.prefetch(image.get(..end).unwrap_or_default());
+        }
+    }
+
     /// Whether these operations can be one transaction of this journal.
     ///
     /// # Errors
@@ -488,11 +503,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part_names = if parts == 0 { names } else { &Names::NONE };
             let part = Part { frames: &chunk, names: part_names, last };
             let (geometry, kernels) = (&self.geometry, &self.kernels);
-            let built = lane.build_part(open, &part, geometry, kernels, scratch.front);
+            let extent = lane.size_part(open, &part, geometry);
             let tell = |frame| versions.tell(frame);
-            let told = lane.frames_of_part(open, &built, &chunk, part_names, tell);
+            let told = lane.frames_of_part(open, &extent, &chunk, part_names, tell);
             assert!(told.is_ok(), "room for all frames was reserved");
-            lane.store_part(open, &built, &chunk, kernels, scratch.front);
+            lane.store_part(open, &part, &extent, kernels, scratch.front);
             parts = parts.saturating_add(1);
         }
         taken

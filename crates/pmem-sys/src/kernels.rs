@@ -65,6 +65,14 @@ impl Kernels for NativeKernels {
             Crc64::Folding(folding) => folding.crc64(seed, bytes),
         }
     }
+
+    #[inline]
+    fn prefetch(&self, bytes: &[u8]) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        x86_64::prefetch(bytes);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = bytes;
+    }
 }
 
 impl fmt::Display for NativeKernels {
