@@ -84,7 +84,13 @@ where
         // Each frame its descriptor; each part, and there are at least two frames in each but the
         // last, its header, its check and what fills the last line; and a name for each lane.
         let part = (2 * LINE_BYTES + 8) as u64;
-        let frame = (geometry.block_size.bytes() + 16) as u64 + part / 2;
+        let block = geometry.block_size.bytes() as u64;
+        if blocks == 1 {
+            // To the line, so that mostly nothing is given back.
+            let front = (LINE_BYTES + 16 + 8 + 16 * geometry.lanes as usize) as u64;
+            return front.next_multiple_of(LINE_BYTES as u64) + block;
+        }
+        let frame = block + 16 + part / 2;
         let bytes = frame * blocks as u64 + part + 16 * geometry.lanes as u64;
         bytes.next_multiple_of(LINE_BYTES as u64)
     }

@@ -95,6 +95,10 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }
 
+    fn locks_to_tell(&self) -> bool {
+        self.held.is_none()
+    }
+
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         let held = self.held.take().map_or_else(|| self.shared.share(frame.block), Ok);
         // A share whose holder panicked: the journal has failed.

@@ -74,6 +74,12 @@ pub(crate) fn crc32_of_new(seed: u32, bytes: &[u8]) -> u32 {
         sum = at(t7, a) ^ at(t6, b) ^ at(t5, c) ^ at(t4, d);
         sum ^= at(t3, *e) ^ at(t2, *f) ^ at(t1, *g) ^ at(t0, *h);
     }
+    let mut rest = rest;
+    if let Some((half, more)) = rest.split_first_chunk() {
+        let [a, b, c, d] = (sum ^ u32::from_le_bytes(*half)).to_le_bytes();
+        sum = at(t3, a) ^ at(t2, b) ^ at(t1, c) ^ at(t0, d);
+        rest = more;
+    }
     for byte in rest {
         let [low, ..] = sum.to_le_bytes();
         sum = (sum >> 8) ^ at(t0, low ^ byte);

@@ -448,19 +448,20 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         kernels.crc64(open.check, front.get(..body).unwrap_or_default())
     }
 
-    /// Calls with every frame of a part that is about to be stored.
+    /// Calls with every frame of a part whose log offset this is.
     pub(crate) fn frames_of_part<F: Frames>(
         &self,
         open: &OpenRecord,
+        position: u64,
         extent: &Extent,
-        frames: &F,
-        names: &Names,
+        part: &Part<'_, F>,
         mut call: impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<(), Full> {
+        let Part { frames, names, .. } = *part;
         let lists = names.count().saturating_mul(NAME_BYTES);
         let lists = frames.count().saturating_mul(FRAME_BYTES).saturating_add(lists);
-        let mut encoded_at = open.next.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
-        let mut image_at = open.next.saturating_add(extent.front as u64);
+        let mut encoded_at = position.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
+        let mut image_at = position.saturating_add(extent.front as u64);
         for at in 0..frames.count() {
             let frame = frames.frame(at);
             let (form, len) = frame.payload.form();
@@ -649,6 +650,11 @@ impl OpenRecord {
         self.next.saturating_sub(self.start)
     }
 
+    /// Log offset of its next part.
+    pub(crate) const fn position(&self) -> u64 {
+        self.next
+    }
+
     pub(crate) const fn pace(&self) -> Pace {
         self.pace
     }
@@ -670,6 +676,7 @@ pub(crate) fn payload_sizes(frames: &impl Frames) -> (usize, usize) {
 }
 
 /// Writes into a front what is behind its header, all but the check.
+#[inline(always)]
 fn fill_lists(front: &mut [u8], frames: &impl Frames, names: &Names) {
     let count = frames.count();
     let mut at = HEADER_BYTES;
