@@ -245,10 +245,6 @@ where
             }
             work.is_alone = false;
         }
-        if held.is_none() && operations.count() == 1 {
-            // Now, and not between the stream and the fence.
-            held = Some(self.share(operations.operation(0).block())?);
-        }
         self.check_not_failed()?;
         let waits = room.is_busy() && state.grouped + 1 < GROUP_MAX;
         let pace = match durability {

@@ -96,7 +96,8 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
     }
 
     fn locks_to_tell(&self) -> bool {
-        self.held.is_none()
+        // Nor is a share held while anything is stored.
+        true
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {

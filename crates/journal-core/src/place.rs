@@ -480,7 +480,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
     /// home is there.
     ///
-    /// Each part's frames are told of before the next part is stored. Returns how many free slots were taken.
+    /// Each part's frames are told of before the next part is stored. Returns how many free slots
+    /// were taken.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut InLane<'_, P, H>,
