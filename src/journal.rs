@@ -311,6 +311,7 @@ where
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let shared = self.shared();
+        shared.common.prefetch(operations);
         shared.check_not_failed()?;
         match shared.common.validate(operations) {
             Err(CommitError::Empty) | Ok(()) => {}

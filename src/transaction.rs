@@ -152,6 +152,7 @@ where
         image: &[u8],
     ) -> Result<(), Error> {
         self.shared.check_request(block, image.len())?;
+        self.shared.common.prefetch_image(image);
         self.take(block)?;
         if self.shared.common.policy.wants_old() {
             self.keep_old(block, hint)?;

@@ -16,8 +16,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use journal_core::parts::{Content, Ends, FreePlaces, InLane, Operations, Pace, Prepared};
-use journal_core::policy::Policy;
-use journal_core::units::{LaneNumber, Stamp};
+use journal_core::policy::{Kind, Policy};
+use journal_core::units::{LaneNumber, Sequence, Stamp};
 use journal_core::{
     BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
     PmemShare, Rule,
@@ -44,6 +44,11 @@ impl Drop for FailOnPanic<'_> {
 fn take(counted: &AtomicU32, count: u32) -> bool {
     let (order, less) = (Ordering::Relaxed, |free: u32| free.checked_sub(count));
     count == 0 || counted.fetch_update(order, order, less).is_ok()
+}
+
+/// Nothing beside what is asked about.
+const fn no_operations() -> &'static [Operation<'static>] {
+    &[]
 }
 
 /// The most records that one fence makes durable, in a group.
@@ -97,11 +102,15 @@ where
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
+        work.is_alone = self.may_be_alone(operations);
         for (at, operation) in operations.iter().enumerate() {
             let block = operation.block();
             let before = &operations[..at];
-            let held = self.lock_block(work, age, block);
-            if let Err(error) = held.and_then(|()| self.reserve_frames(work, before, block)) {
+            let mut held = self.lock_block(work, age, block);
+            if !work.is_alone {
+                held = held.and_then(|()| self.reserve_frames(work, before, block));
+            }
+            if let Err(error) = held {
                 self.abort(work, before);
                 return Err(error);
             }
@@ -112,8 +121,16 @@ where
                 return Err(error);
             }
         }
-        // All is known by now, so that no more is reserved than it takes.
+        // All is known by now, so that no more is reserved than it takes; but for a name, where it
+        // is not known whether there will be one.
+        if work.is_alone && self.lanes.len() > 1 {
+            let other = u16::from(work.lane == LaneNumber(0));
+            work.names.name(LaneNumber(other), Sequence(0));
+        }
         let prepared = self.prepare(work, operations);
+        if work.is_alone {
+            work.names.clear();
+        }
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
@@ -121,6 +138,19 @@ where
             return Err(error);
         }
         self.end(work, operations, prepared, durability)
+    }
+
+    /// Whether room for the frame of this transaction may be looked for when its lane is held, so
+    /// that its share of the index is taken once and not twice: it has one block, and what is
+    /// prepared depends on nothing that making room could change.
+    #[inline]
+    fn may_be_alone(&self, operations: &[Operation<'_>]) -> bool {
+        let is_free = |operation: &Operation<'_>| match operation {
+            Operation::Update(update) => update.kind == Kind::Overwrite,
+            _ => true,
+        };
+        self.common.geometry.lane_slots == 0
+            && matches!(operations, [operation] if is_free(operation))
     }
 
     /// What a transaction takes. The slots that it takes are reserved.
@@ -145,7 +175,8 @@ where
                 ..FreePlaces::default()
             };
             let (names, mut scratch, answers) = work.for_preparing();
-            let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+            let mut versions =
+                SharedVersions { shared: self, lane, answers, told: None, held: None };
             let prepared =
                 self.common.prepare(operations, names, &mut scratch, free, &mut versions)?;
             let (slots, log_blocks) = (prepared.new_slots, prepared.log_blocks);
@@ -202,7 +233,9 @@ where
             Err(error) => {
                 self.unreserve_bytes(work);
                 self.release_slots(work);
-                self.unreserve_frames(operations, &[]);
+                if !work.is_alone {
+                    self.unreserve_frames(operations, &[]);
+                }
                 if error != CommitError::Unchanged {
                     return Err(error.into());
                 }
@@ -217,8 +250,24 @@ where
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
+        // Before anything streams out: a locked instruction would wait for it.
+        self.unreserve_bytes_beyond(work, prepared.bytes);
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
+        let mut held = None;
+        if work.is_alone {
+            let block = operations.operation(0).block();
+            held = self.hold_frame(work, block)?;
+            if held.is_none() {
+                drop(state);
+                if let Err(error) = self.reserve_frames(work, no_operations(), block) {
+                    self.unreserve_bytes(work);
+                    return Err(error);
+                }
+                state = self.lock_to_commit(room)?;
+            }
+            work.is_alone = false;
+        }
         self.check_not_failed()?;
         let waits = room.is_busy() && state.grouped + 1 < GROUP_MAX;
         let pace = match durability {
@@ -236,21 +285,22 @@ where
         let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
         // Nobody sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
-        let mut versions = SharedVersions { shared: self, lane, answers, told };
+        let mut versions = SharedVersions { shared: self, lane, answers, told, held };
         let LaneState { lane, slots, .. } = &mut *state;
         let mut in_lane = InLane { lane, states: slots };
         let taken =
             self.common.store(&mut in_lane, &mut open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
         self.unreserve_places(work);
-        work.reserved_bytes -= prepared.bytes;
+        let bytes = open.bytes();
+        work.reserved_bytes -= bytes;
         self.unreserve_bytes(work);
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
         state.stats.commits += 1;
         state.stats.frames += prepared.frames as u64;
-        state.stats.bytes += prepared.bytes;
+        state.stats.bytes += bytes;
         state.stats.appended_home += prepared.appends as u64;
         state.stats.logged += u64::from(prepared.log_blocks);
         state.stats.new_slots += u64::from(taken);
@@ -337,7 +387,9 @@ where
         self.unreserve_bytes(work);
         self.unreserve_places(work);
         self.release_slots(work);
-        self.unreserve_frames(operations, &[]);
+        if !work.is_alone {
+            self.unreserve_frames(operations, &[]);
+        }
         self.unlock_blocks(work);
         work.clear();
     }
@@ -352,7 +404,7 @@ where
     ) -> Result<(), Error> {
         let lane = work.lane;
         let (names, mut scratch, answers) = work.for_preparing();
-        let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+        let mut versions = SharedVersions { shared: self, lane, answers, told: None, held: None };
         let content = Content { operations, names, prepared, ends: Ends::Record };
         self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
         work.reserved_log -= prepared.log_blocks;
@@ -390,10 +442,16 @@ where
     /// Gives back the bytes of the lane that are reserved and not used.
     #[inline]
     pub(crate) fn unreserve_bytes(&self, work: &mut Work) {
-        if work.reserved_bytes > 0 {
-            let room = self.lane(work.lane);
-            room.unreserved.fetch_add(work.reserved_bytes, Ordering::Relaxed);
-            work.reserved_bytes = 0;
+        self.unreserve_bytes_beyond(work, 0);
+    }
+
+    /// Keeps so many reserved bytes of the lane, and gives back what is more.
+    #[inline]
+    fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
+        if work.reserved_bytes > kept {
+            let more = work.reserved_bytes - kept;
+            self.lane(work.lane).unreserved.fetch_add(more, Ordering::Relaxed);
+            work.reserved_bytes = kept;
         }
     }
 

@@ -11,10 +11,11 @@ use journal_core::parts::Operations;
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, PmemShare};
+use pmem_sys::StoreLockGuard;
 
-use super::Shared;
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
+use super::{Share, Shared};
 use crate::error::Error;
 
 /// So many times a transaction makes room before it takes the space for reserved by others.
@@ -83,7 +84,13 @@ where
         // Each frame its descriptor; each part, and there are at least two frames in each but the
         // last, its header, its check and what fills the last line; and a name for each lane.
         let part = (2 * LINE_BYTES + 8) as u64;
-        let frame = (geometry.block_size.bytes() + 16) as u64 + part / 2;
+        let block = geometry.block_size.bytes() as u64;
+        if blocks == 1 {
+            // To the line, so that mostly nothing is given back.
+            let front = (LINE_BYTES + 16 + 8 + 16 * geometry.lanes as usize) as u64;
+            return front.next_multiple_of(LINE_BYTES as u64) + block;
+        }
+        let frame = block + 16 + part / 2;
         let bytes = frame * blocks as u64 + part + 16 * geometry.lanes as u64;
         bytes.next_multiple_of(LINE_BYTES as u64)
     }
@@ -145,9 +152,19 @@ where
     /// what it will overwrite.
     #[inline]
     fn reserve_frame(&self, work: &mut Work, block: BlockNumber) -> Result<bool, Error> {
+        self.hold_frame(work, block).map(|held| held.is_some())
+    }
+
+    /// The same, and keeps the share.
+    #[inline]
+    pub(crate) fn hold_frame(
+        &self,
+        work: &mut Work,
+        block: BlockNumber,
+    ) -> Result<Option<StoreLockGuard<'_, Share>>, Error> {
         let mut share = self.share(block)?;
         if !share.has_room() {
-            return Ok(false);
+            return Ok(None);
         }
         share.reserved += 1;
         share.index.warm_up();
@@ -158,7 +175,7 @@ where
                 work.names.name(frame.lane, frame.sequence);
             }
         }
-        Ok(true)
+        Ok(Some(share))
     }
 
     /// Reserves so many bytes of the lane, of which this block is to be the last.

@@ -58,6 +58,9 @@ pub(crate) struct Work {
     pub(crate) reserved_slots: u32,
     /// Blocks of the disk-side log that it has reserved and not taken yet.
     pub(crate) reserved_log: u32,
+    /// Whether it has one block only, for whose frame no room is reserved: that is looked for, and
+    /// what it overwrites, when its lane is held.
+    pub(crate) is_alone: bool,
     /// Whether it has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     answers: Vec<Answer>,
@@ -80,6 +83,7 @@ impl Work {
             reserved_slots: 0,
             reserved_log: 0,
             logged: Vec::new(),
+            is_alone: false,
             on_gathered: false,
             answers: Vec::new(),
         }
@@ -114,6 +118,7 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
+        self.is_alone = false;
         self.on_gathered = false;
         self.answers.clear();
     }

@@ -10,7 +10,9 @@ use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Hook, PmemShare, Rule};
 
-use super::Shared;
+use pmem_sys::StoreLockGuard;
+
+use super::{Share, Shared};
 
 /// What was said of one block.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D, H, K> {
     pub(crate) answers: &'w mut Vec<Answer>,
     /// The blocks whose frames were told of; kept only where somebody asks for it.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
+    /// The share of the first frame that is told of, where it is held already.
+    pub(crate) held: Option<StoreLockGuard<'s, Share>>,
 }
 
 impl<L, P: PmemShare, D, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
@@ -91,9 +95,15 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }
 
+    fn locks_to_tell(&self) -> bool {
+        // Nor is a share held while anything is stored.
+        true
+    }
+
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        let held = self.held.take().map_or_else(|| self.shared.share(frame.block), Ok);
         // A share whose holder panicked: the journal has failed.
-        let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };
+        let Ok(mut share) = held else { return Ok(()) };
         share.index.insert(frame)?;
         share.reserved -= 1;
         if let Some(told) = &mut self.told {

@@ -25,6 +25,71 @@ pub fn crc32(seed: u32, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// The reflected polynomial of CRC-32.
+const CRC32_POLYNOMIAL: u32 = 0xEDB8_8320;
+
+/// `NEW[k][b]` is the CRC-32 of byte `b` followed by `k` zero bytes.
+static NEW: [[u32; 256]; 8] = tables32();
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "evaluated at compile time: a mistake does not compile"
+)]
+const fn tables32() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut sum = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = (sum >> 1) ^ (CRC32_POLYNOMIAL & (sum & 1).wrapping_neg());
+            bit += 1;
+        }
+        tables[0][byte] = sum;
+        byte += 1;
+    }
+    let mut zeroes = 1;
+    while zeroes < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let sum = tables[zeroes - 1][byte];
+            tables[zeroes][byte] = (sum >> 8) ^ tables[0][(sum & 0xFF) as usize];
+            byte += 1;
+        }
+        zeroes += 1;
+    }
+    tables
+}
+
+/// What [`crc32`] is, for bytes that were stored a moment ago, word by word.
+///
+/// A processor that still has those stores before it takes a load from one of them, but not from
+/// two. So where [`crc32`] loads 16 bytes, this loads no more than a quarter of that.
+#[must_use]
+pub(crate) fn crc32_of_new(seed: u32, bytes: &[u8]) -> u32 {
+    let [t0, t1, t2, t3, t4, t5, t6, t7] = &NEW;
+    let at = |table: &[u32; 256], byte: u8| table.get(usize::from(byte)).copied().unwrap_or(0);
+    let mut sum = !seed;
+    let (words, rest) = bytes.as_chunks_of_8();
+    for [a, b, c, d, e, f, g, h] in words {
+        let [a, b, c, d] = (sum ^ u32::from_le_bytes([*a, *b, *c, *d])).to_le_bytes();
+        sum = at(t7, a) ^ at(t6, b) ^ at(t5, c) ^ at(t4, d);
+        sum ^= at(t3, *e) ^ at(t2, *f) ^ at(t1, *g) ^ at(t0, *h);
+    }
+    let mut rest = rest;
+    if let Some((half, more)) = rest.split_first_chunk() {
+        let [a, b, c, d] = (sum ^ u32::from_le_bytes(*half)).to_le_bytes();
+        sum = at(t3, a) ^ at(t2, b) ^ at(t1, c) ^ at(t0, d);
+        rest = more;
+    }
+    for byte in rest {
+        let [low, ..] = sum.to_le_bytes();
+        sum = (sum >> 8) ^ at(t0, low ^ byte);
+    }
+    !sum
+}
+
 /// The computing that a machine may do faster than portable code can.
 ///
 /// Every implementation gives the same results to the bit; they end up on the medium.
@@ -40,6 +105,13 @@ pub trait Kernels {
     /// image has, and those without a bit in `mask`, are not looked at; all other bits are cleared.
     fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
         changed_words(older, newer, mask);
+    }
+
+    /// Begins to bring bytes into the caches that will soon be read, and does not wait for them. A
+    /// matter of speed only.
+    #[inline]
+    fn prefetch(&self, bytes: &[u8]) {
+        let _ = bytes;
     }
 }
 
@@ -58,6 +130,11 @@ impl<K: Kernels + ?Sized> Kernels for &K {
     #[inline]
     fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
         (**self).changed_words(older, newer, mask);
+    }
+
+    #[inline]
+    fn prefetch(&self, bytes: &[u8]) {
+        (**self).prefetch(bytes);
     }
 }
 
@@ -215,6 +292,11 @@ mod tests {
             PortableKernels.changed_words(&older, &newer, &mut mask[..len]);
             prop_assert_eq!(&mask[..len], &expected[..len]);
             prop_assert!(mask[len..].iter().all(|untouched| *untouched == u64::MAX));
+        }
+
+        #[test]
+        fn what_was_just_stored_has_the_same_check(seed: u32, bytes: std::vec::Vec<u8>) {
+            prop_assert_eq!(crc32_of_new(seed, &bytes), crc32(seed, &bytes));
         }
 
         #[test]

@@ -36,8 +36,9 @@ impl Entry {
     pub const EMPTY: Self = Self { block: 0, newest: NONE, is_leaving: false, home: 0 };
 }
 
-/// Room for one frame.
+/// Room for one frame: a line of its own, so that adding one touches no other.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Node {
     stamp: u64,
     payload: u64,

@@ -25,9 +25,7 @@ use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
-use crate::place::{
-    Content, FreePlaces, Indexed, Operation, Operations, Places, Prepared, Scratch,
-};
+use crate::place::{Content, FreePlaces, Indexed, Operation, Places, Prepared, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
@@ -167,9 +165,11 @@ where
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Committed, CommitError> {
+        self.common.prefetch(operations);
         self.check_usable(lane)?;
         self.common.validate(operations)?;
-        let (names, overwritten) = self.overwritten(lane, operations);
+        let mut names = Names::NONE;
+        let overwritten = self.overwritten(lane, operations, &mut names);
         let (free, mut versions) = (self.lane(lane).free_places(), versions!(self, lane));
         let mut scratch = scratch!(self);
         let mut prepared =
@@ -243,25 +243,25 @@ where
         self.home.keeps(rule)
     }
 
-    /// The records of other lanes that hold the newest frames of these blocks, and the highest
-    /// stamp of those frames in any lane.
+    /// Names the records of other lanes that hold the newest frames of these blocks; returns the
+    /// highest stamp of those frames in any lane.
+    #[inline]
     pub(crate) fn overwritten(
         &self,
         lane: LaneNumber,
         operations: &[Operation<'_>],
-    ) -> (Names, Stamp) {
-        let (mut names, mut stamp) = (Names::NONE, Stamp(0));
-        for at in 0..operations.count() {
-            let Some(newest) = self.index.newest(operations.operation(at).block()) else {
-                continue;
-            };
+        names: &mut Names,
+    ) -> Stamp {
+        let mut stamp = Stamp(0);
+        for operation in operations {
+            let Some(newest) = self.index.newest(operation.block()) else { continue };
             let frame = self.index.frame(newest);
             stamp = stamp.max(frame.stamp);
             if frame.lane != lane {
                 names.name(frame.lane, frame.sequence);
             }
         }
-        (names, stamp)
+        stamp
     }
 
     pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<P, H> {

@@ -26,12 +26,12 @@ use crate::place::FreePlaces;
 use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
-    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
+    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, extent, new_evidence_check,
 };
 use crate::ring::{LaneReader, Ring};
 use crate::slot::{SLOT_FRAME_BYTES, SlotFrame, SlotState, Slots};
 use crate::tail::TailWord;
-use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp};
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 crate::sites! {
@@ -211,14 +211,6 @@ pub enum Pace {
     Deferred,
 }
 
-/// A part whose front was built.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BuiltPart {
-    extent: Extent,
-    /// The check of the parts before and of this one's front.
-    check: u64,
-}
-
 /// A record that is being stored part by part.
 #[derive(Debug)]
 #[must_use = "a record that is not closed has to be abandoned"]
@@ -226,7 +218,8 @@ pub struct OpenRecord {
     pub(crate) stamp: Stamp,
     pub(crate) sequence: Sequence,
     pace: Pace,
-    parts: u16,
+    /// Parts stored so far; a header has room for the lower bits.
+    parts: u64,
     /// The check of the parts so far.
     check: u64,
     /// Where the record began, to go back there.
@@ -417,30 +410,41 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
     }
 
-    /// Builds the front of the next part in `scratch`, all but its check.
-    ///
-    /// Everything that loads what was just stored comes before the first byte goes out to the
-    /// medium: later it would wait for all of them.
-    pub(crate) fn build_part<F: Frames>(
+    /// The sizes of the next part. The caller has seen to it that it fits.
+    pub(crate) fn size_part<F: Frames>(
         &self,
         open: &OpenRecord,
         part: &Part<'_, F>,
         geometry: &Geometry,
-        kernels: &impl Kernels,
-        scratch: &mut [u8],
-    ) -> BuiltPart {
-        let Part { frames, names, last } = *part;
+    ) -> Extent {
+        let Part { frames, names, .. } = *part;
         let (encoded, images) = payload_sizes(frames);
         let extent = extent(geometry, names.count(), frames.count(), encoded, images);
-        let Some(extent) = extent.filter(|extent| extent.front <= scratch.len()) else {
+        let Some(extent) = extent else {
             unreachable!("the transaction was cut into parts that fit")
         };
         let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
         assert!(used <= self.ring.bytes(), "L1: the space was reserved");
+        extent
+    }
+
+    /// Builds the front of a part, all but its check; returns the check of the parts before and of
+    /// this one's front.
+    fn build_front<F: Frames>(
+        &self,
+        open: &OpenRecord,
+        part: &Part<'_, F>,
+        extent: &Extent,
+        kernels: &impl Kernels,
+        front: &mut [u8],
+    ) -> u64 {
+        let Part { frames, names, last } = *part;
         let mut header = RecordHeader::new_zeroed();
         header.kind = RecordKind::Commit as u8;
-        header.part = open.parts.into();
+        header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
         header.lines = extent.lines().into();
+        header.frames = u16::try_from(frames.count()).unwrap_or(u16::MAX).into();
+        header.names = u16::try_from(names.count()).unwrap_or(u16::MAX).into();
         header.position = open.next.into();
         header.sequence = self.next_sequence.raw().into();
         header.epoch = self.identity.epoch.raw().into();
@@ -450,26 +454,32 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         if last {
             header.set_last_part();
         }
-        let front = scratch.get_mut(..extent.front).unwrap_or_default();
-        fill_front(front, header, frames, names, self.identity.id_seed);
+        let words = header.words();
+        put_words(front, 0, words);
+        fill_lists(front, frames, names);
+        // A whole word again: a load of the first one would wait for two stores.
+        let [first, ..] = words;
+        let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
+        let evidence = new_evidence_check(self.identity.id_seed, evidence);
+        put_words(front, 0, [first | u64::from(evidence)]);
         let body = front.len().saturating_sub(CHECK_BYTES);
-        let check = kernels.crc64(open.check, front.get(..body).unwrap_or_default());
-        BuiltPart { extent, check }
+        kernels.crc64(open.check, front.get(..body).unwrap_or_default())
     }
 
-    /// Calls with every frame of a part that was built, and is about to be stored.
+    /// Calls with every frame of a part whose log offset this is.
     pub(crate) fn frames_of_part<F: Frames>(
         &self,
         open: &OpenRecord,
-        built: &BuiltPart,
-        frames: &F,
-        names: &Names,
+        position: u64,
+        extent: &Extent,
+        part: &Part<'_, F>,
         mut call: impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<(), Full> {
+        let Part { frames, names, .. } = *part;
         let lists = names.count().saturating_mul(NAME_BYTES);
         let lists = frames.count().saturating_mul(FRAME_BYTES).saturating_add(lists);
-        let mut encoded_at = open.next.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
-        let mut image_at = open.next.saturating_add(built.extent.front as u64);
+        let mut encoded_at = position.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
+        let mut image_at = position.saturating_add(extent.front as u64);
         for at in 0..frames.count() {
             let frame = frames.frame(at);
             let (form, len) = frame.payload.form();
@@ -501,28 +511,46 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Stores a part behind the tail: its images, then its front with the check over all of it.
+    ///
+    /// The first image goes out before anything else is done: all of the rest is computed while it
+    /// is on its way. What loads more than one store has stored would wait until it is there; so
+    /// the front is made of whole words, and read back by words.
     pub(crate) fn store_part<F: Frames>(
         &mut self,
         open: &mut OpenRecord,
-        built: &BuiltPart,
-        frames: &F,
+        part: &Part<'_, F>,
+        extent: &Extent,
         kernels: &impl Kernels,
-        front: &mut [u8],
+        scratch: &mut [u8],
     ) {
-        let BuiltPart { extent, mut check } = *built;
         let mut image_at = open.next.saturating_add(extent.front as u64);
-        for at in 0..frames.count() {
-            if let Payload::Image(image) = frames.frame(at).payload {
-                match open.pace {
-                    Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
-                    Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
-                }
-                image_at = image_at.saturating_add(image.len() as u64);
-                // While it goes out.
-                check = kernels.crc64(check, image);
+        let frames = part.frames;
+        let mut images = (0..frames.count()).filter_map(|at| match frames.frame(at).payload {
+            Payload::Image(image) => Some(image),
+            _ => None,
+        });
+        let mut store = |lane: &mut Self, open: &mut OpenRecord, image: &[u8]| {
+            match open.pace {
+                Pace::AtOnce => open.add(lane.ring.write(site::IMAGE, image_at, image)),
+                Pace::Deferred => lane.ring.store(site::DEFERRED_IMAGE, image_at, image),
+            }
+            image_at = image_at.saturating_add(image.len() as u64);
+        };
+        let mut next = images.next();
+        if let Some(image) = next {
+            store(self, open, image);
+        }
+        let Some(front) = scratch.get_mut(..extent.front) else {
+            unreachable!("the transaction was cut into parts that fit")
+        };
+        let mut check = self.build_front(open, part, extent, kernels, front);
+        while let Some(image) = next {
+            check = kernels.crc64(check, image);
+            next = images.next();
+            if let Some(image) = next {
+                store(self, open, image);
             }
         }
-        let front = front.get_mut(..extent.front).unwrap_or_default();
         if let Some(place) = front.last_chunk_mut() {
             *place = check.to_le_bytes();
         }
@@ -639,6 +667,17 @@ impl OpenRecord {
         self.sequence
     }
 
+    /// Bytes of it that are stored.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.next.saturating_sub(self.start)
+    }
+
+    /// Log offset of its next part.
+    pub(crate) const fn position(&self) -> u64 {
+        self.next
+    }
+
     pub(crate) const fn pace(&self) -> Pace {
         self.pace
     }
@@ -659,31 +698,16 @@ pub(crate) fn payload_sizes(frames: &impl Frames) -> (usize, usize) {
     (encoded, images)
 }
 
-/// Writes everything but the large check into a front.
-fn fill_front(
-    front: &mut [u8],
-    mut header: RecordHeader,
-    frames: &impl Frames,
-    names: &Names,
-    id_seed: u32,
-) {
+/// Writes into a front what is behind its header, all but the check.
+#[inline(always)]
+fn fill_lists(front: &mut [u8], frames: &impl Frames, names: &Names) {
     let count = frames.count();
-    header.frames = u16::try_from(count).unwrap_or(u16::MAX).into();
-    header.names = u16::try_from(names.count()).unwrap_or(u16::MAX).into();
-    front.fill(0);
     let mut at = HEADER_BYTES;
-    let mut put = |front: &mut [u8], bytes: &[u8]| {
-        let end = at.saturating_add(bytes.len());
-        if let Some(place) = front.get_mut(at..end) {
-            place.copy_from_slice(bytes);
-        }
-        at = end;
-    };
     for name in names.each() {
-        put(front, name.as_bytes());
+        at = put_words(front, at, name.words());
     }
-    for at in 0..count {
-        let frame = frames.frame(at);
+    for index in 0..count {
+        let frame = frames.frame(index);
         let (form, len) = frame.payload.form();
         let frame = FrameHeader {
             block: frame.block.raw().into(),
@@ -691,17 +715,29 @@ fn fill_front(
             form: form as u8,
             reserved: [0; 3],
         };
-        put(front, frame.as_bytes());
+        at = put_words(front, at, frame.words());
     }
-    for at in 0..count {
-        put(front, frames.frame(at).payload.in_front());
+    for index in 0..count {
+        let frame = frames.frame(index);
+        let bytes = frame.payload.in_front();
+        let end = at.saturating_add(bytes.len());
+        if let Some(place) = front.get_mut(at..end) {
+            place.copy_from_slice(bytes);
+        }
+        at = end;
     }
-    let evidence_bytes = header.evidence_bytes();
-    if let Some(place) = front.get_mut(..HEADER_BYTES) {
-        place.copy_from_slice(header.as_bytes());
+    if let Some(rest) = front.get_mut(at..) {
+        rest.fill(0);
     }
-    let check = evidence_check(id_seed, front.get(..evidence_bytes).unwrap_or_default());
-    if let Some(place) = front.first_chunk_mut::<4>() {
-        *place = check.to_le_bytes();
+}
+
+/// Writes words from `at` on; returns where they end.
+#[inline]
+fn put_words<const COUNT: usize>(front: &mut [u8], at: usize, words: [u64; COUNT]) -> usize {
+    let end = at.saturating_add(COUNT.saturating_mul(WORD_BYTES));
+    let places = front.get_mut(at..end).unwrap_or_default();
+    for (place, word) in places.chunks_exact_mut(WORD_BYTES).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
     }
+    end
 }

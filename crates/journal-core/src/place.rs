@@ -105,7 +105,13 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Takes in a frame that is about to be stored. What is done with it must not show before the
+    /// Whether the next [`tell`](Self::tell) takes a lock, so that it should not come between a
+    /// stream and its fence.
+    fn locks_to_tell(&self) -> bool {
+        false
+    }
+
+    /// Takes in a frame that is being stored. What is done with it must not show before the
     /// record is durable, or readable where it is deferred.
     ///
     /// # Errors
@@ -320,6 +326,9 @@ impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
 const NO_SLOT: SlotFrame =
     SlotFrame { content: U64::new(0), slot: U32::new(0), reserved: U32::new(0) };
 
+/// More would push each other out of the nearest cache.
+const PREFETCH_BYTES_MAX: usize = 4096;
+
 /// The sizes of the part that holds these frames.
 fn part_extent(
     common: &Common<impl Policy, impl Kernels>,
@@ -331,6 +340,24 @@ fn part_extent(
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Begins to bring the first image into the caches. For a commit's very beginning: what it
+    /// waits for then, the last one's fence, is long enough.
+    #[inline]
+    pub fn prefetch(&self, operations: &[Operation<'_>]) {
+        if let Some(Operation::Update(Update { change: Change::Image(image), .. })) =
+            operations.first()
+        {
+            self.prefetch_image(image);
+        }
+    }
+
+    /// Begins to bring an image into the caches, or the first part of it.
+    #[inline]
+    pub fn prefetch_image(&self, image: &[u8]) {
+        let end = image.len().min(PREFETCH_BYTES_MAX);
+        self.kernels.prefetch(image.get(..end).unwrap_or_default());
+    }
+
     /// Whether these operations can be one transaction of this journal.
     ///
     /// # Errors
@@ -523,7 +550,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
     /// home is there.
     ///
-    /// Each part's frames are told of before it is stored. Returns how many free slots were taken.
+    /// Each part's frames are told of before the next part is stored. Returns how many free slots
+    /// were taken.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut InLane<'_, P, H>,
@@ -564,11 +592,22 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part_names = if parts == 0 { names } else { &Names::NONE };
             let part = Part { frames: &chunk, names: part_names, last };
             let (geometry, kernels) = (&self.geometry, &self.kernels);
-            let built = lane.build_part(open, &part, geometry, kernels, scratch.front);
-            let tell = |frame| versions.tell(frame);
-            let told = lane.frames_of_part(open, &built, &chunk, part_names, tell);
-            assert!(told.is_ok(), "room for all frames was reserved");
-            lane.store_part(open, &built, &chunk, kernels, scratch.front);
+            let extent = lane.size_part(open, &part, geometry);
+            let position = open.position();
+            // While it goes out, unless that takes a lock: one would wait for all of it.
+            let is_early = versions.locks_to_tell();
+            let mut tell = |lane: &Lane<P, H>, open: &OpenRecord| {
+                let tell = |frame| versions.tell(frame);
+                let told = lane.frames_of_part(open, position, &extent, &part, tell);
+                assert!(told.is_ok(), "room for all frames was reserved");
+            };
+            if is_early {
+                tell(lane, open);
+            }
+            lane.store_part(open, &part, &extent, kernels, scratch.front);
+            if !is_early {
+                tell(lane, open);
+            }
             parts = parts.saturating_add(1);
         }
         taken

@@ -18,9 +18,9 @@
 //! that the last part's covers all of them, in order.
 
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
-use crate::check::crc32;
+use crate::check::{crc32, crc32_of_new};
 use crate::geometry::Geometry;
 use crate::slot::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
@@ -209,7 +209,26 @@ pub(crate) fn extent(
     Some(Extent { front, total })
 }
 
+impl Name {
+    pub(crate) fn words(self) -> [u64; 2] {
+        let words: [U64; 2] = transmute!(self);
+        words.map(U64::get)
+    }
+}
+
+impl FrameHeader {
+    pub(crate) fn words(self) -> [u64; 2] {
+        let words: [U64; 2] = transmute!(self);
+        words.map(U64::get)
+    }
+}
+
 impl RecordHeader {
+    pub(crate) fn words(self) -> [u64; 8] {
+        let words: [U64; 8] = transmute!(self);
+        words.map(U64::get)
+    }
+
     /// Its kind, if there is such a one.
     #[must_use]
     pub const fn record_kind(&self) -> Option<RecordKind> {
@@ -255,6 +274,11 @@ impl RecordHeader {
 /// The small check of a header with its names: `evidence` begins with the header.
 pub(crate) fn evidence_check(id_seed: u32, evidence: &[u8]) -> u32 {
     crc32(id_seed, evidence.get(size_of::<U32>()..).unwrap_or_default())
+}
+
+/// The same of evidence that was written just now, by words.
+pub(crate) fn new_evidence_check(id_seed: u32, evidence: &[u8]) -> u32 {
+    crc32_of_new(id_seed, evidence.get(size_of::<U32>()..).unwrap_or_default())
 }
 
 /// A front whose check was found right, or is about to be computed.

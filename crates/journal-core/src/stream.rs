@@ -93,7 +93,8 @@ where
         let Some(open) = &mut self.open else { return Err(CommitError::Failed) };
         let journal = &mut *self.journal;
         journal.common.validate(operations)?;
-        let (names, _) = journal.overwritten(self.lane, operations);
+        let mut names = Names::NONE;
+        journal.overwritten(self.lane, operations, &mut names);
         let prepared = match journal.common.prepare(
             operations,
             &names,
@@ -134,8 +135,8 @@ where
         }
         let part = Part { frames: &NoFrames, names: &Names::NONE, last: true };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
-        let built = lane.build_part(&open, &part, geometry, kernels, journal.front);
-        lane.store_part(&mut open, &built, &NoFrames, kernels, journal.front);
+        let extent = lane.size_part(&open, &part, geometry);
+        lane.store_part(&mut open, &part, &extent, kernels, journal.front);
         if let Err(error) = journal.index_parts(self.lane, &open) {
             journal.fail();
             return Err(CommitError::Medium(error));

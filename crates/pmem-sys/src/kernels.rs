@@ -113,6 +113,14 @@ impl Kernels for NativeKernels {
             Changed::Comparing(comparing) => comparing.changed_words(older, newer, mask),
         }
     }
+
+    #[inline]
+    fn prefetch(&self, bytes: &[u8]) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        x86_64::prefetch(bytes);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = bytes;
+    }
 }
 
 impl fmt::Display for NativeKernels {
