@@ -83,10 +83,11 @@ struct Checkpointer {
     stop: Arc<AtomicBool>,
 }
 
-/// Whether an operation overwrites an image that it does not bring along.
-fn lacks_old(operation: &Operation<'_>) -> bool {
+/// Whether a policy may make something of the image that an operation overwrites. What the caller
+/// brings was read when the block was not locked: another image may be committed since.
+fn has_old(operation: &Operation<'_>) -> bool {
     match operation {
-        Operation::Update(update) => update.old.is_none() && update.kind == Kind::Overwrite,
+        Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
         _ => false,
     }
 }
@@ -317,7 +318,7 @@ where
             Err(CommitError::Empty) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
-        if shared.common.policy.wants_old() && operations.iter().any(lacks_old) {
+        if shared.common.policy.wants_old() && operations.iter().any(has_old) {
             return self.commit_staged(operations, durability);
         }
         let mut seat = shared.seats.sit();

@@ -161,14 +161,17 @@ where
         Ok(())
     }
 
-    /// Keeps the committed image of a block that is live and touched for the first time.
+    /// Keeps the committed image of a block that is live and touched for the first time. One that
+    /// cannot be read is none: the block is being written anew.
     fn keep_old(&mut self, block: BlockNumber, hint: Hint) -> Result<(), Error> {
         if hint.kind == Kind::Append || self.seat.staged.has(block) {
             return Ok(());
         }
         let mut old = vec![0; self.shared.common.block_bytes()];
-        if self.shared.read(&mut self.seat, block, &mut old)? {
-            self.seat.staged.keep_old(block, &old);
+        match self.shared.read(&mut self.seat, block, &mut old) {
+            Ok(true) => self.seat.staged.keep_old(block, &old),
+            Err(Error::Failed) => return Err(Error::Failed),
+            Ok(false) | Err(_) => {}
         }
         Ok(())
     }

@@ -56,6 +56,7 @@ usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
             adaptive: an update is logged in the fewest bytes, or goes to the disk
             words: the tests' own policy, which logs a changed word as that
             logged: the same, with whole blocks in the disk-side log
+            mixed: an update is logged in any of the ways there are, by what its image is
   --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
   --seed    of everything that is left to chance; 1 where nothing is said";
 
@@ -98,6 +99,7 @@ fn policy(name: &str) -> Result<Kind, String> {
         "adaptive" => Ok(Kind::Adaptive),
         "words" => Ok(Kind::Words),
         "logged" => Ok(Kind::Logged),
+        "mixed" => Ok(Kind::Mixed),
         other => Err(format!("there is no policy {other}\n\n{USAGE}")),
     }
 }
@@ -143,6 +145,7 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
         Kind::ByteDelta | Kind::Lcow => "in every other call as a patch alone, logged as such",
         Kind::CompressedDelta | Kind::Adaptive => "logged as what differs from the old image",
+        Kind::Mixed => "logged in each of the ways there are",
         Kind::TwoLevel => "in every other call as a patch alone, logged as such or as a sub-block",
     };
     println!("write_at is a new image and the range of the word it differs in, {writes_at}");

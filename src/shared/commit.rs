@@ -149,7 +149,7 @@ where
             Operation::Update(update) => update.kind == Kind::Overwrite,
             _ => true,
         };
-        self.common.geometry.lane_slots == 0
+        self.common.geometry.lane_places() == 0
             && matches!(operations, [operation] if is_free(operation))
     }
 
@@ -259,7 +259,12 @@ where
             let block = operations.operation(0).block();
             held = self.hold_frame(work, block)?;
             if held.is_none() {
+                let is_awaited = state.grouped > 0;
                 drop(state);
+                if is_awaited {
+                    // They have left it to this one to fence.
+                    self.settle_lane(room, None)?;
+                }
                 if let Err(error) = self.reserve_frames(work, no_operations(), block) {
                     self.unreserve_bytes(work);
                     return Err(error);

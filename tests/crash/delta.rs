@@ -1,8 +1,10 @@
 //! Policies for tests: an update that changes one word of a block is encoded as that word, anything
 //! else is a whole image, in the record or in the disk-side log.
 
+use compressed_delta::CompressedDelta;
 use journal_core::WORD_BYTES;
-use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{ApplyError, Encoder, Kind, Placement, Policy, PolicyId, Update};
+use sim_disk::rng::mix;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words;
@@ -72,6 +74,53 @@ impl Policy for Logged {
     }
 
     fn keeps_in_slots(&self) -> bool {
+        true
+    }
+}
+
+/// Each of the ways there are, by what the new image is: differences that make sense on one image
+/// only, whole images in slots, in the disk-side log, in the record and at home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mixed;
+
+impl Policy for Mixed {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E5A)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let Some(new) = update.change.image() else { return Placement::Image };
+        let sum = new.iter().fold(0_u64, |sum, byte| mix(sum ^ u64::from(*byte)));
+        match sum % 8 {
+            0..=2 if update.old.is_some() => CompressedDelta::new().place(update, out),
+            3 if update.kind == Kind::Append => Placement::Home,
+            4 => Placement::Image,
+            5 | 6 => Placement::Slot,
+            _ => Placement::DiskLog,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        CompressedDelta::new().apply(payload, block)
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        CompressedDelta::new().check(payload, block)
+    }
+
+    fn wants_slots(&self) -> bool {
+        true
+    }
+
+    fn wants_log(&self) -> bool {
+        true
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        true
+    }
+
+    fn bypasses_when_full(&self) -> bool {
         true
     }
 }

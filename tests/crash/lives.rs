@@ -52,13 +52,23 @@ fn step(source: &mut Source, some: &[Edit]) -> Step {
     }
 }
 
+const KINDS: [Kind; 7] = [
+    Kind::ByteDelta,
+    Kind::Lcow,
+    Kind::Logged,
+    Kind::CompressedDelta,
+    Kind::TwoLevel,
+    Kind::Adaptive,
+    Kind::Mixed,
+];
+
 /// A journal of few slots and little room.
 fn journal(source: &mut Source) -> Program {
-    let kind = *source.pick(&[Kind::ByteDelta, Kind::Lcow, Kind::Logged]);
+    let kind = *source.pick(&KINDS);
     let lanes = 1 + source.below(2) as u16;
     Program {
-        lane_slots: if kind == Kind::Logged { 0 } else { 1 + source.below(4) as u32 },
-        lane_segments: if kind == Kind::Logged { 1 + source.below(3) as u32 } else { 0 },
+        lane_slots: if kind.wants_slots() { 1 + source.below(4) as u32 } else { 0 },
+        lane_segments: if kind.wants_log() { 1 + source.below(3) as u32 } else { 0 },
         batch: 1 + source.index(2),
         lane_bytes: *source.pick(&[4 * 192, 8 * 64, 16 * 192]),
         overwrite: *source.pick(&[Overwrite::OldOrNew, Overwrite::MayLeaveGarbage]),

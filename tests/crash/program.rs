@@ -12,7 +12,7 @@ use object_log::{ObjectLog, Settings};
 use policy_codec::bitmap::Unit;
 use two_level::TwoLevel;
 
-use crate::delta::{Logged, Words};
+use crate::delta::{Logged, Mixed, Words};
 
 /// A program over one of them.
 pub(crate) type Program = sim_disk::suite::Program<Kind>;
@@ -33,6 +33,8 @@ pub(crate) enum Kind {
     TwoLevel,
     /// In the fewest bytes; what takes more than half of a block goes to the disk.
     Adaptive,
+    /// Each of the ways there are, by what the new image is.
+    Mixed,
 }
 
 /// The policy of objects, in the size of these blocks.
@@ -89,6 +91,10 @@ macro_rules! of_kind {
             }
             Kind::Adaptive => {
                 let $policy = adaptive();
+                $call
+            }
+            Kind::Mixed => {
+                let $policy = Mixed;
                 $call
             }
         }
@@ -163,7 +169,8 @@ mod tests {
             assert_eq!(habits.id, kind.id());
             let Habits { logs_deltas, takes_patches, appends_go_home, .. } = habits;
             let slots = (habits.has_slots, habits.keeps_in_slots);
-            let logs = [Kind::Logged, Kind::CompressedDelta, Kind::TwoLevel, Kind::Adaptive];
+            let logs =
+                [Kind::Logged, Kind::CompressedDelta, Kind::TwoLevel, Kind::Adaptive, Kind::Mixed];
             assert_eq!(habits.has_log, logs.contains(&kind));
             (logs_deltas, takes_patches, appends_go_home, slots)
         };

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use journal_core::BlockNumber;
+use journal_core::{BlockNumber, Durability, Operation};
 use nvm_journal::{Error, Journal};
 use sim_disk::{Model, Mutator, Scenario as _, World};
 
@@ -151,6 +151,76 @@ fn writers_of_a_journal_that_is_always_full_get_through() {
             crowd(Program::new(Logged::Halves, lanes, Vec::new()), 64, background);
         }
     }
+}
+
+/// Blocks go to the log and come back from there, while others are in the records.
+#[test]
+fn writers_of_a_log_that_is_always_full_get_through() {
+    for background in [false, true] {
+        for logs in [Logged::Levels, Logged::Between] {
+            for (lanes, lane_bytes, index_frames) in [(1, 10, 64), (2, 64, 64), (2, 64, 4)] {
+                let program = Program::new(logs, lanes, Vec::new());
+                let program = Program { lane_bytes: lane_bytes * 64, ..program };
+                mixed_crowd(program, index_frames, background);
+            }
+        }
+    }
+}
+
+/// Writers of whole blocks, of words, and in one call, and readers.
+fn mixed_crowd(program: Program, index_frames: usize, background: bool) {
+    within(60, move || {
+        let (threads, rounds) = (4, 100);
+        let journal = open(&program, index_frames, background);
+        let numbers = AtomicU64::new(1);
+        let writers = AtomicU64::new(threads as u64);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (journal, numbers, writers) = (&journal, &numbers, &writers);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let number = numbers.fetch_add(1, Ordering::Relaxed);
+                        let block = (thread + round) % BLOCKS;
+                        let content = content_of(number, block, Change::Write);
+                        let place = BlockNumber(block as u64);
+                        let committed = match (thread + round * 7) % 4 {
+                            0 => {
+                                let operations = [Operation::write(place, &content)];
+                                journal.commit(&operations, Durability::Durable).map(drop)
+                            }
+                            1 => journal.transact(|tx| tx.write_at(place, 0, &content[..8])),
+                            2 => journal.transact_gathered(|tx| tx.write(place, &content)),
+                            _ => journal.transact(|tx| {
+                                let other = BlockNumber((block as u64 + 1) % BLOCKS as u64);
+                                tx.write(place, &content)?;
+                                tx.discard(other)?;
+                                tx.write(other, &content)
+                            }),
+                        };
+                        committed.expect("gets through");
+                    }
+                    writers.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            scope.spawn(|| {
+                while writers.load(Ordering::Relaxed) > 0 {
+                    for block in 0..BLOCKS {
+                        read_block(&journal, block).expect("reads");
+                    }
+                }
+            });
+        });
+        journal.sync().expect("commits what is gathered");
+        journal.checkpoint().expect("empties");
+        let stats = journal.stats().expect("counts");
+        assert_eq!(stats.frames, 0, "{stats:?}");
+        for lane in &stats.lanes {
+            // Behind the open segment's begin nothing is taken before it is full.
+            assert!(lane.free_log_blocks >= stats.lane_log_blocks - 2, "{stats:?}");
+            assert_eq!(lane.used_bytes, 0, "{stats:?}");
+        }
+        journal.close().expect("closes");
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod capacity;
 mod guards;
+mod log;
 mod mutants;
 mod oracle;
 mod probe;

@@ -11,8 +11,9 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
     Rule, Site,
 };
-use nvm_journal::Lcow;
 use nvm_journal::byte_delta::{Appends, ByteDelta, Settings};
+use nvm_journal::{CompressedDelta, Lcow, TwoLevel, two_level};
+use policy_codec::bitmap::Unit;
 use sim_disk::{Mutator, SimDisk};
 
 type Call<T> = Arc<dyn Fn(T) + Send + Sync>;
@@ -138,16 +139,23 @@ pub(crate) struct Device {
     disk: SimDisk,
     watched: Watched<BlockNumber>,
     reads: Watched<BlockNumber>,
+    reads_to_come: Watched<BlockNumber>,
 }
 
 impl Device {
     pub(crate) fn new(disk: SimDisk) -> Self {
-        Self { disk, watched: Watched::new(), reads: Watched::new() }
+        let (watched, reads) = (Watched::new(), Watched::new());
+        Self { disk, watched, reads, reads_to_come: Watched::new() }
     }
 
     /// From now on `call` is called behind every read, before its caller has it.
     pub(crate) fn watch_reads(&self, call: impl Fn(BlockNumber) + Send + Sync + 'static) {
         self.reads.set(Some(Arc::new(call)));
+    }
+
+    /// From now on `call` is called before every read.
+    pub(crate) fn watch_before_reads(&self, call: impl Fn(BlockNumber) + Send + Sync + 'static) {
+        self.reads_to_come.set(Some(Arc::new(call)));
     }
 
     /// From now on `call` is called in the middle of every write.
@@ -158,6 +166,7 @@ impl Device {
     pub(crate) fn look_away(&self) {
         self.watched.set(None);
         self.reads.set(None);
+        self.reads_to_come.set(None);
     }
 
     fn is_watched(&self) -> bool {
@@ -179,6 +188,7 @@ impl BlockDevice for Device {
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.reads_to_come.tell(first);
         self.disk.read(first, into)?;
         self.reads.tell(first);
         Ok(())
@@ -218,7 +228,17 @@ pub(crate) enum Logged {
     Appending,
     /// Data in slots, which is where it stays.
     Cached,
+    /// Whole images, in the disk-side log.
+    Far,
+    /// What differs from the image before, and makes sense on that alone; what differs much in the
+    /// disk-side log.
+    Between,
+    /// The words that differ; what differs much in the disk-side log.
+    Levels,
 }
+
+/// Sub-blocks of a word.
+const LEVELS: TwoLevel = TwoLevel::with(two_level::Settings::new().sub_block(Unit::WORD));
 
 /// Everything in slots.
 const VERSIONS: ByteDelta = ByteDelta::with(Settings::new().appends(Appends::Slots));
@@ -227,6 +247,11 @@ impl Logged {
     /// How many slots each lane has: fewer than there are blocks.
     pub(crate) fn lane_slots(self) -> u32 {
         if self.wants_slots() { 4 } else { 0 }
+    }
+
+    /// How many segments each lane has in the disk-side log, of two blocks.
+    pub(crate) fn lane_segments(self) -> u32 {
+        if self.wants_log() { 2 } else { 0 }
     }
 }
 
@@ -240,6 +265,9 @@ impl Policy for Logged {
             Self::Versions => return VERSIONS.place(update, out),
             Self::Appending => return ByteDelta::new().place(update, out),
             Self::Cached => return Lcow::new().place(update, out),
+            Self::Far => return Placement::DiskLog,
+            Self::Between => return CompressedDelta::new().place(update, out),
+            Self::Levels => return LEVELS.place(update, out),
             Self::Whole | Self::Halves | Self::Stuffed => {}
         }
         let Some(image) = update.change.image() else { return Placement::Image };
@@ -260,11 +288,31 @@ impl Policy for Logged {
         matches!(self, Self::Versions | Self::Appending | Self::Cached)
     }
 
+    fn wants_log(&self) -> bool {
+        matches!(self, Self::Far | Self::Between | Self::Levels)
+    }
+
+    fn wants_old(&self) -> bool {
+        matches!(self, Self::Between | Self::Levels)
+    }
+
     fn keeps_in_slots(&self) -> bool {
-        *self == Self::Cached
+        *self == Self::Cached || self.wants_log()
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        match self {
+            Self::Between => CompressedDelta::new().check(payload, block),
+            _ => Ok(()),
+        }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        match self {
+            Self::Between => return CompressedDelta::new().apply(payload, block),
+            Self::Levels => return LEVELS.apply(payload, block),
+            _ => {}
+        }
         let into = block.get_mut(..payload.len());
         into.ok_or(ApplyError::OutOfBlock { at: 0 })?.copy_from_slice(payload);
         Ok(())

@@ -60,6 +60,8 @@ pub(crate) struct Program {
     pub(crate) lanes: u16,
     pub(crate) lane_bytes: u64,
     pub(crate) lane_slots: u32,
+    /// Segments of each lane in the disk-side log, of two blocks each.
+    pub(crate) lane_segments: u32,
     pub(crate) overwrite: Overwrite,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
@@ -83,6 +85,7 @@ impl Program {
             // Three blocks by the front door's own bound.
             lane_bytes: 10 * 64,
             lane_slots: logs.lane_slots(),
+            lane_segments: logs.lane_segments(),
             overwrite: Overwrite::OldOrNew,
             batch: 2,
             buffer: 1 << 10,
@@ -104,8 +107,8 @@ impl Program {
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: journal_core::Protocol::OneFence,
             lane_slots: self.lane_slots,
-            lane_log_blocks: 0,
-            segment_blocks: 0,
+            lane_log_blocks: self.lane_segments * 2,
+            segment_blocks: if self.lane_segments > 0 { 2 } else { 0 },
         }
     }
 
@@ -334,7 +337,8 @@ impl Scenario for Program {
         let geometry = self.geometry();
         let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
         let facts = DeviceFacts::new(32, self.overwrite);
-        let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
+        let disk =
+            DiskImage::blank(geometry.block_size, BLOCKS as u64 + geometry.log_blocks(), facts);
         let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
         let id = *b"sixteen bytes id";
         let (hook, kernels) = (Mutator::new(), PortableKernels);

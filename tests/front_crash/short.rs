@@ -134,6 +134,16 @@ fn pairs_of_steps_on_two_lanes_of_cached_blocks_survive_sampled_crashes() {
 }
 
 #[test]
+fn pairs_of_steps_on_two_lanes_with_a_log_survive_sampled_crashes() {
+    for (logs, overwrite) in
+        [(Logged::Between, Overwrite::MayLeaveGarbage), (Logged::Levels, Overwrite::OldOrNew)]
+    {
+        let total = pairs(logs, 2, overwrite);
+        assert!(total.images > 5_000, "{total}");
+    }
+}
+
+#[test]
 fn recoveries_that_are_crashed_themselves_find_the_same() {
     let explorer = Explorer::new(Model::Torn8)
         .with_images_per_point_max(1 << 3)
@@ -200,7 +210,8 @@ fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
             keep_on_close: turn % 3 == 0,
             steps_after: afterwards(turn),
             ..Program::new(
-                [Logged::Halves, Logged::Versions, Logged::Cached][turn % 3],
+                [Logged::Halves, Logged::Versions, Logged::Cached, Logged::Between, Logged::Levels]
+                    [turn % 5],
                 2,
                 [vec![begin], middle.to_vec(), vec![Step::Sync]].concat(),
             )
@@ -215,8 +226,16 @@ fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
 /// A random program, the lanes of which fill up and are emptied on the way.
 fn random(seed: u64) -> Program {
     let mut rng = Rng::new(seed);
-    let logs = [Logged::Halves, Logged::Whole, Logged::Versions, Logged::Cached];
-    let logs = logs[rng.below(4) as usize];
+    let logs = [
+        Logged::Halves,
+        Logged::Whole,
+        Logged::Versions,
+        Logged::Cached,
+        Logged::Between,
+        Logged::Levels,
+        Logged::Far,
+    ];
+    let logs = logs[rng.below(7) as usize];
     let lanes = rng.below(3) as u16 + 1;
     let tx = |rng: &mut Rng, seat: usize| {
         let mut changes: Vec<(usize, Change)> = Vec::new();
@@ -261,11 +280,12 @@ fn random(seed: u64) -> Program {
 #[test]
 fn longer_programs_survive_sampled_crashes() {
     let mut total = Report::default();
-    for seed in 0..120 {
+    for seed in 0..180 {
         let explorer = Explorer::new(Model::Torn8)
             .with_seed(seed)
             .with_images_per_point_max(1 << 3)
             .with_random_per_point(3);
+        let explorer = if seed % 3 == 0 { explorer.with_kills() } else { explorer };
         let explored = explorer.explore(&random(seed));
         total += explored.unwrap_or_else(|failure| panic!("workload {seed}: {failure}"));
     }

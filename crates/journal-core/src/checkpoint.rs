@@ -318,6 +318,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         while at < count {
             let Some(first) = scratch.batch.get(at).copied() else { break };
             if first.discarded {
+                // Once nothing speaks of it any more, what is home is what whoever reads it builds
+                // on. A process that was killed may have written that, and not synced it.
+                unsynced.get_or_insert_with(|| self.device.found());
                 at = at.saturating_add(1);
                 continue;
             }

@@ -117,6 +117,8 @@ impl<M: IndexMemory> Index<M> {
         let keeps = is_stale || last && is_in_ring;
         let is_free = !keeps && self.leave_slot(id);
         self.set_folded(id, false);
+        // Who reads it in the disk-side log holds no lock.
+        self.note_change();
         if !is_in_ring {
             self.remove(id);
         } else if !last {

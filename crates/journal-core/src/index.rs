@@ -157,7 +157,7 @@ pub struct Index<M> {
     free: u32,
     nodes_used: usize,
     entries_used: usize,
-    /// Frames added and forgotten so far, and blocks sent home.
+    /// Frames added and forgotten so far, slots given back, and blocks sent home.
     changes: u64,
 }
 
@@ -279,11 +279,17 @@ impl<M: IndexMemory> Index<M> {
         self.nodes_used
     }
 
-    /// Changes with every frame that is added or forgotten, and before any block here is written
-    /// home: what was read at home while it stayed the same is no mixture.
+    /// Changes with every frame that is added or forgotten, or whose slot is given back, and before
+    /// any block here is written home: what was read at home, or in the disk-side log, while it
+    /// stayed the same is no mixture.
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// Says that what a frame names may from now on be something else.
+    pub(crate) const fn note_change(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Blocks that have frames in it.
