@@ -19,7 +19,7 @@ use pmem_sys::{NativeKernels, Region, StoreLock};
 use crate::any_policy::AnyPolicy;
 use crate::error::Error;
 use crate::file_disk::FileDisk;
-use crate::options::{Options, OptionsError, Plan};
+use crate::options::{Options, Plan};
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
@@ -105,14 +105,11 @@ where
     /// # Errors
     /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
     pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
-        let plan = options.plan(nvm.len(), disk.block_size())?;
+        let device_blocks = disk.block_count();
+        let plan = options.plan_on(nvm.len(), disk.block_size(), device_blocks)?;
         let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
         let (id, policy) = (new_id(), &options.policy);
-        let (log_blocks, device_blocks) = (plan.geometry.log_blocks(), disk.block_count());
-        let blocks = device_blocks.checked_sub(log_blocks).filter(|blocks| *blocks > 0);
-        let Some(blocks) = blocks else {
-            return Err(OptionsError::LogTooLarge { log_blocks, device_blocks }.into());
-        };
+        let blocks = device_blocks - plan.geometry.log_blocks();
         journal_core::format(&mut nvm, hook, &kernels, &plan.geometry, id, policy, blocks)?;
         Self::open(nvm, disk, options)
     }

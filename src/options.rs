@@ -22,6 +22,8 @@ const SLOT_SHARE: u8 = 192;
 const LOG_SEGMENTS: u64 = 16;
 /// What part of the span their entries take at most.
 const LOG_SHARE: u64 = 16;
+/// What part of the disk the log takes at most, where nobody says how large it is.
+const LOG_DISK_SHARE: u64 = 4;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
 /// Frames that a share has room for at least.
@@ -162,7 +164,8 @@ impl<L, H> Options<L, H> {
     /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
     /// multiple of [`segment_blocks`](Self::segment_blocks). By default 16 segments for a policy
     /// that [uses it](Policy::wants_log), fewer where their entries would take more than a
-    /// sixteenth of the span, and nothing for a policy that does not. Zero: none; what would go
+    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a policy
+    /// that does not. Zero: none; what would go
     /// there goes into the lanes.
     ///
     /// [`Joined`](crate::Joined) puts it on a disk of its own.
@@ -294,6 +297,19 @@ impl<L, H> Options<L, H> {
     where
         L: Policy,
     {
+        self.plan_with_log(span_bytes, block_size, self.settings.lane_log_blocks)
+    }
+
+    /// The same with so many blocks of each lane in the disk-side log.
+    fn plan_with_log(
+        &self,
+        span_bytes: u64,
+        block_size: BlockSize,
+        lane_log_blocks: Option<u32>,
+    ) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
         let line = LINE_BYTES as u64;
         let mut geometry = Geometry {
             block_size,
@@ -320,7 +336,7 @@ impl<L, H> Options<L, H> {
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
         let per_lane = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
-        geometry.lane_log_blocks = self.log_blocks_in(per_lane);
+        geometry.lane_log_blocks = lane_log_blocks.unwrap_or_else(|| self.log_blocks_in(per_lane));
         geometry.segment_blocks =
             if geometry.lane_log_blocks > 0 { self.settings.segment_blocks } else { 0 };
         let per_lane = per_lane.saturating_sub(geometry.entries_bytes());
@@ -361,14 +377,36 @@ impl<L, H> Options<L, H> {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
+    /// The layout on a disk of so many blocks: where nobody says how large the disk-side log is, it
+    /// takes no more than a quarter of them.
+    pub(crate) fn plan_on(
+        &self,
+        span_bytes: u64,
+        block_size: BlockSize,
+        device_blocks: u64,
+    ) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
+        let plan = self.plan(span_bytes, block_size)?;
+        let log_blocks = plan.geometry.log_blocks();
+        if self.settings.lane_log_blocks.is_none() && log_blocks > device_blocks / LOG_DISK_SHARE {
+            let of_lane = device_blocks / LOG_DISK_SHARE / u64::from(plan.geometry.lanes);
+            let segment = u64::from(self.settings.segment_blocks.max(1));
+            let blocks = u32::try_from(of_lane / segment * segment).unwrap_or(0);
+            return self.plan_with_log(span_bytes, block_size, Some(blocks));
+        }
+        if log_blocks >= device_blocks {
+            return Err(OptionsError::LogTooLarge { log_blocks, device_blocks });
+        }
+        Ok(plan)
+    }
+
     /// Blocks in the disk-side log of a lane that has so many bytes, with slots and entries.
     fn log_blocks_in(&self, per_lane: u64) -> u32
     where
         L: Policy,
     {
-        if let Some(blocks) = self.settings.lane_log_blocks {
-            return blocks;
-        }
         let segment = u64::from(self.settings.segment_blocks.max(1));
         let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
         let segments = if self.policy.wants_log() { LOG_SEGMENTS } else { 0 };

@@ -4,6 +4,7 @@
 
 mod gathered;
 mod held;
+mod log;
 mod policies;
 mod ranges;
 mod slots;
