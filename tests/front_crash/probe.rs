@@ -11,8 +11,8 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
     Rule, Site,
 };
-use nvm_journal::Lcow;
 use nvm_journal::byte_delta::{Appends, ByteDelta, Settings};
+use nvm_journal::{CompressedDelta, Lcow};
 use sim_disk::{Mutator, SimDisk};
 
 type Call<T> = Arc<dyn Fn(T) + Send + Sync>;
@@ -218,6 +218,8 @@ pub(crate) enum Logged {
     Appending,
     /// Data in slots, which is where it stays.
     Cached,
+    /// What differs from the old image, which the journal keeps; whole blocks in the disk-side log.
+    Compressed,
 }
 
 /// Everything in slots.
@@ -240,6 +242,7 @@ impl Policy for Logged {
             Self::Versions => return VERSIONS.place(update, out),
             Self::Appending => return ByteDelta::new().place(update, out),
             Self::Cached => return Lcow::new().place(update, out),
+            Self::Compressed => return CompressedDelta::new().place(update, out),
             Self::Whole | Self::Halves | Self::Stuffed => {}
         }
         let Some(image) = update.change.image() else { return Placement::Image };
@@ -260,11 +263,29 @@ impl Policy for Logged {
         matches!(self, Self::Versions | Self::Appending | Self::Cached)
     }
 
+    fn wants_log(&self) -> bool {
+        *self == Self::Compressed
+    }
+
+    fn wants_old(&self) -> bool {
+        *self == Self::Compressed
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        match self {
+            Self::Compressed => CompressedDelta::new().check(payload, block),
+            _ => Ok(()),
+        }
+    }
+
     fn keeps_in_slots(&self) -> bool {
-        *self == Self::Cached
+        matches!(self, Self::Cached | Self::Compressed)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        if *self == Self::Compressed {
+            return CompressedDelta::new().apply(payload, block);
+        }
         let into = block.get_mut(..payload.len());
         into.ok_or(ApplyError::OutOfBlock { at: 0 })?.copy_from_slice(payload);
         Ok(())

@@ -1,5 +1,6 @@
 //! Programs on the front door as scenarios for the simulator.
 
+use journal_core::policy::Policy as _;
 use journal_core::units::BlockSize;
 use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
@@ -104,8 +105,8 @@ impl Program {
             unit_bytes: SUPERBLOCK_UNIT as u32,
             protocol: journal_core::Protocol::OneFence,
             lane_slots: self.lane_slots,
-            lane_log_blocks: 0,
-            segment_blocks: 0,
+            lane_log_blocks: if self.logs.wants_log() { 4 } else { 0 },
+            segment_blocks: if self.logs.wants_log() { 2 } else { 0 },
         }
     }
 
@@ -334,7 +335,8 @@ impl Scenario for Program {
         let geometry = self.geometry();
         let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
         let facts = DeviceFacts::new(32, self.overwrite);
-        let disk = DiskImage::blank(geometry.block_size, BLOCKS as u64, facts);
+        let disk_blocks = BLOCKS as u64 + geometry.log_blocks();
+        let disk = DiskImage::blank(geometry.block_size, disk_blocks, facts);
         let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
         let id = *b"sixteen bytes id";
         let (hook, kernels) = (Mutator::new(), PortableKernels);

@@ -122,6 +122,12 @@ fn pairs_of_steps_on_three_lanes_of_whole_blocks_survive_sampled_crashes() {
 }
 
 #[test]
+fn pairs_of_steps_on_two_lanes_of_differences_survive_sampled_crashes() {
+    let total = pairs(Logged::Compressed, 2, Overwrite::MayLeaveGarbage);
+    assert!(total.images > 5_000, "{total}");
+}
+
+#[test]
 fn pairs_of_steps_on_two_lanes_of_versions_survive_sampled_crashes() {
     let total = pairs(Logged::Versions, 2, Overwrite::MayLeaveGarbage);
     assert!(total.images > 5_000, "{total}");
@@ -200,7 +206,7 @@ fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
             keep_on_close: turn % 3 == 0,
             steps_after: afterwards(turn),
             ..Program::new(
-                [Logged::Halves, Logged::Versions, Logged::Cached][turn % 3],
+                [Logged::Halves, Logged::Versions, Logged::Cached, Logged::Compressed][turn % 4],
                 2,
                 [vec![begin], middle.to_vec(), vec![Step::Sync]].concat(),
             )
@@ -215,8 +221,9 @@ fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
 /// A random program, the lanes of which fill up and are emptied on the way.
 fn random(seed: u64) -> Program {
     let mut rng = Rng::new(seed);
-    let logs = [Logged::Halves, Logged::Whole, Logged::Versions, Logged::Cached];
-    let logs = logs[rng.below(4) as usize];
+    let logs =
+        [Logged::Halves, Logged::Whole, Logged::Versions, Logged::Cached, Logged::Compressed];
+    let logs = logs[rng.below(5) as usize];
     let lanes = rng.below(3) as u16 + 1;
     let tx = |rng: &mut Rng, seat: usize| {
         let mut changes: Vec<(usize, Change)> = Vec::new();
