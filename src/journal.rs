@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{Found, Index, Opened, Room};
+use journal_core::parts::{Found, Opened, Room};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
@@ -24,7 +24,7 @@ use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::seat::Seats;
-use crate::shared::{Done, LaneRoom, Owned, Share, Shared, Unshared};
+use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
 use crate::transaction::Transaction;
 
@@ -133,7 +133,8 @@ where
         let mut slots: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
         let mut front = vec![0; needs.front_bytes];
         let mut block = vec![0; needs.blocks_bytes];
-        let share = |_| Share { index: Index::new(Owned::new(plan.share_frames)), reserved: 0 };
+        let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
+        let share = |_| Share::new(plan.share_frames, cached);
         let mut shares = Unshared((0..plan.shares).map(share).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let room =
@@ -163,6 +164,7 @@ where
             failed: AtomicBool::new(false),
             checkpointer: OnceLock::new(),
             asked: AtomicBool::new(false),
+            caches: cached > 0,
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,
@@ -445,6 +447,9 @@ where
             let share = share.lock().map_err(|_| Error::Failed)?;
             stats.frames += share.index.frames();
             stats.blocks += share.index.blocks();
+            stats.cached.blocks += share.cache.blocks();
+            stats.cached.hits += share.cache.asked.hits;
+            stats.cached.misses += share.cache.asked.misses;
         }
         let Done { checkpoints, checkpointed, folded } = shared.done();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);

@@ -24,6 +24,8 @@ const LOG_SEGMENTS: u64 = 16;
 const LOG_SHARE: u64 = 16;
 /// What part of the disk the log takes at most, where nobody says how large it is.
 const LOG_DISK_SHARE: u64 = 4;
+/// Bytes of the cache, for policies that read what they overwrite.
+const CACHE_BYTES: usize = 16 << 20;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
 /// Frames that a share has room for at least.
@@ -56,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) batch_blocks: usize,
     pub(crate) background: bool,
     pub(crate) buffer_bytes: usize,
+    pub(crate) cache_bytes: Option<usize>,
     pub(crate) pacing: Option<Pacing>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
@@ -82,6 +85,7 @@ impl Options {
                 batch_blocks: 256,
                 background: false,
                 buffer_bytes: 20 << 20,
+                cache_bytes: None,
                 pacing: None,
                 drain_on_open: false,
                 keep_on_close: false,
@@ -253,6 +257,16 @@ impl<L, H> Options<L, H> {
         self
     }
 
+    /// Open: bytes of blocks' contents that are kept in ordinary memory, so that who reads them again
+    /// need not look into persistent memory, nor at the disk; blocks that are logged stay longest. By
+    /// default 16 MiB for a policy that [looks at old images](Policy::wants_old), which reads each
+    /// block that it writes, and none for others. A commit then copies its images once more.
+    #[must_use]
+    pub const fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.settings.cache_bytes = Some(bytes);
+        self
+    }
+
     /// Open: when a running transaction commits and a checkpoint is made, by the clock that
     /// [`Journal::tick`](crate::Journal::tick) brings, and how many objects a running transaction
     /// names at most. By default as the [policy](Policy::pacing) wishes.
@@ -414,7 +428,12 @@ impl<L, H> Options<L, H> {
     }
 
     /// What a journal of this geometry takes at worst, run with these settings.
-    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
+    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
+        let default = if self.policy.wants_old() { CACHE_BYTES } else { 0 };
+        let cached_bytes = self.settings.cache_bytes.unwrap_or(default);
         if self.settings.batch_blocks == 0 {
             return Err(OptionsError::NoBatch);
         }
@@ -445,6 +464,7 @@ impl<L, H> Options<L, H> {
             nvm_bytes: geometry.span_bytes().unwrap_or(u64::MAX),
             dram_bytes,
             gathered_bytes: self.settings.buffer_bytes.saturating_mul(2),
+            cached_bytes,
             recovery_reads_bytes: lanes_bytes
                 .saturating_mul(3)
                 .saturating_add(entries_bytes.saturating_mul(ENTRY_READS))
@@ -474,6 +494,8 @@ pub struct Plan {
     pub dram_bytes: usize,
     /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
     pub gathered_bytes: usize,
+    /// Bytes of ordinary memory that blocks' contents are kept in, beside that.
+    pub cached_bytes: usize,
     /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
     /// are full, and all slots, when each holds a block's newest version. Recovery takes about as
     /// long as reading that.

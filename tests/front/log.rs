@@ -182,6 +182,37 @@ fn what_is_gathered_keeps_the_image_that_was_committed() {
 }
 
 #[test]
+fn what_is_logged_is_read_from_ordinary_memory_as_long_as_it_is_kept() {
+    let files = Files::new("log-cached");
+    let options = options(TwoLevel::new().into()).cache_bytes(BLOCK * 64);
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let mut model = vec![vec![0; BLOCK]; 8];
+    for round in 0..40_u64 {
+        let at = round as usize % model.len();
+        model[at][round as usize] = 1;
+        let image = &model[at];
+        journal.transact(|tx| tx.write(block(at as u64), image)).expect("commits");
+    }
+    let before = journal.stats().expect("goes on").cached;
+    // Each block was read once, to be compared with.
+    assert_eq!((before.misses, before.blocks), (8, 8));
+    holds(&journal, &model);
+    journal.checkpoint().expect("goes home");
+    holds(&journal, &model);
+    let after = journal.stats().expect("goes on").cached;
+    assert_eq!((after.hits - before.hits, after.misses), (16, 8));
+    // What was given up has no content to be found.
+    journal.transact(|tx| tx.discard(block(3))).expect("commits");
+    journal.transact(|tx| tx.write_at(block(3), 0, &[5])).expect("commits");
+    let mut found = vec![0; BLOCK];
+    journal.read(block(3), &mut found).expect("reads");
+    assert_eq!(found[0], 5);
+    let none = Options::new().policy(AnyPolicy::from(TwoLevel::new())).cache_bytes(0);
+    assert_eq!(none.plan(64 << 20, BlockSize::DEFAULT).expect("can be").cached_bytes, 0);
+}
+
+#[test]
 fn a_log_that_leaves_no_block_is_refused() {
     let files = Files::new("log-large");
     let policy = AnyPolicy::from(TwoLevel::new());
