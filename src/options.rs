@@ -168,9 +168,8 @@ impl<L, H> Options<L, H> {
     /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
     /// multiple of [`segment_blocks`](Self::segment_blocks). By default 16 segments for a policy
     /// that [uses it](Policy::wants_log), fewer where their entries would take more than a
-    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a policy
-    /// that does not. Zero: none; what would go
-    /// there goes into the lanes.
+    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a
+    /// policy that does not. Zero: none; what would go there goes into the lanes.
     ///
     /// [`Joined`](crate::Joined) puts it on a disk of its own.
     #[must_use]
@@ -257,10 +256,11 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: bytes of blocks' contents that are kept in ordinary memory, so that who reads them again
-    /// need not look into persistent memory, nor at the disk; blocks that are logged stay longest. By
-    /// default 16 MiB for a policy that [looks at old images](Policy::wants_old), which reads each
-    /// block that it writes, and none for others. A commit then copies its images once more.
+    /// Open: bytes of blocks' contents that are kept in ordinary memory, so that who reads them
+    /// again need not look into persistent memory, nor at the disk; blocks that are logged stay
+    /// longest. By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which
+    /// reads each block that it writes, and none for others. A commit then copies its images once
+    /// more.
     #[must_use]
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = Some(bytes);
