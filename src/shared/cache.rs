@@ -5,10 +5,11 @@
 //! from the index:
 //!
 //! C1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
-//! only where that is the newest frame that may be read, or where there is none any more. C2. A
-//! frame that enters the index takes what is kept of its block along. So what is left when frames
-//! are forgotten is what they led to. C3. Blocks that have frames in the lanes stay as long as
-//! there are others: those are the ones that are dear to read.
+//!     only where that is the newest frame that may be read, or where there is none any more.
+//! C2. A frame that enters the index takes what is kept of its block along. So what is left when
+//!     frames are forgotten is what they led to.
+//! C3. Blocks that have frames in the lanes stay as long as there are others: those are the ones
+//!     that are dear to read.
 
 use std::collections::HashMap;
 

@@ -7,6 +7,7 @@ mod held;
 mod log;
 mod policies;
 mod ranges;
+mod room;
 mod slots;
 mod threads;
 mod use_it;
