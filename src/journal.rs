@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{Found, Index, Opened, Room};
+use journal_core::parts::{Found, Opened, Room};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
@@ -19,12 +19,12 @@ use pmem_sys::{NativeKernels, Region, StoreLock};
 use crate::any_policy::AnyPolicy;
 use crate::error::Error;
 use crate::file_disk::FileDisk;
-use crate::options::{Options, OptionsError, Plan};
+use crate::options::{Options, Plan};
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::seat::Seats;
-use crate::shared::{Done, LaneRoom, Owned, Share, Shared, Unshared};
+use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
 use crate::transaction::Transaction;
 
@@ -106,14 +106,11 @@ where
     /// # Errors
     /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
     pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
-        let plan = options.plan(nvm.len(), disk.block_size())?;
+        let device_blocks = disk.block_count();
+        let plan = options.plan_on(nvm.len(), disk.block_size(), device_blocks)?;
         let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
         let (id, policy) = (new_id(), &options.policy);
-        let (log_blocks, device_blocks) = (plan.geometry.log_blocks(), disk.block_count());
-        let blocks = device_blocks.checked_sub(log_blocks).filter(|blocks| *blocks > 0);
-        let Some(blocks) = blocks else {
-            return Err(OptionsError::LogTooLarge { log_blocks, device_blocks }.into());
-        };
+        let blocks = device_blocks - plan.geometry.log_blocks();
         journal_core::format(&mut nvm, hook, &kernels, &plan.geometry, id, policy, blocks)?;
         Self::open(nvm, disk, options)
     }
@@ -137,7 +134,8 @@ where
         let mut slots: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
         let mut front = vec![0; needs.front_bytes];
         let mut block = vec![0; needs.blocks_bytes];
-        let share = |_| Share { index: Index::new(Owned::new(plan.share_frames)), reserved: 0 };
+        let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
+        let share = |_| Share::new(plan.share_frames, cached);
         let mut shares = Unshared((0..plan.shares).map(share).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let room =
@@ -167,6 +165,7 @@ where
             failed: AtomicBool::new(false),
             checkpointer: OnceLock::new(),
             asked: AtomicBool::new(false),
+            caches: cached > 0,
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,
@@ -449,6 +448,9 @@ where
             let share = share.lock().map_err(|_| Error::Failed)?;
             stats.frames += share.index.frames();
             stats.blocks += share.index.blocks();
+            stats.cached.blocks += share.cache.blocks();
+            stats.cached.hits += share.cache.asked.hits;
+            stats.cached.misses += share.cache.asked.misses;
         }
         let Done { checkpoints, checkpointed, folded } = shared.done();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);

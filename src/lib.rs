@@ -47,7 +47,7 @@ pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
-pub use stats::{GatherStats, LaneStats, Stats};
+pub use stats::{CacheStats, GatherStats, LaneStats, Stats};
 pub use transaction::Transaction;
 /// The policy of two levels, and its settings.
 pub use two_level::{self, TwoLevel};

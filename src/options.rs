@@ -22,6 +22,10 @@ const SLOT_SHARE: u8 = 192;
 const LOG_SEGMENTS: u64 = 16;
 /// What part of the span their entries take at most.
 const LOG_SHARE: u64 = 16;
+/// What part of the disk the log takes at most, where nobody says how large it is.
+const LOG_DISK_SHARE: u64 = 4;
+/// Bytes of the cache, for policies that read what they overwrite.
+const CACHE_BYTES: usize = 16 << 20;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
 /// Frames that a share has room for at least.
@@ -54,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) batch_blocks: usize,
     pub(crate) background: bool,
     pub(crate) buffer_bytes: usize,
+    pub(crate) cache_bytes: Option<usize>,
     pub(crate) pacing: Option<Pacing>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
@@ -80,6 +85,7 @@ impl Options {
                 batch_blocks: 256,
                 background: false,
                 buffer_bytes: 20 << 20,
+                cache_bytes: None,
                 pacing: None,
                 drain_on_open: false,
                 keep_on_close: false,
@@ -162,8 +168,8 @@ impl<L, H> Options<L, H> {
     /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
     /// multiple of [`segment_blocks`](Self::segment_blocks). By default 16 segments for a policy
     /// that [uses it](Policy::wants_log), fewer where their entries would take more than a
-    /// sixteenth of the span, and nothing for a policy that does not. Zero: none; what would go
-    /// there goes into the lanes.
+    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a
+    /// policy that does not. Zero: none; what would go there goes into the lanes.
     ///
     /// [`Joined`](crate::Joined) puts it on a disk of its own.
     #[must_use]
@@ -250,6 +256,17 @@ impl<L, H> Options<L, H> {
         self
     }
 
+    /// Open: bytes of blocks' contents that are kept in ordinary memory, so that who reads them
+    /// again need not look into persistent memory, nor at the disk; blocks that are logged stay
+    /// longest. By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which
+    /// reads each block that it writes, and none for others. A commit then copies its images once
+    /// more.
+    #[must_use]
+    pub const fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.settings.cache_bytes = Some(bytes);
+        self
+    }
+
     /// Open: when a running transaction commits and a checkpoint is made, by the clock that
     /// [`Journal::tick`](crate::Journal::tick) brings, and how many objects a running transaction
     /// names at most. By default as the [policy](Policy::pacing) wishes.
@@ -294,6 +311,19 @@ impl<L, H> Options<L, H> {
     where
         L: Policy,
     {
+        self.plan_with_log(span_bytes, block_size, self.settings.lane_log_blocks)
+    }
+
+    /// The same with so many blocks of each lane in the disk-side log.
+    fn plan_with_log(
+        &self,
+        span_bytes: u64,
+        block_size: BlockSize,
+        lane_log_blocks: Option<u32>,
+    ) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
         let line = LINE_BYTES as u64;
         let mut geometry = Geometry {
             block_size,
@@ -320,7 +350,7 @@ impl<L, H> Options<L, H> {
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
         let per_lane = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
-        geometry.lane_log_blocks = self.log_blocks_in(per_lane);
+        geometry.lane_log_blocks = lane_log_blocks.unwrap_or_else(|| self.log_blocks_in(per_lane));
         geometry.segment_blocks =
             if geometry.lane_log_blocks > 0 { self.settings.segment_blocks } else { 0 };
         let per_lane = per_lane.saturating_sub(geometry.entries_bytes());
@@ -361,14 +391,36 @@ impl<L, H> Options<L, H> {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
+    /// The layout on a disk of so many blocks: where nobody says how large the disk-side log is, it
+    /// takes no more than a quarter of them.
+    pub(crate) fn plan_on(
+        &self,
+        span_bytes: u64,
+        block_size: BlockSize,
+        device_blocks: u64,
+    ) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
+        let plan = self.plan(span_bytes, block_size)?;
+        let log_blocks = plan.geometry.log_blocks();
+        if self.settings.lane_log_blocks.is_none() && log_blocks > device_blocks / LOG_DISK_SHARE {
+            let of_lane = device_blocks / LOG_DISK_SHARE / u64::from(plan.geometry.lanes);
+            let segment = u64::from(self.settings.segment_blocks.max(1));
+            let blocks = u32::try_from(of_lane / segment * segment).unwrap_or(0);
+            return self.plan_with_log(span_bytes, block_size, Some(blocks));
+        }
+        if log_blocks >= device_blocks {
+            return Err(OptionsError::LogTooLarge { log_blocks, device_blocks });
+        }
+        Ok(plan)
+    }
+
     /// Blocks in the disk-side log of a lane that has so many bytes, with slots and entries.
     fn log_blocks_in(&self, per_lane: u64) -> u32
     where
         L: Policy,
     {
-        if let Some(blocks) = self.settings.lane_log_blocks {
-            return blocks;
-        }
         let segment = u64::from(self.settings.segment_blocks.max(1));
         let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
         let segments = if self.policy.wants_log() { LOG_SEGMENTS } else { 0 };
@@ -376,7 +428,12 @@ impl<L, H> Options<L, H> {
     }
 
     /// What a journal of this geometry takes at worst, run with these settings.
-    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
+    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError>
+    where
+        L: Policy,
+    {
+        let default = if self.policy.wants_old() { CACHE_BYTES } else { 0 };
+        let cached_bytes = self.settings.cache_bytes.unwrap_or(default);
         if self.settings.batch_blocks == 0 {
             return Err(OptionsError::NoBatch);
         }
@@ -407,6 +464,7 @@ impl<L, H> Options<L, H> {
             nvm_bytes: geometry.span_bytes().unwrap_or(u64::MAX),
             dram_bytes,
             gathered_bytes: self.settings.buffer_bytes.saturating_mul(2),
+            cached_bytes,
             recovery_reads_bytes: lanes_bytes
                 .saturating_mul(3)
                 .saturating_add(entries_bytes.saturating_mul(ENTRY_READS))
@@ -436,6 +494,8 @@ pub struct Plan {
     pub dram_bytes: usize,
     /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
     pub gathered_bytes: usize,
+    /// Bytes of ordinary memory that blocks' contents are kept in, beside that.
+    pub cached_bytes: usize,
     /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
     /// are full, and all slots, when each holds a block's newest version. Recovery takes about as
     /// long as reading that.

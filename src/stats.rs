@@ -46,6 +46,18 @@ pub struct GatherStats {
     pub waiting: u64,
 }
 
+/// What was read from the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Reads of what it had.
+    pub hits: u64,
+    /// Reads of what it had not.
+    pub misses: u64,
+    /// Blocks in it now.
+    pub blocks: usize,
+}
+
 /// What a journal has done since it was opened, and what it holds now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -70,6 +82,8 @@ pub struct Stats {
     pub folded: FoldReport,
     /// What was gathered.
     pub gathered: GatherStats,
+    /// What was read from the cache.
+    pub cached: CacheStats,
 }
 
 impl Stats {

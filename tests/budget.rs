@@ -1,9 +1,11 @@
 //! What each call costs the media, to the fence and the line: promised, and counted here.
 
+use adaptive::{Adaptive, Settings, Wish};
 use byte_delta::ByteDelta;
+use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Kind, Placement, Policy, PolicyId, Update,
+    ApplyError, Change, Encoder, Kind, Patch, Placement, Policy, PolicyId, Update,
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
@@ -13,6 +15,7 @@ use journal_core::{
 use lcow::Lcow;
 use nvm_journal::Buffers;
 use sim_disk::{Counts, DiskImage, Image, Model, SimDisk, SimPmem, World};
+use two_level::TwoLevel;
 
 const BLOCK: usize = 4096;
 
@@ -70,7 +73,8 @@ fn on_a_journal_with<L: Policy + Copy>(
 ) {
     let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
     let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
-    let disk = DiskImage::blank(BlockSize::DEFAULT, 1 << 10, facts);
+    let disk_blocks = (1 << 10) + geometry.log_blocks();
+    let disk = DiskImage::blank(BlockSize::DEFAULT, disk_blocks, facts);
     let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
     let kernels = PortableKernels;
     journal_core::format(world.pmem(), NoHook, &kernels, &geometry, [7; 16], &policy, 1 << 10)
@@ -382,4 +386,97 @@ fn emptying_the_rings_of_lcow_writes_no_data_home() {
         let evicted = journal.evict().expect("writes home");
         assert_eq!((evicted.blocks, evicted.freed_slots), (8, 8));
     });
+}
+
+/// Runs `calls` on a fresh journal with a disk-side log.
+fn on_a_log<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
+    let geometry = Geometry { lane_log_blocks: 128, segment_blocks: 64, ..GEOMETRY };
+    on_a_journal_with(geometry, policy, calls);
+}
+
+/// Blocks that go to the disk cost one sync there together, and in memory two lines and half of one
+/// for each.
+fn logs_with_one_sync<L: Policy + Copy>(policy: L) {
+    on_a_log(policy, |world, journal| {
+        for blocks in [1_u64, 8] {
+            let before = world.tape().counts();
+            commit(journal, 10..10 + blocks, Durability::Durable);
+            let cost = spent(world, before);
+            assert_eq!((cost.fences, cost.disk_syncs), (1, 1));
+            assert_eq!(cost.disk_bytes, blocks * BLOCK as u64);
+            let lines = (64 + 8 + 32 * blocks).div_ceil(64);
+            assert_eq!(cost.flushed_lines + cost.streamed_lines, lines);
+        }
+    });
+}
+
+/// What differs is logged with one fence, and no disk.
+fn logs_differences_with_one_fence<L: Policy + Copy>(policy: L, lines: u64) {
+    on_a_log(policy, |world, journal| {
+        let old = vec![1; BLOCK];
+        let mut new = old.clone();
+        let first = Update::new(BlockNumber(3), Change::Image(&old));
+        let first = [Operation::Update(first)];
+        journal.commit(LaneNumber(0), &first, Durability::Durable).expect("there is room");
+        new[640..648].fill(2);
+        let mut update = Update::new(BlockNumber(3), Change::Image(&new));
+        update.old = Some(&old);
+        let before = world.tape().counts();
+        let operations = [Operation::Update(update)];
+        journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("there is room");
+        let cost = spent(world, before);
+        assert_eq!((cost.fences, cost.disk_syncs, cost.disk_writes), (1, 0, 0));
+        assert_eq!(cost.flushed_lines + cost.streamed_lines, lines);
+        let mut found = vec![0; BLOCK];
+        journal.read(BlockNumber(3), &mut found).expect("reads");
+        assert!(found == new);
+    });
+}
+
+#[test]
+fn moving_to_the_log_frees_the_ring_without_a_write_home() {
+    on_a_log(TwoLevel::new(), |world, journal| {
+        let lane = LaneNumber(0);
+        let empty = journal.free_bytes(lane);
+        let patch = [Patch { at: 9, bytes: &[7] }];
+        let change = |block| Update::new(BlockNumber(block), Change::Patches(&patch));
+        for block in 0..20 {
+            let operations = [Operation::Update(change(block))];
+            journal.commit(lane, &operations, Durability::Durable).expect("there is room");
+        }
+        let before = world.tape().counts();
+        assert_eq!(journal.move_to_log(lane), Ok(16));
+        let cost = spent(world, before);
+        assert_eq!((cost.fences, cost.disk_syncs), (1, 1));
+        assert_eq!(journal.move_to_log(lane), Ok(4));
+        assert_eq!(journal.move_to_log(lane), Ok(0));
+        assert!(journal.free_bytes(lane) < empty);
+        let before = world.tape().counts();
+        let folded = journal.fold().expect("folds");
+        let cost = spent(world, before);
+        assert_eq!((folded.folded, cost.disk_writes), (20, 0));
+        assert_eq!(journal.free_bytes(lane), empty, "the ring forgets");
+        let mut found = vec![0; BLOCK];
+        journal.read(BlockNumber(19), &mut found).expect("reads");
+        assert_eq!((found[8], found[9]), (0, 7));
+        assert_eq!(journal.move_to_log(LaneNumber(7)), {
+            Err(JournalError::NoSuchLane { lane: LaneNumber(7) })
+        });
+    });
+}
+
+#[test]
+fn blocks_in_the_disk_side_log_cost_one_sync() {
+    logs_with_one_sync(CompressedDelta::new());
+    logs_with_one_sync(TwoLevel::new());
+}
+
+#[test]
+fn a_difference_costs_one_fence_and_its_lines() {
+    // A header, a frame, 9 bytes of images, 4 of a run, and 8 that differ.
+    logs_differences_with_one_fence(CompressedDelta::new(), 2);
+    let wear = Settings::new().wish(Wish::Wear);
+    logs_differences_with_one_fence(Adaptive::with(wear), 2);
+    // A sub-block of two lines.
+    logs_differences_with_one_fence(TwoLevel::new(), 4);
 }

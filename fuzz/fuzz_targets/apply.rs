@@ -9,12 +9,15 @@
 
 use core::num::NonZeroU32;
 
+use adaptive::{Adaptive, Medium, Wish};
 use arbitrary::Arbitrary;
+use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
-use journal_core::BlockNumber;
 use journal_core::policy::{Change, Encoder, Placement, Policy, Span, Update};
+use journal_core::{BlockNumber, Kernels as _, PortableKernels};
 use libfuzzer_sys::fuzz_target;
 use object_log::{ObjectLog, Settings};
+use two_level::TwoLevel;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -33,6 +36,9 @@ struct Input<'a> {
 enum Which {
     FullBlock,
     ObjectLog { object_bytes: u16, whole_at: u8 },
+    CompressedDelta { moves: bool },
+    TwoLevel { few_units: u8 },
+    Adaptive { for_wear: bool },
 }
 
 const GUARD_BYTES: usize = 16;
@@ -52,6 +58,11 @@ fn check(policy: &impl Policy, input: &Input<'_>) {
     let block_bytes = 64_usize << (input.block_bits % 7);
     let old: Vec<u8> = (0..block_bytes).map(|at| (at / 64) as u8).collect();
     apply(policy, input.payload, &old);
+    // As if it were made of this very block.
+    if let [form, rest @ ..] = input.payload {
+        let check = PortableKernels.crc64(0, &old).to_le_bytes();
+        apply(policy, &[&[*form], &check[..4], rest].concat(), &old);
+    }
 
     let mut new = old.clone();
     let mut spans: Vec<Span> = Vec::new();
@@ -77,7 +88,7 @@ fn check(policy: &impl Policy, input: &Input<'_>) {
     let mut out = Encoder::new(&mut room);
     match policy.place(&update, &mut out) {
         Placement::Unchanged => assert_eq!(old, new),
-        Placement::Image => {}
+        Placement::Image | Placement::DiskLog => {}
         Placement::Encoded => {
             assert!(out.as_bytes().len() < block_bytes);
             let applied = apply(policy, out.as_bytes(), &old).expect("was placed so");
@@ -97,6 +108,18 @@ fuzz_target!(|input: Input<'_>| {
             if let Ok(policy) = ObjectLog::with(settings) {
                 check(&policy, &input);
             }
+        }
+        Which::CompressedDelta { moves } => {
+            let settings = compressed_delta::Settings::new().moves(moves);
+            check(&CompressedDelta::with(settings), &input);
+        }
+        Which::TwoLevel { few_units } => {
+            check(&TwoLevel::with(two_level::Settings::new().few_units(few_units)), &input);
+        }
+        Which::Adaptive { for_wear } => {
+            let wish = if for_wear { Wish::Wear } else { Wish::Speed };
+            let settings = adaptive::Settings::new().wish(wish).medium(Medium::PCM);
+            check(&Adaptive::with(settings), &input);
         }
     }
 });

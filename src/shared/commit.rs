@@ -212,6 +212,9 @@ where
         let watch = FailOnPanic(&self.failed);
         let result = self.commit_held(work, operations, prepared, durability);
         core::mem::forget(watch);
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_committed(operations, committed);
+        }
         self.unreserve_places(work);
         if result.is_ok() || !self.has_failed() {
             self.unlock_blocks(work);
@@ -336,6 +339,21 @@ where
         state.grouped += 1;
         drop(state);
         self.await_durable(room, committed)
+    }
+
+    /// Keeps the images of a transaction for readers, and for who writes their blocks next.
+    #[cold]
+    fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, committed: &Committed) {
+        for at in 0..operations.count() {
+            let Operation::Update(update) = operations.operation(at) else { continue };
+            let Some(image) = update.change.image() else { continue };
+            let Ok(mut share) = self.share(update.block) else { return };
+            let newest = share.index.newest(update.block).map(|newest| share.index.frame(newest));
+            // What was not logged because it changes nothing has none of this transaction.
+            if newest.is_some_and(|newest| newest.stamp == committed.stamp) {
+                share.keep(update.block, image);
+            }
+        }
     }
 
     /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may

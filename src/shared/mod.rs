@@ -18,6 +18,7 @@
 //! between the fence and the return.
 
 pub(crate) mod block_locks;
+pub(crate) mod cache;
 pub(crate) mod commit;
 pub(crate) mod gather;
 pub(crate) mod home;
@@ -47,6 +48,7 @@ use pmem_sys::{StoreLock, StoreLockGuard};
 use crate::error::Error;
 use crate::stats::LaneStats;
 use block_locks::BlockLocks;
+use cache::Cache;
 use gather::Gathering;
 use home::HomeRoom;
 use seat::Seats;
@@ -76,6 +78,8 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     /// Free blocks of a lane in the disk-side log below which it is.
     pub(crate) low_log_blocks: u32,
     pub(crate) gathering: Gathering,
+    /// Whether contents are kept in the shares of the index.
+    pub(crate) caches: bool,
 }
 
 /// What has been done to make room.
@@ -126,9 +130,22 @@ pub(crate) struct Share {
     pub(crate) index: Index<Owned>,
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
+    pub(crate) cache: Cache,
 }
 
 impl Share {
+    pub(crate) fn new(frames: usize, cached_blocks: usize) -> Self {
+        let index = Index::new(Owned::new(frames));
+        Self { index, reserved: 0, cache: Cache::new(cached_blocks) }
+    }
+
+    /// Keeps a block's content up to its newest frame, or as it is home.
+    pub(crate) fn keep(&mut self, block: BlockNumber, image: &[u8]) {
+        let Self { index, cache, .. } = self;
+        let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
+        cache.keep(block, newest, image, |block| index.newest(block).is_some());
+    }
+
     /// Whether there is room for another frame, beside those that are reserved.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {

@@ -42,10 +42,13 @@ where
         let mut patience = Patience::default();
         let mut tries = 0;
         loop {
-            let share = self.share(block)?;
+            let mut share = self.share(block)?;
             let newest = self.newest_readable(&share, block);
+            if self.caches && self.look_up(&mut share, block, newest, into) {
+                return Ok(true);
+            }
             let Some(below) = self.common.block_below(&share.index, block, newest) else {
-                return self.apply(&share, newest, payload, into);
+                return self.apply(&mut share, block, newest, payload, into);
             };
             if below == block && share.index.is_leaving(block) {
                 // Until the batch is home: it is not long, and only for what lies on top of home.
@@ -57,12 +60,12 @@ where
             let changes = share.index.changes();
             let kept = (tries >= TRIES).then_some(share);
             device.read(below, into).map_err(Error::Device)?;
-            let share = match kept {
+            let mut share = match kept {
                 Some(share) => share,
                 None => self.share(block)?,
             };
             if share.index.changes() == changes {
-                return self.apply(&share, newest, payload, into);
+                return self.apply(&mut share, block, newest, payload, into);
             }
             tries += 1;
         }
@@ -81,7 +84,38 @@ where
         None
     }
 
+    /// Copies what is kept of a block; whether anything is, which is of a block that is live.
+    fn look_up(
+        &self,
+        share: &mut Share,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+        into: &mut [u8],
+    ) -> bool {
+        let newest = newest.map(|newest| share.index.frame(newest).stamp);
+        let found = share.cache.look_up(block, newest);
+        found.map(|image| into.copy_from_slice(image)).is_some()
+    }
+
+    /// Builds a block's content on what lies below, and keeps it where others may look for it.
     fn apply(
+        &self,
+        share: &mut Share,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        let is_live = self.apply_frames(share, newest, payload, into)?;
+        // Not what a frame leads further that may not be read yet: it is forgotten when that one
+        // comes, and not when it may be.
+        if self.caches && is_live && share.index.newest(block) == newest {
+            share.keep(block, into);
+        }
+        Ok(is_live)
+    }
+
+    fn apply_frames(
         &self,
         share: &Share,
         newest: Option<NodeId>,

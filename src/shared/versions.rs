@@ -105,6 +105,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = held else { return Ok(()) };
         share.index.insert(frame)?;
+        share.cache.forget(frame.block);
         share.reserved -= 1;
         if let Some(told) = &mut self.told {
             told.push(frame.block);

@@ -45,7 +45,7 @@ fn step(source: &mut Source, some: &[Edit]) -> Step {
         13 => Step::Garbage,
         14 => Step::Batch,
         15 => Step::Reclaim,
-        16 => source.pick(&[Step::Evict, Step::Rings, Step::Clean]).clone(),
+        16 => source.pick(&[Step::Evict, Step::Rings, Step::Clean, Step::Move(lane)]).clone(),
         17 => Step::Relog(lane, false),
         18 => source.pick(&[Step::Sync, Step::Checkpoint]).clone(),
         _ => Step::Reopen,

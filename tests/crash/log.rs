@@ -75,6 +75,24 @@ fn what_nothing_needs_any_more_leaves_the_log() {
     survives(&explorer(), &Program { lane_segments: 1, ..logged(2, steps) });
 }
 
+/// Changed blocks get new places in the log; what was below them is given back later.
+#[test]
+fn moving_to_the_log_survives_every_crash() {
+    for overwrite in [Overwrite::OldOrNew, Overwrite::MayLeaveGarbage] {
+        let begin = vec![both(0), write_at(0, 0), write_at(0, 1), Step::Move(0), Step::Fold];
+        for end in [Step::Garbage, Step::Checkpoint, Step::Rings, Step::Clean] {
+            let end = vec![end, write_at(0, 1), Step::Move(0), write(0, 0)];
+            let steps = [begin.clone(), end].concat();
+            survives(&explorer().with_kills(), &Program { overwrite, ..logged(1, steps) });
+        }
+        // Over homes, and from one lane to another.
+        let begin = vec![both(0), Step::Checkpoint, write_at(0, 0), write_at(1, 1)];
+        let steps =
+            [begin, vec![Step::Move(1), write_at(0, 0), Step::Move(0), Step::Fold]].concat();
+        survives(&explorer(), &Program { overwrite, ..logged(2, steps) });
+    }
+}
+
 /// Where the log is full, the record has the image.
 #[test]
 fn a_log_without_room_is_no_reason_to_fail() {

@@ -4,8 +4,10 @@
 
 mod gathered;
 mod held;
+mod log;
 mod policies;
 mod ranges;
+mod room;
 mod slots;
 mod threads;
 mod use_it;

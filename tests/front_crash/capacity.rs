@@ -157,7 +157,7 @@ fn writers_of_a_journal_that_is_always_full_get_through() {
 #[test]
 fn writers_of_a_log_that_is_always_full_get_through() {
     for background in [false, true] {
-        for logs in [Logged::Levels, Logged::Between] {
+        for logs in [Logged::Levels, Logged::Compressed] {
             for (lanes, lane_bytes, index_frames) in [(1, 10, 64), (2, 64, 64), (2, 64, 4)] {
                 let program = Program::new(logs, lanes, Vec::new());
                 let program = Program { lane_bytes: lane_bytes * 64, ..program };

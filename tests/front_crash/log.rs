@@ -20,7 +20,7 @@ const BLOCK: BlockNumber = BlockNumber(0);
 /// may have been written by a process that was killed before its sync: nobody may build on it.
 #[test]
 fn nothing_is_built_on_a_home_that_was_never_synced() {
-    for logs in [Logged::Between, Logged::Levels] {
+    for logs in [Logged::Compressed, Logged::Levels] {
         let lane_bytes = 64 * 64;
         let program = Program { lane_bytes, lane_segments: 0, ..Program::new(logs, 1, vec![]) };
         let world = World::boot(program.start(), Model::Torn8);
@@ -274,7 +274,7 @@ fn is_left_to_one_without_room() -> bool {
 /// Others may have written the block since the caller read it.
 #[test]
 fn an_old_image_that_a_caller_brings_is_not_relied_on() {
-    for logs in [Logged::Between, Logged::Levels] {
+    for logs in [Logged::Compressed, Logged::Levels] {
         let program = Program { lane_bytes: 64 * 64, ..Program::new(logs, 1, vec![]) };
         let world = World::boot(program.start(), Model::Torn8);
         let journal = program.open(&world).expect("opens");

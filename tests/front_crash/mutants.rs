@@ -94,6 +94,13 @@ fn appends(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     boxed([Program { logs: Logged::Appending, lane_slots: 4, ..program(mutator, 1, steps) }])
 }
 
+/// Whole blocks in the disk-side log, and changes on top of them.
+fn logged(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let change = |change| one(0, &[(0, change)], Durable);
+    let steps = vec![change(Append), change(Touch), change(Append)];
+    boxed([Program { logs: Logged::Compressed, ..program(mutator, 1, steps) }])
+}
+
 /// A commit into space that a checkpoint has freed.
 fn after_a_checkpoint(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let write = |block| one(0, &[(block, Write)], Durable);
@@ -130,6 +137,7 @@ fn every_mutant_at_every_site_is_killed() {
             Group::new(explorer.clone().with_damage(rot::<1>), &after_a_checkpoint),
             Group::new(explorer.clone(), &slots),
             Group::new(explorer.clone(), &appends),
+            Group::new(explorer.clone(), &logged),
             Group::new(explorer.clone(), &folds),
             Group::new(explorer, &grouped),
             Group::new(kills.clone(), &slots),

@@ -228,13 +228,12 @@ pub(crate) enum Logged {
     Appending,
     /// Data in slots, which is where it stays.
     Cached,
-    /// Whole images, in the disk-side log.
-    Far,
-    /// What differs from the image before, and makes sense on that alone; what differs much in the
-    /// disk-side log.
-    Between,
+    /// What differs from the old image, which the journal keeps; whole blocks in the disk-side log.
+    Compressed,
     /// The words that differ; what differs much in the disk-side log.
     Levels,
+    /// Whole images, in the disk-side log.
+    Far,
 }
 
 /// Sub-blocks of a word.
@@ -249,7 +248,7 @@ impl Logged {
         if self.wants_slots() { 4 } else { 0 }
     }
 
-    /// How many segments each lane has in the disk-side log, of two blocks.
+    /// How many segments each lane has in the disk-side log.
     pub(crate) fn lane_segments(self) -> u32 {
         if self.wants_log() { 2 } else { 0 }
     }
@@ -265,9 +264,9 @@ impl Policy for Logged {
             Self::Versions => return VERSIONS.place(update, out),
             Self::Appending => return ByteDelta::new().place(update, out),
             Self::Cached => return Lcow::new().place(update, out),
-            Self::Far => return Placement::DiskLog,
-            Self::Between => return CompressedDelta::new().place(update, out),
+            Self::Compressed => return CompressedDelta::new().place(update, out),
             Self::Levels => return LEVELS.place(update, out),
+            Self::Far => return Placement::DiskLog,
             Self::Whole | Self::Halves | Self::Stuffed => {}
         }
         let Some(image) = update.change.image() else { return Placement::Image };
@@ -289,27 +288,27 @@ impl Policy for Logged {
     }
 
     fn wants_log(&self) -> bool {
-        matches!(self, Self::Far | Self::Between | Self::Levels)
+        matches!(self, Self::Compressed | Self::Levels | Self::Far)
     }
 
     fn wants_old(&self) -> bool {
-        matches!(self, Self::Between | Self::Levels)
+        matches!(self, Self::Compressed | Self::Levels)
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        match self {
+            Self::Compressed => CompressedDelta::new().check(payload, block),
+            _ => Ok(()),
+        }
     }
 
     fn keeps_in_slots(&self) -> bool {
         *self == Self::Cached || self.wants_log()
     }
 
-    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
-        match self {
-            Self::Between => CompressedDelta::new().check(payload, block),
-            _ => Ok(()),
-        }
-    }
-
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         match self {
-            Self::Between => return CompressedDelta::new().apply(payload, block),
+            Self::Compressed => return CompressedDelta::new().apply(payload, block),
             Self::Levels => return LEVELS.apply(payload, block),
             _ => {}
         }

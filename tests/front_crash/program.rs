@@ -337,8 +337,8 @@ impl Scenario for Program {
         let geometry = self.geometry();
         let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
         let facts = DeviceFacts::new(32, self.overwrite);
-        let disk =
-            DiskImage::blank(geometry.block_size, BLOCKS as u64 + geometry.log_blocks(), facts);
+        let disk_blocks = BLOCKS as u64 + geometry.log_blocks();
+        let disk = DiskImage::blank(geometry.block_size, disk_blocks, facts);
         let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
         let id = *b"sixteen bytes id";
         let (hook, kernels) = (Mutator::new(), PortableKernels);

@@ -255,7 +255,7 @@ fn everything_beside_a_checkpointing_thread_survives_sampled_crashes() {
 /// The first of these journals has to make room by itself; the second has one that does.
 #[test]
 fn versions_in_slots_survive_sampled_crashes() {
-    for logs in [Logged::Versions, Logged::Cached, Logged::Between, Logged::Levels] {
+    for logs in [Logged::Versions, Logged::Cached, Logged::Compressed, Logged::Levels] {
         for (lanes, checkpoints) in [(1, false), (2, false), (2, true)] {
             let mut workload = Workload::of(logs, lanes, 3);
             workload.program.overwrite = Overwrite::MayLeaveGarbage;
@@ -269,7 +269,7 @@ fn versions_in_slots_survive_sampled_crashes() {
 /// Gathered ones among others, in buffers so small that they are full again and again.
 #[test]
 fn running_transactions_survive_sampled_crashes() {
-    for logs in [Logged::Halves, Logged::Versions, Logged::Between, Logged::Levels] {
+    for logs in [Logged::Halves, Logged::Versions, Logged::Compressed, Logged::Levels] {
         for (lanes, checkpoints) in [(1, true), (2, false), (2, true)] {
             let mut workload = Workload::of(logs, lanes, 3);
             workload.program.overwrite = Overwrite::MayLeaveGarbage;

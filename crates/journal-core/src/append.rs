@@ -46,16 +46,13 @@ const RUN_BLOCKS: usize = 16;
 
 /// Neighbours on their way to the device.
 struct Run<'a> {
-    site: Site,
     first: BlockNumber,
     images: [&'a [u8]; RUN_BLOCKS],
     count: usize,
 }
 
 impl<'a> Run<'a> {
-    const fn new(site: Site) -> Self {
-        Self { site, first: BlockNumber(0), images: [&[]; RUN_BLOCKS], count: 0 }
-    }
+    const EMPTY: Self = Self { first: BlockNumber(0), images: [&[]; RUN_BLOCKS], count: 0 };
 
     /// Whether the block continues the run.
     fn continues(&self, block: BlockNumber) -> bool {
@@ -95,7 +92,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut left = usize::try_from(prepared.log_blocks).unwrap_or(usize::MAX);
         let mut logged = scratch.logged.iter_mut();
         let mut unsynced: Option<Unsynced> = None;
-        let (mut appends, mut log) = (Run::new(site::WRITE), Run::new(site::LOG));
+        let (mut appends, mut log) = (Run::EMPTY, Run::EMPTY);
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             // As it was when the transaction was prepared.
@@ -105,7 +102,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let Some(image) = update.change.image() else { continue };
             match placement {
                 Placement::Home if versions.may_go_home(block) => {
-                    self.put(&mut appends, block, image, &mut unsynced)?;
+                    self.put(site::WRITE, &mut appends, block, image, &mut unsynced)?;
                 }
                 Placement::DiskLog if left > 0 => {
                     left = left.saturating_sub(1);
@@ -115,48 +112,54 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     let content = common.kernels.crc64(common.content_seed, image);
                     *noted = Batched::logged(slot, content);
                     let Some(place) = common.log_place(slot) else { continue };
-                    self.put(&mut log, place, image, &mut unsynced)?;
+                    self.put(site::LOG, &mut log, place, image, &mut unsynced)?;
                 }
                 _ => {}
             }
         }
-        self.write_run(&mut appends, &mut unsynced)?;
-        self.write_run(&mut log, &mut unsynced)?;
-        let site = if prepared.log_blocks > 0 { site::LOG_SYNC } else { site::SYNC };
+        self.write_run(site::WRITE, &mut appends, &mut unsynced)?;
+        self.write_run(site::LOG, &mut log, &mut unsynced)?;
         match unsynced {
-            Some(unsynced) => self.device.sync(site, unsynced).map(Some),
+            Some(unsynced) if prepared.log_blocks > 0 => {
+                self.device.sync(site::LOG_SYNC, unsynced).map(Some)
+            }
+            Some(unsynced) => self.device.sync(site::SYNC, unsynced).map(Some),
             None => Ok(None),
         }
     }
 
+    #[inline]
     fn put<'a>(
         &mut self,
+        site: Site,
         run: &mut Run<'a>,
         block: BlockNumber,
         image: &'a [u8],
         unsynced: &mut Option<Unsynced>,
     ) -> Result<(), DeviceError> {
         if !run.continues(block) {
-            self.write_run(run, unsynced)?;
+            self.write_run(site, run, unsynced)?;
         }
         run.add(block, image);
         Ok(())
     }
 
+    #[inline]
     fn write_run(
         &mut self,
+        site: Site,
         run: &mut Run<'_>,
         unsynced: &mut Option<Unsynced>,
     ) -> Result<(), DeviceError> {
         let images = run.images.get(..run.count).unwrap_or_default();
         if !images.is_empty() {
-            let written = self.device.write(run.site, run.first, images)?;
+            let written = self.device.write(site, run.first, images)?;
             *unsynced = Some(match unsynced.take() {
                 Some(before) => before.and(written),
                 None => written,
             });
         }
-        *run = Run::new(run.site);
+        *run = Run::EMPTY;
         Ok(())
     }
 }

@@ -165,12 +165,25 @@ where
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Committed, CommitError> {
+        self.commit_as(lane, operations, durability, false)
+    }
+
+    /// The same; whether data goes to the disk-side log, whatever the policy says.
+    #[inline]
+    pub(crate) fn commit_as(
+        &mut self,
+        lane: LaneNumber,
+        operations: &[Operation<'_>],
+        durability: Durability,
+        bypasses: bool,
+    ) -> Result<Committed, CommitError> {
         self.common.prefetch(operations);
         self.check_usable(lane)?;
         self.common.validate(operations)?;
         let mut names = Names::NONE;
         let overwritten = self.overwritten(lane, operations, &mut names);
-        let (free, mut versions) = (self.lane(lane).free_places(), versions!(self, lane));
+        let free = FreePlaces { bypasses, ..self.lane(lane).free_places() };
+        let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
         let mut prepared =
             self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;

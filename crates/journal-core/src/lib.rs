@@ -42,6 +42,7 @@ mod common;
 mod decide;
 pub mod error;
 mod errors;
+mod evict;
 mod examine;
 mod fold;
 pub mod geometry;

@@ -193,5 +193,6 @@ fn in_slots<H: Hook>(journal: &mut Opened<'_, '_, H>, lane: LaneNumber) -> Resul
     update.kind = Kind::Append;
     journal.commit(lane, &[Operation::Update(update)], Durability::Durable)?;
     black_box(journal.collect_garbage()?);
+    black_box((journal.clean_log()?, journal.move_to_log(lane)?, journal.free_log_blocks(lane)));
     Ok(())
 }

@@ -33,7 +33,7 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Encoder, NoRoom, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::deltas::{self, Form, Images};
@@ -167,8 +167,8 @@ impl<K: Kernels> Policy for CompressedDelta<K> {
         let tried = forms.get(..if self.settings.moves { 4 } else { 3 }).unwrap_or_default();
         let images = Images { old, new, changed: &changed };
         match deltas::put_shortest(&self.kernels, tried, &images, out) {
-            Ok(()) => Placement::Encoded,
-            Err(NoRoom) => Placement::DiskLog,
+            Ok(()) if out.as_bytes().len() < new.len() => Placement::Encoded,
+            _ => Placement::DiskLog,
         }
     }
 

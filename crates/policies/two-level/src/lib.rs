@@ -191,7 +191,8 @@ impl<K: Kernels> Policy for TwoLevel<K> {
         let encoded = out.put(&[SUB_BLOCKS]).and_then(|()| {
             out.put_with(|room| bitmap::encode(&changed, unit, new, room)).map(drop)
         });
-        if encoded.is_ok() { Placement::Encoded } else { whole }
+        let is_shorter = encoded.is_ok() && out.as_bytes().len() < new.len();
+        if is_shorter { Placement::Encoded } else { whole }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

@@ -74,6 +74,7 @@ pub fn alphabet(habits: &Habits, lanes: u16) -> Vec<Step> {
     steps.extend(habits.has_slots.then_some(Step::Evict));
     steps.extend(habits.has_log.then_some(Step::Clean));
     for lane in 0..lanes {
+        steps.extend(habits.has_log.then_some(Step::Move(lane)));
         if habits.has_slots && habits.keeps_in_slots {
             steps.push(Step::Active(lane, 0, Durable));
             steps.push(Step::Active(lane, 0, Deferred));

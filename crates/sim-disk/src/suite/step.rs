@@ -42,6 +42,8 @@ pub enum Step {
     Evict,
     /// Makes blocks of the disk-side log free: what is left in a segment goes home.
     Clean,
+    /// Moves blocks of which changes are logged to a lane's disk-side log.
+    Move(u16),
     /// Closes the journal without ceremony and opens it again.
     Reopen,
 }
@@ -73,6 +75,7 @@ impl fmt::Display for Step {
             Self::Garbage => f.write_str("give back the slots of superseded versions"),
             Self::Rings => f.write_str("empty the rings, leaving what is in slots"),
             Self::Evict => f.write_str("write home a batch of what slots hold"),
+            Self::Move(lane) => write!(f, "move changed blocks to the log of lane {lane}"),
             Self::Clean => f.write_str("write home what is left of a segment of the log"),
             Self::Reopen => f.write_str("close without ceremony, and open"),
         }
@@ -151,6 +154,10 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             }
             Step::Evict => journal.evict().map(drop).map_err(|error| error.to_string()),
             Step::Clean => journal.clean_log().map(drop).map_err(|error| error.to_string()),
+            Step::Move(lane) => {
+                let moved = journal.move_to_log(LaneNumber(lane % self.lanes));
+                moved.map(drop).map_err(|error| error.to_string())
+            }
             Step::Reopen => unreachable!("handled by the caller"),
         }
     }

@@ -1,0 +1,204 @@
+//! Blocks' newest committed contents in ordinary memory, for those who read them again, or write
+//! them by a policy that is to see what they held.
+//!
+//! Each share of the index has a part of it, behind the same lock, and so what it holds can be told
+//! from the index:
+//!
+//! C1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
+//!     only where that is the newest frame that may be read, or where there is none any more.
+//! C2. A frame that enters the index takes what is kept of its block along. So what is left when
+//!     frames are forgotten is what they led to.
+//! C3. Blocks that have frames in the lanes stay as long as there are others: those are the ones
+//!     that are dear to read.
+
+use std::collections::HashMap;
+
+use journal_core::BlockNumber;
+use journal_core::units::Stamp;
+
+/// What is kept of a block.
+#[derive(Debug)]
+struct Kept {
+    image: Box<[u8]>,
+    /// Of the frame that it is up to; zero for what is home.
+    stamp: Stamp,
+    /// Whether it was read since the hand came by.
+    is_used: bool,
+}
+
+/// How often something was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+/// A share's part.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    blocks_max: usize,
+    kept: HashMap<u64, Kept>,
+    /// The blocks in the order in which they came; some may have gone.
+    order: Vec<u64>,
+    hand: usize,
+    pub(crate) asked: Asked,
+}
+
+impl Cache {
+    /// For so many blocks at most.
+    pub(crate) fn new(blocks_max: usize) -> Self {
+        Self { blocks_max, ..Self::default() }
+    }
+
+    #[inline]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.blocks_max > 0
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// What is kept of a block whose newest frame that may be read is of this stamp, or that has
+    /// none (C1).
+    pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
+        let found = self.kept.get_mut(&block.raw());
+        match found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp)) {
+            Some(kept) => {
+                kept.is_used = true;
+                self.asked.hits += 1;
+                Some(&kept.image)
+            }
+            None => {
+                self.asked.misses += 1;
+                None
+            }
+        }
+    }
+
+    /// Keeps content up to a frame, which is the newest of its block, or as it is home where there
+    /// is none. Whoever calls says which blocks have frames.
+    pub(crate) fn keep(
+        &mut self,
+        block: BlockNumber,
+        newest: Option<Stamp>,
+        image: &[u8],
+        has_frames: impl Fn(BlockNumber) -> bool,
+    ) {
+        if !self.is_on() {
+            return;
+        }
+        let stamp = newest.unwrap_or(Stamp(0));
+        if let Some(kept) = self.kept.get_mut(&block.raw()) {
+            kept.image.copy_from_slice(image);
+            kept.stamp = stamp;
+            return;
+        }
+        if self.kept.len() >= self.blocks_max {
+            self.evict(has_frames);
+        }
+        let kept = Kept { image: image.into(), stamp, is_used: false };
+        self.kept.insert(block.raw(), kept);
+        self.order.push(block.raw());
+    }
+
+    /// Forgets a block: a frame of it enters the index (C2).
+    #[inline]
+    pub(crate) fn forget(&mut self, block: BlockNumber) {
+        if self.is_on() {
+            self.kept.remove(&block.raw());
+        }
+    }
+
+    /// Makes room for one block: goes round once for one that was not read lately and has no frames
+    /// in the lanes, once for any that was not read lately, and then takes what comes (C3).
+    fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) {
+        self.order.retain(|block| self.kept.contains_key(block));
+        self.order.sort_unstable();
+        self.order.dedup();
+        let count = self.order.len();
+        for round in 0..3 {
+            for _ in 0..count {
+                self.hand = if self.hand + 1 < count { self.hand + 1 } else { 0 };
+                let block = self.order[self.hand];
+                let Some(kept) = self.kept.get_mut(&block) else { continue };
+                let was_used = core::mem::take(&mut kept.is_used);
+                let goes = match round {
+                    0 => !was_used && !has_frames(BlockNumber(block)),
+                    1 => !has_frames(BlockNumber(block)),
+                    _ => true,
+                };
+                if goes {
+                    self.kept.remove(&block);
+                    self.order.swap_remove(self.hand);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(cache: &mut Cache, block: u64, stamp: u64, logged: &[u64]) {
+        let stamp = (stamp > 0).then_some(Stamp(stamp));
+        let has_frames = |block: BlockNumber| logged.contains(&block.raw());
+        cache.keep(BlockNumber(block), stamp, &[block as u8; 4], has_frames);
+    }
+
+    fn has(cache: &mut Cache, block: u64, newest: Option<u64>) -> bool {
+        let found = cache.look_up(BlockNumber(block), newest.map(Stamp));
+        found.inspect(|image| assert_eq!(**image, [block as u8; 4])).is_some()
+    }
+
+    #[test]
+    fn what_is_kept_counts_up_to_its_frame_and_when_that_has_gone() {
+        let mut cache = Cache::new(4);
+        keep(&mut cache, 1, 7, &[]);
+        assert!(has(&mut cache, 1, Some(7)) && has(&mut cache, 1, None));
+        assert!(!has(&mut cache, 1, Some(6)) && !has(&mut cache, 1, Some(8)));
+        // As it is home: a frame that is there by now has it not.
+        keep(&mut cache, 2, 0, &[]);
+        assert!(has(&mut cache, 2, None) && !has(&mut cache, 2, Some(1)));
+        cache.forget(BlockNumber(1));
+        assert!(!has(&mut cache, 1, None));
+        assert_eq!(cache.asked, Asked { hits: 3, misses: 4 });
+        let mut off = Cache::new(0);
+        keep(&mut off, 1, 7, &[]);
+        assert!(!off.is_on() && off.blocks() == 0);
+    }
+
+    #[test]
+    fn blocks_with_frames_stay_as_long_as_there_are_others() {
+        let mut cache = Cache::new(4);
+        let logged = [1, 3];
+        for block in 0..4 {
+            keep(&mut cache, block, 0, &logged);
+        }
+        for block in 10..20 {
+            assert!(has(&mut cache, 1, None) && has(&mut cache, 3, None), "before {block}");
+            keep(&mut cache, block, 0, &logged);
+            assert_eq!(cache.blocks(), 4);
+            assert!(has(&mut cache, block, None));
+        }
+        // All of them: then some go all the same.
+        for block in 20..30 {
+            keep(&mut cache, block, 0, &(0..30).collect::<Vec<_>>());
+            assert_eq!(cache.blocks(), 4);
+            assert!(has(&mut cache, block, None));
+        }
+    }
+
+    #[test]
+    fn what_is_read_again_and_again_stays() {
+        let mut cache = Cache::new(8);
+        for block in 0..200 {
+            keep(&mut cache, block, 0, &[]);
+            keep(&mut cache, 1000, 0, &[]);
+            assert!(has(&mut cache, 1000, None));
+            assert!(cache.order.len() <= 16, "what has gone is forgotten");
+        }
+    }
+}

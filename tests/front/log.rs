@@ -1,0 +1,232 @@
+//! Journals with a disk-side log: what goes there is read from there, and makes room.
+
+use journal_core::policy::Policy;
+use nvm_journal::adaptive::{self, Wish};
+use nvm_journal::two_level;
+use nvm_journal::{
+    Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Joined, Journal,
+    MapOptions, Operation, Options, OptionsError, Region, TwoLevel,
+};
+
+use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+
+/// Noise, another one for each number.
+fn noise(number: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..BLOCK).map(|_| byte()).collect()
+}
+
+/// Each with the disk-side log in use.
+fn policies() -> [AnyPolicy; 3] {
+    let adaptive = adaptive::Settings::new().wish(Wish::Wear).bypass_above(64);
+    [
+        CompressedDelta::new().into(),
+        TwoLevel::with(two_level::Settings::new().few_units(32)).into(),
+        Adaptive::with(adaptive).into(),
+    ]
+}
+
+/// Few segments, so that they are cleaned all the time.
+fn options(policy: AnyPolicy) -> Options<AnyPolicy> {
+    Options::new()
+        .policy(policy)
+        .lanes(2)
+        .lane_bytes(64 << 10)
+        .lane_log_blocks(12)
+        .segment_blocks(4)
+}
+
+/// Rewrites blocks, a little or wholly, and holds what is read against what was written.
+fn rewrite(journal: &Journal<AnyPolicy>, model: &mut [Vec<u8>], rounds: u64) {
+    for round in 0..rounds {
+        let at = (round * 7 + round / 5) as usize % model.len();
+        let number = block(at as u64);
+        match round % 4 {
+            0 | 1 => {
+                model[at] = noise(round);
+                let image = &model[at];
+                journal.transact(|tx| tx.write(number, image)).expect("commits");
+            }
+            2 => {
+                model[at][100..108].copy_from_slice(&round.to_le_bytes());
+                let bytes = &model[at][100..108];
+                journal.transact(|tx| tx.write_at(number, 100, bytes)).expect("commits");
+            }
+            _ => {
+                // In one call, without the old image.
+                model[at][4000] = model[at][4000].wrapping_add(1);
+                let write = [Operation::write(number, &model[at])];
+                journal.commit(&write, Durability::Durable).expect("commits");
+            }
+        }
+        let mut found = vec![0; BLOCK];
+        let look = block((round * 3) % model.len() as u64);
+        journal.read(look, &mut found).expect("reads");
+        assert!(found == model[look.raw() as usize], "round {round}, {look}");
+    }
+}
+
+fn holds(journal: &Journal<AnyPolicy>, model: &[Vec<u8>]) {
+    for (number, expected) in (0..).zip(model) {
+        let mut found = vec![0; BLOCK];
+        journal.read(block(number), &mut found).expect("reads");
+        assert!(found == *expected, "block {number}");
+    }
+}
+
+#[test]
+fn blocks_go_to_the_log_and_home_and_nothing_is_lost() {
+    for policy in policies() {
+        for background in [false, true] {
+            let files = Files::new(&format!("log-{policy}-{background}"));
+            let options = options(policy).background_checkpoint(background).keep_on_close(true);
+            let span = Files::new(&format!("log-{policy}-{background}-span"));
+            let _ = std::fs::remove_file(&span.0);
+            let nvm = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
+            let journal: Journal<AnyPolicy> =
+                Journal::format(nvm, files.disk(), &options).expect("formats");
+            assert_eq!(journal.block_count(), BLOCKS - 24);
+            let mut model = vec![vec![0; BLOCK]; 16];
+            rewrite(&journal, &mut model, 600);
+            let stats = journal.stats().expect("goes on").total();
+            assert!(stats.logged > 100, "{policy}: {}", stats.logged);
+            journal.close().expect("closes");
+            let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+            let nvm = MapOptions::new().open(&span.0).expect("is there");
+            let journal = Journal::open(nvm, disk, &options).expect("opens");
+            holds(&journal, &model);
+            rewrite(&journal, &mut model, 100);
+            journal.checkpoint().expect("goes home");
+            holds(&journal, &model);
+        }
+    }
+}
+
+#[test]
+fn the_log_may_have_a_disk_of_its_own() {
+    let (files, other) = (Files::new("log-joined"), Files::new("log-joined-log"));
+    let policy = AnyPolicy::from(CompressedDelta::new());
+    let disk = Joined::new(files.disk(), other.disk()).expect("of one size");
+    let lane_log_blocks = u32::try_from(BLOCKS / 2).expect("few");
+    let options = options(policy).lane_log_blocks(lane_log_blocks);
+    let journal: Journal<AnyPolicy, Region, Joined<FileDisk, FileDisk>> =
+        Journal::format(memory(1 << 20), disk, &options).expect("formats");
+    assert_eq!(journal.block_count(), BLOCKS, "the store has its own disk to itself");
+    let image = noise(1);
+    journal.transact(|tx| tx.write(block(3), &image)).expect("commits");
+    let mut found = vec![0; BLOCK];
+    journal.read(block(3), &mut found).expect("reads");
+    assert!(found == image);
+    assert_eq!(journal.stats().expect("goes on").total().logged, 1);
+    let is_there = |files: &Files| {
+        let bytes = std::fs::read(&files.0).expect("is there");
+        bytes.chunks(BLOCK).any(|block| block == image)
+    };
+    assert!(!is_there(&files) && is_there(&other));
+    journal.close().expect("closes");
+    assert!(is_there(&files));
+}
+
+#[test]
+fn threads_share_a_log_that_is_short() {
+    let files = Files::new("log-threads");
+    let options = options(CompressedDelta::new().into()).background_checkpoint(true);
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let journal = &journal;
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            scope.spawn(move || {
+                let mut model = vec![vec![0; BLOCK]; 4];
+                for round in 0..200_u64 {
+                    let at = round % 4;
+                    let number = block(thread * 4 + at);
+                    model[at as usize] = noise(thread << 32 | round);
+                    let image = &model[at as usize];
+                    journal.transact(|tx| tx.write(number, image)).expect("commits");
+                    let look = (round + 1) % 4;
+                    let mut found = vec![0; BLOCK];
+                    journal.read(block(thread * 4 + look), &mut found).expect("reads");
+                    assert!(found == model[look as usize], "thread {thread}, round {round}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_is_gathered_keeps_the_image_that_was_committed() {
+    let files = Files::new("log-gathered");
+    let options = options(CompressedDelta::new().into());
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let image = noise(7);
+    journal.transact(|tx| tx.write(block(2), &image)).expect("commits");
+    for step in 0..10_u8 {
+        journal.transact_gathered(|tx| tx.write_at(block(2), 9, &[step])).expect("is gathered");
+    }
+    let before = journal.stats().expect("goes on").total();
+    journal.sync().expect("commits");
+    let after = journal.stats().expect("goes on").total();
+    // One byte that differs, in one record of two lines.
+    assert_eq!((after.commits - before.commits, after.bytes - before.bytes), (1, 128));
+    let mut found = vec![0; BLOCK];
+    journal.read(block(2), &mut found).expect("reads");
+    assert!(found[9] == 9 && found[10..] == image[10..]);
+}
+
+#[test]
+fn what_is_logged_is_read_from_ordinary_memory_as_long_as_it_is_kept() {
+    let files = Files::new("log-cached");
+    let options = options(TwoLevel::new().into()).cache_bytes(BLOCK * 64);
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let mut model = vec![vec![0; BLOCK]; 8];
+    for round in 0..40_u64 {
+        let at = round as usize % model.len();
+        model[at][round as usize] = 1;
+        let image = &model[at];
+        journal.transact(|tx| tx.write(block(at as u64), image)).expect("commits");
+    }
+    let before = journal.stats().expect("goes on").cached;
+    // Each block was read once, to be compared with.
+    assert_eq!((before.misses, before.blocks), (8, 8));
+    holds(&journal, &model);
+    journal.checkpoint().expect("goes home");
+    holds(&journal, &model);
+    let after = journal.stats().expect("goes on").cached;
+    assert_eq!((after.hits - before.hits, after.misses), (16, 8));
+    // What was given up has no content to be found.
+    journal.transact(|tx| tx.discard(block(3))).expect("commits");
+    journal.transact(|tx| tx.write_at(block(3), 0, &[5])).expect("commits");
+    let mut found = vec![0; BLOCK];
+    journal.read(block(3), &mut found).expect("reads");
+    assert_eq!(found[0], 5);
+    let none = Options::new().policy(AnyPolicy::from(TwoLevel::new())).cache_bytes(0);
+    assert_eq!(none.plan(64 << 20, BlockSize::DEFAULT).expect("can be").cached_bytes, 0);
+}
+
+#[test]
+fn a_log_that_leaves_no_block_is_refused() {
+    let files = Files::new("log-large");
+    let policy = AnyPolicy::from(TwoLevel::new());
+    let options = options(policy).lane_log_blocks(u32::try_from(BLOCKS).expect("few"));
+    let refused = Journal::<AnyPolicy>::format(memory(1 << 20), files.disk(), &options);
+    let log_blocks = 2 * BLOCKS;
+    let expected = OptionsError::LogTooLarge { log_blocks, device_blocks: BLOCKS };
+    assert_eq!(refused.expect_err("no block is left"), Error::Options(expected));
+    assert!(policy.wants_log());
+    let plan = Options::new().policy(policy).plan(64 << 20, BlockSize::DEFAULT).expect("can be");
+    assert_eq!(plan.geometry.lane_log_blocks, 16 * 64, "who wants a log gets one");
+    let none = Options::new().policy(policy).lane_log_blocks(0);
+    let plan = none.plan(64 << 20, BlockSize::DEFAULT).expect("can be");
+    assert_eq!((plan.geometry.lane_log_blocks, plan.geometry.segment_blocks), (0, 0));
+    let odd = Options::new().policy(policy).lane_log_blocks(65);
+    assert!(odd.plan(64 << 20, BlockSize::DEFAULT).is_err(), "of whole segments");
+}
