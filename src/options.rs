@@ -164,9 +164,8 @@ impl<L, H> Options<L, H> {
     /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
     /// multiple of [`segment_blocks`](Self::segment_blocks). By default 16 segments for a policy
     /// that [uses it](Policy::wants_log), fewer where their entries would take more than a
-    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a policy
-    /// that does not. Zero: none; what would go
-    /// there goes into the lanes.
+    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a
+    /// policy that does not. Zero: none; what would go there goes into the lanes.
     ///
     /// [`Joined`](crate::Joined) puts it on a disk of its own.
     #[must_use]

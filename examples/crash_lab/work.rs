@@ -15,13 +15,15 @@ use crate::sizes::IMAGES_ALL;
 
 pub(crate) const THREADS: usize = 2;
 
-/// Images of a crash point up to which all are tried where the process is killed, where recovery goes on, and where programs are many.
+/// Images of a crash point up to which all are tried where the process is killed, where recovery
+/// goes on, and where programs are many.
 const IMAGES_FEW: u64 = 1 << 4;
 
 /// The same for recoveries that are crashed in turn: a superblock's torn writes are fewer.
 const IMAGES_NESTED: u64 = 1 << 9;
 
-/// Of so many programs of two steps or three, one goes on after recovery; of shorter ones, all do.
+/// Of so many programs of two steps or three, one goes on after recovery; of
+/// shorter ones, as many as the size of the gates says.
 const GOES_ON_ONE_IN: usize = 16;
 
 /// Longest programs.

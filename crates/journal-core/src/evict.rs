@@ -1,9 +1,9 @@
 //! Moving blocks into the disk-side log: what is logged of them as changes becomes whole there, in
-//! a new place, and the rings need not keep it any more. What was below stays as it is until nothing
-//! needs it; nothing is written home.
+//! a new place, and the rings need not keep it any more. What was below stays as it is until
+//! nothing needs it; nothing is written home.
 //!
-//! It is a transaction like any other, of content that is committed already: whoever reads the block
-//! sees no difference, before, in the middle or after.
+//! It is a transaction like any other, of content that is committed already: whoever reads the
+//! block sees no difference, before, in the middle or after.
 //!
 //! **Crash**: as for a commit. Either the block's newest version is the one in the log, or it is
 //! what it was, and the log's block is free.

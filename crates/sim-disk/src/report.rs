@@ -61,7 +61,8 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} programs, {} crash points ({} sampled), {} images ({} distinct, {} alike, \
-             {} sampled, {} with a disk in part), {} recoveries ({} crashed in turn), {} kills, {} outcomes",
+             {} sampled, {} with a disk in part), {} recoveries ({} crashed in turn), {} kills, \
+             {} outcomes",
             self.programs,
             self.points,
             self.points_sampled,
