@@ -1,7 +1,10 @@
 //! The crash laboratory: short programs on a tiny journal, from several starting states, and every
 //! crash of each.
 //!
-//! `cargo run --release --example crash_lab -- --policy full-block [--budget 2m] [--seed 7]`
+//! ```sh
+//! cargo run --release --example crash_lab -- --policy all --budget 15m
+//! cargo run --release --example crash_lab -- --policy full-block [--budget 2m] [--seed 7]
+//! ```
 //!
 //! Under each of two persistency models, on one lane and on two, from each starting state: all
 //! programs of one step and of two, and as many of three as there is time for. The power is cut at
@@ -10,9 +13,11 @@
 //! of their crashes only those that a shorter program has not had. Then the recoveries themselves
 //! are crashed, twice over, and every mutant at every persist site has to be noticed.
 //!
-//! The whole of it takes ten minutes on two cores; a shorter budget leaves things out, and says
-//! which. Ends with a table of what was required and what was reached, and fails when a state is
-//! not allowed or something falls short.
+//! The whole of it takes ten minutes a policy on two cores; a shorter budget leaves things out, and
+//! says which. All policies share a budget, with gates of their own sizes (`sizes.rs`). Ends with a
+//! table of what was required and what was reached, with what other commands have left in
+//! `target/gates` (`gates/elsewhere.rs`), and fails when a state is not allowed or a gate that was
+//! run falls short.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a laboratory reports")]
@@ -23,29 +28,35 @@ mod damage;
 mod delta;
 #[path = "../../tests/crash/format.rs"]
 mod format;
+mod gates;
 mod harmed;
 #[path = "../../tests/crash/mutants.rs"]
 mod mutants;
 #[path = "../../tests/crash/program.rs"]
 mod program;
+mod sizes;
 mod table;
 mod work;
 
 use core::time::Duration;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use journal_core::{Durability, Rule};
 use sim_disk::mutants::Bag;
 use sim_disk::suite::{Edit, Habits, Plan, Step};
-use sim_disk::{Explorer, Model, Mutator};
+use sim_disk::{Explorer, Failure, Model, Mutator};
 
+use gates::Gate;
+use gates::json::Json;
 use program::{Kind, Program};
-use table::Table;
-use work::{IMAGES_ALL, Progress, THREADS, Work};
+use sizes::{FULL, Sizes};
+use table::{Slot, print_left_out, print_model, print_slots};
+use work::{Progress, THREADS, Work};
 
 const USAGE: &str = "\
-usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
+usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER] [--json FILE] [--gates FOLDER]
 
   --policy  full-block: every update is logged as an image
             object-log: an update is logged as the objects that change, 16 bytes each
@@ -54,54 +65,79 @@ usage: crash_lab --policy POLICY [--budget TIME] [--seed NUMBER]
             compressed-delta: an update is logged as what differs, or goes to the disk
             two-level: an update is logged as sub-blocks of a word, or goes to the disk
             adaptive: an update is logged in the fewest bytes, or goes to the disk
+            all: all of these, one after the other
             words: the tests' own policy, which logs a changed word as that
             logged: the same, with whole blocks in the disk-side log
             mixed: an update is logged in any of the ways there are, by what its image is
-  --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said
-  --seed    of everything that is left to chance; 1 where nothing is said";
+  --budget  how long to look, as 90s, 2m, 1h; 10m where nothing is said, 15m for all
+  --seed    of everything that is left to chance; 1 where nothing is said
+  --json    a file to write the result to
+  --gates   where other commands have left their results; target/gates where nothing is said";
 
-/// What a full run takes.
-const FULL: Duration = Duration::from_secs(10 * 60);
+/// What a run over all policies takes where nothing is said.
+const ALL: Duration = Duration::from_secs(15 * 60);
+
+/// Policies by name; those of the tests come last, and are not among all.
+const POLICIES: [(&str, Kind); 10] = [
+    ("full-block", Kind::FullBlock),
+    ("object-log", Kind::ObjectLog),
+    ("byte-delta", Kind::ByteDelta),
+    ("lcow", Kind::Lcow),
+    ("compressed-delta", Kind::CompressedDelta),
+    ("two-level", Kind::TwoLevel),
+    ("adaptive", Kind::Adaptive),
+    ("words", Kind::Words),
+    ("logged", Kind::Logged),
+    ("mixed", Kind::Mixed),
+];
+
+const OF_THE_TESTS: usize = 3;
+
+const MODELS: [Model; 2] = [Model::X86Line, Model::Torn8];
 
 struct Arguments {
-    kind: Kind,
+    policies: Vec<(&'static str, Kind)>,
+    is_all: bool,
     budget: Duration,
     seed: u64,
+    json: Option<PathBuf>,
+    gates: PathBuf,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let (mut kind, mut budget, mut seed) = (None, FULL, 1);
+    let (mut policy, mut budget, mut seed, mut json) = (None, None, 1, None);
+    let mut gates = gates_folder();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
         match argument.as_str() {
-            "--policy" => kind = Some(policy(&value()?)?),
-            "--budget" => budget = duration(&value()?)?,
+            "--policy" => policy = Some(value()?),
+            "--budget" => budget = Some(duration(&value()?)?),
             "--seed" => {
                 let value = value()?;
                 seed = value.parse().map_err(|_| format!("{value} is no seed"))?;
             }
+            "--json" => json = Some(PathBuf::from(value()?)),
+            "--gates" => gates = PathBuf::from(value()?),
             other => return Err(format!("unknown argument {other}")),
         }
     }
-    let kind = kind.ok_or("which policy?")?;
-    Ok(Arguments { kind, budget, seed })
+    let policy = policy.ok_or("which policy?")?;
+    let is_all = policy == "all";
+    let policies = match POLICIES.iter().find(|(name, _)| *name == policy) {
+        _ if is_all => POLICIES[..POLICIES.len() - OF_THE_TESTS].to_vec(),
+        Some(one) => vec![*one],
+        None => return Err(format!("there is no policy {policy}")),
+    };
+    let budget = budget.unwrap_or(if is_all { ALL } else { FULL });
+    Ok(Arguments { policies, is_all, budget, seed, json, gates })
 }
 
-fn policy(name: &str) -> Result<Kind, String> {
-    match name {
-        "full-block" => Ok(Kind::FullBlock),
-        "object-log" => Ok(Kind::ObjectLog),
-        "byte-delta" => Ok(Kind::ByteDelta),
-        "lcow" => Ok(Kind::Lcow),
-        "compressed-delta" => Ok(Kind::CompressedDelta),
-        "two-level" => Ok(Kind::TwoLevel),
-        "adaptive" => Ok(Kind::Adaptive),
-        "words" => Ok(Kind::Words),
-        "logged" => Ok(Kind::Logged),
-        "mixed" => Ok(Kind::Mixed),
-        other => Err(format!("there is no policy {other}\n\n{USAGE}")),
-    }
+/// The folder `gates` beside what the build makes.
+fn gates_folder() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let own = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target");
+    target.unwrap_or_else(own).join("gates")
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -120,8 +156,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 fn main() -> ExitCode {
     match arguments() {
         Ok(arguments) => match laboratory(&arguments) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
+            Ok(gates) => ExitCode::from(gates::exit_code(&gates)),
             Err(message) => {
                 println!("\n{message}");
                 ExitCode::FAILURE
@@ -134,12 +169,95 @@ fn main() -> ExitCode {
     }
 }
 
-/// Everything; whether it was enough.
-fn laboratory(arguments: &Arguments) -> Result<bool, String> {
+/// Everything; what was required, and what was reached.
+fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
     let begin = Instant::now();
-    let (budget, seed) = (arguments.budget, arguments.seed);
-    println!("policy {:?}, seed {seed}, budget {} s", arguments.kind, budget.as_secs());
-    let writes_at = match arguments.kind {
+    let Arguments { budget, seed, is_all, .. } = *arguments;
+    let sizes = if is_all { Sizes::of_all(budget) } else { Sizes::of_one(budget) };
+    let names: Vec<&str> = arguments.policies.iter().map(|(name, _)| *name).collect();
+    println!("{}, seed {seed}, budget {} s", names.join(", "), budget.as_secs());
+    println!("gates of the size: {}", sizes.name);
+    for (name, kind) in &arguments.policies {
+        println!("{name}: write_at is a new image and the range of the word it differs in,");
+        println!("  {}", writes_at(*kind));
+    }
+    println!(
+        "overwrite and append keep the old image from the policy; append says it is not needed"
+    );
+    println!("an aborted transaction is a streamed one, given up after its parts were stored");
+    the_oracle_can_fail()?;
+    // The hunt has a thread of its own, beside those of the models; one for all policies has the
+    // tests' own deltas, as the test of it has.
+    let deltas = match arguments.policies[..] {
+        [(_, one)] if Habits::of(&one).logs_deltas => one,
+        _ => Kind::Words,
+    };
+    let hunt = std::thread::spawn(move || mutants::hunt_all(deltas));
+    let progress = Progress::new(budget);
+    let mut slots: Vec<Slot> = Vec::new();
+    let count = arguments.policies.len() * MODELS.len();
+    for (name, kind) in &arguments.policies {
+        let plan = Plan::new(*kind)
+            .map_err(|message| format!("{name}: a starting state cannot be made: {message}"))?;
+        for model in MODELS {
+            let left = budget.saturating_sub(begin.elapsed());
+            let share = left / u32::try_from(count - slots.len()).expect("few slots");
+            let work = Work {
+                policy: name,
+                model,
+                plan: &plan,
+                seed,
+                until: Instant::now() + share,
+                images_all: sizes.images_all,
+                thorough_one_in: sizes.thorough_one_in,
+                nested_depth: sizes.nested_depth,
+                progress: &progress,
+            };
+            let seen = work.run();
+            progress.clear();
+            match &seen {
+                Ok(seen) if !is_all => print_model(model, &plan, seen),
+                Ok(seen) => {
+                    let (seconds, states) = (seen.took.as_secs_f64(), seen.report.images);
+                    println!("{name}, {model}: {seconds:.1} s, {states} states");
+                }
+                // The others are looked at all the same.
+                Err(failure) => println!("\n{name}, {model}: NOT ALLOWED\n\n{failure}"),
+            }
+            slots.push(Slot::new(name, model, &plan, seen.ok()));
+        }
+    }
+    let bag = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
+    let mut gates: Vec<Gate> = slots.iter().flat_map(|slot| slot.gates(&sizes)).collect();
+    gates.extend(gates_of_hunt(&bag));
+    gates.extend(gates::elsewhere::read(&arguments.gates));
+    let took = begin.elapsed();
+    println!("\n{} s on {THREADS} threads, and one for the hunt", took.as_secs());
+    print_left_out(&slots);
+    print_slots(&slots);
+    println!("\n{}", gates::table(&gates));
+    let shortfalls = gates::shortfalls(&gates);
+    shortfalls.iter().for_each(|line| println!("{line}"));
+    println!("{}", if shortfalls.is_empty() { "enough" } else { "NOT ENOUGH" });
+    if let Some(file) = &arguments.json {
+        let result = Json::object([
+            ("command", Json::text("crash_lab")),
+            ("seed", Json::Number(seed)),
+            ("budget_seconds", Json::Number(budget.as_secs())),
+            ("took_seconds", Json::Number(took.as_secs())),
+            ("sizes", Json::text(sizes.name)),
+            ("slots", Json::List(slots.iter().map(Slot::json).collect())),
+            ("gates", gates::json(&gates)),
+            ("enough", Json::Bool(gates::exit_code(&gates) == 0)),
+        ]);
+        let written = std::fs::write(file, format!("{result}\n"));
+        written.map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(gates)
+}
+
+const fn writes_at(kind: Kind) -> &'static str {
+    match kind {
         Kind::FullBlock => "logged as an image, since this policy logs nothing else",
         Kind::Words | Kind::Logged => "logged as that word",
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
@@ -147,53 +265,26 @@ fn laboratory(arguments: &Arguments) -> Result<bool, String> {
         Kind::CompressedDelta | Kind::Adaptive => "logged as what differs from the old image",
         Kind::Mixed => "logged in each of the ways there are",
         Kind::TwoLevel => "in every other call as a patch alone, logged as such or as a sub-block",
-    };
-    println!("write_at is a new image and the range of the word it differs in, {writes_at}");
-    println!(
-        "overwrite and append keep the old image from the policy; append says it is not needed"
-    );
-    println!("an aborted transaction is a streamed one, given up after its parts were stored");
-    the_oracle_can_fail()?;
-    let plan = Plan::new(arguments.kind)
-        .map_err(|message| format!("a starting state cannot be made: {message}"))?;
-    let progress = Progress::new(budget);
-    let mut table = Table::new(budget, FULL);
-    let models = [Model::X86Line, Model::Torn8];
-    // The hunt has a thread of its own, beside those of the models.
-    let deltas = if Habits::of(&arguments.kind).logs_deltas { arguments.kind } else { Kind::Words };
-    let hunt = std::thread::spawn(move || mutants::hunt_all(deltas));
-    for (index, model) in models.into_iter().enumerate() {
-        let left = budget.saturating_sub(begin.elapsed());
-        let share = left / u32::try_from(models.len() - index).expect("few models");
-        let work = Work {
-            model,
-            plan: &plan,
-            seed,
-            until: Instant::now() + share,
-            images_all: images_all(budget),
-            progress: &progress,
-        };
-        let seen = work.run().map_err(|failure| format!("{model}: NOT ALLOWED\n\n{failure}"))?;
-        progress.clear();
-        table.add_model(model, &plan, &seen);
     }
-    let bag = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
-    let bag = bag.map_err(|failure| format!("without a mutant: NOT ALLOWED\n\n{failure}"))?;
-    print_bag(&bag);
-    table.add_bag(&bag);
-    println!("\n{} s on {THREADS} threads, and one for the hunt", begin.elapsed().as_secs());
-    Ok(table.print())
 }
 
-/// Images up to which a point of a one-step program is explored whole: fewer in a short run.
-fn images_all(budget: Duration) -> u64 {
-    let full = FULL.as_secs();
-    let share = budget.as_secs().min(full);
-    (IMAGES_ALL * share / full).next_power_of_two().clamp(1, IMAGES_ALL)
-}
-
-fn print_bag(bag: &Bag) {
-    println!("\nmutants, under torn8 ('.': nothing at the site to change in this way)\n{bag}");
+/// What the hunt came to; a state that is not allowed without any mutant ends it.
+fn gates_of_hunt(bag: &Result<Bag, Box<Failure>>) -> Vec<Gate> {
+    let violations =
+        |count| Gate::at_most("states not allowed without a mutant", "the hunt", 0, count);
+    match bag {
+        Ok(bag) => {
+            println!("\nmutants, under torn8 ('.': nothing at the site to change in this way)");
+            println!("{bag}");
+            let mut gates = table::gates_of_bag(bag);
+            gates.push(violations(0));
+            gates
+        }
+        Err(failure) => {
+            println!("\nwithout a mutant: NOT ALLOWED\n\n{failure}");
+            vec![violations(1)]
+        }
+    }
 }
 
 /// An oracle that finds nothing wrong may be asleep: it has to notice a record that is believed

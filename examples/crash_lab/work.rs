@@ -11,19 +11,19 @@ use sim_disk::{Explorer, Failure, Model, Report, Rng, Scenario as _, World};
 
 use crate::harmed::harmed;
 use crate::program::{Kind, Program};
+use crate::sizes::IMAGES_ALL;
 
 pub(crate) const THREADS: usize = 2;
 
-/// Images of a crash point up to which all are tried, for programs of one step.
-pub(crate) const IMAGES_ALL: u64 = 1 << 16;
-
-/// The same where the process is killed, where recovery goes on, and where programs are many.
+/// Images of a crash point up to which all are tried where the process is killed, where recovery
+/// goes on, and where programs are many.
 const IMAGES_FEW: u64 = 1 << 4;
 
 /// The same for recoveries that are crashed in turn: a superblock's torn writes are fewer.
 const IMAGES_NESTED: u64 = 1 << 9;
 
-/// Of so many programs of two steps or three, one goes on after recovery; of shorter ones, all do.
+/// Of so many programs of two steps or three, one goes on after recovery; of
+/// shorter ones, as many as the size of the gates says.
 const GOES_ON_ONE_IN: usize = 16;
 
 /// Longest programs.
@@ -63,7 +63,7 @@ impl Progress {
         Self { begin, budget, shows, last: Mutex::new(begin) }
     }
 
-    fn show(&self, what: Model, seen: &Seen) {
+    fn show(&self, policy: &str, model: Model, seen: &Seen) {
         let mut last = self.last.lock().expect("no thread panics with it");
         if !self.shows || last.elapsed() < Duration::from_millis(500) {
             return;
@@ -74,26 +74,31 @@ impl Progress {
         let bar: String = (0..30).map(|at| if at < full { '#' } else { '.' }).collect();
         let programs: u64 = seen.done.iter().sum();
         eprint!(
-            "\r[{bar}] {now}/{all} s  {what}: {programs} programs, {} states  ",
+            "\r[{bar}] {now}/{all} s  {policy}, {model}: {programs} programs, {} states  ",
             seen.report.images
         );
     }
 
     pub(crate) fn clear(&self) {
         if self.shows {
-            eprint!("\r{:100}\r", "");
+            eprint!("\r{:118}\r", "");
         }
     }
 }
 
 /// One model's exploration.
 pub(crate) struct Work<'a> {
+    pub(crate) policy: &'a str,
     pub(crate) model: Model,
     pub(crate) plan: &'a Plan<Kind>,
     pub(crate) seed: u64,
     pub(crate) until: Instant,
     /// Programs of one step have their points enumerated up to so many images.
     pub(crate) images_all: u64,
+    /// One in so many of them is also killed, and goes on after recovery.
+    pub(crate) thorough_one_in: usize,
+    /// How often over recoveries are crashed.
+    pub(crate) nested_depth: u32,
     pub(crate) progress: &'a Progress,
 }
 
@@ -166,7 +171,7 @@ impl Work<'_> {
             *count += u64::from(reached);
         }
         note(&mut seen);
-        self.progress.show(self.model, &seen);
+        self.progress.show(self.policy, self.model, &seen);
     }
 
     fn damaged(&self, seen: &Mutex<Seen>) -> Result<(), Box<Failure>> {
@@ -184,7 +189,8 @@ impl Work<'_> {
         let programs = self.plan.nested();
         let job = |index: usize| {
             let program = &programs[index];
-            let report = self.explorer(index, IMAGES_NESTED).with_depth(2).explore(program)?;
+            let explorer = self.explorer(index, IMAGES_NESTED).with_depth(self.nested_depth);
+            let report = explorer.explore(program)?;
             Ok(Added { report, rows: rows(program) })
         };
         let take = |added: Added| {
@@ -207,9 +213,11 @@ impl Work<'_> {
             let (index, images) = (order[at], pace.images());
             let program = self.plan.numbered(index, 1).program;
             let mut report = self.explorer(index, images).explore(&program)?;
-            let few = self.explorer(index, IMAGES_FEW);
-            report += without_program(few.clone().with_kills().explore(&program)?);
-            report += without_program(few.explore(&going_on(&program))?);
+            if at % self.thorough_one_in == 0 {
+                let few = self.explorer(index, IMAGES_FEW);
+                report += without_program(few.clone().with_kills().explore(&program)?);
+                report += without_program(few.explore(&going_on(&program))?);
+            }
             pace.done();
             Ok((Added { report, rows: rows(&program) }, images))
         };

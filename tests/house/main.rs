@@ -6,6 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+/// What the crash laboratory makes of its gates, with tests of its own: they are run here since an
+/// example has none.
+#[path = "../../examples/crash_lab/gates/mod.rs"]
+mod gates;
 mod manifest;
 mod rules;
 mod shelf;

@@ -192,6 +192,18 @@ impl CrashPoint {
         image
     }
 
+    /// Whether that image holds a part of what a disk had under way, neither all of it nor nothing.
+    pub(crate) fn leaves_a_disk_in_part(&self, choice: &[usize]) -> bool {
+        let (mut all, mut nothing) = (true, true);
+        for (cell, option) in self.cells.iter().zip(choice) {
+            if matches!(cell.medium, Medium::Disk(_)) {
+                all &= *option == cell.newest;
+                nothing &= *option == 0;
+            }
+        }
+        !all && !nothing
+    }
+
     /// The fingerprint of that image, without making it.
     #[must_use]
     pub fn fingerprint(&self, choice: &[usize]) -> u128 {

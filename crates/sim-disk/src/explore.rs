@@ -245,8 +245,12 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
             let look = Look { expected, depth, damage };
             let limits = (self.explorer.images_per_point_max, self.explorer.random_per_point);
             let choices = point.choices(limits.0, limits.1, &mut self.rng);
-            self.report.points_sampled += u64::from(choices.is_sample());
+            let is_sample = choices.is_sample();
+            self.report.points_sampled += u64::from(is_sample);
             for choice in choices {
+                self.report.images_sampled += u64::from(is_sample);
+                let in_part = point.leaves_a_disk_in_part(&choice);
+                self.report.images_disk_in_part += u64::from(in_part);
                 self.one_image(&point, &choice, &history, look).map_err(|failure| {
                     failure.with_step(Step::power_loss(life.tape, &point, &choice))
                 })?;

@@ -24,6 +24,11 @@ pub struct Report {
     pub images_distinct: u64,
     /// Those of them not recovered, since recovery could not have told them from another one.
     pub images_alike: u64,
+    /// Those of them that are of sampled points.
+    pub images_sampled: u64,
+    /// Those of them that hold a part of what a disk had under way, neither all of it nor nothing:
+    /// some units written and others not, or one torn.
+    pub images_disk_in_part: u64,
     /// Recoveries run.
     pub recoveries: u64,
     /// Recoveries that were crashed in turn.
@@ -42,6 +47,8 @@ impl AddAssign for Report {
         self.images += more.images;
         self.images_distinct += more.images_distinct;
         self.images_alike += more.images_alike;
+        self.images_sampled += more.images_sampled;
+        self.images_disk_in_part += more.images_disk_in_part;
         self.recoveries += more.recoveries;
         self.nested += more.nested;
         self.kills += more.kills;
@@ -53,14 +60,17 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} programs, {} crash points ({} sampled), {} images ({} distinct, {} alike), \
-             {} recoveries ({} crashed in turn), {} kills, {} outcomes",
+            "{} programs, {} crash points ({} sampled), {} images ({} distinct, {} alike, \
+             {} sampled, {} with a disk in part), {} recoveries ({} crashed in turn), {} kills, \
+             {} outcomes",
             self.programs,
             self.points,
             self.points_sampled,
             self.images,
             self.images_distinct,
             self.images_alike,
+            self.images_sampled,
+            self.images_disk_in_part,
             self.recoveries,
             self.nested,
             self.kills,

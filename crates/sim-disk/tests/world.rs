@@ -260,6 +260,37 @@ fn first_of_disk(world: &World) -> Vec<u8> {
     found
 }
 
+/// Writes a block of two units, and syncs it.
+struct OneWrite;
+
+impl Scenario for OneWrite {
+    fn start(&self) -> Image {
+        Image::blank(64).with_disk(disk())
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        world.disk(0).write(BlockNumber(0), &[7; 64]).map_err(|error| error.to_string())?;
+        world.disk(0).sync().map_err(|error| error.to_string())
+    }
+
+    fn recover(&self, _: &World) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn images_of_a_disk_in_part_and_of_samples_are_counted() {
+    let explore = |explorer: Explorer| explorer.explore(&OneWrite).expect("nothing can be wrong");
+    // Before the sync both units, either or none; after it both.
+    let report = explore(Explorer::new(Model::Torn8));
+    assert_eq!((report.images, report.images_disk_in_part, report.images_sampled), (5, 2, 0));
+    let few = Explorer::new(Model::Torn8).with_images_per_point_max(3).with_random_per_point(0);
+    let report = explore(few);
+    assert_eq!(report.points_sampled, 1);
+    assert!(report.images_sampled >= 3, "{report}");
+    assert_eq!(report.images, report.images_sampled + 1, "after the sync there is one image");
+}
+
 /// What is swapped crosses the persist point of its own medium, not any that comes by before.
 #[test]
 fn a_swapped_call_crosses_the_persist_point_of_its_medium() {

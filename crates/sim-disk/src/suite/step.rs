@@ -272,8 +272,13 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         };
         let operations = [Operation::Active(BlockNumber(block as u64), &active)];
         world.called(label.encode());
-        let committed = journal.commit(lane, &operations, durability);
-        committed.map_err(|error| error.to_string())?;
+        let mut result = journal.commit(lane, &operations, durability);
+        if let Err(CommitError::NoSpace { .. }) = result {
+            // What is active is in no record: a checkpoint leaves it where it is.
+            journal.checkpoint().map_err(|error| error.to_string())?;
+            result = journal.commit(lane, &operations, durability);
+        }
+        result.map_err(|error| error.to_string())?;
         if durability == Durability::Durable {
             world.returned(label.encode());
         }

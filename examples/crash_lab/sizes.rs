@@ -1,0 +1,117 @@
+//! How large a gate is, for how long a run: the one place that says so.
+//!
+//! | over all policies | below 15 minutes | 15 minutes | 4 hours |
+//! |---|---|---|---|
+//! | programs of one step | all | all | all |
+//! | programs of two steps | one in 1,000 | one in 200 | all |
+//! | states | 100,000 | 1,000,000 | 100,000,000 |
+//! | images of sampled points | 10,000 | 100,000 | 10,000,000 |
+//! | images of a disk in part | 100 | 10,000 | 1,000,000 |
+//! | recoveries crashed in turn | 300, once | 10,000, twice over | 10,000, twice over |
+//! | programs that reach each row of the recovery table | 3 | 3 | 3 |
+//!
+//! All of them are asked of each policy under each of the two models. Beside them, once for all:
+//! every mutant killed, every persist site got wrong, and no state that was not allowed.
+//!
+//! A run of one policy owes what the ten minutes that it takes come to, or its part of that.
+
+use core::time::Duration;
+
+/// What a full run of one policy takes.
+pub(crate) const FULL: Duration = Duration::from_secs(10 * 60);
+
+/// Images of a crash point up to which all are tried, for programs of one step.
+pub(crate) const IMAGES_ALL: u64 = 1 << 16;
+
+/// What is owed of each policy under each model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) name: &'static str,
+    pub(crate) length_one_per_mille: u64,
+    pub(crate) length_two_per_mille: u64,
+    pub(crate) states: u64,
+    pub(crate) sampled: u64,
+    pub(crate) disk_in_part: u64,
+    pub(crate) nested: u64,
+    pub(crate) programs_per_row: u64,
+    /// Not a gate, but what the run does: points of up to so many images are explored whole in
+    /// programs of one step, if there is time.
+    pub(crate) images_all: u64,
+    /// The same: one in so many programs of one step also has its process killed, and goes on
+    /// after recovery.
+    pub(crate) thorough_one_in: usize,
+    /// The same: how often over recoveries are crashed.
+    pub(crate) nested_depth: u32,
+}
+
+const SHORT: Sizes = Sizes {
+    name: "all policies, below 15 minutes",
+    length_one_per_mille: 1_000,
+    length_two_per_mille: 1,
+    states: 100_000,
+    sampled: 10_000,
+    disk_in_part: 100,
+    nested: 300,
+    programs_per_row: 3,
+    images_all: 1 << 6,
+    thorough_one_in: 16,
+    nested_depth: 1,
+};
+
+const CHANGE: Sizes = Sizes {
+    name: "all policies, 15 minutes",
+    length_one_per_mille: 1_000,
+    length_two_per_mille: 5,
+    states: 1_000_000,
+    sampled: 100_000,
+    disk_in_part: 10_000,
+    nested: 10_000,
+    programs_per_row: 3,
+    images_all: 1 << 12,
+    thorough_one_in: 4,
+    nested_depth: 2,
+};
+
+const NIGHT: Sizes = Sizes {
+    name: "all policies, 4 hours",
+    length_one_per_mille: 1_000,
+    length_two_per_mille: 1_000,
+    states: 100_000_000,
+    sampled: 10_000_000,
+    disk_in_part: 1_000_000,
+    nested: 10_000,
+    programs_per_row: 3,
+    images_all: IMAGES_ALL,
+    thorough_one_in: 1,
+    nested_depth: 2,
+};
+
+impl Sizes {
+    /// Of a run over all policies.
+    pub(crate) const fn of_all(budget: Duration) -> Self {
+        match budget.as_secs() / 60 {
+            0..15 => SHORT,
+            15..240 => CHANGE,
+            _ => NIGHT,
+        }
+    }
+
+    /// Of a run of one policy.
+    pub(crate) fn of_one(budget: Duration) -> Self {
+        let (full, seconds) = (FULL.as_secs(), budget.min(FULL).as_secs());
+        let part = |of: u64| of * seconds / full;
+        Self {
+            name: "one policy, its part of 10 minutes",
+            length_one_per_mille: 1_000,
+            length_two_per_mille: part(1_000),
+            states: part(1_000_000),
+            sampled: part(100_000),
+            disk_in_part: part(10_000),
+            nested: 1,
+            programs_per_row: 3,
+            images_all: part(IMAGES_ALL).next_power_of_two().clamp(1, IMAGES_ALL),
+            thorough_one_in: 1,
+            nested_depth: 2,
+        }
+    }
+}
