@@ -4,7 +4,9 @@
 use byte_delta::ByteDelta;
 use full_block::FullBlock;
 use journal_core::check::crc32;
-use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{
+    ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Update,
+};
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
@@ -378,4 +380,62 @@ fn a_part_of_slots_that_names_every_lane_fits() {
     open(&world, &mut |journal| {
         assert!((0..64).all(|block| read(journal, block) == [block as u8; BLOCK]));
     });
+}
+
+/// What is metadata is a delta that needs the old content, as far as a journal can know.
+struct MetadataEncoded;
+
+impl Policy for MetadataEncoded {
+    fn id(&self) -> PolicyId {
+        PolicyId(1001)
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        match update.class {
+            Class::Metadata => Whole.place(update, out),
+            Class::Data => Placement::Image,
+        }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        Whole.apply(payload, block)
+    }
+}
+
+/// Whether some blocks need the shield, one and all of them, and how many: neighbours go home
+/// together, although there are more than a batch holds, in whatever order they were committed.
+#[test]
+fn neighbours_go_home_together_in_batches_that_do_not_hold_all_of_them() {
+    for shielded in [0, 3, 1] {
+        let geometry = Geometry { lane_bytes: 64 << 10, shield_blocks: 4, ..geometry() };
+        let world = blank_on(&geometry, Overwrite::MayLeaveGarbage);
+        format(&world, &geometry, 1, &MetadataEncoded);
+        let mut buffers = Buffers::new(&geometry, 256, 16).run_blocks(16, &geometry);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let opened =
+            Journal::open(pmem, disk, MetadataEncoded, NoHook, PortableKernels, buffers.borrow());
+        let mut journal = opened.expect("opens");
+        for at in 0..48_u64 {
+            // All of them, here and there.
+            let block = at * 29 % 48;
+            let image = [block as u8 + 1; BLOCK];
+            let mut update = Update::new(BlockNumber(block), Change::Image(&image));
+            let needs_shield = shielded > 0 && block % shielded == 0;
+            update.class = if needs_shield { Class::Metadata } else { Class::Data };
+            let operations = [Operation::Update(update)];
+            journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("commits");
+        }
+        let report = journal.checkpoint().expect("there is a shield");
+        let needing = 48_u64.checked_div(shielded).unwrap_or(0);
+        assert_eq!((report.blocks, report.shielded), (48, needing));
+        // Each batch but the last is half full at least, or the shield is.
+        assert!(report.batches <= needing / 4 + 48 / 8 + 1, "{report:?}");
+        assert_eq!(report.writes, report.batches, "{report:?}");
+        for block in 0..48 {
+            assert_eq!(
+                *world.visible().disk(0).block(BlockNumber(block)),
+                [block as u8 + 1; BLOCK]
+            );
+        }
+    }
 }

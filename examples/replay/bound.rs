@@ -21,6 +21,8 @@ pub(crate) struct Changed<'a> {
     pub(crate) object_bytes: usize,
     /// Nothing of the old image is needed.
     pub(crate) is_append: bool,
+    /// What files hold, not what says where.
+    pub(crate) is_data: bool,
 }
 
 /// What something has to cost.
@@ -29,14 +31,17 @@ pub(crate) struct Cost {
     pub(crate) bytes: u64,
     /// Lines that cannot be left out.
     pub(crate) lines: u64,
+    /// Blocks of the disk-side log.
+    pub(crate) log_blocks: u64,
 }
 
 impl Cost {
-    const NOTHING: Self = Self { bytes: 0, lines: 0 };
+    pub(crate) const NOTHING: Self = Self { bytes: 0, lines: 0, log_blocks: 0 };
+    pub(crate) const LOGGED: Self = Self { log_blocks: 1, ..Self::NOTHING };
 
     /// Bytes one after the other.
-    fn together(bytes: u64) -> Self {
-        Self { bytes, lines: bytes.div_ceil(LINE_BYTES as u64) }
+    pub(crate) fn together(bytes: u64) -> Self {
+        Self { bytes, lines: bytes.div_ceil(LINE_BYTES as u64), log_blocks: 0 }
     }
 
     /// The words that make one image the other, where they are.
@@ -56,6 +61,7 @@ impl core::ops::AddAssign for Cost {
     fn add_assign(&mut self, more: Self) {
         self.bytes += more.bytes;
         self.lines += more.lines;
+        self.log_blocks += more.log_blocks;
     }
 }
 
@@ -175,12 +181,13 @@ mod tests {
     fn objects(object_bytes: usize, is_append: bool, touched: &[usize]) -> u64 {
         let touched: Vec<_> = touched.iter().map(|at| (*at, 1)).collect();
         let (old, new) = (image(&[]), image(&touched));
-        let changed = Changed { block: 0, old: &old, new: &new, object_bytes, is_append };
+        let changed =
+            Changed { block: 0, old: &old, new: &new, object_bytes, is_append, is_data: false };
         let same = Changed { old: &new, ..changed };
-        assert_eq!(WholeBlock.cost(&changed), Cost { bytes: 4096, lines: 64 });
+        assert_eq!(WholeBlock.cost(&changed), Cost { bytes: 4096, lines: 64, log_blocks: 0 });
         assert_eq!(WholeBlock.cost(&same), Cost::NOTHING);
         assert_eq!(ChangedObjects.cost(&same), Cost::NOTHING);
-        let Cost { bytes, lines } = ChangedObjects.cost(&changed);
+        let Cost { bytes, lines, .. } = ChangedObjects.cost(&changed);
         assert_eq!(lines, bytes.div_ceil(64));
         bytes
     }
@@ -204,7 +211,8 @@ mod tests {
         let mut old = image(&[]);
         let mut costs = Vec::new();
         for new in images {
-            let changed = Changed { block: 3, old: &old, new, object_bytes: 0, is_append };
+            let changed =
+                Changed { block: 3, old: &old, new, object_bytes: 0, is_append, is_data: true };
             costs.push(bound.cost(&changed).bytes);
             old.clone_from(new);
         }
@@ -213,10 +221,13 @@ mod tests {
 
     #[test]
     fn words_count_alone_and_lines_where_they_are() {
-        let of = |touched: &[(usize, u8)]| Cost::of_words(&image(&[]), &image(touched));
-        assert_eq!(of(&[]), Cost::NOTHING);
-        assert_eq!(of(&[(0, 1), (7, 1), (8, 1), (63, 1)]), Cost { bytes: 24, lines: 1 });
-        assert_eq!(of(&[(63, 1), (64, 1)]), Cost { bytes: 16, lines: 2 });
+        let of = |touched: &[(usize, u8)]| {
+            let cost = Cost::of_words(&image(&[]), &image(touched));
+            (cost.bytes, cost.lines)
+        };
+        assert_eq!(of(&[]), (0, 0));
+        assert_eq!(of(&[(0, 1), (7, 1), (8, 1), (63, 1)]), (24, 1));
+        assert_eq!(of(&[(63, 1), (64, 1)]), (16, 2));
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! Of commits it takes the records apart as FORMAT.md has them (sections 4 and 5), so that the
 //! figures are those of what was written and not of what the policy meant. What commits write to
 //! slots is counted beside the records; entries of slots, written and voided, and everything else
-//! (superblocks, intents, copies within the lanes) each apart.
+//! (superblocks, intents, copies within the lanes) each apart. Of the disk, what goes to its log is
+//! counted here; all that it is asked to do, it counts itself ([`crate::media`]).
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use journal_core::units::LINE_BYTES;
 use journal_core::{BlockDevice, BlockNumber, DeviceError, Hook, MediumError, Offset, Pmem, Site};
+
+use crate::media::DiskCounts;
 
 /// What was written to persistent memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub(crate) struct Records {
     pub(crate) slots: u64,
     /// Frames whose content is home.
     pub(crate) home: u64,
+    /// Frames whose content is in the disk-side log.
+    pub(crate) logged: u64,
     /// Bytes of images and encoded changes.
     pub(crate) payload: u64,
     /// Bytes of headers, names, frames, what they say of slots, and checks.
@@ -76,11 +81,25 @@ impl Account {
     }
 }
 
-/// Where a committed block is.
+/// Where the content of a committed block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the record, or home: whole.
+    Elsewhere,
+    /// In the record, as far as it differs: so many bytes, of which this is the first.
+    Encoded {
+        first: u8,
+        bytes: u64,
+    },
+    Slot,
+    Log,
+}
+
+/// A frame of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Framed {
     pub(crate) block: u64,
-    pub(crate) is_in_slot: bool,
+    pub(crate) place: Place,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +112,8 @@ struct Table {
     framed: RefCell<Vec<Framed>>,
     /// Blocks that a checkpoint wrote home, likewise.
     homed: RefCell<Vec<u64>>,
+    /// The disk-side log: what commits wrote there.
+    log: Cell<DiskCounts>,
     block_bytes: usize,
 }
 
@@ -123,6 +144,7 @@ mod form {
     pub(super) const DISCARD: u8 = 3;
     pub(super) const SLOT: u8 = 4;
     pub(super) const HOME: u8 = 5;
+    pub(super) const LOG: u8 = 6;
 }
 
 fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
@@ -146,13 +168,24 @@ impl Records {
         let mut added = *self;
         let (mut images, mut encoded, mut named) = (0, 0, 0);
         let known = framed.len();
+        let payloads = lists + frames * at::FRAME_BYTES;
         for frame in 0..frames {
             let frame = lists + frame * at::FRAME_BYTES;
+            let payload = payloads + (encoded + named) as usize;
             let Some((block, len, form)) = frame_at(front, frame) else {
                 framed.truncate(known);
                 return None;
             };
-            framed.push(Framed { block, is_in_slot: form == form::SLOT });
+            let place = match form {
+                form::ENCODED => {
+                    let first = front.get(payload).copied().unwrap_or_default();
+                    Place::Encoded { first, bytes: len }
+                }
+                form::SLOT => Place::Slot,
+                form::LOG => Place::Log,
+                _ => Place::Elsewhere,
+            };
+            framed.push(Framed { block, place });
             match form {
                 form::IMAGE => images += 1,
                 form::ENCODED => {
@@ -164,6 +197,10 @@ impl Records {
                     named += len;
                     added.slots += 1;
                 }
+                form::LOG => {
+                    named += len;
+                    added.logged += 1;
+                }
                 form::HOME => added.home += 1,
                 // Nobody has defined it: the account then does not come out even.
                 _ => {}
@@ -171,7 +208,7 @@ impl Records {
         }
         let image_bytes = images * block_bytes as u64;
         let front_bytes = lines * LINE_BYTES as u64 - image_bytes;
-        let headers = (lists + frames * at::FRAME_BYTES + at::CHECK_BYTES) as u64 + named;
+        let headers = (payloads + at::CHECK_BYTES) as u64 + named;
         added.images += images;
         added.payload += image_bytes + encoded;
         added.headers += headers;
@@ -186,7 +223,7 @@ impl Records {
     }
 
     pub(crate) const fn frames(&self) -> u64 {
-        self.images + self.encoded + self.discards + self.slots + self.home
+        self.images + self.encoded + self.discards + self.slots + self.home + self.logged
     }
 }
 
@@ -232,6 +269,11 @@ impl Counter {
     /// The blocks that checkpoints wrote home since the last time.
     pub(crate) fn take_homed(&self) -> Vec<u64> {
         self.table.homed.take()
+    }
+
+    /// What commits wrote to the disk-side log.
+    pub(crate) fn log(&self) -> DiskCounts {
+        self.table.log.get()
     }
 
     fn add(&self, site: Site, add: impl FnOnce(&mut Written)) {
@@ -304,12 +346,26 @@ impl Hook for Counter {
         first: BlockNumber,
         from: &[&[u8]],
     ) -> Result<(), DeviceError> {
-        if site.name == "checkpoint.home" {
-            let bytes: usize = from.iter().map(|bytes| bytes.len()).sum();
-            let blocks = (bytes / self.table.block_bytes) as u64;
-            self.table.homed.borrow_mut().extend(first.raw()..first.raw() + blocks);
+        let bytes: usize = from.iter().map(|bytes| bytes.len()).sum();
+        let blocks = (bytes / self.table.block_bytes) as u64;
+        match site.name {
+            "checkpoint.home" => {
+                self.table.homed.borrow_mut().extend(first.raw()..first.raw() + blocks);
+            }
+            "log.write" => update(&self.table.log, |log| {
+                log.runs += 1;
+                log.blocks += blocks;
+            }),
+            _ => {}
         }
         device.write_vectored(first, from)
+    }
+
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
+        if site.name == "log.sync" {
+            update(&self.table.log, |log| log.syncs += 1);
+        }
+        device.sync()
     }
 }
 
@@ -317,16 +373,18 @@ impl Hook for Counter {
 mod tests {
     use super::*;
 
-    /// A front with a name, an image, an encoded change of 100 bytes, a discard, a slot and a block
-    /// that is home.
+    /// A front with a name, an image, an encoded change of 100 bytes, a discard, a slot, a block
+    /// that is home, one in the disk-side log, and an encoded change of one byte.
     fn front() -> Vec<u8> {
-        let (lists, block) = (64 + 16 + 5 * 16, 64);
-        let bytes = (lists + 100 + 16 + 8_usize).next_multiple_of(64);
+        let (lists, block) = (64 + 16 + 7 * 16, 64);
+        let encoded = 100 + 16 + 16 + 1;
+        let bytes = (lists + encoded + 8_usize).next_multiple_of(64);
         let mut front = vec![0; bytes];
         front[at::LINES] = ((bytes + block) / 64) as u8;
-        front[at::FRAMES] = 5;
+        front[at::FRAMES] = 7;
         front[at::NAMES] = 1;
-        let frames = [(1, 64), (2, 100), (3, 0), (4, 16), (5, 0)];
+        (front[lists], front[lists + encoded - 1]) = (7, 9);
+        let frames = [(1, 64), (2, 100), (3, 0), (4, 16), (5, 0), (6, 16), (2, 1)];
         for (frame, (form, len)) in frames.into_iter().enumerate() {
             let at = 80 + frame * 16;
             front[at + at::FRAME_BLOCK] = frame as u8;
@@ -340,15 +398,25 @@ mod tests {
     fn fronts_are_taken_apart_however_they_come() {
         let once = Records {
             images: 1,
-            encoded: 1,
+            encoded: 2,
             discards: 1,
             slots: 1,
             home: 1,
-            payload: 164,
-            headers: 64 + 16 + 5 * 16 + 16 + 8,
-            padding: 320 - 184 - 100,
+            logged: 1,
+            payload: 165,
+            headers: 64 + 16 + 7 * 16 + 2 * 16 + 8,
+            padding: 384 - 232 - 101,
         };
-        assert_eq!(once.frames(), 5);
+        assert_eq!(once.frames(), 7);
+        let places = [
+            Place::Elsewhere,
+            Place::Encoded { first: 7, bytes: 100 },
+            Place::Elsewhere,
+            Place::Slot,
+            Place::Elsewhere,
+            Place::Log,
+            Place::Encoded { first: 9, bytes: 1 },
+        ];
         let front = front();
         let twice = [&front[..], &front].concat();
         for cut in 0..=twice.len() {
@@ -362,8 +430,9 @@ mod tests {
             let Records { images, payload, headers, padding, .. } = counter.records();
             assert_eq!((images, payload), (2, 2 * once.payload));
             assert_eq!((headers, padding), (2 * once.headers, 2 * once.padding));
-            let framed = (0..10).map(|at| Framed { block: at % 5, is_in_slot: at % 5 == 3 });
-            assert_eq!(counter.take_framed(), framed.collect::<Vec<_>>(), "{cut} bytes");
+            let framed = (0..7).zip(places).map(|(block, place)| Framed { block, place });
+            let framed: Vec<_> = framed.collect();
+            assert_eq!(counter.take_framed(), framed.repeat(2), "{cut} bytes");
             assert_eq!(counter.take_framed(), []);
         }
     }

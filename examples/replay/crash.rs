@@ -5,8 +5,9 @@
 //! left of the trace until then wraps and has to be written home. The power goes somewhere in the
 //! last of those transactions, or in what is done behind it (a sync, a reclaim, a checkpoint). What
 //! recovery then finds has to be, in **all** blocks of the trace, the state after what was
-//! acknowledged, or that and the transaction under way. Where policies keep versions in slots,
-//! there are so few that they do not always suffice, and room is made between transactions.
+//! acknowledged, or that and the transaction under way. Where policies keep versions in slots, or
+//! blocks in the disk-side log, there are so few that they do not always suffice, and room is made
+//! between transactions.
 //!
 //! Of the recoveries some are crashed in turn, and have to find the same again; behind some the
 //! journal goes on, and the disk has to hold the end of it.
@@ -228,14 +229,22 @@ impl<'a> Crash<'a> {
         let model = if rng.chance(1, 2) { Model::Torn8 } else { Model::X86Line };
         let slots =
             if known.has_slots { (2 + rng.index(2 * most.unwrap_or(1) + 2)) as u32 } else { 0 };
-        let geometry = geometry(block_size, lanes, bytes, slots);
+        let mut geometry = geometry(block_size, lanes, bytes, slots);
+        if known.has_log() {
+            // Of a transaction more goes there than there is, or several fit.
+            geometry.segment_blocks = 1 + rng.index(4) as u32;
+            let segments = 1 + rng.index(2 * most.unwrap_or(1) + 2) as u32;
+            geometry.lane_log_blocks = segments * geometry.segment_blocks;
+        }
         Self { window, known, geometry, model, mutator, rng }
     }
 
     /// Media with a journal that was just formatted.
     fn start(&self) -> Result<Image, Wrong> {
         let Header { block_size, device_blocks, .. } = *self.window.header;
-        let mut disk = DiskImage::blank(block_size, device_blocks, DeviceFacts::cautious());
+        // The log lies behind the store.
+        let blocks = device_blocks + self.geometry.log_blocks();
+        let mut disk = DiskImage::blank(block_size, blocks, DeviceFacts::cautious());
         for (block, image) in self.window.base {
             disk.set_block(BlockNumber(*block), image);
         }
@@ -256,6 +265,10 @@ impl<'a> Crash<'a> {
         Journal::open(world.pmem(), world.disk(0), policy, hook, kernels, memory.borrow())
     }
 
+    fn has_places(&self) -> bool {
+        self.geometry.lane_places() > 0
+    }
+
     fn lane(&mut self) -> LaneNumber {
         LaneNumber(self.rng.index(self.geometry.lanes.into()) as u16)
     }
@@ -270,7 +283,7 @@ impl<'a> Crash<'a> {
     ) -> Result<(), Wrong> {
         let transaction = self.window.transactions[at];
         let (lane, operations) = (self.lane(), operations(&transaction.writes, state));
-        if self.known.has_slots && self.rng.chance(1, 3) {
+        if self.has_places() && self.rng.chance(1, 3) {
             self.make_room(journal, lane)?;
         }
         let mut result = journal.commit(lane, &operations, durability);
@@ -293,14 +306,20 @@ impl<'a> Crash<'a> {
 
     /// Makes some room, in one of the ways there are.
     fn make_room(&mut self, journal: &mut Opened<'_>, lane: LaneNumber) -> Result<(), Wrong> {
-        let way = if self.known.has_slots { self.rng.index(6) } else { 0 };
+        let ways = match (self.known.has_slots, self.known.has_log()) {
+            (_, true) => 7,
+            (true, false) => 6,
+            (false, false) => 1,
+        };
+        let way = if ways > 1 { self.rng.index(ways) } else { 0 };
         match way {
             0 => journal.relog(lane).map(drop),
             1 => journal.fold().map(drop),
             2 => journal.collect_garbage().map(drop),
             3 => journal.fold().and_then(|_| journal.collect_garbage()).map(drop),
             4 => journal.checkpoint_rings().map(drop),
-            _ => journal.evict().map(drop),
+            5 => journal.evict().map(drop),
+            _ => journal.clean_log().map(drop),
         }
         .map_err(Wrong::Journal)
     }
@@ -308,7 +327,7 @@ impl<'a> Crash<'a> {
     /// Everything up to the transaction under way, then that and what follows it. Returns where on
     /// the tape it begins.
     fn program(&mut self, world: &World) -> Result<usize, Wrong> {
-        let mut memory = memory(&self.geometry);
+        let mut memory = memory(&self.geometry, self.known);
         let mut journal = self.open(world, &mut memory).map_err(Wrong::Open)?;
         let mut state = self.window.base.clone();
         let last = self.window.transactions.len() - 1;
@@ -365,14 +384,14 @@ impl<'a> Crash<'a> {
         world: &World,
         allowed: core::ops::RangeInclusive<usize>,
     ) -> Result<Vec<usize>, Wrong> {
-        let mut memory = memory(&self.geometry);
+        let mut memory = memory(&self.geometry, self.known);
         let mut journal = self.open(world, &mut memory).map_err(Wrong::Recover)?;
         self.window.judge(allowed, |block, into| journal.read(BlockNumber(block), into))
     }
 
     /// Commits what is not there yet, and writes all of it home.
     fn go_on(&mut self, world: &World, found: usize) -> Result<(), Wrong> {
-        let mut memory = memory(&self.geometry);
+        let mut memory = memory(&self.geometry, self.known);
         let mut journal = self.open(world, &mut memory).map_err(Wrong::Recover)?;
         let mut state = self.window.state(found);
         for at in found..self.window.transactions.len() {

@@ -8,7 +8,8 @@
 //! of the trace are compared; of some of the states that recovery finds, `e2fsck` or `sqlite3` is
 //! asked as well, where they are installed.
 //!
-//! It ends with an error if a trace is not one, a bound does not hold or a crash is not survived.
+//! It ends with an error if a trace is not one, a bound does not hold, a policy that chooses takes
+//! longer than one that does not, or a crash is not survived.
 //! What journal and policy are asked for to make room, `room.rs` says.
 //! What a trace is, `trace.rs` says; `--make-sample` writes a small one, the one that is kept in
 //! `tests/traces`.
@@ -20,6 +21,7 @@ mod ask;
 mod bound;
 mod count;
 mod crash;
+mod deltas;
 mod frame;
 mod media;
 mod papers;
@@ -27,6 +29,7 @@ mod policies;
 mod room;
 mod run;
 mod table;
+mod times;
 mod trace;
 mod versions;
 mod writer;
@@ -53,6 +56,8 @@ const HELP: &str = "Real block traces through the journal.
   --policy P         one policy; all of them if it is not given
   --lane-bytes N     bytes of the lane when counting, slots included, 33554432 by default
   --slot-share N     256ths of them that are slots, for policies that need some, 192 by default
+  --log-blocks N     blocks of the disk-side log, for policies that want one, 4096 by default
+  --segment-blocks N blocks of a segment of it, 64 by default
   --crashes N        crashes for each trace and policy, 40 by default
   --ask N            states of them that e2fsck or sqlite3 is asked about, 4 by default
   --seed N           of everything that is left to chance, 1 by default
@@ -61,7 +66,8 @@ const HELP: &str = "Real block traces through the journal.
   --make-sample FILE writes the small trace of the tests, and nothing else
 ";
 
-const ROOM: Room = Room { lane_bytes: 32 << 20, slot_share: 192 };
+const ROOM: Room =
+    Room { lane_bytes: 32 << 20, slot_share: 192, log_blocks: 4096, segment_blocks: 64 };
 const PLAN: Plan = Plan { crashes: 40, seed: 1, shown: 4 };
 
 struct Arguments {
@@ -97,12 +103,15 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         let number = |value: String| {
             value.parse::<u64>().map_err(|_| format!("{value} is no value for {word}"))
         };
+        let small = |number| u32::try_from(number).map_err(|_| format!("{number} is too many"));
         match word.as_str() {
             "--help" | "-h" => return Ok(None),
             "--json" => arguments.json = true,
             "--policy" => arguments.policies = vec![policy(&value()?)?],
             "--lane-bytes" => arguments.room.lane_bytes = number(value()?)?,
             "--slot-share" => arguments.room.slot_share = number(value()?)?,
+            "--log-blocks" => arguments.room.log_blocks = small(number(value()?)?)?,
+            "--segment-blocks" => arguments.room.segment_blocks = small(number(value()?)?)?,
             "--crashes" => arguments.plan.crashes = number(value()?)?,
             "--ask" => arguments.plan.shown = number(value()?)?,
             "--seed" => arguments.plan.seed = number(value()?)?,
@@ -150,8 +159,7 @@ fn work() -> Result<bool, Box<dyn Error>> {
         let text = table::document(&sections, &command(&arguments), &arguments.room);
         std::fs::write(results, text)?;
     }
-    let mut rows = sections.iter().flat_map(|section| &section.rows);
-    Ok(rows.all(|row| row.figures.holds()))
+    Ok(sections.iter().all(Section::holds))
 }
 
 /// The command that makes the document again, wherever the traces are: what is not said is the
@@ -162,6 +170,8 @@ fn command(arguments: &Arguments) -> String {
     let numbers = [
         ("--lane-bytes", arguments.room.lane_bytes, ROOM.lane_bytes),
         ("--slot-share", arguments.room.slot_share, ROOM.slot_share),
+        ("--log-blocks", arguments.room.log_blocks.into(), ROOM.log_blocks.into()),
+        ("--segment-blocks", arguments.room.segment_blocks.into(), ROOM.segment_blocks.into()),
         ("--crashes", crashes, PLAN.crashes),
         ("--seed", seed, PLAN.seed),
     ];
@@ -204,7 +214,7 @@ fn section(file: &Path, arguments: &Arguments) -> Result<Section, Box<dyn Error>
             crashes.crashes,
             (begin.elapsed() - counted).as_secs_f64()
         );
-        rows.push(Row { policy: known.name, figures, crashes });
+        rows.push(Row { known, figures, crashes });
     }
     Ok(Section { trace: name, rows })
 }

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use crate::run::Figures;
-use crate::table::{Section, WORDS, markdown};
+use crate::table::{Section, WORDS, markdown, share};
 
 /// What a paper compares: a policy with another one, in one figure.
 struct Compared {
@@ -89,6 +89,77 @@ const COMPARED: &[Compared] = &[
     },
 ];
 
+/// What a paper says of one policy, in one figure.
+struct Shown {
+    paper: &'static str,
+    policy: &'static str,
+    what: &'static str,
+    value: fn(&Figures) -> String,
+    says: &'static [(&'static str, &'static str)],
+}
+
+/// Of the bytes of the disk that the log does not write and a block journal would, those that went
+/// to persistent memory instead.
+fn nvm_share(figures: &Figures) -> String {
+    let saved = figures.block_journal_blocks.saturating_sub(figures.log.blocks);
+    share(nvm_bytes(figures), saved * figures.block_bytes)
+}
+
+const TWO_LEVEL: Shown = Shown {
+    paper: "Two-level logging",
+    policy: "two-level",
+    what: "bytes that journaling writes to the disk, against a block journal there",
+    value: |figures| change(figures.log.blocks, figures.block_journal_blocks),
+    says: &[
+        ("ext4-mobibench-datajournal", "-78 %"),
+        ("ext4-varmail-datajournal", "-49 %, of filebench"),
+    ],
+};
+
+const DELTA: Shown = Shown {
+    paper: "Delta journaling",
+    policy: "compressed-delta",
+    says: &[("ext4-tpcc-datajournal", "-58 %")],
+    ..TWO_LEVEL
+};
+
+const SHOWN: &[Shown] = &[
+    TWO_LEVEL,
+    Shown {
+        what: "bytes in NVM, as a share of those saved on the disk",
+        value: nvm_share,
+        says: &[
+            ("ext4-mobibench-datajournal", "16 %"),
+            ("ext4-varmail-datajournal", "21 %, of filebench"),
+        ],
+        ..TWO_LEVEL
+    },
+    DELTA,
+    Shown {
+        what: "updates that change less than a tenth of the block",
+        value: |figures| share(figures.differences.below_a_tenth, figures.differences.count),
+        says: &[("ext4-tpcc-datajournal", "> 70 %")],
+        ..DELTA
+    },
+    Shown {
+        what: "mean delta, of a block",
+        value: mean_delta,
+        says: &[("ext4-tpcc-datajournal", "3.7 %")],
+        ..DELTA
+    },
+    Shown {
+        policy: "compressed-delta, moves",
+        what: "mean delta, of a block",
+        value: mean_delta,
+        says: &[("ext4-tpcc-datajournal", "3.7 %")],
+        ..DELTA
+    },
+];
+
+fn mean_delta(figures: &Figures) -> String {
+    share(figures.forms.bytes, figures.placed.encoded * figures.block_bytes)
+}
+
 /// Of a policy's figures, how far they are from another one's.
 fn change(ours: u64, theirs: u64) -> String {
     if theirs == 0 {
@@ -102,7 +173,7 @@ pub(crate) fn papers(sections: &[Section]) -> String {
     let mut known: BTreeMap<(&str, &str), &Figures> = BTreeMap::new();
     for section in sections {
         for row in &section.rows {
-            known.insert((&section.trace, row.policy), &row.figures);
+            known.insert((&section.trace, row.known.name), &row.figures);
         }
     }
     let mut text = String::new();
@@ -119,6 +190,19 @@ pub(crate) fn papers(sections: &[Section]) -> String {
             let lead = if text.is_empty() { "" } else { "\n" };
             writeln!(text, "{lead}{paper}: {what}.\n*{policy}* against *{against}*.\n")
                 .expect("room in memory");
+            text += &markdown(&table, WORDS);
+        }
+    }
+    for Shown { paper, policy, what, value, says } in SHOWN {
+        let headings = ["trace", "the paper says", "here"];
+        let mut table = vec![headings.map(str::to_owned).to_vec()];
+        for (trace, says) in *says {
+            let Some(figures) = known.get(&(trace, policy)) else { continue };
+            table.push([*trace, says, &value(figures)].map(str::to_owned).to_vec());
+        }
+        if table.len() > 1 {
+            let lead = if text.is_empty() { "" } else { "\n" };
+            writeln!(text, "{lead}{paper}: {what}.\n*{policy}*.\n").expect("room in memory");
             text += &markdown(&table, WORDS);
         }
     }

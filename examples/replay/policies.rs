@@ -8,12 +8,17 @@ use core::fmt;
 use journal_core::policy::{ApplyError, Encoder, Pacing, Patch, Placement, Thresholds, Update};
 use journal_core::{Policy, PolicyId};
 
+use adaptive::{self, Adaptive, Form, Medium, Wish};
 use byte_delta::{Appends, ByteDelta};
+use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use lcow::Lcow;
 use object_log::ObjectLog;
+use two_level::TwoLevel;
 
 use crate::bound::{Bound, ChangedObjects, InSlots, Rewrite, WholeBlock};
+use crate::deltas::{Compressed, Smallest, SubBlocks};
+use crate::times::Coding;
 
 /// A policy, whichever.
 #[derive(Clone, Copy)]
@@ -38,8 +43,24 @@ impl Policy for Chosen {
         self.0.apply(payload, block)
     }
 
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        self.0.check(payload, block)
+    }
+
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         self.0.rewrite_slot(older, newer, rewrite);
+    }
+
+    fn wants_log(&self) -> bool {
+        self.0.wants_log()
+    }
+
+    fn wants_old(&self) -> bool {
+        self.0.wants_old()
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        self.0.bypasses_when_full()
     }
 
     fn keeps_in_slots(&self) -> bool {
@@ -92,6 +113,19 @@ pub(crate) enum Traces {
     WithData,
 }
 
+/// What a policy is compared as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// One that does one thing.
+    Fixed,
+    /// The same without its idea, for comparison alone.
+    Without,
+    /// Chooses what takes the fewest bytes.
+    LeastBytes,
+    /// Chooses what takes the least time on this medium.
+    LeastTime(&'static Medium),
+}
+
 /// A policy that can be replayed.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
@@ -105,12 +139,24 @@ pub(crate) struct Known {
     /// a transaction which did not come about is then undefined.
     pub(crate) appends_go_home: bool,
     pub(crate) traces: Traces,
+    pub(crate) role: Role,
+    pub(crate) coding: Coding,
 }
 
 impl Known {
     /// Whether it is replayed with a trace of this name.
     pub(crate) fn is_for(&self, trace: &str) -> bool {
         self.traces == Traces::All || trace.ends_with("-datajournal")
+    }
+
+    /// Whether it needs the disk-side log.
+    pub(crate) fn has_log(&self) -> bool {
+        self.policy.wants_log()
+    }
+
+    /// Whether it may log nothing but frames with a few bytes each.
+    pub(crate) fn has_short_frames(&self) -> bool {
+        self.has_slots || self.coding.says_forms()
     }
 }
 
@@ -121,6 +167,8 @@ const FULL_BLOCK: Known = Known {
     has_slots: false,
     appends_go_home: false,
     traces: Traces::All,
+    role: Role::Fixed,
+    coding: Coding::Nothing,
 };
 
 const BYTE_DELTA: Known = Known {
@@ -129,12 +177,21 @@ const BYTE_DELTA: Known = Known {
     bound: || Box::new(InSlots::new(Rewrite::Words, true)),
     has_slots: true,
     appends_go_home: true,
+    coding: Coding::EachSlot(Form::Words),
     ..FULL_BLOCK
 };
 
 /// Appends go to slots as well.
 const ALL_IN_SLOTS: ByteDelta =
     ByteDelta::with(byte_delta::Settings::new().appends(Appends::Slots));
+
+/// Copies from the old image are tried as well.
+const WITH_MOVES: CompressedDelta =
+    CompressedDelta::with(compressed_delta::Settings::new().moves(true));
+
+const FOR_WEAR: Adaptive = Adaptive::with(adaptive::Settings::new().wish(Wish::Wear));
+const FOR_DRAM: Adaptive = Adaptive::with(adaptive::Settings::new().medium(Medium::DRAM));
+const FOR_PCM: Adaptive = Adaptive::with(adaptive::Settings::new().medium(Medium::PCM));
 
 /// All of them.
 pub(crate) const ALL: &[Known] = &[
@@ -143,6 +200,7 @@ pub(crate) const ALL: &[Known] = &[
         name: "object-log",
         policy: Chosen(&ObjectLog::new()),
         bound: || Box::new(ChangedObjects),
+        coding: Coding::Each(Form::SubBlocks),
         ..FULL_BLOCK
     },
     BYTE_DELTA,
@@ -150,6 +208,8 @@ pub(crate) const ALL: &[Known] = &[
         name: "byte-delta, whole slots",
         policy: Chosen(&WholeSlots(ByteDelta::new())),
         bound: || Box::new(InSlots::new(Rewrite::Whole, true)),
+        role: Role::Without,
+        coding: Coding::Nothing,
         ..BYTE_DELTA
     },
     Known {
@@ -166,7 +226,52 @@ pub(crate) const ALL: &[Known] = &[
         bound: || Box::new(InSlots::new(Rewrite::Whole, false)),
         appends_go_home: false,
         traces: Traces::WithData,
+        role: Role::Without,
+        coding: Coding::Nothing,
         ..BYTE_DELTA
     },
     Known { name: "lcow", policy: Chosen(&Lcow::new()), has_slots: true, ..FULL_BLOCK },
+    Known {
+        name: "compressed-delta",
+        policy: Chosen(&CompressedDelta::new()),
+        bound: || Box::new(Compressed { with_moves: false }),
+        coding: Coding::Tried(&[Form::Runs, Form::Words, Form::Xor]),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "compressed-delta, moves",
+        policy: Chosen(&WITH_MOVES),
+        bound: || Box::new(Compressed { with_moves: true }),
+        coding: Coding::Tried(&[Form::Runs, Form::Words, Form::Xor, Form::Moves]),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "two-level",
+        policy: Chosen(&TwoLevel::new()),
+        bound: || Box::new(SubBlocks),
+        coding: Coding::Each(Form::SubBlocks),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "adaptive, wear",
+        policy: Chosen(&FOR_WEAR),
+        bound: || Box::new(Smallest),
+        role: Role::LeastBytes,
+        coding: Coding::Chosen(&FOR_WEAR),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "adaptive, DRAM",
+        policy: Chosen(&FOR_DRAM),
+        role: Role::LeastTime(&Medium::DRAM),
+        coding: Coding::Chosen(&FOR_DRAM),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "adaptive, PCM",
+        policy: Chosen(&FOR_PCM),
+        role: Role::LeastTime(&Medium::PCM),
+        coding: Coding::Chosen(&FOR_PCM),
+        ..FULL_BLOCK
+    },
 ];

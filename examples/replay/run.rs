@@ -8,31 +8,33 @@ use core::fmt;
 use core::num::NonZeroU32;
 use std::io::Read;
 
+use adaptive::Form;
 use journal_core::policy::{Change, Class, Kind, Update};
 use journal_core::slot::SlotEntry;
 use journal_core::units::{LINE_BYTES, LaneNumber};
 use journal_core::{
-    BlockNumber, BlockSize, CommitError, Durability, Geometry, GeometryError, Journal,
-    JournalError, OpenError, Operation, Protocol,
+    BlockDevice as _, BlockNumber, BlockSize, CommitError, Durability, Geometry, GeometryError,
+    Journal, JournalError, OpenError, Operation, Protocol,
 };
 use nvm_journal::Buffers;
 use pmem_sys::NativeKernels;
 
 use crate::bound::{Bound, Changed, Cost};
-use crate::count::{Account, Counter, Framed, Records};
+use crate::count::{Account, Counter, Framed, Place, Records};
+use crate::deltas::{BETWEEN_BYTES, Overwrites};
 use crate::media::{DiskCounts, PlainDisk, PlainNvm};
-use crate::policies::{Chosen, Known};
-use crate::trace::{State, Trace, TraceError, Write, class};
+use crate::policies::{Chosen, Known, Role};
+use crate::trace::{State, Trace, TraceError, Write};
 use crate::versions::Versions;
 
 /// Blocks that a batch of a checkpoint holds, and that a write of it merges at most.
 const BATCH_BLOCKS: usize = 1024;
 const RUN_BLOCKS: usize = 64;
 const SHIELD_BLOCKS: u32 = 64;
-/// Frames of the smallest size that an index has room for, by the bytes of a lane: encoded ones,
-/// and those that name slots.
+/// Frames of the smallest size that an index has room for, by the bytes of a lane: those of
+/// objects, and those that name slots or the shortest deltas.
 const BYTES_PER_FRAME: u64 = 64;
-const BYTES_PER_SLOT_FRAME: u64 = 32;
+const BYTES_PER_SHORT_FRAME: u64 = 32;
 
 pub(crate) const LANE: LaneNumber = LaneNumber(0);
 
@@ -96,10 +98,64 @@ pub(crate) struct Figures {
     pub(crate) placed: Records,
     pub(crate) nvm: Account,
     pub(crate) disk: DiskCounts,
+    /// Of that, what commits wrote to the disk's log.
+    pub(crate) log: DiskCounts,
     /// Of the blocks written to the disk, those that were when the trace had ended.
     pub(crate) disk_at_end: u64,
     pub(crate) made: Made,
     pub(crate) bound: Cost,
+    /// Forms that deltas have, where they say it.
+    pub(crate) forms: Forms,
+    /// Nanoseconds of encoding, by the policies' model.
+    pub(crate) coding_ns: u64,
+    pub(crate) differences: Differences,
+    /// What coders make of the updates, where the policy is one of them.
+    pub(crate) overwrites: Overwrites,
+    /// What a block journal on the disk writes.
+    pub(crate) block_journal_blocks: u64,
+    pub(crate) block_bytes: u64,
+}
+
+/// The forms of deltas: how many there are of each, and how long they all are without what says
+/// between which images they lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Forms {
+    /// By the byte that says it; zero for all others.
+    pub(crate) counts: [u64; 7],
+    pub(crate) bytes: u64,
+}
+
+impl Forms {
+    fn add(&mut self, first: u8, bytes: u64) {
+        let place = Form::of(&[first]).map_or(0, |form| form as usize);
+        self.counts[place] += 1;
+        self.bytes += bytes.saturating_sub(BETWEEN_BYTES);
+    }
+
+    pub(crate) fn of(&self, form: Form) -> u64 {
+        self.counts[form as usize]
+    }
+}
+
+/// How much updates change that are no appends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Differences {
+    pub(crate) count: u64,
+    /// Those that change less than a tenth of the block's bytes.
+    pub(crate) below_a_tenth: u64,
+}
+
+impl Differences {
+    fn add(&mut self, old: &[u8], new: &[u8]) {
+        let differ = old.iter().zip(new).filter(|(old, new)| old != new).count();
+        self.count += 1;
+        self.below_a_tenth += u64::from(differ * 10 < new.len());
+    }
+}
+
+/// Blocks that a block journal writes for so many: a descriptor for each 254 of them, and a commit.
+const fn block_journal_blocks(writes: u64) -> u64 {
+    writes + writes.div_ceil(254) + 1
 }
 
 /// How room was made.
@@ -114,6 +170,8 @@ pub(crate) struct Made {
     pub(crate) folds: u64,
     /// Older versions given up.
     pub(crate) collections: u64,
+    /// Segments of the disk-side log that were cleaned.
+    pub(crate) cleanings: u64,
     /// Reclaims inside the lane, and the bytes that they copied.
     pub(crate) reclaims: u64,
     pub(crate) copied: u64,
@@ -143,7 +201,7 @@ impl Figures {
     }
 
     pub(crate) const fn holds(&self) -> bool {
-        self.nvm.commits().bytes <= self.allowed()
+        self.nvm.commits().bytes <= self.allowed() && self.log.blocks <= self.bound.log_blocks
     }
 
     /// Bytes of all lines that commits flushed or streamed, which is how memory is written.
@@ -160,8 +218,7 @@ impl Figures {
 pub(crate) fn operation<'a>(write: &'a Write, old: &'a [u8]) -> Operation<'a> {
     let change = Change::Image(&write.image);
     let mut update = Update::new(BlockNumber(write.block), change);
-    let is_data = write.class == class::FILE_DATA || write.class >= class::SQLITE;
-    update.class = if is_data { Class::Data } else { Class::Metadata };
+    update.class = if write.is_data() { Class::Data } else { Class::Metadata };
     update.kind = if write.is_new() { Kind::Append } else { Kind::Overwrite };
     update.old = Some(old);
     update.object_bytes = NonZeroU32::new(write.object_bytes.into());
@@ -193,32 +250,36 @@ pub(crate) const fn geometry(
     }
 }
 
-/// The persistent memory of a lane, the same for every policy.
+/// The persistent memory of a lane, and its blocks on the disk: the same for every policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) lane_bytes: u64,
     /// The share of it that slots have, with their entries, in 256ths, where a policy needs them.
     pub(crate) slot_share: u64,
+    /// Blocks of the disk-side log, and of a segment of it, where a policy wants one. Their entries
+    /// are in the lane's bytes too.
+    pub(crate) log_blocks: u32,
+    pub(crate) segment_blocks: u32,
 }
 
 impl Room {
-    /// How a policy has it: a ring alone, or a ring and slots.
+    /// How a policy has it: a ring alone, or a ring and slots, or the disk-side log's entries.
     pub(crate) fn geometry(&self, block_size: BlockSize, known: &Known) -> Geometry {
-        if !known.has_slots {
-            return geometry(block_size, 1, self.lane_bytes, 0);
-        }
         let each = (block_size.bytes() + size_of::<SlotEntry>()) as u64;
         let slots = self.lane_bytes / 256 * self.slot_share.min(256) / each;
-        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-        let all = geometry(block_size, 1, 0, slots);
+        let slots = if known.has_slots { u32::try_from(slots).unwrap_or(u32::MAX) } else { 0 };
+        let mut all = geometry(block_size, 1, 0, slots);
+        if known.has_log() {
+            (all.lane_log_blocks, all.segment_blocks) = (self.log_blocks, self.segment_blocks);
+        }
         let ring = self.lane_bytes.saturating_sub(all.slots_bytes() + all.entries_bytes());
         Geometry { lane_bytes: ring - ring % LINE_BYTES as u64, ..all }
     }
 }
 
 /// A journal's memory.
-pub(crate) fn memory<P, H>(geometry: &Geometry) -> Buffers<P, H> {
-    let least = if geometry.lane_slots > 0 { BYTES_PER_SLOT_FRAME } else { BYTES_PER_FRAME };
+pub(crate) fn memory<P, H>(geometry: &Geometry, known: &Known) -> Buffers<P, H> {
+    let least = if known.has_short_frames() { BYTES_PER_SHORT_FRAME } else { BYTES_PER_FRAME };
     let frames = geometry.lane_bytes * u64::from(geometry.lanes) / least + geometry.slots();
     let frames = usize::try_from(frames).expect("lanes fit into memory");
     Buffers::new(geometry, frames, BATCH_BLOCKS).run_blocks(RUN_BLOCKS, geometry)
@@ -252,7 +313,7 @@ pub(crate) fn replay<R: Read>(
     let (block_size, blocks) = (trace.header().block_size, trace.header().device_blocks);
     let geometry = room.geometry(block_size, known);
     geometry.check().map_err(ReplayError::Geometry)?;
-    let disk = PlainDisk::new(block_size, blocks, trace.state());
+    let disk = PlainDisk::new(block_size, blocks + geometry.log_blocks(), trace.state());
     let counter = Counter::new(block_size.bytes());
     let kernels = NativeKernels::detect();
     let span = geometry.span_bytes().and_then(|bytes| usize::try_from(bytes).ok());
@@ -268,7 +329,7 @@ pub(crate) fn replay<R: Read>(
         blocks,
     )
     .map_err(ReplayError::Open)?;
-    let mut memory = memory(&geometry);
+    let mut memory = memory(&geometry, known);
     let (hook, policy) = (counter.clone(), known.policy);
     let journal = Journal::open(nvm, disk.clone(), policy, hook, kernels, memory.borrow());
     let journal = journal.map_err(ReplayError::Open)?;
@@ -305,9 +366,11 @@ impl<'m> Replay<'m> {
     ) -> Result<(), ReplayError> {
         self.figures.transactions += 1;
         self.figures.updates += writes.len() as u64;
+        self.figures.block_journal_blocks += block_journal_blocks(writes.len() as u64);
         self.make_room(writes.len() as u64)?;
         let operations = operations(writes, state);
         let before = self.counter.account().records.bytes;
+        let block_bytes = self.journal.geometry().block_size.bytes();
         let mut result = self.journal.commit(LANE, &operations, Durability::Durable);
         if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
             self.empty_lane()?;
@@ -317,6 +380,7 @@ impl<'m> Replay<'m> {
         for write in writes {
             let cost = self.bound(write, state);
             self.figures.bound += cost;
+            self.measure(write, &state[&write.block]);
         }
         match result {
             Ok(_) => self.figures.records += 1,
@@ -324,20 +388,47 @@ impl<'m> Replay<'m> {
             Err(error) => return Err(refused(error)),
         }
         self.used += self.counter.account().records.bytes - before;
-        for Framed { block, is_in_slot } in self.counter.take_framed() {
-            if is_in_slot {
-                let _ = self.versions.write(block, ());
-            } else {
-                self.versions.write_elsewhere(block);
+        let coding = self.known.coding;
+        for framed in self.counter.take_framed() {
+            let Framed { block, place } = framed;
+            self.figures.coding_ns += coding.of_frame(place, block_bytes);
+            match place {
+                Place::Slot => drop(self.versions.write(block, ())),
+                Place::Log => self.versions.write_logged(block, ()),
+                Place::Elsewhere => self.versions.write_elsewhere(block),
+                Place::Encoded { first, bytes } if coding.says_forms() => {
+                    self.figures.forms.add(first, bytes);
+                }
+                Place::Encoded { .. } => {}
+            }
+            let write = writes.iter().find(|write| write.block == block && !write.is_new());
+            if write.is_some() && self.known.role == Role::LeastBytes {
+                self.figures.overwrites.logged += match place {
+                    Place::Encoded { bytes, .. } => bytes - BETWEEN_BYTES,
+                    _ => block_bytes as u64,
+                };
             }
         }
         self.make_room(0)
     }
 
+    /// What is known of an update whatever is logged of it.
+    fn measure(&mut self, write: &Write, old: &[u8]) {
+        self.figures.coding_ns += self.known.coding.of_update(&operation(write, old));
+        if write.is_new() {
+            return;
+        }
+        self.figures.differences.add(old, &write.image);
+        if self.known.role == Role::LeastBytes {
+            self.figures.overwrites += Overwrites::of(old, &write.image);
+        }
+    }
+
     fn bound(&mut self, write: &Write, state: &State) -> Cost {
         let (block, object_bytes) = (write.block, write.object_bytes.into());
-        let (old, new, is_append) = (&*state[&block], &write.image, write.is_new());
-        self.bound.cost(&Changed { block, old, new, object_bytes, is_append })
+        let (old, new) = (&*state[&block], &write.image);
+        let (is_append, is_data) = (write.is_new(), write.is_data());
+        self.bound.cost(&Changed { block, old, new, object_bytes, is_append, is_data })
     }
 
     /// Writes home what is left, and looks whether all of it is there.
@@ -352,6 +443,8 @@ impl<'m> Replay<'m> {
         figures.placed = self.counter.records();
         figures.nvm = self.counter.account();
         figures.disk = disk.counts();
+        figures.log = self.counter.log();
+        figures.block_bytes = disk.block_size().bytes() as u64;
         figures.disk_at_end = figures.disk.blocks - before;
         let Records { payload, headers, padding, .. } = figures.placed;
         let (counted, written) = (payload + headers + padding, figures.nvm.records.bytes);

@@ -7,12 +7,17 @@ use std::collections::BTreeSet;
 
 use crate::count::Account;
 use crate::crash::CrashReport;
+use crate::deltas::Overwrites;
 use crate::papers::papers;
+use crate::policies::{Known, Role};
 use crate::run::{Figures, Made, Room};
+use crate::times::{MEMORIES, Memory, keeps_up, least_of_fixed};
+
+use adaptive::Form;
 
 /// What a policy did with a trace.
 pub(crate) struct Row {
-    pub(crate) policy: &'static str,
+    pub(crate) known: &'static Known,
     pub(crate) figures: Figures,
     pub(crate) crashes: CrashReport,
 }
@@ -41,7 +46,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
@@ -75,6 +80,7 @@ const PLACES: &[Column] = &[
     ("encoded", |figures| share(figures.placed.encoded, figures.updates)),
     ("slot", |figures| share(figures.placed.slots, figures.updates)),
     ("home", |figures| share(figures.placed.home, figures.updates)),
+    ("log", |figures| share(figures.placed.logged, figures.updates)),
     ("unchanged", |figures| share(figures.unchanged(), figures.updates)),
 ];
 
@@ -86,6 +92,40 @@ const DISK: &[Column] = &[
     ("in runs", |figures| grouped(figures.disk.runs)),
     ("syncs", |figures| grouped(figures.disk.syncs)),
     ("shielded", |figures| grouped(figures.made.shielded)),
+];
+
+/// What of that went to its log.
+const LOG: &[Column] = &[
+    ("log blocks", |figures| grouped(figures.log.blocks)),
+    ("bound", |figures| grouped(figures.bound.log_blocks)),
+    ("in runs", |figures| grouped(figures.log.runs)),
+    ("syncs", |figures| grouped(figures.log.syncs)),
+    ("cleanings", |figures| grouped(figures.made.cleanings)),
+    ("block journal", |figures| grouped(figures.block_journal_blocks)),
+    ("log / that", |figures| ratio(figures.log.blocks, figures.block_journal_blocks)),
+];
+
+/// In which forms deltas were logged.
+const FORMS: &[Column] = &[
+    ("runs", |figures| grouped(figures.forms.of(Form::Runs))),
+    ("words", |figures| grouped(figures.forms.of(Form::Words))),
+    ("sub-blocks", |figures| grouped(figures.forms.of(Form::SubBlocks))),
+    ("XOR", |figures| grouped(figures.forms.of(Form::Xor))),
+    ("complement", |figures| grouped(figures.forms.of(Form::Complement))),
+    ("moves", |figures| grouped(figures.forms.of(Form::Moves))),
+    ("mean bytes", |figures| mean(figures.forms.bytes, figures.placed.encoded)),
+];
+
+/// What coders make of an update, and the policy that takes the fewest bytes.
+const CODERS: &[Column] = &[
+    ("updates", |figures| grouped(figures.overwrites.count)),
+    ("byte runs", |figures| mean_of(figures, |of| of.runs)),
+    ("XOR + LZO", |figures| mean_of(figures, |of| of.xor)),
+    ("moves", |figures| mean_of(figures, |of| of.moves)),
+    ("smallest", |figures| mean_of(figures, |of| of.smallest)),
+    ("logged", |figures| mean_of(figures, |of| of.logged)),
+    ("logged / smallest", |figures| ratio(figures.overwrites.logged, figures.overwrites.smallest)),
+    ("XOR + LZO / logged", |figures| ratio(figures.overwrites.xor, figures.overwrites.logged)),
 ];
 
 /// How room was made.
@@ -110,7 +150,28 @@ const UPKEEP: &[Column] = &[
     }),
 ];
 
-const TABLES: [&[Column]; 6] = [COMMITS, PARTS, PLACES, DISK, ROOM, UPKEEP];
+/// A table, and who is in it.
+type Part = (&'static [Column], fn(&Known) -> bool);
+
+const TABLES: [Part; 9] = [
+    (COMMITS, |_| true),
+    (PARTS, |_| true),
+    (PLACES, |_| true),
+    (FORMS, |known| known.coding.says_forms()),
+    (CODERS, |known| known.role == Role::LeastBytes),
+    (DISK, |_| true),
+    (LOG, Known::has_log),
+    (ROOM, |_| true),
+    (UPKEEP, |_| true),
+];
+
+fn mean(sum: u64, count: u64) -> String {
+    format!("{:.1}", sum as f64 / count.max(1) as f64)
+}
+
+fn mean_of(figures: &Figures, bytes: fn(&Overwrites) -> u64) -> String {
+    mean(bytes(&figures.overwrites), figures.overwrites.count)
+}
 
 fn ratio(part: u64, whole: u64) -> String {
     format!("{:.3}", part as f64 / whole.max(1) as f64)
@@ -120,12 +181,42 @@ fn yes(is: bool) -> String {
     if is { "yes" } else { "NO" }.to_owned()
 }
 
-fn cells(columns: &[Column], rows: &[Row]) -> Table {
+fn cells((columns, is_in): Part, rows: &[Row]) -> Table {
     let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
     let mut table = vec![core::iter::once("policy".to_owned()).chain(headings).collect()];
-    for row in rows {
+    for row in rows.iter().filter(|row| is_in(row.known)) {
         let values = columns.iter().map(|(_, value)| value(&row.figures));
-        table.push(core::iter::once(row.policy.to_owned()).chain(values).collect());
+        table.push(core::iter::once(row.known.name.to_owned()).chain(values).collect());
+    }
+    table
+}
+
+/// What the model gives all of it, how that is to the best of the fixed policies, and what of it is
+/// not the disk's.
+fn time_cells(section: &Section) -> Table {
+    let microseconds = |nanoseconds: u64| grouped(nanoseconds.div_ceil(1000));
+    let mut headings = vec!["policy".to_owned()];
+    for memory in &MEMORIES {
+        let name = memory.medium.name;
+        headings.extend([format!("{name} us"), "/ best".to_owned()]);
+        headings.push(format!("{name} alone us"));
+    }
+    headings.push("keeps up".to_owned());
+    let mut table = vec![headings];
+    for row in &section.rows {
+        let mut cells = vec![row.known.name.to_owned()];
+        for memory in &MEMORIES {
+            let ours = row.figures.time_ns(memory);
+            let least = section.least(|figures| figures.time_ns(memory));
+            let to_least = least.map_or("-".to_owned(), |least| ratio(ours, least));
+            cells.extend([microseconds(ours), to_least]);
+            cells.push(microseconds(row.figures.memory_ns(memory)));
+        }
+        cells.push(match row.known.role {
+            Role::LeastTime(_) => yes(section.keeps_up(row)),
+            _ => "-".to_owned(),
+        });
+        table.push(cells);
     }
     table
 }
@@ -138,13 +229,14 @@ fn crash_cells(rows: &[Row]) -> [Table; 2] {
     let headings = places.iter().map(|place| (*place).to_owned());
     let mut before =
         vec![core::iter::once("before".to_owned()).chain(headings).collect::<Vec<_>>()];
-    for Row { policy, crashes, .. } in rows {
-        let known = |place: &&str| crashes.places.get(place).copied().unwrap_or(0).to_string();
-        let counts = places.iter().map(known);
-        before.push(core::iter::once((*policy).to_owned()).chain(counts).collect());
+    for Row { known, crashes, .. } in rows {
+        let policy = known.name;
+        let count = |place: &&str| crashes.places.get(place).copied().unwrap_or(0).to_string();
+        let counts = places.iter().map(count);
+        before.push(core::iter::once(policy.to_owned()).chain(counts).collect());
         let CrashReport { crashes, kept, lost, nested, went_on, .. } = crashes;
         let counts = [crashes, kept, lost, nested, went_on].map(u64::to_string);
-        table.push([&[(*policy).to_owned()][..], &counts].concat());
+        table.push([&[policy.to_owned()][..], &counts].concat());
     }
     [table, before]
 }
@@ -219,6 +311,28 @@ impl Section {
         format!("{transactions} transactions, {updates} blocks written")
     }
 
+    /// The least of what the fixed policies take.
+    fn least(&self, time: impl Fn(&Figures) -> u64) -> Option<u64> {
+        least_of_fixed(self.rows.iter().map(|row| (row.known, &row.figures)), time)
+    }
+
+    fn keeps_up(&self, row: &Row) -> bool {
+        let least = |memory: &Memory| self.least(|figures| figures.time_ns(memory));
+        keeps_up(row.known, &row.figures, least)
+    }
+
+    /// Whether all is as it should be.
+    pub(crate) fn holds(&self) -> bool {
+        self.rows.iter().all(|row| row.figures.holds() && self.keeps_up(row))
+    }
+
+    /// All tables about costs that have somebody in them.
+    fn tables(&self) -> Vec<Table> {
+        let tables = TABLES.iter().map(|part| cells(*part, &self.rows));
+        let tables = tables.chain([time_cells(self)]);
+        tables.filter(|table| table.len() > 1).collect()
+    }
+
     fn has_crashes(&self) -> bool {
         self.rows.iter().any(|row| row.crashes.crashes > 0)
     }
@@ -226,8 +340,8 @@ impl Section {
     /// For a terminal.
     pub(crate) fn plain(&self) -> String {
         let mut text = format!("{}: {}\n", self.trace, self.heading());
-        for columns in TABLES {
-            text += &plain(&cells(columns, &self.rows));
+        for table in self.tables() {
+            text += &plain(&table);
         }
         if self.has_crashes() {
             for table in crash_cells(&self.rows) {
@@ -239,8 +353,7 @@ impl Section {
 
     fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}.\n", self.trace, self.heading());
-        let mut tables: Vec<Table> =
-            TABLES.iter().map(|columns| cells(columns, &self.rows)).collect();
+        let mut tables = self.tables();
         if self.has_crashes() {
             tables.extend(crash_cells(&self.rows));
         }
@@ -262,9 +375,10 @@ impl Section {
 impl Row {
     fn json(&self) -> String {
         let Figures { transactions, records, updates, placed, nvm, .. } = self.figures;
-        let Figures { disk, disk_at_end, made, bound, .. } = self.figures;
+        let Figures { disk, log, disk_at_end, made, bound, .. } = self.figures;
+        let Figures { overwrites, .. } = self.figures;
         let Made { checkpoints, ring_checkpoints, evictions, folds, .. } = made;
-        let Made { collections, reclaims, copied, shielded, .. } = made;
+        let Made { collections, cleanings, reclaims, copied, shielded, .. } = made;
         let numbers = [
             ("transactions", transactions),
             ("records", records),
@@ -273,6 +387,7 @@ impl Row {
             ("encoded", placed.encoded),
             ("slots", placed.slots),
             ("home", placed.home),
+            ("logged", placed.logged),
             ("unchanged", self.figures.unchanged()),
             ("payload_bytes", placed.payload),
             ("header_bytes", placed.headers),
@@ -287,6 +402,7 @@ impl Row {
             ("fences", nvm.commits().fences),
             ("bound_bytes", bound.bytes),
             ("bound_lines", bound.lines),
+            ("bound_log_blocks", bound.log_blocks),
             ("allowed_bytes", self.figures.allowed()),
             ("entry_bytes", nvm.entries.bytes),
             ("entry_lines", nvm.entries.lines),
@@ -301,18 +417,33 @@ impl Row {
             ("disk_blocks_at_end", disk_at_end),
             ("disk_runs", disk.runs),
             ("disk_syncs", disk.syncs),
+            ("log_blocks", log.blocks),
+            ("log_runs", log.runs),
+            ("log_syncs", log.syncs),
+            ("block_journal_blocks", self.figures.block_journal_blocks),
+            ("delta_bytes", self.figures.forms.bytes),
+            ("overwrites", overwrites.count),
+            ("overwrites_run_bytes", overwrites.runs),
+            ("overwrites_xor_bytes", overwrites.xor),
+            ("overwrites_moves_bytes", overwrites.moves),
+            ("overwrites_smallest_bytes", overwrites.smallest),
+            ("overwrites_logged_bytes", overwrites.logged),
+            ("coding_ns", self.figures.coding_ns),
+            ("dram_ns", self.figures.time_ns(&MEMORIES[0])),
+            ("pcm_ns", self.figures.time_ns(&MEMORIES[1])),
             ("checkpoints", checkpoints),
             ("ring_checkpoints", ring_checkpoints),
             ("evictions", evictions),
             ("folds", folds),
             ("collections", collections),
+            ("cleanings", cleanings),
             ("reclaims", reclaims),
             ("copied_bytes", copied),
             ("shielded_blocks", shielded),
             ("crashes", self.crashes.crashes),
         ];
         let numbers = numbers.map(|(name, number)| format!("\"{name}\":{number}"));
-        format!("{{\"policy\":\"{}\",{}}}", self.policy, numbers.join(","))
+        format!("{{\"policy\":\"{}\",{}}}", self.known.name, numbers.join(","))
     }
 }
 
@@ -332,9 +463,22 @@ the same on every machine. Nothing here is a time.
   lines* are those of them that cannot be left out.
 - The bound of byte-delta is, for a block of which two versions lie in NVM, the 8-byte words that
   differ from the one before the newest; the block otherwise; nothing for what goes home.
-- *image*, *encoded*, *slot*, *home*, *unchanged*: the share of updates that was logged as a whole
-  image, as something shorter, as a version in a slot, as an append that was synced at home before
-  the record; or not logged because the block holds that already.
+- The bound of two-level is, for a block, 4 bytes and 128 for each sub-block that changes; for data
+  of which more than half of them do, nothing but a block of the log. That of compressed-delta is
+  the smallest of byte runs, bitmap with words, and compressed XOR, where less than a quarter of the
+  bits differ or more than three; a block of the log otherwise. That of *adaptive, wear* is the
+  smallest of byte runs, compressed XOR, and copies from the old image (*moves*). How short a
+  compressed XOR or a delta of moves can be, the coders say, called with the images alone. No
+  policy may write more blocks to the log than its bound has.
+- *image*, *encoded*, *slot*, *home*, *log*, *unchanged*: the share of updates that was logged as a
+  whole image, as something shorter, as a version in a slot, as an append that was synced at home
+  before the record, as a block of the disk-side log; or not logged because the block holds that
+  already.
+- *runs* to *moves* count the forms of deltas, and *mean bytes* are theirs without the 9 bytes that
+  say which images they lead between.
+- *updates* in front of *byte runs* are those that change something, appends left out; behind it
+  stands, for each coder, the mean of what it makes of them, headers apart and at most the block,
+  and what was *logged*.
 - *byte-delta* sends appends home, *all in slots* logs them as well (the paper's all-journal).
   *Whole slots* are the same without the idea: each version is written whole.
 - A policy makes room when so much of its lane or of its slots is in use as it says, three quarters
@@ -342,11 +486,22 @@ the same on every machine. Nothing here is a time.
   *reclaimed* by copying, and written home when that is not enough. With slots, rings are *folded*,
   older versions *collected* when that is not enough, and then everything goes home in a
   *checkpoint*. lcow writes home only what rings hold, and *evicts* from slots by batches.
+- Where a policy has the disk-side log, folding and collecting come first too; then segments of the
+  log are *cleaned*, if it is the log that is short, and then what the ring would have to keep goes
+  home in a *ring checkpoint*. *block journal* is what one on the disk would write: the images, a
+  descriptor for each 254 of them and a commit for each transaction. What goes home is not in it.
 - The disk is one that may tear an overwrite. *At the end* says how much of what went to the disk
   did so when the trace had ended; *appended* what did before its record.
 - *upkeep* is everything else that is written to NVM: superblocks, copies within the lane, and
   images that shield a block while it is overwritten; *entries* of slots, written and *voided*,
   stand beside it. Fences are those of all three.
+- *us* are no measurement either, but one figure for all the counts: what they take on a medium and
+  a disk that the model says (`examples/replay/times.rs`). A line takes 3 ns and a fence 165 ns
+  where persistent memory is as fast as DRAM, which was measured; 100 ns and 500 ns on PCM, which is
+  chosen. So is the disk: 20 us for a write, 2 us for each block of it, 100 us for a sync. Coding
+  takes what the adaptive policy's model says. *alone* is without the disk. *best* is the best of
+  the policies that are fixed, those in whole slots left out. *Keeps up* says whether the adaptive
+  policy for that medium takes at most 5 % longer than it.
 - Crashes are simulated: a few transactions of the trace in short lanes with few slots, a power loss
   somewhere in the last of them or behind it, and every block of the trace compared. *Kept* and
   *lost* is the transaction that was under way. The last table says *before* what the power went.
@@ -355,12 +510,15 @@ the same on every machine. Nothing here is a time.
 /// The document.
 pub(crate) fn document(sections: &[Section], command: &str, room: &Room) -> String {
     let mut text = format!("# Results\n\nMade by\n\n```sh\n{command}\n```\n\n{PREFACE}");
-    let Room { lane_bytes, slot_share } = *room;
+    let Room { lane_bytes, slot_share, log_blocks, segment_blocks } = *room;
     let lane_bytes = grouped(lane_bytes);
     writeln!(text, "- The lane has {lane_bytes} bytes. Where a policy needs slots, they and their")
         .expect("room in memory");
-    writeln!(text, "  entries are {slot_share}/256 of that, and the ring the rest.\n")
+    writeln!(text, "  entries are {slot_share}/256 of that, and the ring the rest. The disk-side")
         .expect("room in memory");
+    writeln!(text, "  log has {log_blocks} blocks in segments of {segment_blocks}, of which the")
+        .expect("room in memory");
+    writeln!(text, "  lane has the entries.\n").expect("room in memory");
     text += "## Beside the papers\n\n";
     text += &papers(sections);
     for section in sections {

@@ -79,6 +79,11 @@ pub(crate) struct Write {
 }
 
 impl Write {
+    /// Whether it is what files hold, or a page of a database: not what says where.
+    pub(crate) const fn is_data(&self) -> bool {
+        self.class == class::FILE_DATA || self.class >= class::SQLITE
+    }
+
     pub(crate) const fn is_new(&self) -> bool {
         self.flags & flag::NEW != 0
     }

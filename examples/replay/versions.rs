@@ -6,6 +6,8 @@
 //! to know how many slots are in use, and with the images of the trace, for bounds.
 //!
 //! 1. A version goes to the place of the block's older one that was written last, or to a new one.
+//!    In the disk-side log it always goes to a new one, and nothing goes to its place. What is
+//!    encoded against a version needs it further.
 //! 2. A fold keeps older versions only where an earlier fold has noted them, or what was in their
 //!    place before them.
 //! 3. Giving garbage back drops all older versions; writing a block home, all of it.
@@ -28,6 +30,8 @@ pub(crate) enum GivenUp<'a> {
 #[derive(Clone, Debug)]
 struct Version<T> {
     content: T,
+    /// In the disk-side log, not in a slot.
+    is_logged: bool,
     is_folded: bool,
     /// Whether a fold has noted what was in its place before.
     is_over_folded: bool,
@@ -68,14 +72,24 @@ impl<T> Versions<T> {
     /// A version is written to a slot; returns the one whose place it takes, if it takes any.
     pub(crate) fn write(&mut self, block: u64, content: T) -> Option<T> {
         let versions = self.block(block);
-        let replaced = versions.older.pop();
+        let place = versions.older.iter().rposition(|place| !place.is_logged);
+        let replaced = place.map(|place| versions.older.remove(place));
         let is_over_folded =
             replaced.as_ref().is_some_and(|place| place.is_folded || place.is_over_folded);
-        let version = Version { content, is_folded: false, is_over_folded };
+        let version = Version { content, is_logged: false, is_folded: false, is_over_folded };
         let newest = versions.newest.replace(version);
         versions.older.extend(newest);
         self.count += u64::from(replaced.is_none());
         replaced.map(|version| version.content)
+    }
+
+    /// A version is written to the disk-side log.
+    pub(crate) fn write_logged(&mut self, block: u64, content: T) {
+        let versions = self.block(block);
+        let version = Version { content, is_logged: true, is_folded: false, is_over_folded: false };
+        let newest = versions.newest.replace(version);
+        versions.older.extend(newest);
+        self.count += 1;
     }
 
     /// A version is written elsewhere: those in slots are older.
@@ -136,6 +150,21 @@ mod tests {
             [Some('d'), Some('c'), Some('e')]
         );
         assert_eq!(versions.count(), 2);
+    }
+
+    #[test]
+    fn a_version_in_the_log_takes_no_place_and_leaves_none() {
+        let mut versions = Versions::new();
+        versions.write_logged(7, 'a');
+        versions.write_logged(7, 'b');
+        assert_eq!(versions.count(), 2);
+        assert_eq!(
+            ['c', 'd', 'e'].map(|version| versions.write(7, version)),
+            [None, None, Some('c')]
+        );
+        versions.write_logged(7, 'f');
+        assert_eq!((versions.give_up(GivenUp::Superseded), versions.count()), (4, 1));
+        assert_eq!((versions.give_up(GivenUp::Home(&[7])), versions.count()), (1, 0));
     }
 
     #[test]

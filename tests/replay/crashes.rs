@@ -6,7 +6,9 @@ use journal_core::{Rule, SITES};
 use sim_disk::{Mutant, Mutation, Mutator};
 
 use crate::SAMPLE;
+use crate::count::Records;
 use crate::crash::{CrashError, CrashReport, Plan, Violation, Witness, Wrong, crashes};
+use crate::figures::{LONG, figures};
 use crate::forgetful::FORGETFUL;
 use crate::policies::{ALL, Known};
 use crate::trace::{Header, State, Trace};
@@ -60,10 +62,10 @@ fn every_crash_leaves_an_allowed_state() {
         let least = report.kept.min(report.lost).min(report.nested).min(report.went_on);
         assert!(least >= 3, "{}: {report:?}", known.name);
         let folds = report.places.contains_key("fold") || report.places.contains_key("void");
-        assert_eq!(known.has_slots, folds, "{}: {report:?}", known.name);
+        assert_eq!(known.has_slots || known.has_log(), folds, "{}: {report:?}", known.name);
         places.extend(report.places.into_keys());
     }
-    for place in ["relog", "append", "fold", "void"] {
+    for place in ["relog", "append", "fold", "void", "log"] {
         assert!(places.contains(place), "{places:?}");
     }
 }
@@ -84,7 +86,10 @@ fn a_journal_that_gets_its_order_wrong_is_noticed() {
         ("checkpoint.sync", Mutation::DropSync),
     ];
     for known in ALL {
-        for (name, mutation) in wrong {
+        // Deltas may leave no image to be lost, but where a log is full.
+        let Records { images, slots, .. } = figures(known.name, &LONG).placed;
+        let has_images = |site: &str| site != "commit.image" || images + slots > 0;
+        for (name, mutation) in wrong.into_iter().filter(|(name, _)| has_images(name)) {
             let site = SITES.iter().copied().flatten().find(|site| site.name == name);
             let mutant = Mutant { site: *site.expect("a site"), mutation };
             let is_noticed = is_noticed(known, || Mutator::with(mutant));
@@ -173,7 +178,16 @@ fn slots_that_are_got_wrong_are_noticed() {
         At("slot.void", SwapAcross),
         At("slot.void.flush", DropFlush),
     ];
-    for (name, bugs) in [("byte-delta", &versions[..]), ("lcow", &cache)] {
+    // A block of the log is written again when all of its segment is free, which is too late for so
+    // few transactions to find a void out that is missing.
+    let log = [
+        At("log.write", SwapAcross),
+        At("log.sync", DropSync),
+        At("slot.entry", DropFlush),
+        At("checkpoint.sync", DropSync),
+    ];
+    let logs = [("compressed-delta", &log[..]), ("two-level", &log)];
+    for (name, bugs) in [("byte-delta", &versions[..]), ("lcow", &cache)].into_iter().chain(logs) {
         let known = ALL.iter().find(|known| known.name == name).expect("a policy");
         for bug in bugs {
             let survives = |seed| crash(known, seed, &bug.mutator(), &mut Eyes::default()).is_ok();

@@ -12,6 +12,9 @@ mod count;
 #[path = "../../examples/replay/crash.rs"]
 mod crash;
 mod crashes;
+#[path = "../../examples/replay/deltas.rs"]
+mod deltas;
+mod deltas_cost;
 mod figures;
 mod files;
 mod forgetful;
@@ -31,6 +34,8 @@ mod run;
 #[path = "../../examples/replay/table.rs"]
 mod table;
 mod tables;
+#[path = "../../examples/replay/times.rs"]
+mod times;
 #[path = "../../examples/replay/trace.rs"]
 mod trace;
 #[path = "../../examples/replay/versions.rs"]

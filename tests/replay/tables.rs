@@ -2,17 +2,17 @@
 
 use crate::crash::CrashReport;
 use crate::figures::{LONG, figures};
-use crate::policies::ALL;
+use crate::policies::{ALL, Known};
 use crate::table::{Row, Section, document};
 
 /// The sample under the name of a trace that papers are compared by.
 fn section() -> Section {
-    let row = |name| {
+    let row = |known: &'static Known| {
         let places = [("commit", 3), ("fold", 4)].into();
         let crashes = CrashReport { crashes: 7, kept: 5, places, ..CrashReport::default() };
-        Row { policy: name, figures: figures(name, &LONG), crashes }
+        Row { known, figures: figures(known.name, &LONG), crashes }
     };
-    let rows = ALL.iter().map(|known| row(known.name)).collect();
+    let rows = ALL.iter().map(row).collect();
     Section { trace: "ext4-postmark".to_owned(), rows }
 }
 

@@ -248,13 +248,22 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let shield_room = common.geometry.shield_blocks as usize;
         let tears = !self.device.device().facts().block_atomic(common.geometry.block_size)
             && self.keeps(Rule::ShieldFirst);
+        let by_age = scope == Scope::OldestInSlots;
         let (mut count, mut shielded, mut left_out) = (0_usize, 0_usize, false);
+        // The first block that there was no room for: those behind it wait with it.
+        let mut end: Option<BlockNumber> = None;
         indexes.each(|index| {
             for block in index.each_block() {
                 let newest = index.newest_below(block, bounds);
                 let Some(newest) = newest.filter(|newest| goes_home(index, *newest, scope)) else {
                     continue;
                 };
+                if count == batch.len() && !by_age {
+                    (count, end) = keep_lower_half(batch);
+                }
+                if end.is_some_and(|end| block >= end) {
+                    continue;
+                }
                 // A version behind the bounds may be on its way into that very slot.
                 if may_be_rewritten(index, newest) {
                     left_out = true;
@@ -262,7 +271,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 }
                 // A torn overwrite would leave no whole copy of it.
                 let needs_shield = tears && crate::home::oldest_needed(index, newest).1;
-                if needs_shield && shielded >= shield_room {
+                let room = if by_age { shield_room.saturating_sub(shielded) } else { shield_room };
+                if needs_shield && room == 0 {
                     continue;
                 }
                 let frame = index.frame(newest);
@@ -272,18 +282,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 if let Some(place) = batch.get_mut(count) {
                     *place = batched;
                     count = count.saturating_add(1);
-                } else if scope == Scope::OldestInSlots {
+                } else if by_age {
                     let newest = batch.iter_mut().max_by_key(|known| known.stamp);
                     if let Some(place) = newest.filter(|known| known.stamp > stamp) {
                         *place = batched;
                     }
-                } else {
-                    break;
                 }
                 shielded = shielded.saturating_add(usize::from(needs_shield));
             }
         });
-        let collected = count;
+        let collected = keep_shielded(batch.get_mut(..count).unwrap_or_default(), shield_room);
         count = 0;
         for at in 0..collected {
             let Some(batched) = batch.get(at).copied() else { break };
@@ -296,9 +304,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 count = count.saturating_add(1);
             }
             left_out |= !leaves;
-        }
-        if let Some(batch) = batch.get_mut(..count) {
-            batch.sort_unstable_by_key(|batched| batched.block);
         }
         (count, left_out)
     }
@@ -524,6 +529,22 @@ struct Batch<'a, L, K, N: ?Sized, I> {
     view: View<'a, L, K, N>,
     indexes: &'a mut I,
     count: usize,
+}
+
+/// Makes room in a batch: the lower half of its blocks stay, so that neighbours go home together.
+/// Returns how many that are, and the first one that does not.
+fn keep_lower_half(batch: &mut [Batched]) -> (usize, Option<BlockNumber>) {
+    batch.sort_unstable_by_key(|batched| batched.block);
+    let kept = batch.len().div_ceil(2);
+    (kept, batch.get(kept).map(|batched| batched.block))
+}
+
+/// Sorts what was collected, and ends it where the shield has no more room, so that neighbours go
+/// home together. Returns how many are left.
+fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
+    batch.sort_unstable_by_key(|batched| batched.block);
+    let needing = batch.iter().enumerate().filter(|(_, batched)| batched.needs_shield);
+    needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
 }
 
 /// A block whose durable content is not home, if there is any.

@@ -9,8 +9,8 @@
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
 //!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
-//! [`Medium`] and of encoding, and does not try what cannot pay. What it chose [`Adaptive::choose`]
-//! says, for counting.
+//! [`Medium`] and of encoding, and of what a delta costs later; it does not try what it does not
+//! hope to gain by. What it chose [`Adaptive::choose`] says, for counting.
 //!
 //! It is told the old image, or logs the whole block; patches alone it does not take. Where a
 //! [share](Settings::bypass_above) of the block is named, data of which more than that would be
@@ -33,15 +33,15 @@ use core::num::NonZeroU8;
 use journal_core::policy::{
     ApplyError, Class, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
 };
-use journal_core::{Kernels, LINE_BYTES, PortableKernels};
+use journal_core::{Kernels, PortableKernels};
 use policy_codec::between::{self, HEADER_BYTES};
 pub use policy_codec::deltas::Form;
-use policy_codec::deltas::{self, Images};
+use policy_codec::deltas::{self, Images, SHORT_BYTES};
 use policy_codec::{Changed, xor};
 
 mod model;
 
-pub use model::{Choice, Medium, Wish};
+pub use model::{Choice, Medium, Wish, coding_ns};
 
 /// Settings of the policy, each with its default. None of it is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,16 @@ impl<K: Kernels> Adaptive<K> {
     fn shortest(&self, images: &Images<'_>, out: &mut Encoder<'_>) -> Choice {
         let forms = [Form::Runs, Form::Words, Form::Moves, self.xor_of(images)];
         let put = deltas::put_shortest(&self.kernels, &forms, images, out);
-        Choice::of(put.is_ok(), images.new.len(), out)
+        let mut choice = Choice::of(put.is_ok(), images.new.len(), out);
+        let is_short = choice.form.is_some() && choice.payload_bytes <= SHORT_BYTES;
+        for form in forms {
+            choice.coding_ns = choice.coding_ns.saturating_add(coding_ns(form, images.new.len()));
+            // Nothing was tried behind it.
+            if is_short && choice.form == Some(form) {
+                break;
+            }
+        }
+        choice
     }
 
     /// The least time: the plain form that is fastest by what is known beforehand, and then a coder
@@ -179,7 +188,8 @@ impl<K: Kernels> Adaptive<K> {
         let block_bytes = images.new.len();
         let medium = &self.settings.medium;
         let time_of = |form: Form, payload_bytes: usize| {
-            medium.time_of(payload_bytes).saturating_add(model::coding_time(form, block_bytes))
+            let now = medium.time_of(payload_bytes).saturating_add(coding_ns(form, block_bytes));
+            now.saturating_add(model::later_ns(medium, block_bytes))
         };
         let by_bound = |form: &Form| {
             let bound = form.bound(images.changed).unwrap_or(block_bytes);
@@ -187,15 +197,19 @@ impl<K: Kernels> Adaptive<K> {
         };
         let plain = PLAIN.into_iter().min_by_key(by_bound).unwrap_or(Form::Runs);
         let image_time = medium.time_of(block_bytes);
-        let mut is_put =
-            by_bound(&plain) < image_time && deltas::put(&self.kernels, plain, images, out).is_ok();
+        let (mut is_put, mut spent) = (false, 0_u64);
+        if by_bound(&plain) < image_time {
+            is_put = deltas::put(&self.kernels, plain, images, out).is_ok();
+            spent = coding_ns(plain, block_bytes);
+        }
         let mut time = match is_put {
             true => time_of(plain, out.as_bytes().len()).min(image_time),
             false => image_time,
         };
         for coder in [Form::Moves, self.xor_of(images)] {
-            // It takes its time, and at the very least a line.
-            if time_of(coder, LINE_BYTES) >= time {
+            // What it takes is known, what it saves is not.
+            let shortest = if is_put { out.as_bytes().len() } else { block_bytes };
+            if time_of(coder, model::hoped_for(coder, shortest)) >= time {
                 continue;
             }
             let is_shorter = if is_put {
@@ -205,11 +219,12 @@ impl<K: Kernels> Adaptive<K> {
                 deltas::put(&self.kernels, coder, images, out).is_ok()
             };
             is_put |= is_shorter;
+            spent = spent.saturating_add(coding_ns(coder, block_bytes));
             if is_shorter {
                 time = time_of(coder, out.as_bytes().len());
             }
         }
-        Choice::of(is_put, block_bytes, out)
+        Choice { coding_ns: spent, ..Choice::of(is_put, block_bytes, out) }
     }
 
     /// Whether few bits differ, or few do not.

@@ -44,10 +44,20 @@ impl Medium {
     }
 }
 
+/// Of so many deltas one has its block written into the shield when that goes home, which a whole
+/// image does not need.
+const DELTAS_PER_SHIELD: u64 = 8;
+
+/// Nanoseconds that a delta costs later, and a whole image does not.
+#[must_use]
+pub(crate) const fn later_ns(medium: &Medium, block_bytes: usize) -> u64 {
+    medium.time_of(block_bytes) / DELTAS_PER_SHIELD
+}
+
 /// Nanoseconds in which a form is encoded, and applied once, in a block of so many bytes. Measured
 /// for blocks of 4 KiB of which a twentieth differs.
 #[must_use]
-pub(crate) const fn coding_time(form: Form, block_bytes: usize) -> u64 {
+pub const fn coding_ns(form: Form, block_bytes: usize) -> u64 {
     let of_4_kib = match form {
         Form::Runs => 260,
         Form::Words => 190,
@@ -56,6 +66,15 @@ pub(crate) const fn coding_time(form: Form, block_bytes: usize) -> u64 {
         _ => 150,
     };
     (block_bytes as u64).saturating_mul(of_4_kib) / 4096
+}
+
+/// How short a coder may be hoped to make what takes so many bytes otherwise: copies half of that,
+/// as a rule, and a compressed XOR hardly less.
+pub(crate) const fn hoped_for(coder: Form, bytes: usize) -> usize {
+    match coder {
+        Form::Moves => bytes / 2,
+        _ => bytes.saturating_sub(bytes / 8),
+    }
 }
 
 /// What was chosen for an update.
@@ -69,11 +88,13 @@ pub struct Choice {
     pub form: Option<Form>,
     /// How long that is; of what is logged whole, nothing was encoded.
     pub payload_bytes: usize,
+    /// Nanoseconds that encoding took by the model, with what was tried in vain.
+    pub coding_ns: u64,
 }
 
 impl Choice {
     pub(crate) const fn whole(placement: Placement) -> Self {
-        Self { placement, form: None, payload_bytes: 0 }
+        Self { placement, form: None, payload_bytes: 0, coding_ns: 0 }
     }
 
     /// What an encoder holds, unless the whole block is no longer.
@@ -84,6 +105,6 @@ impl Choice {
             return Self { payload_bytes: block_bytes, ..whole };
         }
         let form = Form::of(out.as_bytes());
-        Self { placement: Placement::Encoded, form, payload_bytes }
+        Self { placement: Placement::Encoded, form, payload_bytes, coding_ns: 0 }
     }
 }

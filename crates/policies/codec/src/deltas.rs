@@ -33,7 +33,7 @@ pub enum Form {
 }
 
 /// Payloads that are not worth the search for a shorter one.
-pub const SHORT_BYTES: usize = 32;
+pub const SHORT_BYTES: usize = 16;
 
 /// Both images of an update, and where they differ.
 #[derive(Clone, Copy, Debug)]
