@@ -212,6 +212,17 @@ fn partial_checkpoints_of_slots_make_no_state_that_never_was() {
     }
 }
 
+/// However full a lane is: an active slot outlives the checkpoint that makes room for its record.
+#[test]
+fn an_active_slot_outlives_the_checkpoint_that_makes_room_for_it() {
+    let explorer = explorer().with_images_per_point_max(1 << 4).with_random_per_point(4);
+    for written in 0..8 {
+        let mut steps = vec![write(0, 0); written];
+        steps.push(Step::Active(0, 1, Durable));
+        survives(&explorer, &Program::new(Kind::Lcow, 1, steps));
+    }
+}
+
 /// Content is written to a slot and changed there before a record names it.
 #[test]
 fn active_slots_survive_every_crash() {

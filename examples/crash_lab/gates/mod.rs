@@ -190,7 +190,7 @@ mod tests {
     fn a_gate_that_falls_short_fails_the_command() {
         let good = Gate::at_least("states", "a", 10, 10);
         assert_eq!(exit_code(&[good.clone(), not_run()]), 0);
-        assert_eq!(shortfalls(&[good.clone(), not_run()]), Vec::<String>::new());
+        assert!(shortfalls(&[good.clone(), not_run()]).is_empty());
         for bad in [
             Gate::at_least("states", "b", 10, 9),
             Gate::at_most("violations", "b", 0, 1),
