@@ -35,8 +35,8 @@ pub(crate) const MEMORIES: [Memory; 2] = [
     Memory { medium: &Medium::PCM, fence_ns: 500 },
 ];
 
-/// The disk is chosen too: a solid-state drive that takes 2 GB/s, 20 us to begin a write, and 100 us
-/// for a sync.
+/// The disk is chosen too: a solid-state drive that takes 2 GB/s, 20 us to begin a write, and
+/// 100 us for a sync.
 const BLOCK_NS: u64 = 2_000;
 const WRITE_NS: u64 = 20_000;
 const SYNC_NS: u64 = 100_000;

@@ -4,7 +4,8 @@
 //!   or sub-blocks with a bitmap, the XOR of both images compressed, copies from the old image, or
 //!   the whole block, and behind the header of a frame 9 bytes that say which images it leads
 //!   between. In ordinary memory the old image, until the commit; on the stack up to four blocks
-//!   and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it saves.
+//!   and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it
+//!   saves.
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
 //!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
