@@ -15,6 +15,7 @@ use journal_core::Operation;
 use journal_core::policy::Encoder;
 
 use adaptive::{Adaptive, Form, Medium, coding_ns};
+use policy_codec::deltas::SHORT_BYTES;
 
 use crate::count::{Account, Place};
 use crate::policies::{Known, Role};
@@ -34,8 +35,8 @@ pub(crate) const MEMORIES: [Memory; 2] = [
     Memory { medium: &Medium::PCM, fence_ns: 500 },
 ];
 
-/// The disk is chosen too: a solid-state drive that takes 2 GB/s, 20 us to begin a write, and 100 us
-/// for a sync.
+/// The disk is chosen too: a solid-state drive that takes 2 GB/s, 20 us to begin a write, and
+/// 100 us for a sync.
 const BLOCK_NS: u64 = 2_000;
 const WRITE_NS: u64 = 20_000;
 const SYNC_NS: u64 = 100_000;
@@ -57,9 +58,6 @@ pub(crate) enum Coding {
     Chosen(&'static Adaptive),
 }
 
-/// A payload so short that nothing else is tried.
-const SHORT_BYTES: u64 = 16;
-
 impl Coding {
     /// Whether a delta begins with its form.
     pub(crate) const fn says_forms(&self) -> bool {
@@ -73,7 +71,7 @@ impl Coding {
                 coding_ns(*form, block_bytes)
             }
             (Self::Tried(forms), Place::Encoded { first, bytes }) => {
-                let ends = |form: &&Form| bytes <= SHORT_BYTES && **form as u8 == first;
+                let ends = |form: &&Form| bytes <= SHORT_BYTES as u64 && **form as u8 == first;
                 let tried =
                     forms.iter().position(|form| ends(&form)).map_or(forms.len(), |at| at + 1);
                 forms[..tried].iter().map(|form| coding_ns(*form, block_bytes)).sum()
