@@ -405,7 +405,9 @@ where
     }
 
     /// Makes blocks of the disk-side log free: gives back those of older versions, and writes home
-    /// what is left in the segment of each lane where that is least.
+    /// what is left in the segment of each lane where that is least. Those of blocks at home that a
+    /// ring still speaks of, because of what lies before them there, come free with a
+    /// [checkpoint](Self::checkpoint_rings).
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
