@@ -14,7 +14,7 @@
 //! find the newest content in memory as long as a cache keeps it.
 //!
 //! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap), 2 for
-//! [runs](runs) of bytes, which patches alone are logged as.
+//! [`runs`] of bytes, which patches alone are logged as.
 
 #![no_std]
 #![forbid(unsafe_code)]
