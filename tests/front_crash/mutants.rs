@@ -97,8 +97,11 @@ fn appends(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
 /// Whole blocks in the disk-side log, and changes on top of them.
 fn logged(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     let change = |change| one(0, &[(0, change)], Durable);
-    let steps = vec![change(Append), change(Touch), change(Append)];
-    boxed([Program { logs: Logged::Compressed, ..program(mutator, 1, steps) }])
+    let of = |logs: Logged| {
+        let steps = vec![change(Append), change(Touch), change(Append)];
+        Program { logs, lane_segments: logs.lane_segments(), ..program(mutator, 1, steps) }
+    };
+    boxed([of(Logged::Compressed), of(Logged::Far)])
 }
 
 /// A commit into space that a checkpoint has freed.
