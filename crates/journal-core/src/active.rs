@@ -50,7 +50,7 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
         image: &[u8],
     ) -> Option<Active> {
         debug_assert_eq!(image.len(), common.block_bytes());
-        let seed = self.lane.identity.body_seed;
+        let seed = self.lane.identity.seed;
         let slots = self.lane.slots_mut()?;
         let slot = slots.take(self.states)?;
         let _ = slots.write(self.states, slot, image, Pace::Deferred);
@@ -69,7 +69,7 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
             debug_assert!(false, "the check is over the whole image");
             return;
         };
-        let seed = self.lane.identity.body_seed;
+        let seed = self.lane.identity.seed;
         if let Some(slots) = self.lane.slots_mut() {
             slots.patch(self.states, active.slot, change.pieces());
         }

@@ -108,7 +108,7 @@ where
 
     /// Looks at one slot; returns whether it is free.
     fn audit_slot(&mut self, lane: LaneNumber, slot: SlotNumber) -> Result<bool, AuditError> {
-        let seed = self.home.identity.body_seed;
+        let seed = self.home.identity.seed;
         let InLane { lane, states } = self.lanes.in_lane(lane);
         let Some(slots) = lane.slots() else { return Ok(false) };
         let is_free = slots.is_free(states, slot);

@@ -1,94 +1,12 @@
 //! Checksums over on-media bytes.
 //!
-//! - [`crc32`] (IEEE) guards short headers. With the crate feature `std` the processor's carry-less
-//!   multiply is found at run time; without it a table is used, about 30 times slower.
-//! - [`Kernels::crc64`] (CRC-64/NVME) guards whole records and superblocks: with 32 bits, one torn
-//!   record in four thousand million would be taken for whole.
+//! [`Kernels::crc64`] (CRC-64/NVME) guards everything: with 32 bits, one torn record in four thousand
+//! million would be taken for whole. Headers of records have a place for the lower half of one.
 //!
 //! [`Kernels`] also finds [the words in which two images differ](Kernels::changed_words), for
 //! policies that log differences.
 //!
 //! A CRC finds accidents. It is no signature: who knows the journal's id can forge one.
-
-/// The CRC-32 of `bytes`, continuing from `seed` (the check of what came before, or zero).
-///
-/// ```
-/// use journal_core::check::crc32;
-/// assert_eq!(crc32(0, b"123456789"), 0xCBF4_3926);
-/// assert_eq!(crc32(crc32(0, b"1234"), b"56789"), 0xCBF4_3926);
-/// ```
-#[must_use]
-#[inline]
-pub fn crc32(seed: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(seed);
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
-/// The reflected polynomial of CRC-32.
-const CRC32_POLYNOMIAL: u32 = 0xEDB8_8320;
-
-/// `NEW[k][b]` is the CRC-32 of byte `b` followed by `k` zero bytes.
-static NEW: [[u32; 256]; 8] = tables32();
-
-#[allow(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    reason = "evaluated at compile time: a mistake does not compile"
-)]
-const fn tables32() -> [[u32; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut sum = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            sum = (sum >> 1) ^ (CRC32_POLYNOMIAL & (sum & 1).wrapping_neg());
-            bit += 1;
-        }
-        tables[0][byte] = sum;
-        byte += 1;
-    }
-    let mut zeroes = 1;
-    while zeroes < 8 {
-        let mut byte = 0;
-        while byte < 256 {
-            let sum = tables[zeroes - 1][byte];
-            tables[zeroes][byte] = (sum >> 8) ^ tables[0][(sum & 0xFF) as usize];
-            byte += 1;
-        }
-        zeroes += 1;
-    }
-    tables
-}
-
-/// What [`crc32`] is, for bytes that were stored a moment ago, word by word.
-///
-/// A processor that still has those stores before it takes a load from one of them, but not from
-/// two. So where [`crc32`] loads 16 bytes, this loads no more than a quarter of that.
-#[must_use]
-pub(crate) fn crc32_of_new(seed: u32, bytes: &[u8]) -> u32 {
-    let [t0, t1, t2, t3, t4, t5, t6, t7] = &NEW;
-    let at = |table: &[u32; 256], byte: u8| table.get(usize::from(byte)).copied().unwrap_or(0);
-    let mut sum = !seed;
-    let (words, rest) = bytes.as_chunks_of_8();
-    for [a, b, c, d, e, f, g, h] in words {
-        let [a, b, c, d] = (sum ^ u32::from_le_bytes([*a, *b, *c, *d])).to_le_bytes();
-        sum = at(t7, a) ^ at(t6, b) ^ at(t5, c) ^ at(t4, d);
-        sum ^= at(t3, *e) ^ at(t2, *f) ^ at(t1, *g) ^ at(t0, *h);
-    }
-    let mut rest = rest;
-    if let Some((half, more)) = rest.split_first_chunk() {
-        let [a, b, c, d] = (sum ^ u32::from_le_bytes(*half)).to_le_bytes();
-        sum = at(t3, a) ^ at(t2, b) ^ at(t1, c) ^ at(t0, d);
-        rest = more;
-    }
-    for byte in rest {
-        let [low, ..] = sum.to_le_bytes();
-        sum = (sum >> 8) ^ at(t0, low ^ byte);
-    }
-    !sum
-}
 
 /// The computing that a machine may do faster than portable code can.
 ///
@@ -292,11 +210,6 @@ mod tests {
             PortableKernels.changed_words(&older, &newer, &mut mask[..len]);
             prop_assert_eq!(&mask[..len], &expected[..len]);
             prop_assert!(mask[len..].iter().all(|untouched| *untouched == u64::MAX));
-        }
-
-        #[test]
-        fn what_was_just_stored_has_the_same_check(seed: u32, bytes: std::vec::Vec<u8>) {
-            prop_assert_eq!(crc32_of_new(seed, &bytes), crc32(seed, &bytes));
         }
 
         #[test]

@@ -36,10 +36,8 @@ impl<L: Policy, K> Common<L, K> {
 /// What all records that are written now have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// The small checks' seed: made of the journal's id.
-    pub(crate) id_seed: u32,
-    /// The large checks' seed: made of the same.
-    pub(crate) body_seed: u64,
+    /// All checks' seed: made of the journal's id.
+    pub(crate) seed: u64,
     pub(crate) epoch: Epoch,
     pub(crate) generation: Generation,
 }

@@ -228,7 +228,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         let bounds = &settled.bounds;
-        let (kernels, seed) = (&common.kernels, self.identity.body_seed);
+        let (kernels, seed) = (&common.kernels, self.identity.seed);
         let mut from = 0;
         loop {
             let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);

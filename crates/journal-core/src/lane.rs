@@ -26,13 +26,13 @@ use crate::place::FreePlaces;
 use crate::pmem::{Pmem, PmemShare};
 use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
-    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, extent, new_evidence_check,
+    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
 };
 use crate::ring::{LaneReader, Ring};
 use crate::slot::{SLOT_FRAME_BYTES, SlotFrame, SlotState, Slots};
 use crate::tail::TailWord;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
-use zerocopy::{FromZeros as _, IntoBytes as _};
+use zerocopy::FromZeros as _;
 
 crate::sites! {
     pub(crate) mod site {
@@ -45,72 +45,35 @@ crate::sites! {
     }
 }
 
-/// A block's new content, as it goes into a record.
+/// A frame, before it is stored: what its descriptor will say.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Payload<'a> {
-    /// The whole image.
-    Image(&'a [u8]),
-    /// What a policy encoded.
-    Encoded(&'a [u8]),
-    /// A slot that the whole image was written to.
-    Slot(&'a SlotFrame),
-    /// A block of the disk-side log that the whole image was written to.
-    Log(SlotFrame),
-    /// The block's home, where the whole image was written to.
-    Home,
-    /// The block is not live any more.
-    Discard,
-}
-
-impl Payload<'_> {
-    /// How it carries the content, and in how many bytes.
-    const fn form(&self) -> (Form, usize) {
-        match self {
-            Self::Image(image) => (Form::Image, image.len()),
-            Self::Encoded(bytes) => (Form::Encoded, bytes.len()),
-            Self::Slot(_) => (Form::Slot, SLOT_FRAME_BYTES),
-            Self::Log(_) => (Form::Log, SLOT_FRAME_BYTES),
-            Self::Home => (Form::Home, 0),
-            Self::Discard => (Form::Discard, 0),
-        }
-    }
-
-    /// The bytes of it that are in the front.
-    fn in_front(&self) -> &[u8] {
-        match self {
-            Self::Encoded(bytes) => bytes,
-            Self::Slot(slot) => slot.as_bytes(),
-            Self::Log(slot) => slot.as_bytes(),
-            Self::Image(_) | Self::Home | Self::Discard => &[],
-        }
-    }
-}
-
-/// A frame, before it is stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameIn<'a> {
+pub(crate) struct FrameIn {
     pub(crate) block: BlockNumber,
-    pub(crate) payload: Payload<'a>,
+    /// Bytes of its payload.
+    pub(crate) len: u32,
+    pub(crate) form: Form,
+    /// The operation that it is of, in its transaction.
+    pub(crate) operation: u32,
 }
 
-/// The frames of a part.
-pub(crate) trait Frames {
-    fn count(&self) -> usize;
-
-    /// One of them; `at` is below the count.
-    fn frame(&self, at: usize) -> FrameIn<'_>;
+impl FrameIn {
+    /// None.
+    pub(crate) const EMPTY: Self =
+        Self { block: BlockNumber(0), len: 0, form: Form::Discard, operation: 0 };
 }
 
-/// A part without frames.
-pub(crate) struct NoFrames;
+/// Where the images of frames are.
+pub(crate) trait Images {
+    /// That of a frame of [`Form::Image`].
+    fn image(&self, frame: &FrameIn) -> &[u8];
+}
 
-impl Frames for NoFrames {
-    fn count(&self) -> usize {
-        0
-    }
+/// There are none.
+pub(crate) struct NoImages;
 
-    fn frame(&self, _at: usize) -> FrameIn<'_> {
-        FrameIn { block: BlockNumber(0), payload: Payload::Discard }
+impl Images for NoImages {
+    fn image(&self, _frame: &FrameIn) -> &[u8] {
+        &[]
     }
 }
 
@@ -193,8 +156,13 @@ pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
 
 /// One part of a record, before it is stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a, F> {
-    pub(crate) frames: &'a F,
+pub(crate) struct Part<'a, I: ?Sized> {
+    pub(crate) frames: &'a [FrameIn],
+    /// The payloads that lie in the front, one after the other in the order of the frames.
+    pub(crate) encoded: &'a [u8],
+    pub(crate) images: &'a I,
+    /// How many of the frames have an image.
+    pub(crate) image_count: usize,
     pub(crate) names: &'a Names,
     pub(crate) last: bool,
 }
@@ -403,7 +371,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             sequence: self.next_sequence,
             pace,
             parts: 0,
-            check: self.identity.body_seed,
+            check: self.identity.seed,
             start: self.tail,
             next: self.tail,
             in_flight: None,
@@ -411,15 +379,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// The sizes of the next part. The caller has seen to it that it fits.
-    pub(crate) fn size_part<F: Frames>(
+    pub(crate) fn size_part<I: Images + ?Sized>(
         &self,
         open: &OpenRecord,
-        part: &Part<'_, F>,
+        part: &Part<'_, I>,
         geometry: &Geometry,
     ) -> Extent {
-        let Part { frames, names, .. } = *part;
-        let (encoded, images) = payload_sizes(frames);
-        let extent = extent(geometry, names.count(), frames.count(), encoded, images);
+        let Part { frames, encoded, image_count, names, .. } = *part;
+        let extent = extent(geometry, names.count(), frames.len(), encoded.len(), image_count);
         let Some(extent) = extent else {
             unreachable!("the transaction was cut into parts that fit")
         };
@@ -428,22 +395,25 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         extent
     }
 
-    /// Builds the front of a part, all but its check; returns the check of the parts before and of
-    /// this one's front.
-    fn build_front<F: Frames>(
+    /// Builds the front of a part, all but its check.
+    ///
+    /// It is made of whole words, and read back by words: what loads more than one store has
+    /// stored would wait until that has left the processor, behind all that streams.
+    #[inline]
+    fn build_front<I: Images + ?Sized>(
         &self,
         open: &OpenRecord,
-        part: &Part<'_, F>,
+        part: &Part<'_, I>,
         extent: &Extent,
         kernels: &impl Kernels,
         front: &mut [u8],
-    ) -> u64 {
-        let Part { frames, names, last } = *part;
+    ) {
+        let Part { frames, encoded, names, last, .. } = *part;
         let mut header = RecordHeader::new_zeroed();
         header.kind = RecordKind::Commit as u8;
         header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
         header.lines = extent.lines().into();
-        header.frames = u16::try_from(frames.count()).unwrap_or(u16::MAX).into();
+        header.frames = u16::try_from(frames.len()).unwrap_or(u16::MAX).into();
         header.names = u16::try_from(names.count()).unwrap_or(u16::MAX).into();
         header.position = open.next.into();
         header.sequence = self.next_sequence.raw().into();
@@ -455,48 +425,73 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             header.set_last_part();
         }
         let words = header.words();
-        put_words(front, 0, words);
-        fill_lists(front, frames, names);
-        // A whole word again: a load of the first one would wait for two stores.
+        let mut at = put_words(front, 0, words);
+        for name in names.each() {
+            at = put_words(front, at, name.words());
+        }
+        let evidence = front.get(..at).unwrap_or_default();
+        let evidence = evidence_check(kernels, self.identity.seed, evidence);
         let [first, ..] = words;
-        let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
-        let evidence = new_evidence_check(self.identity.id_seed, evidence);
         put_words(front, 0, [first | u64::from(evidence)]);
-        let body = front.len().saturating_sub(CHECK_BYTES);
-        kernels.crc64(open.check, front.get(..body).unwrap_or_default())
+        for frame in frames {
+            let FrameIn { block, len, form, .. } = *frame;
+            let frame = FrameHeader {
+                block: block.raw().into(),
+                len: len.into(),
+                form: form as u8,
+                reserved: [0; 3],
+            };
+            at = put_words(front, at, frame.words());
+        }
+        let end = at.saturating_add(encoded.len());
+        if let Some(place) = front.get_mut(at..end).filter(|_| !encoded.is_empty()) {
+            place.copy_from_slice(encoded);
+        }
+        // Few words or none: not worth a call.
+        let rest = front.get_mut(end..).unwrap_or_default();
+        let odd = rest.len().checked_rem(WORD_BYTES).unwrap_or(0);
+        let (odd, rest) = rest.split_at_mut(odd);
+        odd.fill(0);
+        rest.chunks_exact_mut(WORD_BYTES).for_each(|word| word.copy_from_slice(&[0; WORD_BYTES]));
     }
 
     /// Calls with every frame of a part whose log offset this is.
-    pub(crate) fn frames_of_part<F: Frames>(
+    #[inline]
+    pub(crate) fn frames_of_part<I: Images + ?Sized>(
         &self,
         open: &OpenRecord,
         position: u64,
         extent: &Extent,
-        part: &Part<'_, F>,
+        part: &Part<'_, I>,
         mut call: impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<(), Full> {
-        let Part { frames, names, .. } = *part;
+        let Part { frames, encoded, names, .. } = *part;
         let lists = names.count().saturating_mul(NAME_BYTES);
-        let lists = frames.count().saturating_mul(FRAME_BYTES).saturating_add(lists);
-        let mut encoded_at = position.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
+        let lists = frames.len().saturating_mul(FRAME_BYTES).saturating_add(lists);
+        let encoded_at = position.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
         let mut image_at = position.saturating_add(extent.front as u64);
-        for at in 0..frames.count() {
-            let frame = frames.frame(at);
-            let (form, len) = frame.payload.form();
-            let place = if form == Form::Image { &mut image_at } else { &mut encoded_at };
-            let mut payload = *place;
-            *place = place.saturating_add(len as u64);
-            let mut len = u32::try_from(len).unwrap_or(u32::MAX);
-            let named = match &frame.payload {
-                Payload::Slot(slot) => Some(*slot),
-                Payload::Log(slot) => Some(slot),
-                _ => None,
+        let mut used = 0_usize;
+        for frame in frames {
+            let FrameIn { block, mut len, form, .. } = *frame;
+            let payload = if form == Form::Image {
+                let payload = image_at;
+                image_at = image_at.saturating_add(u64::from(len));
+                payload
+            } else {
+                let at = used;
+                used = used.saturating_add(len as usize);
+                match form {
+                    Form::Slot | Form::Log => {
+                        let named = encoded.get(at..).and_then(|from| from.first_chunk());
+                        let named: SlotFrame = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
+                        len = named.slot.get();
+                        named.content.get()
+                    }
+                    _ => encoded_at.saturating_add(at as u64),
+                }
             };
-            if let Some(slot) = named {
-                (payload, len) = (slot.content.get(), slot.slot.get());
-            }
             call(FrameAt {
-                block: frame.block,
+                block,
                 stamp: open.stamp,
                 lane: self.number,
                 sequence: open.sequence,
@@ -513,45 +508,32 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Stores a part behind the tail: its images, then its front with the check over all of it.
     ///
     /// The first image goes out before anything else is done: all of the rest is computed while it
-    /// is on its way. What loads more than one store has stored would wait until it is there; so
-    /// the front is made of whole words, and read back by words.
-    pub(crate) fn store_part<F: Frames>(
+    /// is on its way.
+    pub(crate) fn store_part<I: Images + ?Sized>(
         &mut self,
         open: &mut OpenRecord,
-        part: &Part<'_, F>,
+        part: &Part<'_, I>,
         extent: &Extent,
         kernels: &impl Kernels,
         scratch: &mut [u8],
     ) {
         let mut image_at = open.next.saturating_add(extent.front as u64);
-        let frames = part.frames;
-        let mut images = (0..frames.count()).filter_map(|at| match frames.frame(at).payload {
-            Payload::Image(image) => Some(image),
-            _ => None,
-        });
-        let mut store = |lane: &mut Self, open: &mut OpenRecord, image: &[u8]| {
+        let mut check = open.check;
+        for frame in part.frames.iter().filter(|frame| frame.form == Form::Image) {
+            let image = part.images.image(frame);
             match open.pace {
-                Pace::AtOnce => open.add(lane.ring.write(site::IMAGE, image_at, image)),
-                Pace::Deferred => lane.ring.store(site::DEFERRED_IMAGE, image_at, image),
+                Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
+                Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
             }
             image_at = image_at.saturating_add(image.len() as u64);
-        };
-        let mut next = images.next();
-        if let Some(image) = next {
-            store(self, open, image);
+            check = kernels.crc64(check, image);
         }
         let Some(front) = scratch.get_mut(..extent.front) else {
             unreachable!("the transaction was cut into parts that fit")
         };
-        let mut check = self.build_front(open, part, extent, kernels, front);
-        while let Some(image) = next {
-            check = kernels.crc64(check, image);
-            next = images.next();
-            if let Some(image) = next {
-                store(self, open, image);
-            }
-        }
-        if let Some(place) = front.last_chunk_mut() {
+        self.build_front(open, part, extent, kernels, front);
+        if let Some((body, place)) = front.split_last_chunk_mut() {
+            check = kernels.crc64(check, body);
             *place = check.to_le_bytes();
         }
         match open.pace {
@@ -687,49 +669,8 @@ impl OpenRecord {
     }
 }
 
-/// Bytes of encoded payload, and how many images these frames have.
-pub(crate) fn payload_sizes(frames: &impl Frames) -> (usize, usize) {
-    let (mut encoded, mut images) = (0_usize, 0_usize);
-    for at in 0..frames.count() {
-        let payload = frames.frame(at).payload;
-        images = images.saturating_add(usize::from(matches!(payload, Payload::Image(_))));
-        encoded = encoded.saturating_add(payload.in_front().len());
-    }
-    (encoded, images)
-}
-
-/// Writes into a front what is behind its header, all but the check.
-#[inline(always)]
-fn fill_lists(front: &mut [u8], frames: &impl Frames, names: &Names) {
-    let count = frames.count();
-    let mut at = HEADER_BYTES;
-    for name in names.each() {
-        at = put_words(front, at, name.words());
-    }
-    for index in 0..count {
-        let frame = frames.frame(index);
-        let (form, len) = frame.payload.form();
-        let frame = FrameHeader {
-            block: frame.block.raw().into(),
-            len: u32::try_from(len).unwrap_or(u32::MAX).into(),
-            form: form as u8,
-            reserved: [0; 3],
-        };
-        at = put_words(front, at, frame.words());
-    }
-    for index in 0..count {
-        let frame = frames.frame(index);
-        let bytes = frame.payload.in_front();
-        let end = at.saturating_add(bytes.len());
-        if let Some(place) = front.get_mut(at..end) {
-            place.copy_from_slice(bytes);
-        }
-        at = end;
-    }
-    if let Some(rest) = front.get_mut(at..) {
-        rest.fill(0);
-    }
-}
+/// Stands for a slot where there is none.
+const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
 
 /// Writes words from `at` on; returns where they end.
 #[inline]

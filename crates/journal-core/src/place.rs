@@ -11,15 +11,15 @@ use crate::errors::CommitError;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Full, Index, IndexMemory};
-use crate::lane::{Ends, FrameIn, Frames, InLane, Lane, Names, OpenRecord, Part, Payload};
+use crate::lane::{Ends, FrameIn, Images, InLane, Lane, Names, OpenRecord, Part};
 use crate::memory::Batched;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, Form, extent};
 use crate::scan::{IndexError, Reader};
-use crate::slot::{Rewrite, SlotFrame};
+use crate::slot::{Rewrite, SLOT_FRAME_BYTES, SlotFrame};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber};
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::IntoBytes as _;
 
 /// One block's share of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -72,24 +72,16 @@ impl Operations for [Operation<'_>] {
     }
 }
 
-/// Where a placed update's payload is.
+/// What of a frame is known only when its record is stored.
 #[derive(Clone, Copy, Debug)]
-enum Payloads {
-    Image,
-    Encoded {
-        start: u32,
-        end: u32,
-    },
-    /// To be written to the slot of an older version, or to one that holds nothing.
-    ToSlot {
+enum Later {
+    Nothing,
+    /// Its slot: that of an older version, or one that holds nothing.
+    Slot {
         older: Option<SlotNumber>,
     },
-    /// Written to a slot.
-    Slot(SlotFrame),
-    /// In the disk-side log; the how many-th block of its transaction there.
+    /// Its block of the disk-side log; the how many-th of its transaction there.
     Logged(u32),
-    Home,
-    Discard,
 }
 
 /// What an owner knows of a block's versions, for the placements that depend on it. The answers
@@ -180,32 +172,30 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Placed {
-    operation: u32,
-    payload: Payloads,
-}
-
 /// What became of the operations of one part; kept from commit to commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
-    placed: [Placed; FRAMES_PER_PART],
+    frames: [FrameIn; FRAMES_PER_PART],
+    later: [Later; FRAMES_PER_PART],
     count: usize,
-    /// Whether some of them go to slots.
-    to_slots: bool,
+    /// Bytes of payload that lie in the front.
+    encoded: usize,
+    images: usize,
+    appends: usize,
+    /// Whether something of some of them is known only later.
+    some_later: bool,
 }
 
 impl Places {
-    fn appends(&self) -> usize {
-        let placed = self.placed.get(..self.count).unwrap_or_default();
-        placed.iter().filter(|placed| matches!(placed.payload, Payloads::Home)).count()
-    }
-
     /// Nothing yet.
     pub const EMPTY: Self = Self {
-        placed: [Placed { operation: 0, payload: Payloads::Discard }; FRAMES_PER_PART],
+        frames: [FrameIn::EMPTY; FRAMES_PER_PART],
+        later: [Later::Nothing; FRAMES_PER_PART],
         count: 0,
-        to_slots: false,
+        encoded: 0,
+        images: 0,
+        appends: 0,
+        some_later: false,
     };
 }
 
@@ -280,64 +270,28 @@ pub struct Content<'a, O: ?Sized> {
     pub ends: Ends,
 }
 
-/// The frames of one part.
-struct Chunk<'a, O: ?Sized> {
-    operations: &'a O,
-    encoded: &'a [u8],
-    places: &'a Places,
-    logged: &'a [Batched],
-}
-
-impl<O: Operations + ?Sized> Frames for Chunk<'_, O> {
+impl<O: Operations + ?Sized> Images for O {
     #[inline]
-    fn count(&self) -> usize {
-        self.places.count
-    }
-
-    #[inline]
-    fn frame(&self, at: usize) -> FrameIn<'_> {
-        let none = FrameIn { block: BlockNumber(0), payload: Payload::Discard };
-        let Some(placed) = self.places.placed.get(at) else { return none };
-        let operation = self.operations.operation(placed.operation as usize);
-        let payload = match (placed.payload, operation) {
-            (Payloads::Encoded { start, end }, _) => {
-                let range = start as usize..end as usize;
-                Payload::Encoded(self.encoded.get(range).unwrap_or_default())
-            }
-            (Payloads::Image, Operation::Update(Update { change, .. })) => {
-                change.image().map_or(Payload::Discard, Payload::Image)
-            }
-            (Payloads::ToSlot { .. }, _) => Payload::Slot(&NO_SLOT),
-            (Payloads::Home, _) => Payload::Home,
-            (Payloads::Logged(at), _) => {
-                let named = self.logged.get(at as usize).copied().unwrap_or(Batched::EMPTY);
-                Payload::Log(named.named())
-            }
-            _ => match &placed.payload {
-                Payloads::Slot(slot) => Payload::Slot(slot),
-                _ => Payload::Discard,
-            },
-        };
-        FrameIn { block: operation.block(), payload }
+    fn image(&self, frame: &FrameIn) -> &[u8] {
+        match self.operation(frame.operation as usize) {
+            Operation::Update(Update { change, .. }) => change.image().unwrap_or_default(),
+            Operation::Discard(_) | Operation::Active(..) => &[],
+        }
     }
 }
 
-/// Of the size of what will be known once the slot is written.
-const NO_SLOT: SlotFrame =
-    SlotFrame { content: U64::new(0), slot: U32::new(0), reserved: U32::new(0) };
+/// Bytes of what a frame says of a slot, as a descriptor has it.
+const SLOT_FRAME_LEN: u32 = SLOT_FRAME_BYTES as u32;
+
+/// Puts what a frame says of a slot where the payload begins.
+fn put_slot(payload: &mut [u8], named: &SlotFrame) {
+    if let Some(place) = payload.get_mut(..SLOT_FRAME_BYTES) {
+        place.copy_from_slice(named.as_bytes());
+    }
+}
 
 /// More would push each other out of the nearest cache.
 const PREFETCH_BYTES_MAX: usize = 4096;
-
-/// The sizes of the part that holds these frames.
-fn part_extent(
-    common: &Common<impl Policy, impl Kernels>,
-    frames: &impl Frames,
-    names: &Names,
-) -> Option<Extent> {
-    let (encoded, images) = crate::lane::payload_sizes(frames);
-    extent(&common.geometry, names.count(), frames.count(), encoded, images)
-}
 
 impl<L: Policy, K: Kernels> Common<L, K> {
     /// Begins to bring the first image into the caches. For a commit's very beginning: what it
@@ -424,80 +378,106 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         versions: &mut impl Versions,
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
-        let mut used = 0_usize;
-        let mut next = first;
         let places = &mut *scratch.places;
-        (places.count, places.to_slots) = (0, false);
+        (places.count, places.encoded, places.images, places.appends) = (0, 0, 0, 0);
+        places.some_later = false;
+        let mut next = first;
         while next < operations.count() {
-            let Some(place) = places.placed.get_mut(places.count) else { break };
-            let payload = match operations.operation(next) {
-                Operation::Discard(_) => Some(Payloads::Discard),
-                Operation::Active(_, active) if versions.is_own(active.slot()) => {
-                    Some(Payloads::Slot(active.frame()))
-                }
-                Operation::Active(block, _) => {
-                    let placement = Placement::Slot;
-                    return Err(CommitError::CannotPlace { block, placement });
-                }
-                Operation::Update(update) => {
-                    // A policy always has a whole block of room: its choice must not depend on
-                    // the update's neighbours.
-                    let room = used..used.saturating_add(block_bytes);
-                    let Some(room) = scratch.encoded.get_mut(room) else { break };
-                    let mut encoder = Encoder::new(room);
-                    match self.placement(&update, &mut encoder, free.bypasses) {
-                        Placement::Unchanged => None,
-                        Placement::Encoded => {
-                            let start = u32::try_from(used).unwrap_or(u32::MAX);
-                            used = used.saturating_add(encoder.as_bytes().len());
-                            let end = u32::try_from(used).unwrap_or(u32::MAX);
-                            Some(Payloads::Encoded { start, end })
-                        }
-                        Placement::Home if versions.may_go_home(update.block) => {
-                            Some(Payloads::Home)
-                        }
-                        placement @ (Placement::Slot | Placement::Image | Placement::Home)
-                            if update.change.image().is_some() =>
-                        {
-                            // What cannot go home goes to a slot, and what no slot can take, into
-                            // the record.
-                            let wants_slot = placement != Placement::Image;
-                            let slot = wants_slot.then(|| versions.older_slot(update.block));
-                            match slot {
-                                Some(Some(older)) => Some(Payloads::ToSlot { older: Some(older) }),
-                                Some(None) if taken.slots < free.slots => {
-                                    taken.slots = taken.slots.saturating_add(1);
-                                    Some(Payloads::ToSlot { older: None })
-                                }
-                                _ => Some(Payloads::Image),
-                            }
-                        }
-                        // What the log has no block for goes into the record.
-                        Placement::DiskLog if update.change.image().is_some() => {
-                            let at = taken.log_blocks;
-                            if at < free.log_blocks {
-                                taken.log_blocks = at.saturating_add(1);
-                                Some(Payloads::Logged(at))
-                            } else {
-                                Some(Payloads::Image)
-                            }
-                        }
-                        placement => {
-                            let block = update.block;
-                            return Err(CommitError::CannotPlace { block, placement });
-                        }
-                    }
-                }
-            };
-            if let Some(payload) = payload {
-                places.to_slots |= matches!(payload, Payloads::ToSlot { .. });
+            let at = places.count;
+            let Some(place) = places.frames.get_mut(at) else { break };
+            // A policy always has a whole block of room: its choice must not depend on the update's
+            // neighbours.
+            let room = places.encoded..places.encoded.saturating_add(block_bytes);
+            let Some(room) = scratch.encoded.get_mut(room) else { break };
+            let operation = operations.operation(next);
+            if let Some((form, len, later)) =
+                self.place_one(&operation, room, taken, free, versions)?
+            {
+                let block = operation.block();
                 let operation = u32::try_from(next).map_err(|_| CommitError::TooManyFrames)?;
-                *place = Placed { operation, payload };
-                places.count = places.count.saturating_add(1);
+                *place = FrameIn { block, len, form, operation };
+                match form {
+                    Form::Image => places.images = places.images.saturating_add(1),
+                    _ => places.encoded = places.encoded.saturating_add(len as usize),
+                }
+                places.appends = places.appends.saturating_add(usize::from(form == Form::Home));
+                if let Some(place) = places.later.get_mut(at) {
+                    *place = later;
+                }
+                places.some_later |= !matches!(later, Later::Nothing);
+                places.count = at.saturating_add(1);
             }
             next = next.saturating_add(1);
         }
         Ok(next)
+    }
+
+    /// Asks the policy for one operation: its frame's form, how many bytes the payload has, and
+    /// what of it is known only later. What lies in the front is put into `room`. `None` when
+    /// nothing changes.
+    #[inline]
+    fn place_one(
+        &self,
+        operation: &Operation<'_>,
+        room: &mut [u8],
+        taken: &mut FreePlaces,
+        free: FreePlaces,
+        versions: &mut impl Versions,
+    ) -> Result<Option<(Form, u32, Later)>, CommitError> {
+        let update = match operation {
+            Operation::Discard(_) => return Ok(Some((Form::Discard, 0, Later::Nothing))),
+            Operation::Active(_, active) if versions.is_own(active.slot()) => {
+                put_slot(room, &active.frame());
+                return Ok(Some((Form::Slot, SLOT_FRAME_LEN, Later::Nothing)));
+            }
+            Operation::Active(block, _) => {
+                let (block, placement) = (*block, Placement::Slot);
+                return Err(CommitError::CannotPlace { block, placement });
+            }
+            Operation::Update(update) => update,
+        };
+        let image = update.change.image();
+        let image_len = image.map_or(0, <[u8]>::len);
+        let image_len = u32::try_from(image_len).unwrap_or(u32::MAX);
+        let in_record = (Form::Image, image_len, Later::Nothing);
+        let mut encoder = Encoder::new(room);
+        let placed = match self.placement(update, &mut encoder, free.bypasses) {
+            Placement::Unchanged => return Ok(None),
+            Placement::Encoded => {
+                let len = u32::try_from(encoder.as_bytes().len()).unwrap_or(u32::MAX);
+                (Form::Encoded, len, Later::Nothing)
+            }
+            Placement::Image if image.is_some() => in_record,
+            Placement::Home if versions.may_go_home(update.block) => {
+                (Form::Home, 0, Later::Nothing)
+            }
+            // What cannot go home goes to a slot, and what no slot can take, into the record.
+            Placement::Slot | Placement::Home if image.is_some() => {
+                let older = versions.older_slot(update.block);
+                let is_new = older.is_none();
+                if is_new && taken.slots >= free.slots {
+                    in_record
+                } else {
+                    taken.slots = taken.slots.saturating_add(u32::from(is_new));
+                    (Form::Slot, SLOT_FRAME_LEN, Later::Slot { older })
+                }
+            }
+            // What the log has no block for goes into the record.
+            Placement::DiskLog if image.is_some() => {
+                let at = taken.log_blocks;
+                if at < free.log_blocks {
+                    taken.log_blocks = at.saturating_add(1);
+                    (Form::Log, SLOT_FRAME_LEN, Later::Logged(at))
+                } else {
+                    in_record
+                }
+            }
+            placement => {
+                let block = update.block;
+                return Err(CommitError::CannotPlace { block, placement });
+            }
+        };
+        Ok(Some(placed))
     }
 
     /// Finds out what a transaction takes, when so much can be taken that holds nothing.
@@ -529,18 +509,17 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         while next < operations.count() {
             prepared.at_hand = next == 0;
             next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
-            let (encoded, places) = (&*scratch.encoded, &*scratch.places);
-            let chunk = Chunk { operations, encoded, places, logged: scratch.logged };
-            if chunk.count() == 0 {
+            let Places { count, encoded, images, appends, .. } = *scratch.places;
+            if count == 0 {
                 continue;
             }
-            let part_names = if prepared.parts == 0 { names } else { &Names::NONE };
-            let extent = part_extent(self, &chunk, part_names);
+            let names = if prepared.parts == 0 { names.count() } else { 0 };
+            let extent = extent(&self.geometry, names, count, encoded, images);
             let Some(Extent { total, .. }) = extent else { return Err(CommitError::TooManyFrames) };
             prepared.bytes = prepared.bytes.saturating_add(total);
-            prepared.frames = prepared.frames.saturating_add(chunk.count());
+            prepared.frames = prepared.frames.saturating_add(count);
             prepared.parts = prepared.parts.saturating_add(1);
-            prepared.appends = prepared.appends.saturating_add(scratch.places.appends());
+            prepared.appends = prepared.appends.saturating_add(appends);
         }
         (prepared.new_slots, prepared.log_blocks) = (taken.slots, taken.log_blocks);
         if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
@@ -576,21 +555,26 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 assert!(behind.is_ok_and(|behind| behind > next), "policies are deterministic");
                 next = behind.unwrap_or(next);
             }
-            // Before anything streams out: what is read from slots would wait for it.
-            if scratch.places.to_slots {
-                taken = taken.saturating_add(self.write_slots(lane, open, operations, scratch));
-            }
-            let (encoded, places) = (&*scratch.encoded, &*scratch.places);
-            let chunk = Chunk { operations, encoded, places, logged: scratch.logged };
-            if chunk.count() == 0 {
+            let count = scratch.places.count;
+            if count == 0 {
                 // Nothing but unchanged updates.
                 continue;
             }
+            // Before anything streams out: what is read from slots would wait for it.
+            if scratch.places.some_later {
+                taken = taken.saturating_add(self.fill_in(lane, open, operations, scratch));
+            }
             let lane = &mut *lane.lane;
-            frames = frames.saturating_add(chunk.count());
-            let last = ends == Ends::Record && frames == prepared.frames;
-            let part_names = if parts == 0 { names } else { &Names::NONE };
-            let part = Part { frames: &chunk, names: part_names, last };
+            frames = frames.saturating_add(count);
+            let places = &*scratch.places;
+            let part = Part {
+                frames: places.frames.get(..count).unwrap_or_default(),
+                encoded: scratch.encoded.get(..places.encoded).unwrap_or_default(),
+                images: operations,
+                image_count: places.images,
+                names: if parts == 0 { names } else { &Names::NONE },
+                last: ends == Ends::Record && frames == prepared.frames,
+            };
             let (geometry, kernels) = (&self.geometry, &self.kernels);
             let extent = lane.size_part(open, &part, geometry);
             let position = open.position();
@@ -613,9 +597,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         taken
     }
 
-    /// Writes what goes to slots, and notes where it is.
+    /// Writes what goes to slots, and notes in the part's payloads where it is, and where in the
+    /// disk-side log what is there.
     #[inline(never)]
-    fn write_slots<P: Pmem, H: Hook, O: Operations + ?Sized>(
+    fn fill_in<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut InLane<'_, P, H>,
         open: &mut OpenRecord,
@@ -623,38 +608,49 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         scratch: &mut Scratch<'_>,
     ) -> u32 {
         let mut taken = 0_u32;
-        let placed = scratch.places.placed.get_mut(..scratch.places.count).unwrap_or_default();
-        for placed in placed {
-            let Payloads::ToSlot { older } = placed.payload else { continue };
-            let operation = operations.operation(placed.operation as usize);
-            let Operation::Update(update) = operation else { continue };
-            let Some(image) = update.change.image() else { continue };
-            let seed = lane.lane.identity.body_seed;
-            let Some(slots) = lane.lane.slots_mut() else { continue };
-            let states = &mut *lane.states;
-            let slot = match older {
-                Some(slot) => slot,
-                None => match slots.take(states) {
-                    Some(slot) => {
-                        taken = taken.saturating_add(1);
-                        slot
-                    }
-                    None => unreachable!("as many are free as were when it was prepared"),
-                },
-            };
-            let written = match older {
-                Some(slot) => {
-                    let rewrite = Rewrite { slot, image, policy: &self.policy };
-                    slots.rewrite(states, rewrite, scratch.front, open.pace())
-                }
-                None => slots.write(states, slot, image, open.pace()),
-            };
-            if let Some(written) = written {
-                open.add(written);
+        let Places { frames, later, count, .. } = &*scratch.places;
+        let mut payload_at = 0_usize;
+        for (frame, later) in frames.iter().zip(later).take(*count) {
+            let at = payload_at;
+            if frame.form != Form::Image {
+                payload_at = payload_at.saturating_add(frame.len as usize);
             }
-            let content = self.kernels.crc64(seed, image).into();
-            let slot = slot.raw().into();
-            placed.payload = Payloads::Slot(SlotFrame { content, slot, reserved: 0.into() });
+            let named = match *later {
+                Later::Nothing => continue,
+                Later::Logged(at) => {
+                    let logged = scratch.logged.get(at as usize).copied();
+                    logged.unwrap_or(Batched::EMPTY).named()
+                }
+                Later::Slot { older } => {
+                    let image = operations.image(frame);
+                    let seed = lane.lane.identity.seed;
+                    let Some(slots) = lane.lane.slots_mut() else { continue };
+                    let states = &mut *lane.states;
+                    let slot = match older {
+                        Some(slot) => slot,
+                        None => match slots.take(states) {
+                            Some(slot) => {
+                                taken = taken.saturating_add(1);
+                                slot
+                            }
+                            None => unreachable!("as many are free as were when it was prepared"),
+                        },
+                    };
+                    let written = match older {
+                        Some(slot) => {
+                            let rewrite = Rewrite { slot, image, policy: &self.policy };
+                            slots.rewrite(states, rewrite, scratch.front, open.pace())
+                        }
+                        None => slots.write(states, slot, image, open.pace()),
+                    };
+                    if let Some(written) = written {
+                        open.add(written);
+                    }
+                    let content = self.kernels.crc64(seed, image).into();
+                    SlotFrame { content, slot: slot.raw().into(), reserved: 0.into() }
+                }
+            };
+            put_slot(scratch.encoded.get_mut(at..).unwrap_or_default(), &named);
         }
         taken
     }

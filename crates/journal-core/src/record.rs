@@ -20,7 +20,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
-use crate::check::{crc32, crc32_of_new};
+use crate::check::Kernels;
 use crate::geometry::Geometry;
 use crate::slot::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
@@ -70,7 +70,8 @@ const LAST_PART: u8 = 1;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RecordHeader {
-    /// CRC-32 of the rest of the header and the names, seeded with the journal's id.
+    /// The lower half of the CRC-64 of the header, this being zero, and the names, seeded with the
+    /// journal's id.
     pub check: U32,
     /// A [`RecordKind`].
     pub kind: u8,
@@ -271,14 +272,10 @@ impl RecordHeader {
     }
 }
 
-/// The small check of a header with its names: `evidence` begins with the header.
-pub(crate) fn evidence_check(id_seed: u32, evidence: &[u8]) -> u32 {
-    crc32(id_seed, evidence.get(size_of::<U32>()..).unwrap_or_default())
-}
-
-/// The same of evidence that was written just now, by words.
-pub(crate) fn new_evidence_check(id_seed: u32, evidence: &[u8]) -> u32 {
-    crc32_of_new(id_seed, evidence.get(size_of::<U32>()..).unwrap_or_default())
+/// The small check of a header with its names: `evidence` begins with the header, whose own place
+/// for it is zero.
+pub(crate) fn evidence_check(kernels: &impl Kernels, seed: u64, evidence: &[u8]) -> u32 {
+    (kernels.crc64(seed, evidence) & u64::from(u32::MAX)) as u32
 }
 
 /// A front whose check was found right, or is about to be computed.

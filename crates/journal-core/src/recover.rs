@@ -12,7 +12,7 @@
 //! superblock was written, and that says of each lane just what this open has decided.
 
 use crate::block_device::BlockDevice;
-use crate::check::{Kernels, crc32};
+use crate::check::Kernels;
 use crate::common::{Common, Identity};
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX, Protocol};
@@ -259,7 +259,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         opening.build(indexes, &superblock)?;
         opening.resolve(indexes)?;
         let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
-        let (by, seed) = (opening.kernels, identity.body_seed);
+        let (by, seed) = (opening.kernels, identity.seed);
         opening.slots().check_torn_entries(by, seed)?;
         let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
         let found = match (&mut shield, &intent) {
@@ -291,7 +291,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
                 kernels,
                 geometry,
                 device_blocks,
-                content_seed: identity.body_seed,
+                content_seed: identity.seed,
             },
             home: Home { superblocks, superblock, shield, device, identity },
             recovery,
@@ -321,8 +321,7 @@ fn check_partners(
 /// The seeds made of the journal's id, and what the superblock says of the present.
 pub(crate) fn identity(superblock: &Superblock, kernels: &impl Kernels) -> Identity {
     Identity {
-        id_seed: crc32(0, &superblock.head.journal_id),
-        body_seed: kernels.crc64(0, &superblock.head.journal_id),
+        seed: kernels.crc64(0, &superblock.head.journal_id),
         epoch: superblock.epoch(),
         generation: superblock.generation(),
     }
@@ -456,7 +455,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         }
         let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
         let mut slots = AllSlots { lanes, states, geometry };
-        slots.resolve(indexes, scanned, *kernels, identity.body_seed)?;
+        slots.resolve(indexes, scanned, *kernels, identity.seed)?;
         slots.find_holders(indexes);
         Ok(())
     }
@@ -538,7 +537,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         if self.geometry.lane_places() == 0 {
             return Ok(entries);
         }
-        let (kernels, seed) = (self.kernels, self.identity.body_seed);
+        let (kernels, seed) = (self.kernels, self.identity.seed);
         for (number, (_, count)) in (0..self.geometry.lanes).zip(&mut entries) {
             let lane = LaneNumber(number);
             let mut slots = self.slots();
@@ -574,7 +573,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         if let Some((next, _)) = entries.get_mut(number) {
             *next = next.saturating_add(1);
         }
-        let (kernels, seed) = (self.kernels, self.identity.body_seed);
+        let (kernels, seed) = (self.kernels, self.identity.seed);
         let Some(entry) = self.slots().entry(slot, kernels, seed)? else { return Ok(true) };
         let inserted = indexes.of(entry.block, |index| index.insert(entry));
         inserted.map(|_| true).map_err(|_| OpenError::IndexFull)

@@ -38,7 +38,7 @@ use crate::order::InFlight;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::{
-    CHECK_BYTES, Extent, FRAMES_PER_PART, Form, FrameHeader, RecordHeader, RecordKind, STAMP_BYTES,
+    Extent, FRAMES_PER_PART, Form, FrameHeader, RecordHeader, RecordKind, STAMP_BYTES,
     evidence_check, extent,
 };
 use crate::scan::{IndexError, Reader, each_frame_of_front};
@@ -278,9 +278,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             build_front(common, lane, batch, &names, &copying, own_stamp, scratch.front)
         })?;
         let Some(Extent { front, total }) = built else { unreachable!("the plan fits") };
-        let body = scratch.front.get(..front.saturating_sub(CHECK_BYTES)).unwrap_or_default();
         let (mut check, position) = lanes.with(number, |InLane { lane, .. }| {
-            (kernels.crc64(lane.identity.body_seed, body), lane.tail)
+            (lane.identity.seed, lane.tail)
         })?;
         let mut in_flight: Option<InFlight> = None;
         let mut image_at = position.saturating_add(front as u64);
@@ -303,8 +302,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             image_at = image_at.saturating_add(block_bytes as u64);
         }
         let bytes = scratch.front.get_mut(..front).unwrap_or_default();
-        if let Some(place) = bytes.last_chunk_mut() {
-            *place = check.to_le_bytes();
+        if let Some((body, place)) = bytes.split_last_chunk_mut() {
+            *place = kernels.crc64(check, body).to_le_bytes();
         }
         let bytes = &*bytes;
         lanes.with(number, |InLane { lane, .. }| {
@@ -444,7 +443,7 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         put(&stamp.to_le_bytes());
     }
     let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
-    let check = evidence_check(lane.identity.id_seed, evidence);
+    let check = evidence_check(&common.kernels, lane.identity.seed, evidence);
     if let Some(place) = front.first_chunk_mut::<4>() {
         *place = check.to_le_bytes();
     }

@@ -246,7 +246,10 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             return Ok(None);
         };
         self.ring.read(position, evidence)?;
-        let right = evidence_check(self.identity.id_seed, evidence) == header.check.get();
+        if let Some(check) = evidence.first_chunk_mut::<{ size_of::<u32>() }>() {
+            check.fill(0);
+        }
+        let right = evidence_check(self.kernels, self.identity.seed, evidence) == header.check.get();
         Ok(right.then_some(header))
     }
 
@@ -305,7 +308,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             return Ok(None);
         }
         let Some((body, found)) = bytes.split_last_chunk() else { return Ok(None) };
-        let (found, mut check) = (u64::from_le_bytes(*found), self.kernels.crc64(seed, body));
+        let (found, mut check) = (u64::from_le_bytes(*found), seed);
         let images = total.saturating_sub(front as u64);
         // Not even nothing is read from behind the part: that line is none of its business.
         if images > 0 {
@@ -314,6 +317,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             let (first, second) = self.ring.slices(images_at, images)?;
             check = self.kernels.crc64(self.kernels.crc64(check, first), second);
         }
+        check = self.kernels.crc64(check, body);
         let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
         Ok(is_right.then_some(Part { header, front, check }))
     }
@@ -348,7 +352,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         bounds: Bounds,
     ) -> Result<Option<Record>, MediumError> {
         let mut at = position;
-        let mut seed = self.identity.body_seed;
+        let mut seed = self.identity.seed;
         let mut first: Option<RecordHeader> = None;
         let mut index = 0_u16;
         // Not even read: behind a tail word nothing matters, not even whether it can be read.

@@ -120,12 +120,13 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         header.epoch = identity.epoch.raw().into();
         header.generation = identity.generation.raw().into();
         put(front, 0, header.as_bytes());
-        let check = evidence_check(identity.id_seed, front.get(..HEADER_BYTES).unwrap_or_default());
+        let evidence = front.get(..HEADER_BYTES).unwrap_or_default();
+        let check = evidence_check(kernels, identity.seed, evidence);
         put(front, 0, &check.to_le_bytes());
-        let body = intent.front.saturating_sub(CHECK_BYTES);
-        let mut check = kernels.crc64(identity.body_seed, front.get(..body).unwrap_or_default());
         let (first, second) = self.area.slices(intent.front as u64, images)?;
-        check = kernels.crc64(kernels.crc64(check, first), second);
+        let mut check = kernels.crc64(kernels.crc64(identity.seed, first), second);
+        let body = intent.front.saturating_sub(CHECK_BYTES);
+        check = kernels.crc64(check, front.get(..body).unwrap_or_default());
         put(front, body, &check.to_le_bytes());
         let front = front.get(..intent.front).unwrap_or_default();
         let stored = self.area.write(site::FRONT, 0, front);
@@ -187,7 +188,7 @@ pub(crate) fn load(
     let lane = LaneNumber(u16::MAX);
     let mut reader = Reader { ring: area, lane, geometry, identity, kernels, scratch };
     let bounds = Bounds { end: area.bytes(), device_blocks };
-    let part = reader.part(0, identity.body_seed, bounds)?;
+    let part = reader.part(0, identity.seed, bounds)?;
     let is_intent = |header: &RecordHeader| header.record_kind() == Some(RecordKind::Intent);
     Ok(part.filter(|part| is_intent(&part.header)).map(|part| (part.header, part.front)))
 }

@@ -13,7 +13,7 @@ use crate::check::Kernels;
 use crate::errors::CommitError;
 use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
-use crate::lane::{Ends, InLane, Names, NoFrames, OpenRecord, Pace, Part};
+use crate::lane::{Ends, InLane, Names, NoImages, OpenRecord, Pace, Part};
 use crate::place::{Content, FreePlaces, NoVersions, Operation, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
@@ -133,7 +133,14 @@ where
             lane.abandon(&open);
             return Err(CommitError::Unchanged);
         }
-        let part = Part { frames: &NoFrames, names: &Names::NONE, last: true };
+        let part = Part {
+            frames: &[],
+            encoded: &[],
+            images: &NoImages,
+            image_count: 0,
+            names: &Names::NONE,
+            last: true,
+        };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
         let extent = lane.size_part(&open, &part, geometry);
         lane.store_part(&mut open, &part, &extent, kernels, journal.front);
