@@ -111,6 +111,11 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
+    fn logs_images(&self) -> bool {
+        of_chosen!(self, policy => policy.logs_images())
+    }
+
+    #[inline]
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         of_chosen!(self, policy => policy.apply(payload, block))
     }

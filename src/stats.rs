@@ -32,6 +32,14 @@ pub struct LaneStats {
     pub free_log_blocks: u32,
 }
 
+impl LaneStats {
+    pub(crate) const fn add_record(&mut self, frames: u64, bytes: u64) {
+        self.commits += 1;
+        self.frames += frames;
+        self.bytes += bytes;
+    }
+}
+
 /// What has been gathered by running transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

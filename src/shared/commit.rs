@@ -15,7 +15,9 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use journal_core::parts::{Content, Ends, FreePlaces, InLane, Operations, Pace, Prepared};
+use journal_core::parts::{
+    Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared,
+};
 use journal_core::policy::{Kind, Policy};
 use journal_core::units::{LaneNumber, Sequence, Stamp};
 use journal_core::{
@@ -23,10 +25,12 @@ use journal_core::{
     PmemShare, Rule,
 };
 
+use pmem_sys::StoreLockGuard;
+
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
 use super::versions::SharedVersions;
-use super::{LaneRoom, LaneState, Patience, Shared, failed_fence};
+use super::{LaneRoom, LaneState, Patience, Share, Shared, failed_fence};
 use crate::error::Error;
 
 /// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
@@ -44,6 +48,19 @@ impl Drop for FailOnPanic<'_> {
 fn take(counted: &AtomicU32, count: u32) -> bool {
     let (order, less) = (Ordering::Relaxed, |free: u32| free.checked_sub(count));
     count == 0 || counted.fetch_update(order, order, less).is_ok()
+}
+
+/// A lane, taken.
+type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
+
+/// A record that is being stored in a lane.
+struct Recording<'s, P, H> {
+    state: LaneGuard<'s, P, H>,
+    open: OpenRecord,
+    committed: Committed,
+    durability: Durability,
+    /// Whether others wait for the lane, to whom it is left to fence.
+    waits: bool,
 }
 
 /// Nothing beside what is asked about.
@@ -75,7 +92,8 @@ where
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare(work, operations);
-        self.end(work, operations, prepared, durability)
+        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        self.end(work, operations, commit)
     }
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
@@ -121,6 +139,19 @@ where
                 return Err(error);
             }
         }
+        if let [operation] = operations {
+            let is_durable = durability == Durability::Durable;
+            let image = self.common.sure_image(operation).filter(|_| work.is_alone && is_durable);
+            if let Some(image) = image {
+                let block = operation.block();
+                if let Err(error) = self.reserve_bytes(work, self.record_bytes_max(1), block) {
+                    self.abort(work, operations);
+                    return Err(error);
+                }
+                let commit = |work: &mut Work| self.commit_image(work, block, image);
+                return self.end(work, operations, commit);
+            }
+        }
         // All is known by now, so that no more is reserved than it takes; but for a name, where it
         // is not known whether there will be one.
         if work.is_alone && self.lanes.len() > 1 {
@@ -137,7 +168,8 @@ where
             self.abort(work, operations);
             return Err(error);
         }
-        self.end(work, operations, prepared, durability)
+        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        self.end(work, operations, commit)
     }
 
     /// Whether room for the frame of this transaction may be looked for when its lane is held, so
@@ -201,16 +233,16 @@ where
         }
     }
 
+    /// Ends a transaction as `commit` does.
     #[inline]
     fn end<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
-        prepared: Result<Prepared, CommitError>,
-        durability: Durability,
+        commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
         let watch = FailOnPanic(&self.failed);
-        let result = self.commit_held(work, operations, prepared, durability);
+        let result = commit(work);
         core::mem::forget(watch);
         if let (Ok(Some(committed)), true) = (&result, self.caches) {
             self.keep_committed(operations, committed);
@@ -255,49 +287,115 @@ where
         }
         // Before anything streams out: a locked instruction would wait for it.
         self.unreserve_bytes_beyond(work, prepared.bytes);
+        let (state, held) = if work.is_alone {
+            self.lock_alone(work, operations.operation(0).block())?
+        } else {
+            (self.lock_to_commit(self.lane(work.lane))?, None)
+        };
+        self.check_not_failed()?;
+        let record = self.begin_record(state, work, durability);
+        self.store(record, work, operations, &prepared, held)
+    }
+
+    /// Commits one image, all of a transaction, that will be logged as it is. The shortest of all
+    /// ways: nothing is prepared, and it is told of when it is stored.
+    #[inline]
+    fn commit_image(
+        &self,
+        work: &mut Work,
+        block: BlockNumber,
+        image: &[u8],
+    ) -> Result<Option<Committed>, Error> {
+        self.check_not_failed()?;
+        self.settle_deferred(Some(work.lane))?;
+        let (state, held) = self.lock_alone(work, block)?;
+        // Taken before anything streams: a locked instruction would wait for all of it.
+        let mut share = held.map_or_else(|| self.share(block), Ok)?;
+        self.check_not_failed()?;
+        let bytes = self.common.image_record_bytes(&work.names);
+        self.unreserve_bytes_beyond(work, bytes);
+        let mut record = self.begin_record(state, work, Durability::Durable);
+        let (names, scratch, _) = work.for_preparing();
+        let (lane, open) = (&mut record.state.lane, &mut record.open);
+        let frame = self.common.store_image(lane, open, block, image, names, scratch.front);
+        let told = share.tell(frame);
+        assert!(told.is_ok(), "room for the frame was reserved");
+        drop(share);
+        work.reserved_bytes = 0;
+        record.state.stats.add_record(1, bytes);
+        self.finish(record, self.lane(work.lane))
+    }
+
+    /// Takes the lane of a transaction of one block, and the block's share of the index if it is
+    /// there to be had with room for a frame; otherwise that room is reserved.
+    #[inline]
+    fn lock_alone(
+        &self,
+        work: &mut Work,
+        block: BlockNumber,
+    ) -> Result<(LaneGuard<'_, P, H>, Option<StoreLockGuard<'_, Share>>), Error> {
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
-        let mut held = None;
-        if work.is_alone {
-            let block = operations.operation(0).block();
-            held = self.hold_frame(work, block)?;
-            if held.is_none() {
-                let is_awaited = state.grouped > 0;
-                drop(state);
-                if is_awaited {
-                    // They have left it to this one to fence.
-                    self.settle_lane(room, None)?;
-                }
-                if let Err(error) = self.reserve_frames(work, no_operations(), block) {
-                    self.unreserve_bytes(work);
-                    return Err(error);
-                }
-                state = self.lock_to_commit(room)?;
+        let held = self.hold_frame(work, block)?;
+        if held.is_none() {
+            let is_awaited = state.grouped > 0;
+            drop(state);
+            if is_awaited {
+                // They have left it to this one to fence.
+                self.settle_lane(room, None)?;
             }
-            work.is_alone = false;
+            if let Err(error) = self.reserve_frames(work, no_operations(), block) {
+                self.unreserve_bytes(work);
+                return Err(error);
+            }
+            state = self.lock_to_commit(room)?;
         }
-        self.check_not_failed()?;
-        let waits = room.is_busy() && state.grouped + 1 < GROUP_MAX;
+        work.is_alone = false;
+        Ok((state, held))
+    }
+
+    /// Begins a record whose stamp is above those of what it overwrites.
+    #[inline]
+    fn begin_record<'s>(
+        &self,
+        state: LaneGuard<'s, P, H>,
+        work: &Work,
+        durability: Durability,
+    ) -> Recording<'s, P, H> {
+        let waits = self.lane(work.lane).is_busy() && state.grouped + 1 < GROUP_MAX;
         let pace = match durability {
             Durability::Durable if !waits => Pace::AtOnce,
             _ => Pace::Deferred,
         };
         let overwritten = if self.keeps(Rule::StampAbove) { work.overwritten } else { Stamp(0) };
         let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
-        let mut open = state.lane.begin(stamp, pace);
+        let open = state.lane.begin(stamp, pace);
         let committed = Committed { lane: work.lane, sequence: open.sequence(), stamp };
+        Recording { state, open, committed, durability, waits }
+    }
+
+    /// Stores a record that was begun, and makes it durable if that is asked for.
+    #[inline]
+    fn store<O: Operations + ?Sized>(
+        &self,
+        mut record: Recording<'_, P, H>,
+        work: &mut Work,
+        operations: &O,
+        prepared: &Prepared,
+        held: Option<StoreLockGuard<'_, Share>>,
+    ) -> Result<Option<Committed>, Error> {
+        let Recording { state, open, .. } = &mut record;
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
         let lane = work.lane;
         let (names, mut scratch, answers) = work.for_preparing();
-        let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
+        let content = Content { operations, names, prepared, ends: Ends::Record };
         // Nobody sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
         let mut versions = SharedVersions { shared: self, lane, answers, told, held };
-        let LaneState { lane, slots, .. } = &mut *state;
+        let LaneState { lane, slots, .. } = &mut **state;
         let mut in_lane = InLane { lane, states: slots };
-        let taken =
-            self.common.store(&mut in_lane, &mut open, &content, &mut scratch, &mut versions);
+        let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
         self.unreserve_places(work);
         let bytes = open.bytes();
@@ -306,13 +404,24 @@ where
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
-        state.stats.commits += 1;
-        state.stats.frames += prepared.frames as u64;
-        state.stats.bytes += bytes;
+        state.stats.add_record(prepared.frames as u64, bytes);
         state.stats.appended_home += prepared.appends as u64;
-        state.stats.logged += u64::from(prepared.log_blocks);
-        state.stats.new_slots += u64::from(taken);
-        state.stats.rewritten_slots += work.held_slots().count() as u64;
+        if self.common.geometry.lane_places() > 0 {
+            state.stats.logged += u64::from(prepared.log_blocks);
+            state.stats.new_slots += u64::from(taken);
+            state.stats.rewritten_slots += work.held_slots().count() as u64;
+        }
+        self.finish(record, self.lane(work.lane))
+    }
+
+    /// Ends a record that is stored, and makes it durable if that is asked for.
+    #[inline]
+    fn finish(
+        &self,
+        record: Recording<'_, P, H>,
+        room: &LaneRoom<P, H>,
+    ) -> Result<Option<Committed>, Error> {
+        let Recording { mut state, open, committed, durability, waits } = record;
         let grouped = state.grouped;
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {

@@ -36,7 +36,7 @@ use std::thread::Thread;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
-    Common, FrameAt, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
+    Common, FrameAt, Full, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
 };
 use journal_core::units::{LaneNumber, Sequence};
 use journal_core::{
@@ -137,6 +137,15 @@ impl Share {
     pub(crate) fn new(frames: usize, cached_blocks: usize) -> Self {
         let index = Index::new(Owned::new(frames));
         Self { index, reserved: 0, cache: Cache::new(cached_blocks) }
+    }
+
+    /// Takes in a frame that room is reserved for.
+    #[inline]
+    pub(crate) fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        self.index.insert(frame)?;
+        self.cache.forget(frame.block);
+        self.reserved -= 1;
+        Ok(())
     }
 
     /// Keeps a block's content up to its newest frame, or as it is home.

@@ -96,17 +96,14 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
     }
 
     fn locks_to_tell(&self) -> bool {
-        // Nor is a share held while anything is stored.
-        true
+        self.held.is_none()
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         let held = self.held.take().map_or_else(|| self.shared.share(frame.block), Ok);
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = held else { return Ok(()) };
-        share.index.insert(frame)?;
-        share.cache.forget(frame.block);
-        share.reserved -= 1;
+        share.tell(frame)?;
         if let Some(told) = &mut self.told {
             told.push(frame.block);
         }

@@ -182,6 +182,11 @@ where
         self.common.validate(operations)?;
         let mut names = Names::NONE;
         let overwritten = self.overwritten(lane, operations, &mut names);
+        if let ([operation], Durability::Durable, false) = (operations, durability, bypasses) {
+            if let Some(image) = self.common.sure_image(operation) {
+                return self.commit_image(lane, operation.block(), image, &names, overwritten);
+            }
+        }
         let free = FreePlaces { bypasses, ..self.lane(lane).free_places() };
         let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
@@ -199,39 +204,70 @@ where
         if prepared.is_ahead() {
             self.write_ahead(lane, operations, &names, &prepared)?;
         }
+        let pace = match durability {
+            Durability::Durable => Pace::AtOnce,
+            Durability::Deferred => Pace::Deferred,
+        };
+        let open = self.begin_record(lane, overwritten, pace);
+        self.store(lane, open, operations, &names, &prepared)
+    }
+
+    /// Commits one image that will be logged as it is.
+    #[inline]
+    fn commit_image(
+        &mut self,
+        lane: LaneNumber,
+        block: BlockNumber,
+        image: &[u8],
+        names: &Names,
+        overwritten: Stamp,
+    ) -> Result<Committed, CommitError> {
+        self.check_space(lane, self.common.image_record_bytes(names), 1)?;
+        self.settle_other_lanes(lane)?;
+        let mut open = self.begin_record(lane, overwritten, Pace::AtOnce);
+        let InLane { lane: at, .. } = self.lanes.in_lane(lane);
+        let frame = self.common.store_image(at, &mut open, block, image, names, self.front);
+        let told = self.index.insert(frame);
+        assert!(told.is_ok(), "room for the frame was seen to");
+        self.finish(lane, open)
+    }
+
+    /// Begins a record whose stamp is above those of what it overwrites.
+    fn begin_record(&mut self, lane: LaneNumber, overwritten: Stamp, pace: Pace) -> OpenRecord {
         let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
         let highest = self.lane(lane).last_stamp.max(overwritten);
-        let stamp = Stamp(highest.raw().saturating_add(1));
-        let result = self.store(lane, operations, &names, &prepared, stamp, durability);
-        if result.is_err() {
-            self.fail();
-        }
-        result
+        self.lane(lane).begin(Stamp(highest.raw().saturating_add(1)), pace)
     }
 
     /// Stores a prepared record, and makes it durable if that is asked for.
     fn store(
         &mut self,
         lane: LaneNumber,
+        mut open: OpenRecord,
         operations: &[Operation<'_>],
         names: &Names,
         prepared: &Prepared,
-        stamp: Stamp,
-        durability: Durability,
     ) -> Result<Committed, CommitError> {
-        let pace = match durability {
-            Durability::Durable => Pace::AtOnce,
-            Durability::Deferred => Pace::Deferred,
-        };
         let (mut scratch, mut versions) = (scratch!(self), versions!(self, lane));
         let mut at = self.lanes.in_lane(lane);
-        let mut open = at.lane.begin(stamp, pace);
-        let sequence = open.sequence;
         let content = Content { operations, names, prepared, ends: Ends::Record };
         self.common.store(&mut at, &mut open, &content, &mut scratch, &mut versions);
+        self.finish(lane, open)
+    }
+
+    /// Ends a record that is stored, and makes it durable unless it is deferred.
+    #[inline]
+    fn finish(&mut self, lane: LaneNumber, open: OpenRecord) -> Result<Committed, CommitError> {
+        let (sequence, stamp) = (open.sequence, open.stamp);
+        let at = self.lanes.in_lane(lane);
         if let Some(in_flight) = at.lane.close(open, at.states) {
-            let durable = at.lane.fence(in_flight).map_err(CommitError::Medium)?;
-            debug_assert_eq!(*durable.what(), sequence);
+            match at.lane.fence(in_flight) {
+                Ok(durable) => debug_assert_eq!(*durable.what(), sequence),
+                Err(error) => {
+                    self.fail();
+                    return Err(CommitError::Medium(error));
+                }
+            }
         }
         Ok(Committed { lane, sequence, stamp })
     }

@@ -68,6 +68,16 @@ pub(crate) trait Images {
     fn image(&self, frame: &FrameIn) -> &[u8];
 }
 
+/// There is one.
+pub(crate) struct OneImage<'a>(pub(crate) &'a [u8]);
+
+impl Images for OneImage<'_> {
+    #[inline]
+    fn image(&self, _frame: &FrameIn) -> &[u8] {
+        self.0
+    }
+}
+
 /// There are none.
 pub(crate) struct NoImages;
 
@@ -472,7 +482,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let mut image_at = position.saturating_add(extent.front as u64);
         let mut used = 0_usize;
         for frame in frames {
-            let FrameIn { block, mut len, form, .. } = *frame;
+            let FrameIn { mut len, form, .. } = *frame;
             let payload = if form == Form::Image {
                 let payload = image_at;
                 image_at = image_at.saturating_add(u64::from(len));
@@ -490,19 +500,31 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
                     _ => encoded_at.saturating_add(at as u64),
                 }
             };
-            call(FrameAt {
-                block,
-                stamp: open.stamp,
-                lane: self.number,
-                sequence: open.sequence,
-                record: open.start,
-                payload,
-                len,
-                form,
-                folded: false,
-            })?;
+            call(self.frame_at(open, FrameIn { len, ..*frame }, payload))?;
         }
         Ok(())
+    }
+
+    /// Where a frame lies; for one that names a slot, the check and the number of that.
+    #[inline]
+    pub(crate) const fn frame_at(
+        &self,
+        open: &OpenRecord,
+        frame: FrameIn,
+        payload: u64,
+    ) -> FrameAt {
+        let FrameIn { block, len, form, .. } = frame;
+        FrameAt {
+            block,
+            stamp: open.stamp,
+            lane: self.number,
+            sequence: open.sequence,
+            record: open.start,
+            payload,
+            len,
+            form,
+            folded: false,
+        }
     }
 
     /// Stores a part behind the tail: its images, then its front with the check over all of it.

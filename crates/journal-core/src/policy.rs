@@ -290,6 +290,12 @@ pub trait Policy {
     /// Must not look at [`Update::old`] unless it needs to.
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
 
+    /// Whether it logs every image as it is where the old one is not given: it is not asked to
+    /// place those.
+    fn logs_images(&self) -> bool {
+        false
+    }
+
     /// Turns the image that an encoded payload was made against into the image that it encodes.
     ///
     /// # Errors

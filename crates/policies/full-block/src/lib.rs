@@ -31,6 +31,10 @@ impl Policy for FullBlock {
         if is_same || update.change.is_nothing() { Placement::Unchanged } else { Placement::Image }
     }
 
+    fn logs_images(&self) -> bool {
+        true
+    }
+
     fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
         // It encodes nothing, so there is nothing that it could have encoded.
         Err(ApplyError::Malformed { at: 0 })
