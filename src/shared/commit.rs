@@ -54,10 +54,8 @@ fn take(counted: &AtomicU32, count: u32) -> bool {
 type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 
 /// A record that is being stored in a lane.
-struct Recording<'s, P, H> {
-    state: LaneGuard<'s, P, H>,
+struct Recording {
     open: OpenRecord,
-    committed: Committed,
     durability: Durability,
     /// Whether others wait for the lane, to whom it is left to fence.
     waits: bool,
@@ -293,8 +291,8 @@ where
             (self.lock_to_commit(self.lane(work.lane))?, None)
         };
         self.check_not_failed()?;
-        let record = self.begin_record(state, work, durability);
-        self.store(record, work, operations, &prepared, held)
+        let record = self.begin_record(&state, work, durability);
+        self.store(state, record, work, operations, &prepared, held)
     }
 
     /// Commits one image, all of a transaction, that will be logged as it is. The shortest of all
@@ -308,22 +306,22 @@ where
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
         self.settle_deferred(Some(work.lane))?;
-        let (state, held) = self.lock_alone(work, block)?;
+        let (mut state, held) = self.lock_alone(work, block)?;
         // Taken before anything streams: a locked instruction would wait for all of it.
         let mut share = held.map_or_else(|| self.share(block), Ok)?;
         self.check_not_failed()?;
         let bytes = self.common.image_record_bytes(&work.names);
         self.unreserve_bytes_beyond(work, bytes);
-        let mut record = self.begin_record(state, work, Durability::Durable);
+        let mut record = self.begin_record(&state, work, Durability::Durable);
         let (names, scratch, _) = work.for_preparing();
-        let (lane, open) = (&mut record.state.lane, &mut record.open);
+        let (lane, open) = (&mut state.lane, &mut record.open);
         let frame = self.common.store_image(lane, open, block, image, names, scratch.front);
         let told = share.tell(frame);
         assert!(told.is_ok(), "room for the frame was reserved");
         drop(share);
         work.reserved_bytes = 0;
-        record.state.stats.add_record(1, bytes);
-        self.finish(record, self.lane(work.lane))
+        state.stats.add_record(1, bytes);
+        self.finish(state, record, self.lane(work.lane))
     }
 
     /// Takes the lane of a transaction of one block, and the block's share of the index if it is
@@ -356,12 +354,12 @@ where
 
     /// Begins a record whose stamp is above those of what it overwrites.
     #[inline]
-    fn begin_record<'s>(
+    fn begin_record(
         &self,
-        state: LaneGuard<'s, P, H>,
+        state: &LaneState<P, H>,
         work: &Work,
         durability: Durability,
-    ) -> Recording<'s, P, H> {
+    ) -> Recording {
         let waits = self.lane(work.lane).is_busy() && state.grouped + 1 < GROUP_MAX;
         let pace = match durability {
             Durability::Durable if !waits => Pace::AtOnce,
@@ -369,22 +367,21 @@ where
         };
         let overwritten = if self.keeps(Rule::StampAbove) { work.overwritten } else { Stamp(0) };
         let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
-        let open = state.lane.begin(stamp, pace);
-        let committed = Committed { lane: work.lane, sequence: open.sequence(), stamp };
-        Recording { state, open, committed, durability, waits }
+        Recording { open: state.lane.begin(stamp, pace), durability, waits }
     }
 
     /// Stores a record that was begun, and makes it durable if that is asked for.
     #[inline]
     fn store<O: Operations + ?Sized>(
         &self,
-        mut record: Recording<'_, P, H>,
+        mut state: LaneGuard<'_, P, H>,
+        mut record: Recording,
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
         held: Option<StoreLockGuard<'_, Share>>,
     ) -> Result<Option<Committed>, Error> {
-        let Recording { state, open, .. } = &mut record;
+        let open = &mut record.open;
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
         let lane = work.lane;
@@ -393,7 +390,7 @@ where
         // Nobody sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
         let mut versions = SharedVersions { shared: self, lane, answers, told, held };
-        let LaneState { lane, slots, .. } = &mut **state;
+        let LaneState { lane, slots, .. } = &mut *state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
@@ -411,17 +408,20 @@ where
             state.stats.new_slots += u64::from(taken);
             state.stats.rewritten_slots += work.held_slots().count() as u64;
         }
-        self.finish(record, self.lane(work.lane))
+        self.finish(state, record, self.lane(work.lane))
     }
 
     /// Ends a record that is stored, and makes it durable if that is asked for.
     #[inline]
     fn finish(
         &self,
-        record: Recording<'_, P, H>,
+        mut state: LaneGuard<'_, P, H>,
+        record: Recording,
         room: &LaneRoom<P, H>,
     ) -> Result<Option<Committed>, Error> {
-        let Recording { mut state, open, committed, durability, waits } = record;
+        let Recording { open, durability, waits } = record;
+        let (lane, sequence, stamp) = (state.lane.number(), open.sequence(), open.stamp());
+        let committed = Committed { lane, sequence, stamp };
         let grouped = state.grouped;
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {

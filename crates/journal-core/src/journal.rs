@@ -180,13 +180,13 @@ where
         self.common.prefetch(operations);
         self.check_usable(lane)?;
         self.common.validate(operations)?;
-        let mut names = Names::NONE;
-        let overwritten = self.overwritten(lane, operations, &mut names);
         if let ([operation], Durability::Durable, false) = (operations, durability, bypasses) {
             if let Some(image) = self.common.sure_image(operation) {
-                return self.commit_image(lane, operation.block(), image, &names, overwritten);
+                return self.commit_image(lane, operation.block(), image);
             }
         }
+        let mut names = Names::NONE;
+        let overwritten = self.overwritten(lane, operations, &mut names);
         let free = FreePlaces { bypasses, ..self.lane(lane).free_places() };
         let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
@@ -219,9 +219,18 @@ where
         lane: LaneNumber,
         block: BlockNumber,
         image: &[u8],
-        names: &Names,
-        overwritten: Stamp,
     ) -> Result<Committed, CommitError> {
+        let newest = self.index.newest(block).map(|newest| self.index.frame(newest));
+        let overwritten = newest.map_or(Stamp(0), |newest| newest.stamp);
+        let mut some;
+        let names = match newest.filter(|newest| newest.lane != lane) {
+            Some(newest) => {
+                some = Names::NONE;
+                some.name(newest.lane, newest.sequence);
+                &some
+            }
+            None => &Names::NONE,
+        };
         self.check_space(lane, self.common.image_record_bytes(names), 1)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, Pace::AtOnce);

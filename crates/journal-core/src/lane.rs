@@ -575,6 +575,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// Returns what a fence has to complete, deferred records before it included; `None` for one
     /// that is deferred itself.
+    #[inline]
     pub fn close(
         &mut self,
         open: OpenRecord,
@@ -591,7 +592,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let in_flight = open.in_flight?;
         // This record was put in flight as it was stored; those before it, up to its start, were
         // not.
-        let in_flight = match self.flush_deferred(open.start, states) {
+        let may_wait = self.deferred_from.is_some() || self.slots.is_some();
+        let deferred = may_wait.then(|| self.flush_deferred(open.start, states)).flatten();
+        let in_flight = match deferred {
             Some(deferred) => in_flight.and(deferred),
             None => in_flight,
         };
@@ -636,6 +639,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// # Errors
     /// The medium's: the outcome is unknown, and the lane must not be used any more.
+    #[inline]
     pub fn fence(&mut self, record: InFlight<Sequence>) -> Result<Durable<Sequence>, MediumError> {
         let mut durable = self.ring.fence(site::FENCE, record)?;
         if let Some(word) = &mut self.tail_word {
@@ -669,6 +673,12 @@ impl OpenRecord {
     #[must_use]
     pub const fn sequence(&self) -> Sequence {
         self.sequence
+    }
+
+    /// Its stamp.
+    #[must_use]
+    pub const fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// Bytes of it that are stored.
