@@ -66,6 +66,9 @@ const fn no_operations() -> &'static [Operation<'static>] {
     &[]
 }
 
+/// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
+const IN_HAND_BYTES: u64 = 64 << 10;
+
 /// The most records that one fence makes durable, in a group.
 const GROUP_MAX: u32 = 32;
 
@@ -142,10 +145,6 @@ where
             let image = self.common.sure_image(operation).filter(|_| work.is_alone && is_durable);
             if let Some(image) = image {
                 let block = operation.block();
-                if let Err(error) = self.reserve_bytes(work, self.record_bytes_max(1), block) {
-                    self.abort(work, operations);
-                    return Err(error);
-                }
                 let commit = |work: &mut Work| self.commit_image(work, block, image);
                 return self.end(work, operations, commit);
             }
@@ -286,7 +285,7 @@ where
         // Before anything streams out: a locked instruction would wait for it.
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let (state, held) = if work.is_alone {
-            self.lock_alone(work, operations.operation(0).block())?
+            self.lock_alone(work, operations.operation(0).block(), 0)?
         } else {
             (self.lock_to_commit(self.lane(work.lane))?, None)
         };
@@ -306,12 +305,12 @@ where
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
         self.settle_deferred(Some(work.lane))?;
-        let (mut state, held) = self.lock_alone(work, block)?;
+        let (mut state, held) = self.lock_alone(work, block, self.record_bytes_max(1))?;
         // Taken before anything streams: a locked instruction would wait for all of it.
         let mut share = held.map_or_else(|| self.share(block), Ok)?;
         self.check_not_failed()?;
         let bytes = self.common.image_record_bytes(&work.names);
-        self.unreserve_bytes_beyond(work, bytes);
+        state.in_hand -= bytes;
         let mut record = self.begin_record(&state, work, Durability::Durable);
         let (names, scratch, _) = work.for_preparing();
         let (lane, open) = (&mut state.lane, &mut record.open);
@@ -319,37 +318,68 @@ where
         let told = share.tell(frame);
         assert!(told.is_ok(), "room for the frame was reserved");
         drop(share);
-        work.reserved_bytes = 0;
         state.stats.add_record(1, bytes);
         self.finish(state, record, self.lane(work.lane))
     }
 
-    /// Takes the lane of a transaction of one block, and the block's share of the index if it is
-    /// there to be had with room for a frame; otherwise that room is reserved.
+    /// Takes the lane of a transaction of one block, with so many bytes of it in hand, and the
+    /// block's share of the index if it is there to be had with room for a frame; otherwise that
+    /// room is reserved.
     #[inline]
     fn lock_alone(
         &self,
         work: &mut Work,
         block: BlockNumber,
+        bytes: u64,
     ) -> Result<(LaneGuard<'_, P, H>, Option<StoreLockGuard<'_, Share>>), Error> {
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
-        let held = self.hold_frame(work, block)?;
-        if held.is_none() {
-            let is_awaited = state.grouped > 0;
-            drop(state);
-            if is_awaited {
-                // They have left it to this one to fence.
-                self.settle_lane(room, None)?;
+        if self.has_in_hand(work.lane, &mut state, bytes) {
+            if let Some(share) = self.hold_frame(work, block)? {
+                work.is_alone = false;
+                return Ok((state, Some(share)));
             }
-            if let Err(error) = self.reserve_frames(work, no_operations(), block) {
-                self.unreserve_bytes(work);
+        }
+        self.let_go(room, state)?;
+        self.reserve_frames(work, no_operations(), block)?;
+        work.is_alone = false;
+        loop {
+            let mut state = self.lock_to_commit(room)?;
+            if self.has_in_hand(work.lane, &mut state, bytes) {
+                return Ok((state, None));
+            }
+            self.let_go(room, state)?;
+            if let Err(error) = self.reserve_bytes(work, bytes, block) {
+                self.share(block)?.reserved -= 1;
                 return Err(error);
             }
-            state = self.lock_to_commit(room)?;
+            self.lock_to_commit(room)?.in_hand += core::mem::take(&mut work.reserved_bytes);
         }
-        work.is_alone = false;
-        Ok((state, held))
+    }
+
+    /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
+    /// that mostly nothing that others watch has to be changed.
+    #[inline]
+    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
+    }
+
+    #[cold]
+    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        let more = bytes - state.in_hand;
+        let many = more.max((self.common.geometry.lane_bytes >> 8).min(IN_HAND_BYTES));
+        let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
+        state.in_hand += taken.unwrap_or(0);
+        taken.is_some()
+    }
+
+    /// Gives a lane back that nothing was stored in.
+    #[cold]
+    fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
+        let is_awaited = state.grouped > 0;
+        drop(state);
+        // They have left it to this one to fence.
+        if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
     }
 
     /// Begins a record whose stamp is above those of what it overwrites.

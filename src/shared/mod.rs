@@ -121,6 +121,8 @@ pub(crate) struct LaneState<P, H> {
     pub(crate) slots: Box<[SlotState]>,
     /// Records of the group under way that are stored and not fenced.
     pub(crate) grouped: u32,
+    /// Bytes of the lane that are reserved for whoever holds it.
+    pub(crate) in_hand: u64,
     pub(crate) stats: LaneStats,
 }
 
@@ -245,6 +247,7 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
                 lane,
                 slots,
                 grouped: 0,
+                in_hand: 0,
                 stats: LaneStats::default(),
             }),
         }

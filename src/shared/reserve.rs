@@ -213,6 +213,14 @@ where
         true
     }
 
+    /// Gives back what is reserved for whoever holds a lane.
+    fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
+        let room = self.lane(lane);
+        let bytes = core::mem::take(&mut self.lock_lane(room)?.in_hand);
+        room.unreserved.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
     #[cold]
     fn reserve_slowly(
         &self,
@@ -225,15 +233,19 @@ where
         if needed > capacity {
             return Err(Error::TooLarge { needed, capacity });
         }
-        // It has reserved more than it will take.
+        // Both have reserved more than they will take.
+        self.give_from_hand(work.lane)?;
         self.commit_gathered()?;
         // Others may be faster than this thread to take what a checkpoint has freed.
         for _ in 0..TRIES {
-            let unreserved = &self.lane(work.lane).unreserved;
-            self.make_room(|| unreserved.load(Ordering::Relaxed) >= more)?;
             if self.try_reserve(work, more) {
                 return Ok(());
             }
+            let unreserved = &self.lane(work.lane).unreserved;
+            self.make_room(|| unreserved.load(Ordering::Relaxed) >= more)?;
+        }
+        if self.try_reserve(work, more) {
+            return Ok(());
         }
         // The rest is reserved by others. To wait for them might be for ever: they may be waiting
         // for a block of this one.
