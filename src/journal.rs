@@ -157,7 +157,7 @@ where
             hook: options.hook.clone(),
             lanes,
             shares: shares.0.into_iter().map(|it| CachePadded::new(StoreLock::new(it))).collect(),
-            blocks: BlockLocks::new(STRIPES),
+            blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
             home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
             done: Mutex::default(),

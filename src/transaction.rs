@@ -360,19 +360,23 @@ where
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        let locked = self.shared.lock_block(&mut self.seat.work, self.age, block);
+        let locked = self.shared.lock_block(&mut self.seat.work, self.age, block).map(drop);
         self.note(locked)
     }
 
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
     #[inline]
     fn take(&mut self, block: BlockNumber) -> Result<(), Error> {
-        self.lock(block)?;
-        if self.seat.staged.has(block) {
-            return Ok(());
+        if let Some(block) = self.blocked {
+            return Err(Error::Conflict { block });
         }
         let seat: &mut Seat<D> = &mut self.seat;
-        let taken = self.shared.reserve(&mut seat.work, &seat.staged, block);
+        if seat.staged.has(block) {
+            return Ok(());
+        }
+        let taken = self.shared.take_block(&mut seat.work, self.age, &seat.staged, block);
+        let taken = taken
+            .and_then(|()| self.shared.reserve_for_one_more(&mut seat.work, &seat.staged, block));
         self.note(taken)
     }
 

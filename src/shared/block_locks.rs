@@ -1,16 +1,19 @@
 //! Locks on blocks, held from a transaction's first touch until it is durable.
 //!
 //! Blocks share a fixed number of words, each of which holds the age of the transaction that has
-//! it, or zero. Taking one is a compare-and-exchange, giving it back a plain release store.
+//! it, or zero. All blocks of a word belong to one share of the index, and a word is taken by who
+//! has that share's lock; so taking it is a plain store, and so is giving it back, which takes no
+//! lock.
 //!
 //! *Wait-die*: a transaction that already holds something waits only for younger ones; where an
-//! older one is in the way, it gives up ([`Blocked`]) and is tried again, as old as it was. So
+//! older one is in the way, it gives up and is tried again, as old as it was. So
 //! nobody waits in a circle, and whoever is oldest gets through. One that holds nothing yet may
 //! wait for anybody: nobody waits for it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use journal_core::BlockNumber;
+use journal_core::parts::share_of;
 
 /// When a transaction began, and which it is: unique while it lives, and lower for older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,70 +23,50 @@ pub(crate) struct Age(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stripe(u32);
 
-/// Someone else has the block, and waiting is not allowed, or of no use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked;
-
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     holders: Box<[AtomicU64]>,
+    shares: usize,
+    /// The words of one share, less one.
+    mask: usize,
 }
 
 impl BlockLocks {
-    /// At least `stripes` of them.
-    pub(crate) fn new(stripes: usize) -> Self {
-        let stripes = stripes.next_power_of_two();
-        Self { holders: (0..stripes).map(|_| AtomicU64::new(0)).collect() }
+    /// At least so many for each share of the index.
+    pub(crate) fn new(shares: usize, stripes: usize) -> Self {
+        let each = stripes.next_power_of_two();
+        let holders = (0..shares * each).map(|_| AtomicU64::new(0)).collect();
+        Self { holders, shares, mask: each - 1 }
     }
 
+    #[inline]
     pub(crate) fn stripe(&self, block: BlockNumber) -> Stripe {
         // Neighbours are apart: threads with blocks of their own do not share lines.
-        let scattered = block.raw().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        Stripe(scattered as u32 & (self.holders.len() as u32 - 1))
+        let scattered = block.raw().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let share = share_of(block, self.shares);
+        Stripe((share * (self.mask + 1) + (scattered as usize & self.mask)) as u32)
     }
 
     fn holder(&self, stripe: Stripe) -> &AtomicU64 {
         &self.holders[stripe.0 as usize]
     }
 
-    /// Takes a stripe; returns whether it was not held before by the same transaction.
+    /// Takes a stripe, for who has the lock of its share; returns whether it was not held before by
+    /// the same transaction.
     ///
-    /// `may_wait` is asked again and again while somebody is in the way, with its age.
+    /// # Errors
+    /// Who has it instead.
     #[inline]
-    pub(crate) fn lock(
-        &self,
-        stripe: Stripe,
-        age: Age,
-        may_wait: impl Fn(Age) -> bool,
-    ) -> Result<bool, Blocked> {
+    pub(crate) fn try_lock(&self, stripe: Stripe, age: Age) -> Result<bool, Age> {
         let holder = self.holder(stripe);
-        match holder.compare_exchange(0, age.0, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(true),
-            Err(found) if found == age.0 => Ok(false),
-            Err(_) => self.wait(stripe, age, may_wait),
-        }
-    }
-
-    #[cold]
-    fn wait(
-        &self,
-        stripe: Stripe,
-        age: Age,
-        may_wait: impl Fn(Age) -> bool,
-    ) -> Result<bool, Blocked> {
-        let holder = self.holder(stripe);
-        let mut patience = super::Patience::default();
-        loop {
-            let found = holder.load(Ordering::Relaxed);
-            if found == 0 {
-                let taken = holder.compare_exchange(0, age.0, Ordering::Acquire, Ordering::Relaxed);
-                if taken.is_ok() {
-                    return Ok(true);
-                }
-            } else if !may_wait(Age(found)) {
-                return Err(Blocked);
+        // Pairs with the release of who had it before.
+        match holder.load(Ordering::Acquire) {
+            0 => {
+                holder.store(age.0, Ordering::Relaxed);
+                Ok(true)
             }
-            patience.pause();
+            found if found == age.0 => Ok(false),
+            found => Err(Age(found)),
         }
     }
 
@@ -116,34 +99,24 @@ mod tests {
 
     #[test]
     fn a_stripe_has_one_holder_who_may_ask_again() {
-        let locks = BlockLocks::new(3);
+        let locks = BlockLocks::new(1, 3);
         let stripe = locks.stripe(BlockNumber(7));
-        assert_eq!(locks.lock(stripe, Age(2), |_| false), Ok(true));
-        assert_eq!(locks.lock(stripe, Age(2), |_| false), Ok(false));
-        assert_eq!(locks.lock(stripe, Age(1), |holder| holder > Age(2)), Err(Blocked));
+        assert_eq!(locks.try_lock(stripe, Age(2)), Ok(true));
+        assert_eq!(locks.try_lock(stripe, Age(2)), Ok(false));
+        assert_eq!(locks.try_lock(stripe, Age(1)), Err(Age(2)));
+        assert_eq!(locks.holder_of(stripe), Some(Age(2)));
         locks.unlock(stripe);
-        assert_eq!(locks.lock(stripe, Age(1), |_| false), Ok(true));
+        assert_eq!((locks.holder_of(stripe), locks.try_lock(stripe, Age(1))), (None, Ok(true)));
     }
 
     #[test]
-    fn whoever_may_wait_gets_it_when_it_is_free() {
-        let locks = BlockLocks::new(1);
-        let stripe = locks.stripe(BlockNumber(0));
-        assert_eq!(locks.lock(stripe, Age(9), |_| false), Ok(true));
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| locks.lock(stripe, Age(1), |holder| holder == Age(9)));
-            std::thread::sleep(core::time::Duration::from_millis(2));
-            locks.unlock(stripe);
-            assert_eq!(waiting.join().expect("does not panic"), Ok(true));
-        });
-    }
-
-    #[test]
-    fn every_block_has_a_stripe() {
-        for stripes in [1, 2, 64] {
-            let locks = BlockLocks::new(stripes);
-            for block in (0..10_000).chain([u64::MAX]) {
-                assert!((locks.stripe(BlockNumber(block)).0 as usize) < stripes);
+    fn every_block_has_a_stripe_and_all_of_a_stripe_one_share() {
+        for (shares, stripes) in [(1, 1), (4, 2), (64, 64)] {
+            let locks = BlockLocks::new(shares, stripes);
+            for block in (0..10_000).chain([u64::MAX]).map(BlockNumber) {
+                let stripe = locks.stripe(block).0 as usize;
+                assert!(stripe < shares * stripes);
+                assert_eq!(stripe / stripes, share_of(block, shares));
             }
         }
     }

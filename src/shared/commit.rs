@@ -53,6 +53,9 @@ fn take(counted: &AtomicU32, count: u32) -> bool {
 /// A lane, taken.
 type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 
+/// A lane with room for the record of an image, and the share of the index with room for its frame.
+type LockedForImage<'s, P, H> = (LaneGuard<'s, P, H>, StoreLockGuard<'s, Share>);
+
 /// A record that is being stored in a lane.
 struct Recording {
     open: OpenRecord,
@@ -121,14 +124,24 @@ where
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
+        if let ([operation], Durability::Durable) = (operations, durability) {
+            if let Some(image) = self.common.sure_image(operation) {
+                let block = operation.block();
+                if let Some(locked) = self.lock_for_image(work, age, block)? {
+                    let commit = |work: &mut Work| self.commit_image(work, locked, block, image);
+                    return self.end(work, operations, commit);
+                }
+            }
+        }
         work.is_alone = self.may_be_alone(operations);
         for (at, operation) in operations.iter().enumerate() {
             let block = operation.block();
             let before = &operations[..at];
-            let mut held = self.lock_block(work, age, block);
-            if !work.is_alone {
-                held = held.and_then(|()| self.reserve_frames(work, before, block));
-            }
+            let held = if work.is_alone {
+                self.lock_block(work, age, block).map(drop)
+            } else {
+                self.take_block(work, age, before, block)
+            };
             if let Err(error) = held {
                 self.abort(work, before);
                 return Err(error);
@@ -138,15 +151,6 @@ where
             if let Err(error) = self.settle_gathered(work, operations) {
                 self.abort(work, operations);
                 return Err(error);
-            }
-        }
-        if let [operation] = operations {
-            let is_durable = durability == Durability::Durable;
-            let image = self.common.sure_image(operation).filter(|_| work.is_alone && is_durable);
-            if let Some(image) = image {
-                let block = operation.block();
-                let commit = |work: &mut Work| self.commit_image(work, block, image);
-                return self.end(work, operations, commit);
             }
         }
         // All is known by now, so that no more is reserved than it takes; but for a name, where it
@@ -285,7 +289,7 @@ where
         // Before anything streams out: a locked instruction would wait for it.
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let (state, held) = if work.is_alone {
-            self.lock_alone(work, operations.operation(0).block(), 0)?
+            self.lock_alone(work, operations.operation(0).block())?
         } else {
             (self.lock_to_commit(self.lane(work.lane))?, None)
         };
@@ -294,20 +298,42 @@ where
         self.store(state, record, work, operations, &prepared, held)
     }
 
-    /// Commits one image, all of a transaction, that will be logged as it is. The shortest of all
-    /// ways: nothing is prepared, and it is told of when it is stored.
+    /// Takes all that a transaction of one image needs, if it is there to be had at once.
+    #[inline]
+    fn lock_for_image(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<Option<LockedForImage<'_, P, H>>, Error> {
+        if self.common.geometry.lane_places() > 0 {
+            return Ok(None);
+        }
+        self.settle_deferred(Some(work.lane))?;
+        let room = self.lane(work.lane);
+        let mut state = self.lock_to_commit(room)?;
+        let is_there = self.has_in_hand(work.lane, &mut state, self.record_bytes_max(1));
+        if is_there && !self.gathering.has(block) {
+            let mut share = self.share(block)?;
+            if share.has_room() && self.try_lock_block(work, age, block).is_ok() {
+                self.reserve_frame(&mut share, work, block);
+                return Ok(Some((state, share)));
+            }
+        }
+        self.let_go(room, state)?;
+        Ok(None)
+    }
+
+    /// Commits one image, all of a transaction, that is logged as it is. The shortest of all ways:
+    /// nothing is prepared, and the index is told when the image is on its way.
     #[inline]
     fn commit_image(
         &self,
         work: &mut Work,
+        (mut state, mut share): LockedForImage<'_, P, H>,
         block: BlockNumber,
         image: &[u8],
     ) -> Result<Option<Committed>, Error> {
-        self.check_not_failed()?;
-        self.settle_deferred(Some(work.lane))?;
-        let (mut state, held) = self.lock_alone(work, block, self.record_bytes_max(1))?;
-        // Taken before anything streams: a locked instruction would wait for all of it.
-        let mut share = held.map_or_else(|| self.share(block), Ok)?;
         self.check_not_failed()?;
         let bytes = self.common.image_record_bytes(&work.names);
         state.in_hand -= bytes;
@@ -322,39 +348,28 @@ where
         self.finish(state, record, self.lane(work.lane))
     }
 
-    /// Takes the lane of a transaction of one block, with so many bytes of it in hand, and the
-    /// block's share of the index if it is there to be had with room for a frame; otherwise that
-    /// room is reserved.
+    /// Takes the lane of a transaction of one block, and the block's share of the index if it is
+    /// there to be had with room for a frame; otherwise that room is reserved.
     #[inline]
     fn lock_alone(
         &self,
         work: &mut Work,
         block: BlockNumber,
-        bytes: u64,
     ) -> Result<(LaneGuard<'_, P, H>, Option<StoreLockGuard<'_, Share>>), Error> {
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
-        if self.has_in_hand(work.lane, &mut state, bytes) {
-            if let Some(share) = self.hold_frame(work, block)? {
-                work.is_alone = false;
-                return Ok((state, Some(share)));
-            }
-        }
-        self.let_go(room, state)?;
-        self.reserve_frames(work, no_operations(), block)?;
-        work.is_alone = false;
-        loop {
-            let mut state = self.lock_to_commit(room)?;
-            if self.has_in_hand(work.lane, &mut state, bytes) {
-                return Ok((state, None));
-            }
+        let mut share = self.share(block)?;
+        let held = self.reserve_frame(&mut share, work, block).then_some(share);
+        if held.is_none() {
             self.let_go(room, state)?;
-            if let Err(error) = self.reserve_bytes(work, bytes, block) {
-                self.share(block)?.reserved -= 1;
+            if let Err(error) = self.make_room_for_frame(work, no_operations(), block) {
+                self.unreserve_bytes(work);
                 return Err(error);
             }
-            self.lock_to_commit(room)?.in_hand += core::mem::take(&mut work.reserved_bytes);
+            state = self.lock_to_commit(room)?;
         }
+        work.is_alone = false;
+        Ok((state, held))
     }
 
     /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so

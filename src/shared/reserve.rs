@@ -15,7 +15,7 @@ use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
-use super::{Share, Shared};
+use super::{Patience, Share, Shared};
 use crate::error::Error;
 
 /// So many times a transaction makes room before it takes the space for reserved by others.
@@ -39,30 +39,72 @@ where
         seat.work.lane = if seat.defers { LaneNumber(0) } else { seat.favourite };
     }
 
-    /// Locks a block until the transaction ends.
+    /// Locks a block until the transaction ends; the lock of its share comes with it.
     #[inline]
     pub(crate) fn lock_block(
         &self,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
-    ) -> Result<(), Error> {
-        let stripe = self.blocks.stripe(block);
-        let holds_nothing = work.held.is_empty();
-        let may_wait = |holder: Age| {
-            let is_younger = holder > age;
-            !self.has_failed() && !self.seats.is_own(holder) && (holds_nothing || is_younger)
-        };
-        match self.blocks.lock(stripe, age, may_wait) {
-            Ok(true) => work.held.push(stripe),
-            Ok(false) => {}
-            Err(_) => {
-                self.check_not_failed()?;
-                return Err(Error::Conflict { block });
+    ) -> Result<StoreLockGuard<'_, Share>, Error> {
+        work.on_gathered |= self.gathering.has(block);
+        let share = self.share(block)?;
+        match self.try_lock_block(work, age, block) {
+            Ok(()) => Ok(share),
+            Err(holder) => {
+                drop(share);
+                self.wait_to_lock(work, age, block, holder)
             }
         }
-        work.on_gathered |= self.gathering.has(block);
+    }
+
+    /// Locks a block for who has the lock of its share.
+    ///
+    /// # Errors
+    /// Who has it instead.
+    #[inline]
+    pub(crate) fn try_lock_block(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<(), Age> {
+        let stripe = self.blocks.stripe(block);
+        if self.blocks.try_lock(stripe, age)? {
+            work.held.push(stripe);
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn wait_to_lock(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+        mut holder: Age,
+    ) -> Result<StoreLockGuard<'_, Share>, Error> {
+        let stripe = self.blocks.stripe(block);
+        let holds_nothing = work.held.is_empty();
+        let mut patience = Patience::default();
+        loop {
+            self.check_not_failed()?;
+            let may_wait = holds_nothing || holder > age;
+            if !may_wait || self.seats.is_own(holder) {
+                return Err(Error::Conflict { block });
+            }
+            patience.pause();
+            // Looking first leaves the share to others.
+            if let Some(found) = self.blocks.holder_of(stripe) {
+                holder = found;
+                continue;
+            }
+            let share = self.share(block)?;
+            match self.try_lock_block(work, age, block) {
+                Ok(()) => return Ok(share),
+                Err(found) => holder = found,
+            }
+        }
     }
 
     /// Waits a while for a block that another transaction has, or until it is free.
@@ -95,22 +137,10 @@ where
         bytes.next_multiple_of(LINE_BYTES as u64)
     }
 
-    /// Reserves what one more block takes, beside those that the transaction has.
-    #[inline]
-    pub(crate) fn reserve(
-        &self,
-        work: &mut Work,
-        others: &(impl Operations + ?Sized),
-        block: BlockNumber,
-    ) -> Result<(), Error> {
-        self.reserve_bytes(work, self.record_bytes_max(others.count() + 1), block)?;
-        self.reserve_frames(work, others, block)
-    }
-
     /// Sees to it that there are slots, where nobody else does: what finds none goes into the ring,
     /// whole, and from there home.
     #[inline]
-    fn see_to_slots(&self, work: &Work) -> Result<(), Error> {
+    fn see_to_places(&self, work: &Work) -> Result<(), Error> {
         let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
         let has_slots =
             || geometry.lane_slots == 0 || room.unreserved_slots.load(Ordering::Relaxed) > 0;
@@ -123,21 +153,66 @@ where
         self.make_room(has_some)
     }
 
-    /// Reserves room in the index for one more block's frame.
+    /// Locks a block and reserves room in the index for its frame.
     #[inline]
-    pub(crate) fn reserve_frames(
+    pub(crate) fn take_block(
+        &self,
+        work: &mut Work,
+        age: Age,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let mut share = self.lock_block(work, age, block)?;
+        let is_there = self.reserve_frame(&mut share, work, block);
+        drop(share);
+        if !is_there {
+            self.make_room_for_frame(work, others, block)?;
+        }
+        let seen_to = self.see_to_places(work);
+        self.or_give_up_frame(seen_to, block)
+    }
+
+    /// Reserves the bytes that the record takes with one more block, for whose frame room is
+    /// reserved.
+    #[inline]
+    pub(crate) fn reserve_for_one_more(
         &self,
         work: &mut Work,
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
     ) -> Result<(), Error> {
-        self.see_to_slots(work)?;
-        if self.reserve_frame(work, block)? {
+        let needed = self.record_bytes_max(others.count() + 1);
+        let reserved = self.reserve_bytes(work, needed, block);
+        self.or_give_up_frame(reserved, block)
+    }
+
+    /// Gives back what is reserved for a block's frame if something else has failed.
+    #[inline]
+    fn or_give_up_frame(&self, result: Result<(), Error>, block: BlockNumber) -> Result<(), Error> {
+        if result.is_err() {
+            self.share(block)?.reserved -= 1;
+        }
+        result
+    }
+
+    /// Reserves room in the index for the frame of a block that is locked.
+    #[cold]
+    pub(crate) fn make_room_for_frame(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let reserve = |work: &mut Work| {
+            let mut share = self.share(block)?;
+            Ok::<_, Error>(self.reserve_frame(&mut share, work, block))
+        };
+        if reserve(work)? {
             return Ok(());
         }
         self.commit_gathered()?;
         self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
-        if self.reserve_frame(work, block)? {
+        if reserve(work)? {
             return Ok(());
         }
         let others = (0..others.count()).map(|at| others.operation(at).block());
@@ -151,20 +226,14 @@ where
     /// Reserves room for the block's frame in its share of the index, if there is any, and notes
     /// what it will overwrite.
     #[inline]
-    fn reserve_frame(&self, work: &mut Work, block: BlockNumber) -> Result<bool, Error> {
-        self.hold_frame(work, block).map(|held| held.is_some())
-    }
-
-    /// The same, and keeps the share.
-    #[inline]
-    pub(crate) fn hold_frame(
+    pub(crate) fn reserve_frame(
         &self,
+        share: &mut Share,
         work: &mut Work,
         block: BlockNumber,
-    ) -> Result<Option<StoreLockGuard<'_, Share>>, Error> {
-        let mut share = self.share(block)?;
+    ) -> bool {
         if !share.has_room() {
-            return Ok(None);
+            return false;
         }
         share.reserved += 1;
         share.index.warm_up();
@@ -175,7 +244,7 @@ where
                 work.names.name(frame.lane, frame.sequence);
             }
         }
-        Ok(Some(share))
+        true
     }
 
     /// Reserves so many bytes of the lane, of which this block is to be the last.
