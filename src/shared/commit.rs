@@ -313,11 +313,16 @@ where
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
         let is_there = self.has_in_hand(work.lane, &mut state, self.record_bytes_max(1));
-        if is_there && !self.gathering.has(block) {
+        if is_there {
             let mut share = self.share(block)?;
             if share.has_room() && self.try_lock_block(work, age, block).is_ok() {
-                self.reserve_frame(&mut share, work, block);
-                return Ok(Some((state, share)));
+                if !self.gathering.has_any() {
+                    self.reserve_frame(&mut share, work, block);
+                    return Ok(Some((state, share)));
+                }
+                // It may be this block: that is looked into by the usual way.
+                self.unlock_blocks(work);
+                work.held.clear();
             }
         }
         self.let_go(room, state)?;

@@ -112,10 +112,16 @@ impl Gathering {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a block is gathered, and not committed yet.
+    /// Whether anything is gathered and not committed yet. Who asks has locked the block that it
+    /// asks for: what gathered that before is seen.
     #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        self.is_there.load(Ordering::Acquire)
+    }
+
+    /// Whether a block is, for who has locked it.
     pub(crate) fn has(&self, block: BlockNumber) -> bool {
-        if !self.is_there.load(Ordering::Acquire) {
+        if !self.has_any() {
             return false;
         }
         let gathered = self.lock();

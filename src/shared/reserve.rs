@@ -47,15 +47,18 @@ where
         age: Age,
         block: BlockNumber,
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
-        work.on_gathered |= self.gathering.has(block);
-        let share = self.share(block)?;
-        match self.try_lock_block(work, age, block) {
-            Ok(()) => Ok(share),
-            Err(holder) => {
-                drop(share);
-                self.wait_to_lock(work, age, block, holder)
-            }
+        let mut share = self.share(block)?;
+        if let Err(holder) = self.try_lock_block(work, age, block) {
+            drop(share);
+            share = self.wait_to_lock(work, age, block, holder)?;
         }
+        if self.gathering.has_any() {
+            // Not with the share in hand: that comes behind what is gathered.
+            drop(share);
+            work.on_gathered |= self.gathering.has(block);
+            share = self.share(block)?;
+        }
+        Ok(share)
     }
 
     /// Locks a block for who has the lock of its share.
