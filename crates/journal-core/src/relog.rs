@@ -278,9 +278,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             build_front(common, lane, batch, &names, &copying, own_stamp, scratch.front)
         })?;
         let Some(Extent { front, total }) = built else { unreachable!("the plan fits") };
-        let (mut check, position) = lanes.with(number, |InLane { lane, .. }| {
-            (lane.identity.seed, lane.tail)
-        })?;
+        let (mut check, position) =
+            lanes.with(number, |InLane { lane, .. }| (lane.identity.seed, lane.tail))?;
         let mut in_flight: Option<InFlight> = None;
         let mut image_at = position.saturating_add(front as u64);
         for at in 0..plan.copies {

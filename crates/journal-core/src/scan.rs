@@ -249,7 +249,8 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         if let Some(check) = evidence.first_chunk_mut::<{ size_of::<u32>() }>() {
             check.fill(0);
         }
-        let right = evidence_check(self.kernels, self.identity.seed, evidence) == header.check.get();
+        let right =
+            evidence_check(self.kernels, self.identity.seed, evidence) == header.check.get();
         Ok(right.then_some(header))
     }
 
