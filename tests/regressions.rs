@@ -3,7 +3,7 @@
 
 use byte_delta::ByteDelta;
 use full_block::FullBlock;
-use journal_core::check::crc32;
+use journal_core::check::crc64;
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Update,
 };
@@ -228,8 +228,8 @@ fn a_stamp_in_a_payload_orders_nothing() {
         header[16..24].copy_from_slice(&128_u64.to_le_bytes()); // where the image will lie.
         header[24] = 2;
         header[56..].copy_from_slice(&stamp.to_le_bytes());
-        let check = crc32(crc32(0, &[ID; 16]), &header[4..]);
-        header[..4].copy_from_slice(&check.to_le_bytes());
+        let check = crc64(crc64(0, &[ID; 16]), &header);
+        header[..4].copy_from_slice(&check.to_le_bytes()[..4]);
 
         let lane = 2 * 256 + usize::try_from(geometry().shield_bytes()).expect("small");
         let mut image = world.visible();

@@ -3,7 +3,7 @@
 //! Each function waits until so many calls were made, or have returned, since only then the
 //! journal can know that something is missing.
 
-use journal_core::check::{crc32, crc64};
+use journal_core::check::crc64;
 use sim_disk::suite::{ID, SUPERBLOCK_UNIT};
 use sim_disk::{Image, Mark, Medium};
 
@@ -52,10 +52,11 @@ pub(crate) fn stale_first_record<const RETURNED: usize>(image: &mut Image, histo
     }
     let record = &mut image.pmem_mut()[LANE..LANE + RECORD];
     record[32] -= 1;
-    let check = crc32(crc32(0, &ID), &record[4..64]);
-    record[..4].copy_from_slice(&check.to_le_bytes());
+    record[..4].fill(0);
+    let check = crc64(crc64(0, &ID), &record[..64]);
+    record[..4].copy_from_slice(&check.to_le_bytes()[..4]);
     let (front, content) = record.split_at_mut(128);
-    let check = crc64(crc64(crc64(0, &ID), &front[..120]), content);
+    let check = crc64(crc64(crc64(0, &ID), content), &front[..120]);
     front[120..].copy_from_slice(&check.to_le_bytes());
 }
 

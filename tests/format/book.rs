@@ -193,9 +193,7 @@ fn lengths_are_what_the_document_says() {
 #[test]
 fn checks_are_what_the_document_says() {
     let (digits, rest) = (b"123456789", b"and more");
-    assert_eq!(reader::crc32(0, digits), 0xCBF4_3926);
     assert_eq!(reader::crc64(0, digits), 0xAE8B_1486_0A79_9888);
     let both = [&digits[..], rest].concat();
-    assert_eq!(reader::crc32(reader::crc32(0, digits), rest), reader::crc32(0, &both));
     assert_eq!(reader::crc64(reader::crc64(0, digits), rest), reader::crc64(0, &both));
 }

@@ -88,7 +88,7 @@ pub(crate) fn arrows(packages: &[Package]) -> Vec<Finding> {
 
 /// The core links these and nothing else.
 pub(crate) fn foundations(packages: &[Package]) -> Vec<Finding> {
-    let allowed = ["crc32fast", "crossbeam-utils", "zerocopy"];
+    let allowed = ["crossbeam-utils", "zerocopy"];
     let core = packages.iter().filter(|package| room(&package.folder) == Some(Room::Core));
     let mut found = Vec::new();
     for core in core {

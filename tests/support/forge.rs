@@ -1,7 +1,7 @@
 //! Changes to a journal with all checks made right again, so that readers go deep.
 
 use super::layout::{BOOK, Field, Layout, little_endian};
-use super::reader::{Found, Part, Record, crc32, crc64};
+use super::reader::{Found, Part, Record, crc64, small_check};
 use super::versions::{State, entry_check};
 
 /// A ring in the bytes of a span.
@@ -44,7 +44,7 @@ impl RingMut<'_> {
             return seed;
         }
         let evidence = self.read(at, evidence_bytes);
-        let check = crc32(crc32(0, id), &evidence[4..]);
+        let check = small_check(id, &evidence);
         self.put(at, BOOK.header.field("check"), check);
         let lists_bytes = self.read(at, lists);
         let (mut encoded, mut images) = (0, 0);
@@ -63,7 +63,7 @@ impl RingMut<'_> {
         }
         let body = self.read(at, front - 8);
         let image_bytes = self.read(at + front as u64, images);
-        let check = crc64(crc64(seed, &body), &image_bytes);
+        let check = crc64(crc64(seed, &image_bytes), &body);
         self.write(at + front as u64 - 8, &check.to_le_bytes());
         check
     }

@@ -139,8 +139,7 @@ pub(crate) struct Found {
     pub(crate) blocks: Vec<Content>,
 }
 
-static TABLE32: LazyLock<[u64; 256]> = LazyLock::new(|| table(0xEDB8_8320));
-static TABLE64: LazyLock<[u64; 256]> =
+static TABLE: LazyLock<[u64; 256]> =
     LazyLock::new(|| table(0xAD93_D235_94C9_3659_u64.reverse_bits()));
 
 /// The check of each byte, bit by bit.
@@ -150,17 +149,17 @@ fn table(polynomial: u64) -> [u64; 256] {
     })
 }
 
-fn crc(table: &[u64; 256], ones: u64, seed: u64, bytes: &[u8]) -> u64 {
-    let step = |sum: u64, byte: &u8| (sum >> 8) ^ table[usize::from(sum as u8 ^ byte)];
-    bytes.iter().fold(seed ^ ones, step) ^ ones
-}
-
-pub(crate) fn crc32(seed: u64, bytes: &[u8]) -> u64 {
-    crc(&TABLE32, u32::MAX.into(), seed, bytes)
-}
-
 pub(crate) fn crc64(seed: u64, bytes: &[u8]) -> u64 {
-    crc(&TABLE64, u64::MAX, seed, bytes)
+    let step = |sum: u64, byte: &u8| (sum >> 8) ^ TABLE[usize::from(sum as u8 ^ byte)];
+    !bytes.iter().fold(!seed, step)
+}
+
+/// The small check of a header with its names.
+pub(crate) fn small_check(id: &[u8], evidence: &[u8]) -> u64 {
+    let check = BOOK.header.field("check");
+    let mut evidence = evidence.to_vec();
+    evidence[check.at..check.at + check.len].fill(0);
+    crc64(crc64(0, id), &evidence) & u64::from(u32::MAX)
 }
 
 /// Bytes that may be missing.
@@ -343,7 +342,7 @@ impl Parts<'_> {
         }
         let name_bytes = BOOK.name.len();
         let bytes = valid!(self.ring.read(at, 64 + field("names") * name_bytes as u64)?);
-        if crc32(crc32(0, &self.id), &bytes[4..]) != field("check") {
+        if small_check(&self.id, &bytes) != field("check") {
             return Ok(None);
         }
         let names = bytes[64..].chunks(name_bytes);
@@ -422,7 +421,7 @@ impl Parts<'_> {
         let image_bytes = valid!(self.ring.read(valid!(at.checked_add(front)), images)?);
         let (body, check) = front_bytes.split_at(front_bytes.len() - 8);
         let check = little_endian(check);
-        if crc64(crc64(seed, body), &image_bytes) != check {
+        if crc64(crc64(seed, &image_bytes), body) != check {
             return Ok(None);
         }
         let (mut payloads, mut images) = (&body[lists as usize..], &image_bytes[..]);

@@ -6,12 +6,15 @@
 //!               descriptors of the frames                          16 bytes each
 //!               encoded payloads, one after the other
 //!               zeroes
-//!               check of everything before and of the images        8 bytes, ends a line
+//!               check of the images, then of everything before      8 bytes, ends a line
 //! then          images of the frames that have one                 whole lines each
 //! ```
 //!
 //! What is in front of the images is the *front*. The header, together with the names, has a small
 //! check of its own: what they say counts as evidence even where the record as a whole is torn.
+//!
+//! The images come first in the check: it is computed of them while they go out, and of the front
+//! once all that it says is known.
 //!
 //! A transaction that is too large for one front is stored in several *parts*, each of this form,
 //! with one sequence and consecutive positions. Each part's check continues from the one before, so
@@ -402,4 +405,76 @@ pub(crate) fn names(evidence: &[u8]) -> impl Iterator<Item = (LaneNumber, Sequen
         let name = Name::read_from_bytes(bytes).ok()?;
         Some((LaneNumber(name.lane.get()), Sequence(name.sequence.get())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+    use std::{array, vec};
+
+    use super::*;
+    use crate::check::PortableKernels;
+    use crate::geometry::LANES_MAX;
+
+    /// By what the check that a header says and the one that it has differ, once a bit of it or of
+    /// its names is turned: for each bit.
+    fn syndromes(seed: u64, evidence: &[u8]) -> Vec<u32> {
+        let check = |bytes: &[u8]| evidence_check(&PortableKernels, seed, bytes);
+        let right = check(evidence);
+        let of_the_check = (0..u32::BITS).map(|bit| 1 << bit);
+        let mut turned = evidence.to_vec();
+        let of_the_rest = (u32::BITS as usize..8 * evidence.len()).map(|bit| {
+            let mask = 1 << (bit % 8);
+            turned[bit / 8] ^= mask;
+            let found = check(&turned);
+            turned[bit / 8] ^= mask;
+            found ^ right
+        });
+        of_the_check.chain(of_the_rest).collect()
+    }
+
+    /// A CRC is linear: whatever the header and the seed, an error is found unless what its bits do
+    /// cancels out.
+    #[test]
+    fn what_a_bit_does_to_the_small_check_depends_on_nothing_else() {
+        let plain = syndromes(0, &[0; HEADER_BYTES]);
+        let header: [u8; HEADER_BYTES] = array::from_fn(|at| if at < 4 { 0 } else { 3 * at as u8 });
+        assert_eq!(syndromes(0x0123_4567_89AB_CDEF, &header), plain);
+    }
+
+    #[test]
+    fn the_small_check_finds_errors_of_three_bits() {
+        let bits = syndromes(0, &[0; HEADER_BYTES]);
+        let all: BTreeSet<u32> = bits.iter().copied().collect();
+        assert!(!all.contains(&0), "each bit matters");
+        assert_eq!(all.len(), 8 * HEADER_BYTES, "no two make up for each other");
+        for (at, second) in bits.iter().enumerate() {
+            let made_up = |first: &&u32| all.contains(&(*first ^ second));
+            assert_eq!(bits[..at].iter().find(made_up), None, "no third makes up for two");
+        }
+    }
+
+    #[test]
+    fn the_small_check_finds_errors_within_25_bits() {
+        for near in syndromes(0, &[0; HEADER_BYTES]).windows(25) {
+            // No sum of them is zero: each has a bit that none of those left of the others has.
+            let mut left = near.to_vec();
+            while let Some(one) = left.pop() {
+                assert_ne!(one, 0);
+                let bit = one & one.wrapping_neg();
+                left.iter_mut().filter(|other| **other & bit != 0).for_each(|other| *other ^= one);
+            }
+        }
+    }
+
+    /// What a bit does depends on how far from the end it is, so this holds of fewer names too.
+    #[test]
+    fn the_small_check_finds_errors_of_two_bits_in_names() {
+        let evidence = vec![0; HEADER_BYTES + NAME_BYTES * usize::from(LANES_MAX)];
+        let bits: BTreeSet<u32> = syndromes(0, &evidence).into_iter().collect();
+        assert!(!bits.contains(&0) && bits.len() == 8 * evidence.len());
+    }
 }
