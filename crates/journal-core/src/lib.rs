@@ -71,6 +71,7 @@ mod stream;
 pub mod superblock;
 mod tail;
 pub mod units;
+mod unreadable;
 mod verdict;
 
 pub use active::Active;
