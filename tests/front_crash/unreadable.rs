@@ -187,6 +187,37 @@ fn an_index_full_of_what_cannot_go_is_an_error_that_says_why() {
     });
 }
 
+/// A change whose home is not the one that it was made of: whoever reads it is told, and does not
+/// wait until it has gone home.
+#[test]
+fn a_reader_does_not_wait_for_what_is_left_out() {
+    within(60, || {
+        let program =
+            Program { lane_bytes: 64 * 64, ..Program::new(Logged::Compressed, 1, vec![]) };
+        let world = World::boot(program.start(), Model::Torn8);
+        let journal = program.open(&world).expect("opens");
+        write(&journal, 0, &content_of(1, 0, Write)).expect("commits");
+        journal.checkpoint().expect("writes home");
+        let mut touched = content_of(1, 0, Write);
+        touched[16..24].copy_from_slice(&[7; 8]);
+        write(&journal, 0, &touched).expect("commits");
+        drop(journal);
+        let mut image = world.visible();
+        assert_eq!(image.disk(0).block(SICK), content_of(1, 0, Write));
+        image.disk_mut(0).set_block(SICK, &content_of(2, 0, Write));
+        let world = World::boot(image, Model::Torn8);
+        let journal = program.open(&world).expect("opens");
+        for _ in 0..2 {
+            assert_eq!(journal.checkpoint().expect("goes on").unreadable, 1);
+            let found = read_block(&journal, 0);
+            assert!(matches!(found, Err(Error::Apply { block: SICK, .. })), "{found:?}");
+        }
+        write(&journal, 0, &touched).expect("ends it");
+        assert_eq!(journal.close(), Ok(()));
+        assert_eq!(world.visible().disk(0).block(SICK), touched);
+    });
+}
+
 /// Every crash of a checkpoint that leaves a block out, of what ends it, and of the next one.
 struct Crashed {
     ward: Ward,
