@@ -96,6 +96,15 @@ pub enum Error {
         /// Where it lies on the disk.
         place: BlockNumber,
     },
+    /// A block that cannot be read, and that a checkpoint has therefore left in the journal, is in
+    /// the way: the transaction finds no room, and a checkpoint makes none, or the journal is
+    /// closed and the disk does not hold everything. A read of the block says what is wrong with
+    /// it. A whole new image of it, or a discard, is the end of it. Where a lane had no room, the
+    /// next transaction of the thread goes through another one, if there is one.
+    Unreadable {
+        /// Which block it is.
+        block: BlockNumber,
+    },
     /// The persistent memory failed.
     Medium(MediumError),
     /// The block device failed.
@@ -141,6 +150,9 @@ impl fmt::Display for Error {
             }
             Self::RottenLog { block, place } => {
                 write!(f, "{block} has rotted in the disk-side log, at the disk's {place}")
+            }
+            Self::Unreadable { block } => {
+                write!(f, "{block}, which cannot be read, is in the way until it is written anew")
             }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
@@ -201,6 +213,7 @@ impl From<CommitError> for Error {
             CommitError::BadRange { block, range } => Self::BadRange { block, range },
             CommitError::NotAscending { block } => Self::NotAscending { block },
             CommitError::TooLarge { needed, capacity } => Self::TooLarge { needed, capacity },
+            CommitError::Unreadable { block } => Self::Unreadable { block },
             CommitError::Medium(error) => Self::Medium(error),
             CommitError::Device(error) => Self::Device(error),
             _ => Self::Failed,

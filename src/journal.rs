@@ -377,6 +377,10 @@ where
     /// Writes everything home that was committed before the call, and empties the lanes of it.
     /// Other threads commit meanwhile.
     ///
+    /// Blocks that cannot be read are left out, and counted in the report; they, and what lies
+    /// behind them in their lanes, stay in the journal until they are written anew, whole, or
+    /// discarded. [`unreadable`](Self::unreadable) says which they are.
+    ///
     /// # Errors
     /// `Failed`, `Medium` and `Device`: the journal has failed then, and the lanes still hold all.
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
@@ -388,14 +392,32 @@ where
     /// [`Options::keep_on_close`] says otherwise.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint). The journal is gone either way; what was durable is.
+    /// As [`checkpoint`](Self::checkpoint), and `Unreadable` where a block cannot be read: all
+    /// others are home. The journal is gone either way; what was durable is.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop_checkpointer();
         self.shared().commit_gathered()?;
+        let mut is_home = true;
         if !self.keep_on_close {
-            self.checkpoint()?;
+            is_home = self.checkpoint()?.unreadable == 0;
         }
-        self.shared().note_durable()
+        self.shared().note_durable()?;
+        let left = self.unreadable()?.first().copied().filter(|_| !is_home);
+        left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
+    }
+
+    /// Blocks that the last checkpoint has left out because they could not be read, in their order,
+    /// but for those that were written anew since. A read of each says why.
+    ///
+    /// # Errors
+    /// `Failed`.
+    pub fn unreadable(&self) -> Result<Vec<BlockNumber>, Error> {
+        let mut blocks = Vec::new();
+        for share in &self.shared().shares {
+            blocks.extend(share.lock().map_err(|_| Error::Failed)?.index.each_unreadable());
+        }
+        blocks.sort_unstable();
+        Ok(blocks)
     }
 
     /// Blocks of the store: those of the disk, but for the disk-side log behind them.

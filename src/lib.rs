@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod any_policy;
-mod buffers;
 mod error;
 mod file_disk;
 mod hint;
@@ -21,7 +20,6 @@ mod transaction;
 /// The policy that chooses a form for each update, and its settings.
 pub use adaptive::{self, Adaptive};
 pub use any_policy::{AnyPolicy, UnknownPolicy};
-pub use buffers::Buffers;
 /// The policy that rewrites older versions of blocks, and its settings.
 pub use byte_delta::{self, ByteDelta};
 /// The policy that logs compressed differences, and its settings.
@@ -36,8 +34,8 @@ pub use journal::Journal;
 /// The journal itself, with one owner.
 pub use journal_core as core;
 pub use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry,
-    Operation, Protocol, Recovery,
+    BlockDevice, BlockNumber, BlockSize, Buffers, CheckpointReport, Committed, Durability,
+    Geometry, Operation, Protocol, Recovery,
 };
 /// The policy that keeps blocks in persistent memory, and its settings.
 pub use lcow::{self, Lcow};

@@ -123,6 +123,9 @@ impl fmt::Display for Stats {
         writeln!(f, "{blocks} blocks not home, {used_bytes} bytes of {lanes} lanes in use")?;
         let CheckpointReport { blocks, writes, freed_slots, .. } = home;
         write!(f, "{} checkpoints: {blocks} blocks with {writes} writes", self.checkpoints)?;
+        if home.unreadable > 0 {
+            write!(f, ", {} times one that cannot be read left out", home.unreadable)?;
+        }
         if self.lane_slots > 0 {
             let LaneStats { new_slots, rewritten_slots, appended_home, free_slots, .. } = total;
             let freed_slots = freed_slots + folded.freed_slots;

@@ -4,12 +4,14 @@ use core::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use journal_core::parts::{
-    Content, Home, HomeScratch, InLane, Lanes as _, Operations, Scratch, Versions,
+    Content, Home, HomeScratch, InLane, Operations, Scratch, Versions, filled_by, pinned_by,
+    segment_to_clean,
 };
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{
-    Batched, BlockDevice, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare, Scope,
+    Batched, BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare,
+    Scope,
 };
 
 use super::{Done, LaneRoom, LaneState, LanesOf, Shared, SharesOf};
@@ -89,6 +91,7 @@ where
         total.shielded += report.shielded;
         total.freed_bytes += report.freed_bytes;
         total.freed_slots += report.freed_slots;
+        total.unreadable += report.unreadable;
         Ok(report)
     }
 
@@ -207,7 +210,7 @@ where
                 if room_of.unreserved_log.load(Ordering::Relaxed) >= self.low_log_blocks {
                     continue;
                 }
-                let segment = LanesOf(self).with(number, |lane| lane.cheapest_segment())?;
+                let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
                 if let Some(segment) = segment {
                     freed_slots += self.checkpoint_in(room, segment)?.freed_slots;
                 }
@@ -218,6 +221,27 @@ where
             }
         }
         Ok(())
+    }
+
+    /// Why a lane has less than so many bytes that nobody has taken, if a checkpoint makes no more:
+    /// a block that cannot be read.
+    #[cold]
+    pub(crate) fn check_not_pinned(&self, lane: LaneNumber, bytes: u64) -> Result<(), Error> {
+        if self.lock_lane(self.lane(lane))?.lane.free_bytes() >= bytes {
+            return Ok(());
+        }
+        let pinned = pinned_by(&mut LanesOf(self), &mut SharesOf(self), lane)?;
+        pinned.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
+    }
+
+    /// The same of the room for frames in the share of the index that has this block.
+    #[cold]
+    pub(crate) fn check_not_filled(&self, block: BlockNumber) -> Result<(), Error> {
+        if self.share(block)?.index.room() > 0 {
+            return Ok(());
+        }
+        let filled = filled_by(&mut LanesOf(self), &mut SharesOf(self), block)?;
+        filled.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
 
     /// Gives back what needs no write home.

@@ -5,6 +5,7 @@
 //! to transactions under way, here. So a commit cannot fail for lack of space, and a transaction
 //! that could is refused while it is made.
 
+use core::mem;
 use core::sync::atomic::Ordering;
 
 use journal_core::parts::Operations;
@@ -21,6 +22,9 @@ use crate::error::Error;
 /// So many times a transaction makes room before it takes the space for reserved by others.
 const TRIES: u32 = 8;
 
+/// What is kept of a lane is no more than one part in so many.
+const KEPT_SHARE: u64 = 16;
+
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
 where
     L: Policy,
@@ -32,7 +36,7 @@ where
     /// Chooses the lane of a transaction that begins.
     #[inline]
     pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
-        if self.lane(seat.favourite).is_busy() {
+        if self.lane(seat.favourite).is_busy() || mem::take(&mut seat.work.leaves_lane) {
             seat.favourite = self.seats.another_lane();
         }
         // Deferred commits in several lanes would have to make each other durable.
@@ -140,6 +144,22 @@ where
         bytes.next_multiple_of(LINE_BYTES as u64)
     }
 
+    /// Bytes of a lane that are kept for the end of a block that cannot be read, and that may keep
+    /// all others from coming free: one record of one block, where lanes are long enough for that
+    /// and the disk-side log is what may rot. A transaction that needs all of a lane gets it.
+    #[inline]
+    const fn kept_bytes(&self, needed: u64) -> u64 {
+        let geometry = &self.common.geometry;
+        if geometry.lane_log_blocks == 0 {
+            return 0;
+        }
+        let kept = self.record_bytes_max(1);
+        if geometry.lane_bytes / KEPT_SHARE < kept || needed > geometry.lane_bytes - kept {
+            return 0;
+        }
+        kept
+    }
+
     /// Sees to it that there are slots, where nobody else does: what finds none goes into the ring,
     /// whole, and from there home.
     #[inline]
@@ -223,6 +243,7 @@ where
         if beside >= self.share(block)?.index.capacity() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
+        self.check_not_filled(block)?;
         Err(Error::Conflict { block })
     }
 
@@ -267,15 +288,27 @@ where
 
     #[inline]
     fn try_reserve(&self, work: &mut Work, more: u64) -> bool {
-        let is_there = self.try_reserve_in(work.lane, more);
+        let kept = self.kept_bytes(work.reserved_bytes + more);
+        self.try_reserve_above(work, more, kept)
+    }
+
+    /// The same where so many bytes have to be left.
+    #[inline]
+    fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
+        let is_there = self.take_bytes(work.lane, more, kept);
         work.reserved_bytes += if is_there { more } else { 0 };
         is_there
     }
 
     #[inline]
     pub(crate) fn try_reserve_in(&self, lane: LaneNumber, more: u64) -> bool {
+        self.take_bytes(lane, more, self.kept_bytes(more))
+    }
+
+    #[inline]
+    fn take_bytes(&self, lane: LaneNumber, more: u64, kept: u64) -> bool {
         let unreserved = &self.lane(lane).unreserved;
-        let take = |free: u64| free.checked_sub(more);
+        let take = |free: u64| free.checked_sub(more).filter(|left| *left >= kept);
         let Ok(before) = unreserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
             return false;
         };
@@ -308,16 +341,26 @@ where
         // Both have reserved more than they will take.
         self.give_from_hand(work.lane)?;
         self.commit_gathered()?;
-        // Others may be faster than this thread to take what a checkpoint has freed.
-        for _ in 0..TRIES {
-            if self.try_reserve(work, more) {
-                return Ok(());
-            }
-            let unreserved = &self.lane(work.lane).unreserved;
-            self.make_room(|| unreserved.load(Ordering::Relaxed) >= more)?;
-        }
         if self.try_reserve(work, more) {
             return Ok(());
+        }
+        // Others may be faster than this thread to take what a checkpoint has freed.
+        let kept = self.kept_bytes(needed);
+        for _ in 0..TRIES {
+            let unreserved = &self.lane(work.lane).unreserved;
+            self.make_room(|| unreserved.load(Ordering::Relaxed) >= more + kept)?;
+            if self.try_reserve_above(work, more, kept) {
+                return Ok(());
+            }
+            if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
+                // What is kept is kept for this.
+                let ends_it = self.share(block)?.index.is_unreadable(block);
+                if ends_it && self.try_reserve_above(work, more, 0) {
+                    return Ok(());
+                }
+                work.leaves_lane = true;
+                return Err(error);
+            }
         }
         // The rest is reserved by others. To wait for them might be for ever: they may be waiting
         // for a block of this one.

@@ -63,6 +63,8 @@ pub(crate) struct Work {
     pub(crate) is_alone: bool,
     /// Whether it has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
+    /// Whether the lane has no room, and will have none: the next transaction takes another.
+    pub(crate) leaves_lane: bool,
     answers: Vec<Answer>,
     /// What the transaction has written to the disk-side log; room for one of each operation.
     logged: Vec<Batched>,
@@ -85,6 +87,7 @@ impl Work {
             logged: Vec::new(),
             is_alone: false,
             on_gathered: false,
+            leaves_lane: false,
             answers: Vec::new(),
         }
     }

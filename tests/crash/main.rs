@@ -20,3 +20,4 @@ mod space;
 mod sticky;
 mod tail;
 mod traces;
+mod unreadable;

@@ -14,3 +14,4 @@ mod rules;
 mod short;
 mod sticky;
 mod threads;
+mod unreadable;

@@ -149,6 +149,10 @@ impl Program {
                 step => self.step(world, &journal, step).err().map(Err),
             });
             steps = left.as_slice();
+            let unreadable = journal.unreadable().map_err(|error| error.to_string())?;
+            if !unreadable.is_empty() {
+                return Err(format!("left out: {unreadable:?}"));
+            }
             let Some(end) = end else {
                 return judge(world, &read_all(&journal)?).map(drop);
             };

@@ -235,3 +235,40 @@ fn a_line_that_goes_bad_meanwhile_is_never_taken_for_something_else() {
     }
     findings.check(200);
 }
+
+/// What a checkpoint cannot read any more it leaves out, where nothing but a block is at stake; the
+/// next one, which can, writes it home.
+#[test]
+fn a_line_that_goes_bad_under_a_checkpoint_costs_its_block_alone() {
+    let (mut findings, mut left_out) = (Findings::default(), 0);
+    for sample in samples().into_iter().filter(|sample| !sample.home_is_torn) {
+        for index in 0.. {
+            let world = World::boot(sample.image.clone(), Model::Torn8);
+            let reads_left = Rc::new(Cell::new(u64::MAX));
+            let pmem = Failing { inner: world.pmem(), reads_left: Rc::clone(&reads_left) };
+            let mut memory = Memory::new(&sample.shape.geometry());
+            let mut journal = memory.open(pmem, world.disk(0), sample.shape.kind).expect("opens");
+            let before = contents(&mut journal);
+            reads_left.set(index);
+            let report = journal.checkpoint();
+            let hit = reads_left.get() > index;
+            reads_left.set(u64::MAX);
+            if !hit {
+                break;
+            }
+            let result = match report {
+                // Something else could not be read.
+                Err(_) => Ok(()),
+                Ok(report) => {
+                    left_out += report.unreadable;
+                    let next = journal.checkpoint().map(|report| report.unreadable);
+                    let is_whole = next == Ok(0) && contents(&mut journal) == before;
+                    if is_whole { Ok(()) } else { Err(format!("{report:?}, then {next:?}")) }
+                }
+            };
+            findings.note(result, || format!("{}: read {index}", sample.name));
+        }
+    }
+    findings.check(20);
+    assert!(left_out > 10, "{left_out}");
+}

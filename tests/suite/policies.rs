@@ -15,7 +15,8 @@ fn holds(policy: &(impl Policy + Clone + core::fmt::Debug)) -> Summary {
     let budget = Budget::new().images(2).longer(100, 50);
     let summary = check_policy(policy, &budget).unwrap_or_else(|broken| panic!("{broken}"));
     assert!(summary.report.images > 100_000 && summary.report.kills > 5_000, "{summary}");
-    assert_eq!(summary.programs[1..], [200, 100], "{summary}");
+    assert_eq!(summary.programs[1..], [300, 150], "{summary}");
+    assert!(summary.tail_words > 1_000, "{summary}");
     summary
 }
 

@@ -27,6 +27,7 @@ use crate::order::Unsynced;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::Form;
+use crate::shield::Intent;
 use crate::superblock::Superblock;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
@@ -53,6 +54,11 @@ pub struct CheckpointReport {
     pub freed_bytes: u64,
     /// Slots that became free.
     pub freed_slots: u64,
+    /// Blocks that were left out because their content cannot be read: rot in the disk-side log, a
+    /// payload that does not apply, memory that is gone. A read says which. Nothing of them is
+    /// lost that was there, and the space that their frames take, and what lies behind them in
+    /// their lanes, comes free once they are written anew, whole, or discarded.
+    pub unreadable: u64,
 }
 
 /// What a checkpoint writes home.
@@ -146,9 +152,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 return Ok(true);
             }
             // What is left has to be shielded, and nothing can be.
-            return match not_home(indexes, &settled.bounds, scope) {
+            return match self.not_home(indexes, &settled.bounds, scope) {
                 Some(block) => Err(JournalError::NoShield { block }),
-                None => Ok(false),
+                None => {
+                    self.end_attempt();
+                    Ok(false)
+                }
             };
         }
         let lanes = &*lanes;
@@ -170,6 +179,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
+        self.end_attempt();
         let settled = self.settled(common, lanes, true)?;
         if common.geometry.lane_places() == 0 {
             let cut = self.cut(indexes, &settled.bounds);
@@ -255,9 +265,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes.each(|index| {
             for block in index.each_block() {
                 let newest = index.newest_below(block, bounds);
-                let Some(newest) = newest.filter(|newest| goes_home(index, *newest, scope)) else {
-                    continue;
-                };
+                let goes = |newest: &NodeId| self.goes_home(index, *newest, scope);
+                let Some(newest) = newest.filter(goes) else { continue };
                 if count == batch.len() && !by_age {
                     (count, end) = keep_lower_half(batch);
                 }
@@ -308,6 +317,33 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         (count, left_out)
     }
 
+    /// Whether a block, of which this is the newest frame, is to be written home, and may be.
+    fn goes_home(&self, index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+        let block = index.frame(newest).block;
+        let is_left_out = index.unreadable_in(block) == self.attempt;
+        !index.is_home(newest) && !is_left_out && is_in_scope(index, newest, scope)
+    }
+
+    /// A block whose durable content is not home, and can be read, if there is any.
+    fn not_home(
+        &self,
+        indexes: &mut impl Indexes,
+        bounds: &Bounds,
+        scope: Scope,
+    ) -> Option<BlockNumber> {
+        let mut found = None;
+        indexes.each(|index| {
+            let mut blocks = index.each_block();
+            found = found.or_else(|| {
+                blocks.find(|block| {
+                    let newest = index.newest_below(*block, bounds);
+                    newest.is_some_and(|newest| self.goes_home(index, newest, scope))
+                })
+            });
+        });
+        found
+    }
+
     fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
         batch: &mut Batch<'_, L, K, N, I>,
@@ -315,12 +351,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         self.raise_shield(batch, scratch, report)?;
-        let count = batch.count;
         let block_bytes = batch.view.common.block_bytes();
         let room = scratch.blocks.len().checked_div(block_bytes).unwrap_or(0);
         let mut unsynced: Option<Unsynced> = None;
         let mut at = 0;
-        while at < count {
+        while at < batch.count {
             let Some(first) = scratch.batch.get(at).copied() else { break };
             if first.discarded {
                 // Once nothing speaks of it any more, what is home is what whoever reads it builds
@@ -329,10 +364,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 at = at.saturating_add(1);
                 continue;
             }
-            let run = run_length(scratch.batch, at, count.min(at.saturating_add(room)));
-            for index in 0..run {
-                let block = BlockNumber(first.block.raw().saturating_add(index as u64));
-                self.load_block(batch, block, index, scratch)?;
+            let run = run_length(scratch.batch, at, batch.count.min(at.saturating_add(room)));
+            let run = self.load_run(batch, at, run, scratch, report)?;
+            if run == 0 {
+                continue;
             }
             let bytes = scratch.blocks.get(..run.saturating_mul(block_bytes)).unwrap_or_default();
             let written = self.device.write(site::HOME, first.block, &[bytes]);
@@ -349,12 +384,57 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let synced = self.device.sync(site::HOME_SYNC, unsynced);
             let _ = synced.map_err(JournalError::Device)?;
         }
-        report.batches = report.batches.saturating_add(1);
-        for batched in scratch.batch.get(..count).unwrap_or_default() {
+        let written = scratch.batch.get(..batch.count).unwrap_or_default();
+        report.batches = report.batches.saturating_add(u64::from(!written.is_empty()));
+        for batched in written {
             let (block, stamp) = (batched.block, Stamp(batched.stamp));
             batch.indexes.of(block, |index| index.set_home(block, stamp));
         }
         Ok(())
+    }
+
+    /// Builds the content of a run's blocks, up to the first that cannot be read, which is left
+    /// out; returns how many there are before it.
+    fn load_run<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &mut self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        at: usize,
+        run: usize,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) -> Result<usize, JournalError> {
+        for index in 0..run {
+            let place = at.saturating_add(index);
+            let Some(batched) = scratch.batch.get(place).copied() else { return Ok(index) };
+            match self.load_block(batch, batched.block, index, scratch) {
+                Err(error) if error.is_of_its_block() => {
+                    self.leave_out(batch, place, scratch, report);
+                    return Ok(index);
+                }
+                loaded => loaded?,
+            }
+        }
+        Ok(run)
+    }
+
+    /// Takes a block out of a batch: it cannot be read. Its frames stay, and so does what a read
+    /// of it answers.
+    fn leave_out<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        at: usize,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) {
+        let Some(left) = scratch.batch.get_mut(at..batch.count) else { return };
+        let Some(Batched { block, .. }) = left.first().copied() else { return };
+        left.rotate_left(1);
+        batch.count = batch.count.saturating_sub(1);
+        batch.indexes.of(block, |index| {
+            index.set_leaving(block, false);
+            index.set_unreadable(block, self.attempt);
+        });
+        report.unreadable = report.unreadable.saturating_add(1);
     }
 
     /// Builds a block's durable content in the `index`-th of the block buffers.
@@ -380,29 +460,46 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         let geometry = &batch.view.common.geometry;
-        let batched = scratch.batch.get(..batch.count).unwrap_or_default();
-        let needing = batched.iter().filter(|batched| batched.needs_shield).count();
-        let Some(shield) = self.shield.as_ref().filter(|_| needing > 0) else { return Ok(()) };
-        let mut intent = shield.begin(geometry, needing);
-        for at in 0..batch.count {
+        let (mut needing, mut begun) = self.begin_intent(batch, scratch);
+        let mut at = 0;
+        while at < batch.count {
             let batched = scratch.batch.get(at).copied().unwrap_or(Batched::EMPTY);
-            if !batched.needs_shield {
-                continue;
+            at = at.saturating_add(1);
+            let Some(intent) = begun.as_mut().filter(|_| batched.needs_shield) else { continue };
+            match self.load_block(batch, batched.block, 0, scratch) {
+                Err(error) if error.is_of_its_block() => {
+                    self.leave_out(batch, at.saturating_sub(1), scratch, report);
+                    // How long the front is, the number of images says.
+                    ((needing, begun), at) = (self.begin_intent(batch, scratch), 0);
+                    continue;
+                }
+                loaded => loaded?,
             }
-            self.load_block(batch, batched.block, 0, scratch)?;
             let image = scratch.blocks.get(..geometry.block_size.bytes()).unwrap_or_default();
             if let Some(shield) = &mut self.shield {
                 let stamp = Stamp(batched.stamp);
-                shield.add(&mut intent, scratch.front, batched.block, stamp, image);
+                shield.add(intent, scratch.front, batched.block, stamp, image);
             }
         }
-        if let Some(shield) = &mut self.shield {
+        if let Some((shield, intent)) = self.shield.as_mut().zip(begun) {
             let (identity, kernels) = (&self.identity, &batch.view.common.kernels);
             let raised = shield.finish(intent, scratch.front, geometry, identity, kernels);
             let _ = raised.map_err(JournalError::Medium)?;
         }
         report.shielded = report.shielded.saturating_add(needing as u64);
         Ok(())
+    }
+
+    /// Begins the intent of a batch, if any of its blocks needs one; how many do.
+    fn begin_intent<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &self,
+        batch: &Batch<'_, L, K, N, I>,
+        scratch: &HomeScratch<'_>,
+    ) -> (usize, Option<Intent>) {
+        let batched = scratch.batch.get(..batch.count).unwrap_or_default();
+        let needing = batched.iter().filter(|batched| batched.needs_shield).count();
+        let shield = self.shield.as_ref().filter(|_| needing > 0);
+        (needing, shield.map(|shield| shield.begin(&batch.view.common.geometry, needing)))
     }
 
     /// The greatest cut such that nothing dropped is needed by what is left.
@@ -547,21 +644,6 @@ fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
     needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
 }
 
-/// A block whose durable content is not home, if there is any.
-fn not_home(indexes: &mut impl Indexes, bounds: &Bounds, scope: Scope) -> Option<BlockNumber> {
-    let mut found = None;
-    indexes.each(|index| {
-        let mut blocks = index.each_block();
-        found = found.or_else(|| {
-            blocks.find(|block| {
-                let newest = index.newest_below(*block, bounds);
-                newest.is_some_and(|newest| goes_home(index, newest, scope))
-            })
-        });
-    });
-    found
-}
-
 /// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer
 /// version is whole.
 fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
@@ -585,9 +667,9 @@ fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: 
     leaves
 }
 
-/// Whether a block, of which this is the newest frame, is to be written home.
-fn goes_home(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
-    let in_scope = match scope {
+/// Whether a scope has a block, of which this is the newest frame.
+fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+    match scope {
         Scope::All => true,
         Scope::Rings => !index.frame(newest).folded,
         Scope::OldestInSlots => {
@@ -598,8 +680,7 @@ fn goes_home(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> b
             let slot = index.whole_below(newest).and_then(|whole| index.frame(whole).slot());
             slot.is_some_and(|slot| (first..end).contains(&slot))
         }
-    };
-    !index.is_home(newest) && in_scope
+    }
 }
 
 /// Blocks from `at` on that follow each other, up to `end`.

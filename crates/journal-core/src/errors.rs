@@ -79,6 +79,13 @@ pub enum CommitError {
         /// Frames that are free.
         free: usize,
     },
+    /// There is too little space, and a checkpoint makes none: the lane, or the index, is full of
+    /// what lies behind a block that cannot be read. A read of that block says why; a whole new
+    /// image of it, or a discard, through whatever lane has room, is the end of it.
+    Unreadable {
+        /// Which block it is.
+        block: BlockNumber,
+    },
     /// The fence failed. Whether the transaction is durable is unknown until the next open.
     Medium(MediumError),
     /// Writing an append home failed. The transaction is not in the journal; what the block holds
@@ -113,6 +120,12 @@ impl fmt::Display for CommitError {
             }
             Self::IndexFull { needed, free } => {
                 write!(f, "the transaction has {needed} frames, the index has room for {free}")
+            }
+            Self::Unreadable { block } => {
+                write!(
+                    f,
+                    "no space comes free before {block}, which cannot be read, is written anew"
+                )
             }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),

@@ -58,7 +58,7 @@ where
     /// returns how many. A [fold](Self::fold) then lets the rings forget the changes.
     ///
     /// None are moved where the log or the lane has no room: a [cleaner](Self::clean_log) or a
-    /// checkpoint makes some.
+    /// checkpoint makes some. Blocks that [cannot be read](Self::unreadable) stay where they are.
     ///
     /// # Errors
     /// `NoSuchLane`, or as [`checkpoint`](Self::checkpoint).
@@ -70,16 +70,46 @@ where
         let block_bytes = self.common.block_bytes();
         let room = self.blocks.len().checked_div(block_bytes).unwrap_or(0);
         let most = room.min(free as usize).min(self.batch.len()).min(BLOCKS_MAX);
-        let picked = self.pick_to_move(most);
-        let chosen = picked.blocks.get(..picked.count).unwrap_or_default();
-        if chosen.is_empty() {
-            return Ok(0);
+        loop {
+            let mut picked = self.pick_to_move(most);
+            if picked.count == 0 {
+                return Ok(0);
+            }
+            // While images lie there nothing else does.
+            let images = core::mem::take(&mut self.blocks);
+            let moved = match self.read_to_move(&mut picked, images) {
+                Ok(()) => self.move_blocks(lane, &picked, images),
+                Err(error) => Err(error),
+            };
+            self.blocks = images;
+            // Those that cannot be read are not picked again.
+            if moved.is_err() || picked.count > 0 {
+                return moved;
+            }
         }
-        // While images lie there nothing else does.
-        let images = core::mem::take(&mut self.blocks);
-        let moved = self.move_blocks(lane, chosen, images);
-        self.blocks = images;
-        moved
+    }
+
+    /// Reads the blocks, and leaves out those that cannot be.
+    fn read_to_move(&mut self, picked: &mut Picked, images: &mut [u8]) -> Result<(), JournalError> {
+        let block_bytes = self.common.block_bytes();
+        let all = picked.blocks;
+        let count = core::mem::take(&mut picked.count);
+        for (stamp, block) in all.into_iter().take(count) {
+            let images = images.chunks_exact_mut(block_bytes);
+            let mut places = picked.blocks.iter_mut().zip(images);
+            let Some((place, image)) = places.nth(picked.count) else { break };
+            match self.read(block, image) {
+                Err(error) if error.is_of_its_block() => {
+                    self.index.set_unreadable(block, self.home.last_attempt());
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    *place = (stamp, block);
+                    picked.count = picked.count.saturating_add(1);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn pick_to_move(&self, most: usize) -> Picked {
@@ -87,7 +117,8 @@ where
         let newest = |block: BlockNumber| -> Option<NodeId> { self.index.newest(block) };
         for (block, newest) in self.index.each_block().filter_map(|it| Some((it, newest(it)?))) {
             let frame = self.index.frame(newest);
-            if frame.form == Form::Encoded && !self.index.is_home(newest) {
+            let is_readable = !self.index.is_unreadable(block);
+            if frame.form == Form::Encoded && !self.index.is_home(newest) && is_readable {
                 picked.take_in(most, frame.stamp, block);
             }
         }
@@ -99,13 +130,11 @@ where
     fn move_blocks(
         &mut self,
         lane: LaneNumber,
-        chosen: &[(Stamp, BlockNumber)],
-        images: &mut [u8],
+        picked: &Picked,
+        images: &[u8],
     ) -> Result<usize, JournalError> {
         let block_bytes = self.common.block_bytes();
-        for ((_, block), image) in chosen.iter().zip(images.chunks_exact_mut(block_bytes)) {
-            self.read(*block, image)?;
-        }
+        let chosen = picked.blocks.get(..picked.count).unwrap_or_default();
         let mut operations = [Operation::Discard(BlockNumber(0)); BLOCKS_MAX];
         let images = images.chunks_exact(block_bytes);
         for ((place, (_, block)), image) in operations.iter_mut().zip(chosen).zip(images) {

@@ -13,7 +13,6 @@
 //! **Crash**: nothing of it is on the medium. An open takes the highest stamp that names a slot for
 //! the one that has it, which comes to the same.
 
-use crate::checkpoint::Scope;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Index, IndexMemory, NodeId};
@@ -191,13 +190,6 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
     /// Takes a block of the disk-side log that nothing needs.
     pub fn take_log_block(&mut self) -> Option<SlotNumber> {
         self.lane.slots_mut()?.take_log_block(self.states)
-    }
-
-    /// The segment of the disk-side log that is cleaned with the least work.
-    #[must_use]
-    pub fn cheapest_segment(&self) -> Option<Scope> {
-        let (first, end) = self.lane.slots()?.cheapest_segment(self.states)?;
-        Some(Scope::Segment { first, end })
     }
 
     /// Gives back a slot that was held, of which no version is left.

@@ -27,13 +27,16 @@ pub struct Entry {
     newest: u32,
     /// Whether it is being written home now.
     is_leaving: bool,
+    /// The last attempt of a checkpoint that could not read it; zero for none.
+    unreadable: u8,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
     home: u64,
 }
 
 impl Entry {
     /// Nothing yet.
-    pub const EMPTY: Self = Self { block: 0, newest: NONE, is_leaving: false, home: 0 };
+    pub const EMPTY: Self =
+        Self { block: 0, newest: NONE, is_leaving: false, unreadable: 0, home: 0 };
 }
 
 /// Room for one frame: a line of its own, so that adding one touches no other.
@@ -493,6 +496,9 @@ impl<M: IndexMemory> Index<M> {
             None => {
                 if let Some(entry) = self.memory.entries_mut().get_mut(place) {
                     entry.newest = free;
+                    if frame.form != Form::Encoded {
+                        entry.unreadable = 0;
+                    }
                     if frame.form == Form::Home {
                         entry.home = frame.stamp.raw();
                     } else if entry.home == frame.stamp.raw() {
@@ -569,6 +575,7 @@ impl<M: IndexMemory> Index<M> {
             if entry.newest != NONE {
                 entry.home = stamp.raw();
                 entry.is_leaving = false;
+                entry.unreadable = 0;
             }
         }
     }
@@ -580,6 +587,33 @@ impl<M: IndexMemory> Index<M> {
             entry.is_leaving = is_leaving;
             self.changes = self.changes.wrapping_add(1);
         }
+    }
+
+    /// Notes that the block is not written home in this attempt: it cannot be read.
+    pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u8) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            if entry.newest != NONE {
+                entry.unreadable = attempt;
+            }
+        }
+    }
+
+    /// The last attempt that could not read the block, if it is neither home nor written since;
+    /// zero for none.
+    pub(crate) fn unreadable_in(&self, block: BlockNumber) -> u8 {
+        self.entry(block).map_or(0, |entry| entry.unreadable)
+    }
+
+    /// Whether a checkpoint could not read the block, and it is neither home nor written since.
+    #[must_use]
+    pub fn is_unreadable(&self, block: BlockNumber) -> bool {
+        self.unreadable_in(block) != 0
+    }
+
+    /// Every block of which that is so.
+    pub fn each_unreadable(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        self.each_block().filter(|block| self.is_unreadable(*block))
     }
 
     /// Whether the block is being written home now, so that what is there may be of any age.

@@ -31,6 +31,7 @@ use crate::policy::Policy;
 use crate::recover::Recovery;
 use crate::scan::IndexError;
 use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use crate::unreadable::segment_to_clean;
 
 /// When a commit is to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -199,7 +200,7 @@ where
             prepared =
                 self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
         }
-        self.check_space(lane, prepared.bytes, prepared.frames)?;
+        self.see_to_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;
         if prepared.is_ahead() {
             self.write_ahead(lane, operations, &names, &prepared)?;
@@ -410,7 +411,8 @@ where
         result
     }
 
-    /// Writes everything home and empties the lanes.
+    /// Writes everything home and empties the lanes; but for blocks that cannot be read, which the
+    /// report counts, and what lies behind them.
     ///
     /// # Errors
     /// The medium's or the device's. No head has moved past what is not home; the journal refuses
@@ -461,7 +463,8 @@ where
         let freed_slots = given_back.freed_slots;
         let mut report = CheckpointReport { freed_slots, ..CheckpointReport::default() };
         for lane in (0..self.common.geometry.lanes).map(LaneNumber) {
-            let Some(segment) = self.lanes.in_lane(lane).cheapest_segment() else { continue };
+            let segment = segment_to_clean(&mut self.lanes, &mut self.index, lane)?;
+            let Some(segment) = segment else { continue };
             while self.checkpoint_batch(segment, &mut report)? {}
         }
         self.reclaim(&mut report)?;

@@ -5,9 +5,11 @@
 //! it. It works in the caller's memory, a [`JournalMemory`]; [`Needs::of`] says how much that is,
 //! at compile time if the geometry is known then.
 //!
-//! The crate is `no_std`, allocates nothing, contains no `unsafe`, spawns nothing and reads no
-//! clock. Everything it needs from outside comes through three traits, and each trait method says
-//! what a crash may do to it:
+//! With the feature `alloc` there is an owner of that memory as well, `Buffers`.
+//!
+//! The crate is `no_std`, allocates nothing (but in `Buffers`), contains no `unsafe`, spawns
+//! nothing and reads no clock. Everything it needs from outside comes through three traits, and
+//! each trait method says what a crash may do to it:
 //!
 //! | port | in | implemented by |
 //! |---|---|---|
@@ -35,6 +37,8 @@ mod active;
 mod append;
 mod audit;
 pub mod block_device;
+#[cfg(feature = "alloc")]
+mod buffers;
 mod change;
 pub mod check;
 mod checkpoint;
@@ -71,11 +75,14 @@ mod stream;
 pub mod superblock;
 mod tail;
 pub mod units;
+mod unreadable;
 mod verdict;
 
 pub use active::Active;
 pub use audit::{AuditError, SlotFault};
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
+#[cfg(feature = "alloc")]
+pub use buffers::Buffers;
 pub use check::{Kernels, PortableKernels};
 pub use checkpoint::{CheckpointReport, Scope};
 pub use decide::Row;

@@ -293,7 +293,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
                 device_blocks,
                 content_seed: identity.seed,
             },
-            home: Home { superblocks, superblock, shield, device, identity },
+            home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
             recovery,
         })
     }

@@ -129,7 +129,8 @@ enum Need {
     None,
     /// The block has to be copied first.
     Copy { newest: FrameAt, is_discarded: bool },
-    /// The block is home, and an older frame of it in another lane would hide that.
+    /// The block is home, and an older frame of it in another lane would hide that; or it cannot
+    /// be read.
     Stays,
 }
 
@@ -148,6 +149,9 @@ fn need_of(index: &Index<impl IndexMemory>, frame: &FrameAt) -> Need {
                 return Need::None;
             }
             if !index.is_home(newest) {
+                if index.is_unreadable(frame.block) {
+                    return Need::Stays;
+                }
                 let newest = index.frame(newest);
                 return Need::Copy { newest, is_discarded: newest.form == Form::Discard };
             }
@@ -212,8 +216,26 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lane: LaneNumber,
     ) -> Result<RelogReport, JournalError> {
         let mut report = RelogReport::default();
-        let plan = lanes.with(lane, |at| plan(common, at.lane, indexes, scratch))??;
-        let Some(plan) = plan else { return Ok(report) };
+        loop {
+            let plan = lanes.with(lane, |at| plan(common, at.lane, indexes, scratch))??;
+            let Some(plan) = plan else { return Ok(report) };
+            // Without a block that turns out not to be readable the plan is another one.
+            if self.relog_as(common, lanes, indexes, scratch, (lane, plan), &mut report)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Does as planned; whether it could, since every block could be read.
+    fn relog_as<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        (lane, plan): (LaneNumber, Plan),
+        report: &mut RelogReport,
+    ) -> Result<bool, JournalError> {
         let mut stamp = Stamp(0);
         for number in (0..common.geometry.lanes).map(LaneNumber) {
             lanes.with(number, |InLane { lane, .. }| {
@@ -229,7 +251,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // Above everything that there is: what is inserted in the order of the records' stamps
             // comes behind what it copies.
             let stamp = Stamp(stamp.raw().saturating_add(1));
-            self.copy(common, lanes, indexes, scratch, Copying { lane, plan, stamp })?;
+            if !self.copy(common, lanes, indexes, scratch, Copying { lane, plan, stamp })? {
+                return Ok(false);
+            }
             if self.keeps(Rule::StampFloor) {
                 // And below everything that there will be, whether or not a head moves: a copy is
                 // of the newest when its turn comes, or it does not count.
@@ -249,10 +273,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report.freed_bytes = reclaimed.freed_bytes;
         let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
         report.fences = report.fences.saturating_add(superblocks);
-        Ok(report)
+        Ok(true)
     }
 
-    /// Stores the copy record, makes it durable, and puts its frames into the index.
+    /// Stores the copy record, makes it durable, and puts its frames into the index; whether every
+    /// block could be read. If one could not, nothing of it counts.
     fn copy<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
@@ -260,7 +285,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         copying: Copying,
-    ) -> Result<(), JournalError> {
+    ) -> Result<bool, JournalError> {
         let Copying { lane: number, plan, .. } = copying;
         let (kernels, block_bytes) = (&common.kernels, common.block_bytes());
         let batch = scratch.batch.get(..plan.copies).unwrap_or_default();
@@ -289,7 +314,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let block = batched.block;
             let Some(image) = scratch.blocks.get_mut(..block_bytes) else { continue };
             let view = View { common, lanes: &*lanes, bounds: &NO_BOUNDS };
-            self.content(&view, indexes, block, scratch.payload, image)?;
+            match self.content(&view, indexes, block, scratch.payload, image) {
+                Err(error) if error.is_of_its_block() => {
+                    indexes.of(block, |index| index.set_unreadable(block, self.last_attempt()));
+                    return Ok(false);
+                }
+                read => read?,
+            }
             check = kernels.crc64(check, image);
             let stored = lanes.with(number, |InLane { lane, .. }| {
                 lane.ring_mut().write(site::IMAGE, image_at, &*image)
@@ -321,7 +352,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 indexes.of(frame.block, |index| index.insert(frame)).map(drop)
             });
         assert!(inserted.is_ok(), "room for all frames was seen to");
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -263,14 +263,21 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Some(self.numbered(block))
     }
 
-    /// The segment that is cleaned with the least work: from which number on, and up to which.
+    /// The segment that is cleaned with the least work, behind another one: how many of its blocks
+    /// are used, from which number on, and up to which.
     pub(crate) fn cheapest_segment(
         &self,
         states: &[SlotState],
-    ) -> Option<(SlotNumber, SlotNumber)> {
+        behind: Option<(u64, SlotNumber)>,
+    ) -> Option<(u64, SlotNumber, SlotNumber)> {
         let states = states.get(self.count as usize..).unwrap_or_default();
-        let cheapest = self.segments.full(states).min_by_key(|segment| segment.used)?;
-        Some((self.numbered(cheapest.first), self.numbered(cheapest.end)))
+        let segments = self.segments.full(states);
+        let costs = segments.map(|segment| {
+            (segment.used, self.numbered(segment.first), self.numbered(segment.end))
+        });
+        let is_behind =
+            |(used, first): (u64, SlotNumber)| behind.is_none_or(|at| (used, first) > at);
+        costs.filter(|(used, first, _)| is_behind((*used, *first))).min()
     }
 
     /// Which slots and blocks of the disk-side log are free is known.

@@ -60,7 +60,7 @@ where
     ) -> Result<Streamed<'_, 'm, P, D, L, H, K>, CommitError> {
         self.check_usable(lane)?;
         let closing = extent(&self.common.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
-        self.check_space(lane, bytes.max(closing), 0)?;
+        self.see_to_space(lane, bytes.max(closing), 0)?;
         self.settle_other_lanes(lane)?;
         // Which blocks will be overwritten is not known yet: the stamp is above all of them.
         let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
@@ -109,7 +109,7 @@ where
             return Err(CommitError::NoSpace { needed: prepared.bytes, free: self.left_bytes });
         }
         let needed = self.frames.saturating_add(prepared.frames);
-        journal.check_space(self.lane, prepared.bytes, needed)?;
+        journal.see_to_space(self.lane, prepared.bytes, needed)?;
         let ends = if journal.keeps(Rule::LastPartAtCommit) { Ends::Nothing } else { Ends::Record };
         let (mut lane, mut scratch) = (journal.lanes.in_lane(self.lane), scratch!(journal));
         let content = Content { operations, names: &names, prepared: &prepared, ends };

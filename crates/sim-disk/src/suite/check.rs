@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use journal_core::Protocol;
 use journal_core::policy::Policy;
 
 use crate::explore::{Explorer, Scenario as _};
@@ -16,6 +17,11 @@ use crate::world::World;
 /// The models that programs are crashed under: lines that keep a prefix of their stores, as x86
 /// does, and single words, weaker than any hardware.
 pub const MODELS: [Model; 2] = [Model::X86Line, Model::Torn8];
+
+/// The protocols that programs are run with, and the models that they are crashed under then. What
+/// a tail word adds is a word, which the weaker model tears no less.
+const RUNS: [(Protocol, &[Model]); 2] =
+    [(Protocol::OneFence, &MODELS), (Protocol::TailPointer, &[Model::Torn8])];
 
 /// How much is tried. Counts, and no times: the same budget tries the same again, so that a failure
 /// comes back.
@@ -53,7 +59,8 @@ impl Budget {
         Self { images, ..self }
     }
 
-    /// How many programs of two steps and of three are drawn by chance. 400 and 200.
+    /// How many programs of two steps and of three are drawn by chance, for each protocol and
+    /// model. 400 and 200.
     #[must_use]
     pub const fn longer(self, of_two: u32, of_three: u32) -> Self {
         Self { longer: [of_two, of_three], ..self }
@@ -72,10 +79,12 @@ impl Default for Budget {
 pub struct Summary {
     /// Of the laws of pure functions.
     pub tried: Tried,
-    /// Programs of one step, of two and of three, over all models and starting states.
+    /// Programs of one step, of two and of three, over all protocols, models and starting states.
     pub programs: [u64; 3],
     /// Programs whose recovery was crashed in turn.
     pub nested: u64,
+    /// Of all these, those with a second fence, for a tail word.
+    pub tail_words: u64,
     /// Of all of them together.
     pub report: Report,
 }
@@ -89,11 +98,11 @@ impl fmt::Display for Summary {
              repeated, {foreign} foreign ones applied"
         )?;
         let [one, two, three] = self.programs;
-        let nested = self.nested;
+        let Self { nested, tail_words, .. } = self;
         writeln!(
             f,
             "crashes: {one} programs of one step, {two} of two, {three} of three; {nested} with \
-             crashes inside recovery"
+             crashes inside recovery; {tail_words} of them with tail words"
         )?;
         write!(f, "{}", self.report)
     }
@@ -145,7 +154,8 @@ impl fmt::Display for PolicyFailure {
 /// First the laws of pure functions, with random images and changes. Then programs on tiny
 /// journals, under each of [`MODELS`], on one lane and on two: from every starting state all
 /// programs of one step, with kills and with more steps after recovery, and some of two steps and
-/// of three; and programs of which the recovery is crashed in turn.
+/// of three; and programs of which the recovery is crashed in turn. Under the weakest of the models
+/// all of it once more with [`Protocol::TailPointer`].
 ///
 /// ```no_run
 /// # fn example(policy: impl journal_core::Policy + Clone + core::fmt::Debug) {
@@ -165,10 +175,12 @@ pub fn check_policy<P: Policy + Clone + fmt::Debug>(
     let tried = laws(policy, budget.seed, budget.cases);
     let tried = tried.map_err(|broken| Box::new(PolicyFailure::Law(*broken)))?;
     let mut summary = Summary { tried, ..Summary::default() };
-    let plan = Plan::new(policy.clone());
-    let plan = plan.map_err(|message| Box::new(PolicyFailure::Start(message)))?;
-    for model in MODELS {
-        Check { plan: &plan, budget, model, summary: &mut summary }.all()?;
+    for (protocol, models) in RUNS {
+        let plan = Plan::of_protocol(policy.clone(), protocol);
+        let plan = plan.map_err(|message| Box::new(PolicyFailure::Start(message)))?;
+        for model in models.iter().copied() {
+            Check { plan: &plan, budget, model, summary: &mut summary }.all()?;
+        }
     }
     Ok(summary)
 }
@@ -186,6 +198,7 @@ impl<P: Policy + Clone + fmt::Debug> Check<'_, P> {
             let explorer = self.explorer(index).with_depth(1);
             self.explore(&explorer, program, "an empty journal")?;
             self.summary.nested += 1;
+            self.note(program);
         }
         for index in 0..self.plan.count(1) {
             self.one(index, 1)?;
@@ -225,7 +238,12 @@ impl<P: Policy + Clone + fmt::Debug> Check<'_, P> {
             self.explore(&explorer.with_points_from(from), &program, start)?;
         }
         self.summary.programs[length - 1] += 1;
+        self.note(&program);
         Ok(())
+    }
+
+    fn note(&mut self, program: &Program<P>) {
+        self.summary.tail_words += u64::from(program.protocol == Protocol::TailPointer);
     }
 
     fn explore(
@@ -251,6 +269,9 @@ fn describe<P: fmt::Debug>(program: &Program<P>, start: &str) -> String {
     let lanes =
         if program.lanes == 1 { "one lane".into() } else { format!("{} lanes", program.lanes) };
     let mut text = format!("the program, on {lanes}, beginning with {start}:");
+    if program.protocol == Protocol::TailPointer {
+        text += "\n  (each commit takes a second fence, for the lane's tail word)";
+    }
     for (number, step) in (1..).zip(&program.steps) {
         text += &format!("\n  {number}. {step}");
     }

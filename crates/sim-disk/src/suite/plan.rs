@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
-use journal_core::{EXAMINE_BYTES_MAX, Overwrite, PortableKernels, Row, examine};
+use journal_core::{EXAMINE_BYTES_MAX, Overwrite, PortableKernels, Protocol, Row, examine};
 
 use crate::explore::Scenario as _;
 use crate::model::Model;
@@ -35,6 +35,8 @@ pub struct Plan<P> {
     pub policy: P,
     /// What it does with the suite's updates.
     pub habits: Habits,
+    /// By which its commits become durable.
+    pub protocol: Protocol,
     /// What programs begin with, on one lane and on two.
     pub starts: Vec<Start>,
 }
@@ -97,11 +99,19 @@ fn three_more() -> Vec<Step> {
 }
 
 impl<P: Policy + Clone + fmt::Debug> Plan<P> {
-    /// All programs over `policy`.
+    /// All programs over `policy`, with one fence for each commit.
     ///
     /// # Errors
     /// A starting state that cannot be made: what went wrong on the way to it.
     pub fn new(policy: P) -> Result<Self, String> {
+        Self::of_protocol(policy, Protocol::OneFence)
+    }
+
+    /// The same with another protocol.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_protocol(policy: P, protocol: Protocol) -> Result<Self, String> {
         let habits = Habits::of(&policy);
         let mut starts = Vec::new();
         for lanes in [1, 2] {
@@ -109,6 +119,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             for (name, steps, lost_bytes) in prologues(&habits, lanes, two_records(&policy, lanes)?)
             {
                 let program = Program {
+                    protocol,
                     overwrite: overwrite(&habits),
                     ..Program::new(policy.clone(), lanes, steps)
                 };
@@ -119,7 +130,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
                 starts.push(Start { name, lanes, begin: Some(Arc::new(begin)) });
             }
         }
-        Ok(Self { policy, habits, starts })
+        Ok(Self { policy, habits, protocol, starts })
     }
 
     /// Whether programs of this policy can reach a row of the recovery table.
@@ -144,6 +155,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     fn program(&self, start: &Start, steps: Vec<Step>) -> Program<P> {
         Program {
             begin: start.begin.clone(),
+            protocol: self.protocol,
             overwrite: overwrite(&self.habits),
             ..Program::new(self.policy.clone(), start.lanes, steps)
         }
@@ -215,6 +227,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
         }
         let small = |steps| Program {
             lane_bytes: 2 * 192,
+            protocol: self.protocol,
             overwrite: overwrite(&self.habits),
             ..Program::new(self.policy.clone(), 1, steps)
         };

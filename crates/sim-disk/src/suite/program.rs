@@ -136,7 +136,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         history.push(Mark::PowerLost);
         let point = last_point(&world)?;
         let geometry = self.geometry();
-        let lost_to = geometry.shield().raw() + geometry.shield_bytes() + lost_bytes;
+        let lost_to = geometry.lane(LaneNumber(0)).raw() + lost_bytes;
         let kept = |index: usize| point.cells()[index].places()[0] >= lost_to;
         let world = World::boot(point.image(&choice(&point, kept)), Model::Torn8);
         let found = RefCell::new(None);

@@ -97,11 +97,24 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
     /// Does one step, and marks in the world what it promised when.
     ///
     /// # Errors
-    /// What the journal refused.
+    /// What the journal refused, or left out since it could not read it.
     ///
     /// # Panics
     /// When asked to reopen, which takes another journal.
     pub fn step<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        step: &Step,
+    ) -> Result<(), String> {
+        self.do_step(world, journal, step)?;
+        match journal.unreadable().next() {
+            Some(block) => Err(format!("{block} cannot be read, and was left out")),
+            None => Ok(()),
+        }
+    }
+
+    fn do_step<L: Policy>(
         &self,
         world: &World,
         journal: &mut Opened<'_, L>,

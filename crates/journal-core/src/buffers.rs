@@ -1,8 +1,17 @@
-//! The memory that a journal works in, owned.
+//! The memory that a journal works in, owned: for owners that have an allocator.
+//!
+//! **Crash**: nothing of it is on the medium.
 
-use journal_core::{
-    Batched, Entry, Geometry, JournalMemory, LaneSlot, Needs, NoHook, Node, SlotState,
-};
+extern crate alloc;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::geometry::Geometry;
+use crate::hook::NoHook;
+use crate::index::{Entry, Node};
+use crate::memory::{Batched, JournalMemory, LaneSlot, Needs};
+use crate::slot::SlotState;
 
 /// Owns what [`JournalMemory`] borrows.
 #[derive(Debug)]
@@ -32,7 +41,7 @@ impl<P, H> Buffers<P, H> {
             front: vec![0; needs.front_bytes],
             encoded: vec![0; needs.encoded_bytes],
             // A whole batch may lie in one run.
-            blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
+            blocks: vec![0; batch_blocks.saturating_mul(geometry.block_size.bytes())],
             slots: vec![SlotState::EMPTY; needs.slots],
         }
     }
@@ -41,7 +50,7 @@ impl<P, H> Buffers<P, H> {
     /// A whole batch where nobody says.
     #[must_use]
     pub fn run_blocks(mut self, blocks: usize, geometry: &Geometry) -> Self {
-        self.blocks = vec![0; blocks.max(1) * geometry.block_size.bytes()];
+        self.blocks = vec![0; blocks.max(1).saturating_mul(geometry.block_size.bytes())];
         self
     }
 
