@@ -207,6 +207,19 @@ fn whole_blocks(images: &[u8]) -> Table<'_> {
             timed(count, |turn| commit(journal, images, turn * blocks % (BLOCKS - 64), blocks))
         });
     }
+    for blocks in [8_usize, 64] {
+        let name = format!("{blocks:>2} blocks, front door, in one call");
+        let versus = format!("{blocks:>2} blocks, limit");
+        table.row(name, &versus, 1, None, move |count| {
+            make_room(journal, count, blocks as u64);
+            timed(count, |turn| {
+                let first = turn * blocks as u64 % (BLOCKS - 64);
+                let write = |at| Operation::write(BlockNumber(first + at), image(images, at));
+                let operations: Vec<_> = (0..blocks as u64).map(write).collect();
+                black_box(journal.commit(&operations, Durability::Durable).is_ok());
+            })
+        });
+    }
     let versus = " 1 blocks, limit";
     table.row(" 1 blocks, front door, in one call", versus, 1, None, move |count| {
         make_room(journal, count, 1);

@@ -114,6 +114,55 @@ fn commit<L: Policy>(
     journal.commit(LaneNumber(0), &operations, durability).expect("there is room");
 }
 
+/// As `FullBlock`, but it has to be asked about every image.
+#[derive(Clone, Copy)]
+struct Asked;
+
+impl Policy for Asked {
+    fn id(&self) -> PolicyId {
+        FullBlock::ID
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        FullBlock.place(update, out)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        FullBlock.apply(payload, block)
+    }
+}
+
+/// The medium, and what it took, after images one by one: in both lanes, over each other's, round
+/// the end of the ring.
+fn one_by_one<L: Policy + Copy>(policy: L) -> (Vec<u8>, Counts) {
+    let mut found = None;
+    let geometry = Geometry { lane_bytes: 6 << 12, ..GEOMETRY };
+    on_a_journal_with(geometry, policy, |world, journal| {
+        let before = world.tape().counts();
+        for turn in 0_u64..30 {
+            if turn % 7 == 6 {
+                journal.checkpoint().expect("goes home");
+            }
+            let image = [turn as u8; BLOCK];
+            let operations = [Operation::write(BlockNumber(turn % 3), &image)];
+            let lane = LaneNumber((turn % 2) as u16);
+            journal.commit(lane, &operations, Durability::Durable).expect("there is room");
+        }
+        let mut image = [0; BLOCK];
+        journal.read(BlockNumber(2), &mut image).expect("reads");
+        assert_eq!(image, [29; BLOCK]);
+        found = Some((world.visible().pmem().to_vec(), spent(world, before)));
+    });
+    found.expect("ran")
+}
+
+#[test]
+fn an_image_alone_takes_a_shorter_way_to_the_same_bytes() {
+    let (short, long) = (one_by_one(FullBlock), one_by_one(Asked));
+    assert!(short.0 == long.0, "the same medium");
+    assert_eq!(short.1, long.1, "for the same stores");
+}
+
 #[test]
 fn a_durable_commit_is_one_fence_whatever_its_size() {
     on_a_journal(FullBlock, |world, journal| {
