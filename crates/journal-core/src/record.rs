@@ -411,9 +411,10 @@ pub(crate) fn names(evidence: &[u8]) -> impl Iterator<Item = (LaneNumber, Sequen
 mod tests {
     extern crate std;
 
+    use core::array;
     use std::collections::BTreeSet;
+    use std::vec;
     use std::vec::Vec;
-    use std::{array, vec};
 
     use super::*;
     use crate::check::PortableKernels;
