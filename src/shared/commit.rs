@@ -53,8 +53,11 @@ fn take(counted: &AtomicU32, count: u32) -> bool {
 /// A lane, taken.
 type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 
+/// A share of the index, taken.
+type ShareGuard<'s> = StoreLockGuard<'s, Share>;
+
 /// A lane with room for the record of an image, and the share of the index with room for its frame.
-type LockedForImage<'s, P, H> = (LaneGuard<'s, P, H>, StoreLockGuard<'s, Share>);
+type LockedForImage<'s, P, H> = (LaneGuard<'s, P, H>, ShareGuard<'s>);
 
 /// A record that is being stored in a lane.
 struct Recording {
@@ -360,7 +363,7 @@ where
         &self,
         work: &mut Work,
         block: BlockNumber,
-    ) -> Result<(LaneGuard<'_, P, H>, Option<StoreLockGuard<'_, Share>>), Error> {
+    ) -> Result<(LaneGuard<'_, P, H>, Option<ShareGuard<'_>>), Error> {
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
         let mut share = self.share(block)?;
@@ -429,7 +432,7 @@ where
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
-        held: Option<StoreLockGuard<'_, Share>>,
+        held: Option<ShareGuard<'_>>,
     ) -> Result<Option<Committed>, Error> {
         let open = &mut record.open;
         let mut placed = Vec::new();
