@@ -8,9 +8,9 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! One image that the policy logs as it is, all of a transaction, needs neither 1 nor a reservation:
-//! it takes lane, share and block at once, where they are free (`commit_image`), and else the usual
-//! way.
+//! One image that the policy logs as it is, all of a transaction, needs neither 1 nor a
+//! reservation: it takes lane, share and block at once, where they are free (`commit_image`), and
+//! else the usual way.
 //!
 //! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
 //! the lane to the next and waits. The last of them, or the one that completes [`GROUP_MAX`],
