@@ -39,6 +39,10 @@ impl Policy for Chosen {
         self.0.place(update, out)
     }
 
+    fn logs_images(&self) -> bool {
+        self.0.logs_images()
+    }
+
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         self.0.apply(payload, block)
     }

@@ -316,14 +316,15 @@ where
         if self.common.geometry.lane_places() > 0 {
             return Ok(None);
         }
-        self.settle_deferred(Some(work.lane))?;
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
         let is_there = self.has_in_hand(work.lane, &mut state, self.record_bytes_max(1));
         if is_there {
             let mut share = self.share(block)?;
             if share.has_room() && self.try_lock_block(work, age, block).is_ok() {
-                if !self.gathering.has_any() {
+                // Whoever has deferred what it overwrites in another lane, or gathered it, said so
+                // before the block was free.
+                if !self.gathering.has_any() && !self.has_deferred_beside(work.lane) {
                     self.reserve_frame(&mut share, work, block);
                     return Ok(Some((state, share)));
                 }
@@ -334,6 +335,13 @@ where
         }
         self.let_go(room, state)?;
         Ok(None)
+    }
+
+    /// Whether another lane than this one has deferred records.
+    #[inline]
+    fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
+        let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
+        lanes.any(|(number, room)| number != lane && room.has_deferred())
     }
 
     /// Commits one image, all of a transaction, that is logged as it is. The shortest of all ways:

@@ -349,6 +349,7 @@ where
         for _ in 0..TRIES {
             let unreserved = &self.lane(work.lane).unreserved;
             self.make_room(|| unreserved.load(Ordering::Relaxed) >= more + kept)?;
+            self.give_from_hand(work.lane)?;
             if self.try_reserve_above(work, more, kept) {
                 return Ok(());
             }

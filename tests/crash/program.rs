@@ -110,6 +110,10 @@ impl Policy for Kind {
         of_kind!(self, policy => policy.place(update, out))
     }
 
+    fn logs_images(&self) -> bool {
+        of_kind!(self, policy => policy.logs_images())
+    }
+
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         of_kind!(self, policy => policy.apply(payload, block))
     }

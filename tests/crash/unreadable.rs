@@ -410,3 +410,19 @@ fn what_is_left_out_is_kept_by_the_cut() {
         assert!(explorer().explore(&scenario).is_err(), "{rotten:?}: nothing notices");
     }
 }
+
+/// Attempts of other kinds come between, as many as there are numbers of a byte.
+#[test]
+fn a_checkpoint_tries_what_one_long_ago_left_out() {
+    let ward = Ward::new(LogBelow, 1);
+    for rounds in 245..260 {
+        with(&ward.program, &ward.boot(), |journal| {
+            assert_eq!(journal.checkpoint().expect("goes on").unreadable, 1);
+            for _ in 0..rounds {
+                journal.clean_log().expect("nothing to clean");
+            }
+            assert_eq!(journal.unreadable().count(), 1);
+            assert_eq!(journal.checkpoint().expect("goes on").unreadable, 1, "{rounds}");
+        });
+    }
+}

@@ -230,3 +230,39 @@ fn writers_of_an_index_that_is_always_full_get_through() {
         crowd(Program { lane_bytes: 64 * 64, ..program }, 4, background);
     }
 }
+
+/// What another thread has taken in hand of it while room was made comes back.
+#[test]
+fn an_empty_lane_has_room_for_what_needs_all_of_it() {
+    use crate::guards::Stage;
+    let with = |lane_bytes| Program { lane_bytes, ..Program::new(Logged::Whole, 3, Vec::new()) };
+    let needed = 512;
+    let program = with(needed);
+    let world = World::boot(program.start(), Model::Torn8);
+    let stage = Stage::open(&program, &world).expect("opens");
+    let image = content_of(1, 0, Change::Write);
+    let one = |journal: &Front, block: u64| {
+        let write = [Operation::write(BlockNumber(block), &image)];
+        journal.commit(&write, Durability::Durable).expect("commits").expect("is logged").lane
+    };
+    // Something to be written home, in lane 0.
+    assert_eq!(one(&stage.journal, 0).raw(), 0);
+    stage.at_first("checkpoint.sync", |stage| {
+        let journal = stage.journal.clone();
+        std::thread::spawn(move || {
+            let _held = [journal.begin().expect("begins"), journal.begin().expect("begins")];
+            let image = [3; 64];
+            let write = [Operation::write(BlockNumber(5), &image)];
+            let done = journal.commit(&write, Durability::Durable).expect("commits");
+            assert_eq!(done.expect("is logged").lane.raw(), 0);
+        })
+        .join()
+        .expect("commits beside");
+    });
+    let images: Vec<_> = (0..5).map(|at| content_of(2, at, Change::Write)).collect();
+    let all = images.iter().zip(0..).map(|(image, at)| Operation::write(BlockNumber(at), image));
+    let done = stage.journal.commit(&all.collect::<Vec<_>>(), Durability::Durable);
+    assert!(done.expect("commits").is_some());
+    let checkpoints = stage.journal.stats().expect("counts").checkpoints;
+    assert!(checkpoints <= 2, "{checkpoints} checkpoints");
+}

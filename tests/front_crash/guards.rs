@@ -158,6 +158,7 @@ impl Stage {
     ) {
         let (stage, was_there) = (self.clone(), AtomicBool::new(false));
         self.probe.watch(move |site| {
+            Stage::mark_calls(&stage.world, site);
             if site.name == name && !was_there.swap(true, Ordering::AcqRel) {
                 call(&stage);
             }
@@ -414,4 +415,35 @@ pub(crate) fn a_group_around(mutator: &Mutator) -> Scripted {
     let scripted = a_group();
     let program = Program { mutator: mutator.clone(), ..scripted.program.clone() };
     Scripted { program, ..scripted }
+}
+
+/// One image, all of a transaction, waits for its lane, while its block is written in another lane
+/// and that is deferred.
+#[test]
+fn an_image_alone_does_not_build_on_what_was_deferred_meanwhile() {
+    let scripted = Scripted::new(2, |stage| {
+        let _first = stage.journal.begin()?; // lane 0
+        stage.at_first("commit.fence", |stage| {
+            // Lane 1 is held by C, in its fence.
+            stage.help(|stage| {
+                let _other = stage.journal.begin().map_err(|e| e.to_string())?; // lane 0
+                stage
+                    .transact_at_once(2, &Tx::new(0, &[(0, Write)], Durable)) // lane 1: waits
+                    .map_err(|e| e.to_string())
+            });
+            std::thread::sleep(A_WHILE);
+            let its = stage.clone();
+            std::thread::spawn(move || {
+                its.transact_at_once(3, &Tx::new(0, &[(0, Write)], Deferred)).expect("B");
+            })
+            .join()
+            .expect("B ends");
+        });
+        stage.transact_at_once(1, &Tx::new(0, &[(1, Write)], Durable))?;
+        while !stage.have_helped() {}
+        Ok(())
+    });
+    let program = Program::new(Logged::Whole, 2, Vec::new());
+    let program = Program { lane_bytes: 32 * 64, ..program };
+    Scripted { program, ..scripted }.survives();
 }

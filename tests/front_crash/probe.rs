@@ -279,6 +279,10 @@ impl Policy for Logged {
         if out.put(payload).is_err() { Placement::Image } else { Placement::Encoded }
     }
 
+    fn logs_images(&self) -> bool {
+        *self == Self::Whole
+    }
+
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         VERSIONS.rewrite_slot(older, newer, rewrite);
     }

@@ -281,3 +281,22 @@ fn running_transactions_survive_sampled_crashes() {
         }
     }
 }
+
+/// Transactions of one image take a way of their own.
+#[test]
+fn images_alone_survive_sampled_crashes() {
+    for (lanes, deferred, gathered) in [(1, 0, 0), (2, 0, 0), (2, 0, 1), (1, 1, 1)] {
+        let mut workload = Workload::of(Logged::Whole, lanes, 3);
+        workload.program.lane_bytes = 16 * 64;
+        let shared = 2;
+        let (reads, checkpoints, rounds) = (true, true, 5);
+        Workload { shared, deferred, gathered, reads, checkpoints, rounds, ..workload }.survives(6);
+    }
+}
+
+#[test]
+fn images_alone_beside_deferred_ones_survive_sampled_crashes() {
+    let mut workload = Workload::of(Logged::Whole, 2, 4);
+    workload.program.lane_bytes = 16 * 64;
+    Workload { shared: 1, deferred: 2, rounds: 6, ..workload }.survives(12);
+}

@@ -5,16 +5,17 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::rc::Rc;
 
+use journal_core::units::LaneNumber;
 use journal_core::{
-    EXAMINE_BYTES_MAX, MediumError, MediumErrorKind, Offset, OpenError, Pmem, PmemFacts, PmemRead,
-    PmemSplit, PortableKernels,
+    BlockNumber, CommitError, Durability, EXAMINE_BYTES_MAX, MediumError, MediumErrorKind, Offset,
+    OpenError, Operation as Write, Pmem, PmemFacts, PmemRead, PmemSplit, PortableKernels,
 };
 use sim_disk::{Fault, FaultKind, Model, Operation, SimPmem, World};
 
 use crate::examine::{Findings, agree_on_blocks, is_transient, open};
 use crate::images::{Expected, Sample, samples};
 use crate::support::reader::Content;
-use crate::support::{Memory, contents};
+use crate::support::{Kind, Memory, Opened, Shape, contents};
 
 #[test]
 fn a_read_that_fails_once_is_reported_and_nothing_is_lost() {
@@ -271,4 +272,119 @@ fn a_line_that_goes_bad_under_a_checkpoint_costs_its_block_alone() {
     }
     findings.check(20);
     assert!(left_out > 10, "{left_out}");
+}
+
+/// Memory that has lost every line of a content.
+struct Gone {
+    inner: SimPmem,
+    is_gone: Rc<Cell<bool>>,
+}
+
+const LOST: [u8; 64] = [0xEE; 64];
+
+impl Gone {
+    fn check(&self, at: Offset, bytes: &[u8]) -> Result<(), MediumError> {
+        if self.is_gone.get() && bytes.windows(64).any(|line| line == LOST) {
+            return Err(MediumError::new(MediumErrorKind::Poisoned, at, bytes.len()));
+        }
+        Ok(())
+    }
+}
+
+impl PmemRead for Gone {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        self.inner.read_into(at, into)?;
+        self.check(at, into)
+    }
+}
+
+impl Pmem for Gone {
+    fn facts(&self) -> PmemFacts {
+        self.inner.facts()
+    }
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        let bytes = self.inner.bytes(at, len)?;
+        self.check(at, bytes)?;
+        Ok(bytes)
+    }
+    fn store(&mut self, at: Offset, bytes: &[u8]) {
+        self.inner.store(at, bytes);
+    }
+    fn store_u64(&mut self, at: Offset, value: u64) {
+        self.inner.store_u64(at, value);
+    }
+    fn stream(&mut self, at: Offset, bytes: &[u8]) {
+        self.inner.stream(at, bytes);
+    }
+    fn flush(&mut self, at: Offset, len: usize) {
+        self.inner.flush(at, len);
+    }
+    fn fence(&mut self) -> Result<(), MediumError> {
+        self.inner.fence()
+    }
+}
+
+impl PmemSplit for Gone {
+    fn split_at(self, at: Offset) -> Result<(Self, Self), MediumError> {
+        let (first, second) = self.inner.split_at(at)?;
+        let is_gone = Rc::clone(&self.is_gone);
+        Ok((Self { inner: first, is_gone: self.is_gone }, Self { inner: second, is_gone }))
+    }
+}
+
+/// An image alone takes a way of its own; it tells it as well.
+#[test]
+fn an_image_alone_is_told_which_block_is_in_the_way() {
+    let shape = Shape { shield_blocks: 0, ..Shape::new(Kind::Full, 1) };
+    let world = World::boot(shape.format(), Model::Torn8);
+    let is_gone = Rc::new(Cell::new(false));
+    let pmem = Gone { inner: world.pmem(), is_gone: Rc::clone(&is_gone) };
+    let mut memory = Memory::new(&shape.geometry());
+    let mut journal = memory.open(pmem, world.disk(0), shape.kind).expect("opens");
+    let put = |journal: &mut Opened<'_, Gone>, block: u64, image: &[u8; 64]| {
+        let operations = [Write::write(BlockNumber(block), image)];
+        journal.commit(LaneNumber(0), &operations, Durability::Durable).map(drop)
+    };
+    put(&mut journal, 0, &LOST).expect("commits");
+    is_gone.set(true);
+    for round in 0..100_u8 {
+        match put(&mut journal, 1 + u64::from(round) % 2, &[round; 64]) {
+            Ok(()) => {}
+            Err(CommitError::NoSpace { .. }) => {
+                assert_eq!(journal.checkpoint().expect("goes on").unreadable, 1);
+            }
+            Err(error) => {
+                assert_eq!(error, CommitError::Unreadable { block: BlockNumber(0) });
+                return;
+            }
+        }
+    }
+    panic!("it goes on for ever");
+}
+
+#[test]
+fn a_line_that_goes_bad_under_relogging_does_not_end_the_journal() {
+    let mut hits = 0;
+    for sample in samples().into_iter().filter(|sample| !sample.home_is_torn) {
+        for index in 0.. {
+            let world = World::boot(sample.image.clone(), Model::Torn8);
+            let reads_left = Rc::new(Cell::new(u64::MAX));
+            let pmem = Failing { inner: world.pmem(), reads_left: Rc::clone(&reads_left) };
+            let mut memory = Memory::new(&sample.shape.geometry());
+            let mut journal = memory.open(pmem, world.disk(0), sample.shape.kind).expect("opens");
+            reads_left.set(index);
+            let report = journal.relog(LaneNumber(0));
+            let is_hit = reads_left.replace(u64::MAX) > index;
+            if !is_hit {
+                break;
+            }
+            hits += 1;
+            assert!(report.is_ok(), "{}: read {index}: {report:?}", sample.name);
+            journal.checkpoint().expect("goes on");
+        }
+    }
+    assert!(hits > 10, "{hits}");
 }

@@ -75,6 +75,10 @@ impl Policy for Kind {
         }
     }
 
+    fn logs_images(&self) -> bool {
+        *self == Self::Full
+    }
+
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         match self {
             Self::Full => FullBlock.rewrite_slot(older, newer, rewrite),

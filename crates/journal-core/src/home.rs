@@ -119,8 +119,8 @@ pub struct Home<P, D, H = NoHook> {
     pub(crate) shield: Option<Shield<P, H>>,
     pub(crate) device: OrderedDevice<D, H>,
     pub(crate) identity: Identity,
-    /// Which attempt to write home this is; never zero.
-    pub(crate) attempt: u8,
+    /// Which attempt to write home this is; never zero. No process lives to see it come round.
+    pub(crate) attempt: u32,
 }
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {

@@ -28,7 +28,7 @@ pub struct Entry {
     /// Whether it is being written home now.
     is_leaving: bool,
     /// The last attempt of a checkpoint that could not read it; zero for none.
-    unreadable: u8,
+    unreadable: u32,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
     home: u64,
 }
@@ -590,7 +590,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Notes that the block is not written home in this attempt: it cannot be read.
-    pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u8) {
+    pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u32) {
         let place = self.find(block.raw());
         if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
             if entry.newest != NONE {
@@ -601,7 +601,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// The last attempt that could not read the block, if it is neither home nor written since;
     /// zero for none.
-    pub(crate) fn unreadable_in(&self, block: BlockNumber) -> u8 {
+    pub(crate) fn unreadable_in(&self, block: BlockNumber) -> u32 {
         self.entry(block).map_or(0, |entry| entry.unreadable)
     }
 

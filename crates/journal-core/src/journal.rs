@@ -232,7 +232,7 @@ where
             }
             None => &Names::NONE,
         };
-        self.check_space(lane, self.common.image_record_bytes(names), 1)?;
+        self.see_to_space(lane, self.common.image_record_bytes(names), 1)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, Pace::AtOnce);
         let InLane { lane: at, .. } = self.lanes.in_lane(lane);

@@ -26,6 +26,7 @@ use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::checkpoint::CheckpointReport;
 use crate::common::Common;
+use crate::error::MediumErrorKind;
 use crate::errors::JournalError;
 use crate::geometry::Geometry;
 use crate::home::{Home, HomeScratch, Lanes, View};
@@ -390,15 +391,17 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     let mut at = lane.head;
     while at < lane.tail {
         let mut fits = true;
-        at = reader
-            .each_frame(at, &mut |frame| {
-                fits &= indexes.of(frame.block, |index| copies.take_in(index, &frame));
-                Ok(())
-            })
-            .map_err(|error| match error {
-                IndexError::Medium(error) => JournalError::Medium(error),
-                IndexError::Full => unreachable!("nothing is added"),
-            })?;
+        let walked = reader.each_frame(at, &mut |frame| {
+            fits &= indexes.of(frame.block, |index| copies.take_in(index, &frame));
+            Ok(())
+        });
+        at = match walked {
+            Ok(behind) => behind,
+            // What it holds cannot be told any more: nothing is copied from there on.
+            Err(IndexError::Medium(error)) if error.kind == MediumErrorKind::Poisoned => break,
+            Err(IndexError::Medium(error)) => return Err(JournalError::Medium(error)),
+            Err(IndexError::Full) => unreachable!("nothing is added"),
+        };
         let bytes = match (copies.count, copies.extent(geometry)) {
             (0, _) => 0,
             (_, Some(extent)) => extent.total,

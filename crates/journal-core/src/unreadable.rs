@@ -41,13 +41,13 @@ impl JournalError {
 impl<P, D, H> Home<P, D, H> {
     /// What could not be read is tried again by whoever writes home next.
     pub(crate) const fn end_attempt(&mut self) {
-        self.attempt = if self.attempt == u8::MAX { 1 } else { self.attempt.saturating_add(1) };
+        self.attempt = if self.attempt == u32::MAX { 1 } else { self.attempt.saturating_add(1) };
     }
 
     /// The attempt before this one: whoever only copies notes a block for that, so that this one
     /// tries it still.
-    pub(crate) const fn last_attempt(&self) -> u8 {
-        if self.attempt == 1 { u8::MAX } else { self.attempt.saturating_sub(1) }
+    pub(crate) const fn last_attempt(&self) -> u32 {
+        if self.attempt == 1 { u32::MAX } else { self.attempt.saturating_sub(1) }
     }
 }
 
@@ -85,7 +85,11 @@ pub fn pinned_by<P: Pmem, H: Hook>(
                 if frame.folded || (frame.lane, frame.record) != (lane, head) {
                     continue;
                 }
-                if index.is_unreadable(frame.block) && is_needed(index, id, &frame) {
+                // What lies below a newer whole version may go by itself.
+                if !is_needed(index, id, &frame) {
+                    continue;
+                }
+                if index.is_unreadable(frame.block) {
                     found = found.or(Some(frame.block));
                 }
                 // Older frames, left alone, would hide what is home.
