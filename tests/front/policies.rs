@@ -4,11 +4,13 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use journal_core::policy::{Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::{DeviceFacts, Overwrite};
 use nvm_journal::byte_delta::{Appends, Settings};
 use nvm_journal::{
     AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
     Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Region, Stats,
 };
+use sim_disk::{DiskImage, Image, Model as Medium, World};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -195,6 +197,40 @@ fn the_slots_of_lcow_take_the_writes_and_metadata_stays_in_the_rings() {
     journal.transact(|tx| tx.write_metadata(block(99), &[9; BLOCK])).expect("commits");
     let after = journal.stats().expect("counts").total();
     assert_eq!((after.new_slots, after.rewritten_slots), (total.new_slots, rewritten));
+}
+
+/// Of content the memory holds 16 blocks in slots, and 4 in the ring.
+#[test]
+fn a_working_set_twice_the_memory_is_evicted_from_it_and_survives() {
+    let options = Options::new().policy(Lcow::new()).lanes(1).lane_bytes(16 << 10).lane_slots(16);
+    let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
+    let disk = DiskImage::blank(BlockSize::DEFAULT, 64, facts);
+    let world = World::boot(Image::blank(256 << 10).with_disk(disk), Medium::Torn8);
+    let journal = Journal::format(world.pmem(), world.disk(0), &options).expect("formats");
+    let (mut contents, mut without_disk) = ([0; 40], 0);
+    for round in 1..=1000_u64 {
+        let number = mix(round) % 40;
+        contents[number as usize] = round;
+        let image: Vec<u8> = round.to_le_bytes().repeat(BLOCK / 8);
+        let before = world.tape().counts();
+        journal.transact(|tx| tx.write(block(number), &image)).expect("commits");
+        let after = world.tape().counts();
+        without_disk += u32::from(before.disk_writes == after.disk_writes);
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.checkpointed.freed_slots > 100, "{stats}");
+    assert!(without_disk > 700, "{without_disk} of 1000 commits without the disk");
+    // Killed, not closed.
+    let image = world.visible();
+    drop(journal);
+    let world = World::boot(image, Medium::Torn8);
+    let options = Options::new().policy(Lcow::new());
+    let journal = Journal::open(world.pmem(), world.disk(0), &options).expect("opens");
+    let mut found = vec![0; BLOCK];
+    for (number, content) in (0..).zip(contents) {
+        journal.read(block(number), &mut found).expect("reads");
+        assert_eq!(found, content.to_le_bytes().repeat(BLOCK / 8), "block {number}");
+    }
 }
 
 #[test]

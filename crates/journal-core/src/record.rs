@@ -452,7 +452,9 @@ mod tests {
         let all: BTreeSet<u32> = bits.iter().copied().collect();
         assert!(!all.contains(&0), "each bit matters");
         assert_eq!(all.len(), 8 * HEADER_BYTES, "no two make up for each other");
-        for (at, second) in bits.iter().enumerate() {
+        // Miri would take minutes for all of them.
+        let step = if cfg!(miri) { 100 } else { 1 };
+        for (at, second) in bits.iter().enumerate().step_by(step) {
             let made_up = |first: &&u32| all.contains(&(*first ^ second));
             assert_eq!(bits[..at].iter().find(made_up), None, "no third makes up for two");
         }
@@ -474,7 +476,8 @@ mod tests {
     /// What a bit does depends on how far from the end it is, so this holds of fewer names too.
     #[test]
     fn the_small_check_finds_errors_of_two_bits_in_names() {
-        let evidence = vec![0; HEADER_BYTES + NAME_BYTES * usize::from(LANES_MAX)];
+        let names = if cfg!(miri) { 1 } else { usize::from(LANES_MAX) };
+        let evidence = vec![0; HEADER_BYTES + NAME_BYTES * names];
         let bits: BTreeSet<u32> = syndromes(0, &evidence).into_iter().collect();
         assert!(!bits.contains(&0) && bits.len() == 8 * evidence.len());
     }

@@ -85,11 +85,7 @@ pub fn pinned_by<P: Pmem, H: Hook>(
                 if frame.folded || (frame.lane, frame.record) != (lane, head) {
                     continue;
                 }
-                // What lies below a newer whole version may go by itself.
-                if !is_needed(index, id, &frame) {
-                    continue;
-                }
-                if index.is_unreadable(frame.block) {
+                if index.is_unreadable(frame.block) && is_needed(index, id, &frame) {
                     found = found.or(Some(frame.block));
                 }
                 // Older frames, left alone, would hide what is home.
