@@ -1,0 +1,119 @@
+//! What rewrites of a block cost by how much of it differs, and what a running transaction saves by
+//! how much it may name: `cargo run --release --example sweeps -- docs` writes `SWEEPS.md` there, and
+//! what it shows as curves to `plots`.
+//!
+//! Bytes and lines are counted on simulated memory; times are medians on plain memory.
+
+#![allow(clippy::print_stdout, reason = "an example talks to its reader")]
+#![allow(clippy::std_instead_of_core, reason = "a program")]
+
+mod plot;
+mod rewrites;
+mod running;
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Overwrite};
+use plot::Plot;
+
+pub(crate) const BLOCK: usize = 4096;
+pub(crate) const BLOCKS: u64 = 1 << 12;
+
+/// A device in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(vec![0; BLOCKS as usize * BLOCK])))
+    }
+
+    fn at<R>(&self, first: BlockNumber, len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut content = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        call(&mut content[first.raw() as usize * BLOCK..][..len])
+    }
+}
+
+impl BlockDevice for Kept {
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew)
+    }
+
+    fn block_size(&self) -> BlockSize {
+        BlockSize::DEFAULT
+    }
+
+    fn block_count(&self) -> u64 {
+        BLOCKS
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.at(first, into.len(), |content| into.copy_from_slice(content));
+        Ok(())
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.at(first, from.len(), |content| content.copy_from_slice(from));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// The same numbers in every run.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15))
+    }
+
+    pub(crate) const fn below(&mut self, end: u64) -> u64 {
+        // Xorshift: any generator will do.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = PathBuf::from(std::env::args().nth(1).ok_or("usage: sweeps FOLDER")?);
+    let plots = folder.join("plots");
+    std::fs::create_dir_all(&plots)?;
+    let mut page = String::from(
+        "# Sweeps\n\nWritten by `cargo run --release --example sweeps -- docs`. Times are of the \
+         machine that it ran on;\nbytes and lines are the same on all.\n",
+    );
+    let rewrites = rewrites::measure()?;
+    page.push_str(&rewrites.page);
+    for (name, plot) in rewrites.plots {
+        save(&plots.join(name), &plot, &mut page)?;
+    }
+    let running = running::measure()?;
+    page.push_str(&running.page);
+    for (name, plot) in running.plots {
+        save(&plots.join(name), &plot, &mut page)?;
+    }
+    std::fs::write(folder.join("SWEEPS.md"), &page)?;
+    println!("{page}");
+    Ok(())
+}
+
+/// What one sweep has to show.
+pub(crate) struct Sweep {
+    pub(crate) page: String,
+    pub(crate) plots: Vec<(&'static str, Plot)>,
+}
+
+fn save(file: &std::path::Path, plot: &Plot, page: &mut String) -> Result<(), Box<dyn Error>> {
+    std::fs::write(file, plot.svg())?;
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    writeln!(page, "\n![{}](plots/{name})", plot.title)?;
+    Ok(())
+}
