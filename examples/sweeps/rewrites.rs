@@ -8,7 +8,9 @@ use std::time::Instant;
 use journal_core::policy::{
     ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
-use journal_core::{BlockNumber, BlockSize, DeviceFacts, Overwrite};
+use journal_core::{
+    BlockNumber, BlockSize, DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _,
+};
 use nvm_journal::{AnyPolicy, ByteDelta, Journal, Options, Region};
 use sim_disk::{DiskImage, Image, Model, World};
 
@@ -119,7 +121,11 @@ fn cost<L: Policy + Copy + Send + Sync + 'static>(
     drop(journal);
     // Timed.
     let options = Options::new().policy(policy).lanes(1).lane_bytes(16 << 20);
-    let journal = Journal::format(Region::anonymous(64 << 20)?, Kept::new(), &options)?;
+    let mut region = Region::anonymous(64 << 20)?;
+    for page in (0..region.len()).step_by(BLOCK) {
+        region.store(Offset(page), &[1]);
+    }
+    let journal = Journal::format(region, Kept::new(), &options)?;
     let mut changing = Changing::new();
     let mut times = Vec::with_capacity(TIMED);
     for _ in 0..TIMED {
