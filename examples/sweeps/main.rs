@@ -1,6 +1,6 @@
 //! What rewrites of a block cost by how much of it differs, and what a running transaction saves by
-//! how much it may name: `cargo run --release --example sweeps -- docs` writes `SWEEPS.md` there, and
-//! what it shows as curves to `plots`.
+//! how much it may name: `cargo run --release --example sweeps -- docs` writes `SWEEPS.md` there,
+//! and what it shows as curves to `plots`.
 //!
 //! Bytes and lines are counted on simulated memory; times are medians on plain memory.
 

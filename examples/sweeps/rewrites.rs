@@ -150,10 +150,10 @@ pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
     rows.push(("byte-delta, whole".to_owned(), costs?));
 
     let mut page = String::from(
-        "\n## Rewrites of 4 KiB, by the bytes that differ\n\nOne block, written again and again as a \
-         whole, through the front door; with each step so many in a\nhundred of its bytes change, one \
-         by one, at random places. `byte-delta` writes over the version before\nthe newest, from \
-         which up to twice as many differ; *whole* is the same without byte update.\n",
+        "\n## Rewrites of 4 KiB, by the bytes that differ\n\nOne block, written again and again \
+         as a whole, through the front door; with each step so many in\na hundred of its bytes change, \
+         one by one, at random places. `byte-delta` writes over the version\nbefore the newest, \
+         from which up to twice as many differ; *whole* is the same without byte update.\n",
     );
     let kinds: [(&str, Of); 3] = [
         ("bytes a commit", |cost| cost.bytes),
@@ -177,8 +177,8 @@ pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
     let (ours, whole) = (at_full("byte-delta")?, at_full("byte-delta, whole")?);
     writeln!(
         page,
-        "\nWhere all bytes differ, `byte-delta` costs {:+.1} % bytes, {:+.1} % lines and {:+.0} % time \
-         beside *whole*.",
+        "\nWhere all bytes differ, `byte-delta` costs {:+.1} % bytes, {:+.1} % lines and {:+.0} % \
+         time beside *whole*.",
         100.0 * (ours.bytes / whole.bytes - 1.0),
         100.0 * (ours.lines / whole.lines - 1.0),
         100.0 * (ours.nanos / whole.nanos - 1.0)

@@ -17,10 +17,10 @@ const OBJECT: usize = 256;
 
 pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
     let mut page = format!(
-        "\n## Running transactions, by the bytes of their `TxnInfo`\n\n`object-log`: {UPDATES} updates \
-         of an object of {OBJECT} bytes each, over {TOUCHED} blocks of 4 KiB, one half of\nthem on a \
-         sixteenth of the blocks; all of them gathered.\n\n| `TxnInfo` | commits | bytes of the \
-         records | bytes an update |\n|---|---|---|---|\n"
+        "\n## Running transactions, by the bytes of their `TxnInfo`\n\n`object-log`: {UPDATES} \
+         updates of an object of {OBJECT} bytes each, over {TOUCHED} blocks of 4 KiB, one half\n\
+         of them on a sixteenth of the blocks; all of them gathered.\n\n| `TxnInfo` | commits | \
+         bytes of the records | bytes an update |\n|---|---|---|---|\n"
     );
     let sizes = (8..=17).map(|power| 1_u32 << power);
     let (mut steps, mut commits, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
