@@ -151,9 +151,10 @@ pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
 
     let mut page = String::from(
         "\n## Rewrites of 4 KiB, by the bytes that differ\n\nOne block, written again and again \
-         as a whole, through the front door; with each step so many in\na hundred of its bytes change, \
-         one by one, at random places. `byte-delta` writes over the version\nbefore the newest, \
-         from which up to twice as many differ; *whole* is the same without byte update.\n",
+         as a whole, through the front door; with each step so many in\na hundred of its bytes \
+         change, one by one, at random places. `byte-delta` writes over the \
+         version\nbefore the newest, from which up to twice as many differ; *whole* is the same \
+         without byte update.\n",
     );
     let kinds: [(&str, Of); 3] = [
         ("bytes a commit", |cost| cost.bytes),
