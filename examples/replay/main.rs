@@ -32,6 +32,8 @@ mod table;
 mod times;
 mod trace;
 mod versions;
+#[path = "../support/whole_slots.rs"]
+mod whole_slots;
 mod writer;
 
 use core::error::Error;

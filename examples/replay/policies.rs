@@ -19,6 +19,7 @@ use two_level::TwoLevel;
 use crate::bound::{Bound, ChangedObjects, InSlots, Rewrite, WholeBlock};
 use crate::deltas::{Compressed, Smallest, SubBlocks};
 use crate::times::Coding;
+use crate::whole_slots::WholeSlots;
 
 /// A policy, whichever.
 #[derive(Clone, Copy)]
@@ -69,35 +70,6 @@ impl Policy for Chosen {
 
     fn keeps_in_slots(&self) -> bool {
         self.0.keeps_in_slots()
-    }
-
-    fn thresholds(&self) -> Thresholds {
-        self.0.thresholds()
-    }
-
-    fn pacing(&self) -> Pacing {
-        self.0.pacing()
-    }
-}
-
-/// The versions of a policy, rewritten as a whole: what it would cost without its idea.
-struct WholeSlots(ByteDelta);
-
-impl Policy for WholeSlots {
-    fn id(&self) -> PolicyId {
-        self.0.id()
-    }
-
-    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        self.0.place(update, out)
-    }
-
-    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        self.0.apply(payload, block)
-    }
-
-    fn rewrite_slot(&self, _older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        rewrite(Patch { at: 0, bytes: newer });
     }
 
     fn thresholds(&self) -> Thresholds {

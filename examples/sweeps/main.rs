@@ -10,6 +10,8 @@
 mod plot;
 mod rewrites;
 mod running;
+#[path = "../support/whole_slots.rs"]
+mod whole_slots;
 
 use std::error::Error;
 use std::fmt::Write as _;

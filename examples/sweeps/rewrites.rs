@@ -5,9 +5,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use journal_core::policy::{
-    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
-};
+use journal_core::Policy;
 use journal_core::{
     BlockNumber, BlockSize, DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _,
 };
@@ -15,6 +13,7 @@ use nvm_journal::{AnyPolicy, ByteDelta, Journal, Options, Region};
 use sim_disk::{DiskImage, Image, Model, World};
 
 use crate::plot::Plot;
+use crate::whole_slots::WholeSlots;
 use crate::{BLOCK, BLOCKS, Kept, Numbers, Sweep};
 
 const PERCENT: [u64; 7] = [0, 1, 5, 10, 25, 50, 100];
@@ -35,40 +34,6 @@ struct Cost {
 
 /// One of its figures.
 type Of = fn(&Cost) -> f64;
-
-/// `byte-delta` without what it is for: slots are rewritten as a whole.
-#[derive(Clone, Copy, Debug)]
-struct WholeSlots(ByteDelta);
-
-impl Policy for WholeSlots {
-    fn id(&self) -> PolicyId {
-        self.0.id()
-    }
-
-    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        self.0.place(update, out)
-    }
-
-    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        self.0.apply(payload, block)
-    }
-
-    fn rewrite_slot(&self, _older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        rewrite(Patch { at: 0, bytes: newer });
-    }
-
-    fn wants_slots(&self) -> bool {
-        self.0.wants_slots()
-    }
-
-    fn thresholds(&self) -> Thresholds {
-        self.0.thresholds()
-    }
-
-    fn pacing(&self) -> Pacing {
-        self.0.pacing()
-    }
-}
 
 /// An image of which so many in a hundred bytes change with every step.
 struct Changing {

@@ -40,6 +40,8 @@ mod times;
 mod trace;
 #[path = "../../examples/replay/versions.rs"]
 mod versions;
+#[path = "../../examples/support/whole_slots.rs"]
+mod whole_slots;
 #[path = "../../examples/replay/writer.rs"]
 mod writer;
 
