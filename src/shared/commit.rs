@@ -102,7 +102,7 @@ where
         operations: &O,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let prepared = self.prepare(work, operations);
+        let prepared = self.prepare(work, operations, false);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
         self.end(work, operations, commit)
     }
@@ -166,7 +166,7 @@ where
             let other = u16::from(work.lane == LaneNumber(0));
             work.names.name(LaneNumber(other), Sequence(0));
         }
-        let prepared = self.prepare(work, operations);
+        let prepared = self.prepare_to_fit(work, operations);
         if work.is_alone {
             work.names.clear();
         }
@@ -193,12 +193,30 @@ where
             && matches!(operations, [operation] if is_free(operation))
     }
 
-    /// What a transaction takes. The slots that it takes are reserved.
+    /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,
+    /// and the policy says so, its data goes to the disk-side log.
+    #[inline]
+    fn prepare_to_fit(
+        &self,
+        work: &mut Work,
+        operations: &[Operation<'_>],
+    ) -> Result<Prepared, CommitError> {
+        let prepared = self.prepare(work, operations, false)?;
+        if !self.common.policy.bypasses_when_full() || self.try_reserve(work, prepared.bytes) {
+            return Ok(prepared);
+        }
+        self.unreserve_places(work);
+        self.prepare(work, operations, true)
+    }
+
+    /// What a transaction takes; whether its data goes to the disk-side log, whatever the policy
+    /// says. The slots that it takes are reserved.
     #[inline]
     fn prepare<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
+        bypasses: bool,
     ) -> Result<Prepared, CommitError> {
         if operations.count() == 0 {
             return Err(CommitError::Unchanged);
@@ -212,7 +230,7 @@ where
             let free = FreePlaces {
                 slots: room.unreserved_slots.load(Ordering::Relaxed),
                 log_blocks: room.unreserved_log.load(Ordering::Relaxed),
-                ..FreePlaces::default()
+                bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
             let mut versions =

@@ -287,7 +287,7 @@ where
     }
 
     #[inline]
-    fn try_reserve(&self, work: &mut Work, more: u64) -> bool {
+    pub(crate) fn try_reserve(&self, work: &mut Work, more: u64) -> bool {
         let kept = self.kept_bytes(work.reserved_bytes + more);
         self.try_reserve_above(work, more, kept)
     }

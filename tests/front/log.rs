@@ -1,6 +1,6 @@
 //! Journals with a disk-side log: what goes there is read from there, and makes room.
 
-use journal_core::policy::Policy;
+use journal_core::policy::{Change, Class, Policy, Span, Update};
 use nvm_journal::adaptive::{self, Wish};
 use nvm_journal::two_level;
 use nvm_journal::{
@@ -131,6 +131,42 @@ fn the_log_may_have_a_disk_of_its_own() {
     assert!(!is_there(&files) && is_there(&other));
     journal.close().expect("closes");
     assert!(is_there(&files));
+}
+
+#[test]
+fn data_that_finds_no_room_in_its_lane_goes_to_the_log() {
+    let files = Files::new("log-full");
+    // Its store says what changes: it is little enough for the lane, as long as that has room.
+    let settings = two_level::Settings::new().few_units(255).compares(false);
+    let ranges = &[Span { at: 0, len: 3000 }];
+    let policy = TwoLevel::with(settings);
+    let options = options(policy.into()).lanes(1).lane_log_blocks(64);
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let mut model = vec![vec![0; BLOCK]; 4];
+    let mut commit = |round: u64, class: Class| {
+        let at = round as usize % model.len();
+        model[at][..3000].copy_from_slice(&noise(round)[..3000]);
+        let change = Change::Ranges { image: &model[at], ranges };
+        let mut update = Update::new(block(at as u64), change);
+        update.class = class;
+        journal.commit(&[Operation::Update(update)], Durability::Durable).expect("commits");
+        let stats = journal.stats().expect("goes on");
+        let total = stats.total();
+        (total.logged, stats.lane_bytes - total.used_bytes, stats.checkpoints)
+    };
+    let full = (0..100).find_map(|round| {
+        let (logged, free, checkpoints) = commit(round, Class::Data);
+        assert_eq!(checkpoints, 0, "there was room on the disk");
+        (logged > 0).then_some((round, free))
+    });
+    let (round, free) = full.expect("a lane is full some day");
+    assert!(round > 10 && free < 4096, "{round}, {free}");
+    assert_eq!(commit(100, Class::Data).0, 2);
+    let (logged, _, _) = commit(101, Class::Metadata);
+    assert_eq!(logged, 2, "metadata stays in memory: room is made for it");
+    holds(&journal, &model);
+    journal.close().expect("closes");
 }
 
 #[test]
