@@ -166,6 +166,7 @@ where
             checkpointer: OnceLock::new(),
             asked: AtomicBool::new(false),
             caches: cached > 0,
+            writes_home: AtomicBool::new(false),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,

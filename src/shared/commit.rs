@@ -379,7 +379,7 @@ where
         let (names, scratch, _) = work.for_preparing();
         let (lane, open) = (&mut state.lane, &mut record.open);
         let frame = self.common.store_image(lane, open, block, image, names, scratch.front);
-        let told = share.tell(frame);
+        let told = self.tell(&mut share, frame);
         assert!(told.is_ok(), "room for the frame was reserved");
         drop(share);
         state.stats.add_record(1, bytes);

@@ -77,7 +77,9 @@ where
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
+        self.writes_home.store(true, Ordering::Relaxed);
         let result = self.write_and_reclaim(room, scope, &mut report);
+        self.writes_home.store(false, Ordering::Relaxed);
         if !matches!(result, Ok(()) | Err(Error::NoShield { .. })) {
             self.fail();
         }

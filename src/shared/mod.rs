@@ -36,7 +36,8 @@ use std::thread::Thread;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
-    Common, FrameAt, Full, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, share_of,
+    Common, FrameAt, Full, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, NodeId,
+    share_of,
 };
 use journal_core::units::{LaneNumber, Sequence};
 use journal_core::{
@@ -80,6 +81,8 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) gathering: Gathering,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,
+    /// Whether a checkpoint is under way, from before it settles what is durable.
+    pub(crate) writes_home: AtomicBool,
 }
 
 /// What has been done to make room.
@@ -143,11 +146,11 @@ impl Share {
 
     /// Takes in a frame that room is reserved for.
     #[inline]
-    pub(crate) fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        self.index.insert(frame)?;
+    pub(crate) fn tell(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
+        let newest = self.index.insert(frame)?;
         self.cache.forget(frame.block);
         self.reserved -= 1;
-        Ok(())
+        Ok(newest)
     }
 
     /// Keeps a block's content up to its newest frame, or as it is home.
@@ -382,6 +385,23 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
             Some(slot) => reader.read_slot(slot, into),
             None => reader.read(frame.payload, into),
         }
+    }
+
+    /// Takes a frame into its share of the index, and out of it what nothing needs any more.
+    #[inline]
+    pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
+        let newest = share.tell(frame)?;
+        if self.common.geometry.lane_places() == 0 {
+            // A checkpoint that settles later finds what is durable now: who made it durable had
+            // its lane before the checkpoint has it, or after, and then knows that one is under
+            // way.
+            let is_durable = |frame: &FrameAt| {
+                self.lane(frame.lane).is_durable(frame.sequence)
+                    && !self.writes_home.load(Ordering::Relaxed)
+            };
+            share.index.forget_below(newest, self.keeps(Rule::OneOfEachLane), is_durable);
+        }
+        Ok(())
     }
 
     /// Whether a frame may be read.

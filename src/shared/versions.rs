@@ -103,7 +103,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Versions for SharedVersions<'_, '_, L, P, D
         let held = self.held.take().map_or_else(|| self.shared.share(frame.block), Ok);
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = held else { return Ok(()) };
-        share.tell(frame)?;
+        self.shared.tell(&mut share, frame)?;
         if let Some(told) = &mut self.told {
             told.push(frame.block);
         }

@@ -202,6 +202,19 @@ fn a_cut_keeps_what_is_not_home() {
     needs(Rule::CutKeepsNeeded, &explorer(), &program);
 }
 
+/// Lane 1 is held by another block, and has an old image of this one, over which lane 0 has newer
+/// ones. When this one is home, lane 0 would be dropped, and the old image come back.
+#[test]
+fn a_block_that_is_written_again_and_again_is_known_in_each_of_its_lanes() {
+    let again = [write(1, 1), write(1, 0), write(0, 0), write(0, 0), write(0, 0)];
+    let home = [Step::Batch, Step::Reclaim];
+    for between in [None, Some(Step::Reopen)] {
+        let steps = again.iter().cloned().chain(between).chain(home.iter().cloned()).collect();
+        let program = Program { batch: 1, ..Program::new(Kind::FullBlock, 2, steps) };
+        needs(Rule::OneOfEachLane, &explorer(), &program);
+    }
+}
+
 #[test]
 fn a_cut_leaves_nothing_older_than_what_it_drops() {
     // T1 writes two blocks through lane 0, T2 one of them through lane 1, T3 a delta on it through

@@ -1,7 +1,9 @@
 //! What commits reserve in their lane, and give back.
 
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
-use nvm_journal::{Durability, Error, FileDisk, Journal, Operation, Options, Region};
+use nvm_journal::{
+    BlockSize, Durability, Error, FileDisk, Journal, MapOptions, Operation, Options, Region,
+};
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
@@ -83,4 +85,37 @@ fn commits_in_one_call_give_back_what_they_do_not_need() {
         }
     }
     assert!(named > 20 && named < 80, "{named} records name one of the other lane");
+}
+
+/// A block that is written again and again fills the lanes, but never the index, neither while it
+/// is written nor when the journal is opened again.
+#[test]
+fn a_block_that_is_written_again_and_again_takes_few_places_in_the_index() {
+    let (files, span) = (Files::new("room-again"), Files::new("room-again-span"));
+    let _ = std::fs::remove_file(&span.0);
+    let nvm = MapOptions::new().create(&span.0, 2 << 20).expect("a new file");
+    let options = Options::new().lanes(2).lane_bytes(900 << 10).index_frames(8).keep_on_close(true);
+    let journal: Journal = Journal::format(nvm, files.disk(), &options).expect("formats");
+    let mut image = [0; BLOCK];
+    for round in 0..400_u32 {
+        image[..4].copy_from_slice(&round.to_le_bytes());
+        // Whoever holds the first seat keeps its lane from the call.
+        let held = (round % 2 == 0).then(|| journal.begin().expect("begins"));
+        let write = [Operation::write(block(0), &image)];
+        journal.commit(&write, Durability::Durable).expect("commits");
+        drop(held);
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.lanes.iter().all(|lane| lane.commits > 100), "{stats}");
+    assert_eq!((stats.checkpoints, stats.frames), (0, 4), "two, and one for each lane");
+    journal.close().expect("closes");
+    let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+    let nvm = MapOptions::new().open(&span.0).expect("is there");
+    let journal: Journal = Journal::open(nvm, disk, &options).expect("opens");
+    assert_eq!(journal.stats().expect("counts").frames, 4);
+    let mut found = [0; BLOCK];
+    journal.read(block(0), &mut found).expect("reads");
+    assert!(found == image);
+    journal.checkpoint().expect("goes home");
+    assert_eq!(journal.stats().expect("counts").frames, 0);
 }

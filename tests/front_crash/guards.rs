@@ -260,6 +260,30 @@ fn a_block_is_its_transactions_own_until_that_is_durable() {
     .survives();
 }
 
+/// What a block has had is forgotten once it is written over, but not while a checkpoint may still
+/// have to build content of it.
+#[test]
+fn a_checkpoint_finds_what_it_has_settled() {
+    Scripted::new(1, |stage| {
+        stage.transact(1, &[(0, Write)], Durable)?;
+        stage.at_first("checkpoint.home", |stage| {
+            for number in 2..=4 {
+                stage.help_transact(number, &[(0, Write)], Durable);
+                assert!(stage.have_helped(), "a commit does not wait for a checkpoint");
+            }
+            assert_eq!(stage.journal.stats().expect("goes on").frames, 4);
+        });
+        covering(&stage.world, || stage.journal.checkpoint().map(drop)).expect("writes home");
+        for number in 5..=8 {
+            stage.transact(number, &[(0, Write)], Durable)?;
+        }
+        // The newest, the one before, and one for its lane.
+        assert_eq!(stage.journal.stats().expect("goes on").frames, 3);
+        Ok(())
+    })
+    .survives();
+}
+
 /// The first one holds the lane until others are waiting for it; then all of them take their time.
 fn group(stage: &Stage, ends: &'static [End]) -> Result<(), Error> {
     let (there, fronts) = (stage.clone(), AtomicU32::new(0));

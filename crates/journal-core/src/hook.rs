@@ -126,6 +126,9 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
+    /// each lane.
+    OneOfEachLane,
     /// Stamps rise above those of everything that was found or dropped.
     StampFloor,
     /// Only durable content is copied within the lanes.
@@ -158,7 +161,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -178,6 +181,7 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::OneOfEachLane,
         Self::StampFloor,
         Self::DurableIsCopied,
         Self::CopiedStamp,

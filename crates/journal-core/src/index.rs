@@ -11,6 +11,9 @@
 //!     the later one comes first.
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
+//! I4. A frame in a ring may be missing where its block has a durable whole one that is newer, and
+//!     one between the two in its own lane: no content is built from it, and the head of its lane
+//!     passes it before it passes that one.
 
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
@@ -530,6 +533,41 @@ impl<M: IndexMemory> Index<M> {
         self.changes = self.changes.wrapping_add(1);
     }
 
+    /// Forgets what two whole frames make useless, of which this is the newest of its block, so
+    /// that one that is written again and again does not fill the index: what lies below the
+    /// second, if that is durable. Of each lane the newest of them stays, since the head of that
+    /// lane has to pass it before those of other lanes pass what is newer.
+    ///
+    /// Not while a checkpoint is under way: what it has settled may end below the second.
+    #[inline]
+    pub fn forget_below(
+        &mut self,
+        newest: NodeId,
+        keeps_of_each_lane: bool,
+        is_durable: impl FnOnce(&FrameAt) -> bool,
+    ) {
+        let is_whole = |node: &&Node| matches!(node.form, Form::Image | Form::Discard);
+        let whole = |id| self.node(id).filter(is_whole);
+        let Some(second) = whole(newest.0).map(|node| node.older) else { return };
+        let Some(first_below) = whole(second).map(|node| node.older) else { return };
+        if first_below != NONE && is_durable(&self.frame(NodeId(second))) {
+            self.forget_from(first_below, keeps_of_each_lane);
+        }
+    }
+
+    /// Forgets a frame and what is older, but for the newest of each lane.
+    fn forget_from(&mut self, first: u32, keeps_of_each_lane: bool) {
+        let (mut next, mut seen) = (first, [!keeps_of_each_lane; LANES_MAX as usize]);
+        while let Some(node) = self.node(next).copied() {
+            let is_plain = matches!(node.form, Form::Image | Form::Discard | Form::Encoded);
+            let lane = seen.get_mut(usize::from(node.lane)).filter(|_| is_plain);
+            if lane.is_some_and(|seen| core::mem::replace(seen, true)) {
+                self.remove(NodeId(next));
+            }
+            next = node.older;
+        }
+    }
+
     fn set_newest(&mut self, block: u64, newest: u32) {
         let Some(place) = self.find(block) else { return };
         if newest == NONE {
@@ -686,6 +724,40 @@ mod tests {
         let first = index.newest(BlockNumber(block));
         let ids = core::iter::successors(first, |id| index.older(*id));
         ids.map(|id| index.frame(id).stamp.raw()).collect()
+    }
+
+    #[test]
+    fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
+        let mut entries = vec![Entry::EMPTY; 5];
+        let mut nodes = vec![Node::EMPTY; 16];
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let forms = [
+            (0, Form::Image),
+            (1, Form::Image),
+            (1, Form::Encoded),
+            (0, Form::Home),
+            (0, Form::Encoded),
+            (1, Form::Discard),
+            (0, Form::Image),
+        ];
+        let mut newest = None;
+        for (stamp, (lane, form)) in (1..).zip(forms) {
+            let frame = FrameAt { lane: LaneNumber(lane), form, ..frame(1, stamp) };
+            newest = index.insert(frame).ok();
+        }
+        let newest = newest.expect("there is room");
+        index.forget_below(newest, true, |second| second.stamp != Stamp(6));
+        assert_eq!(chain(&index, 1), [7, 6, 5, 4, 3, 2, 1], "it may not be there after a crash");
+        index.forget_below(newest, true, |_| true);
+        assert_eq!(chain(&index, 1), [7, 6, 5, 4, 3], "an append is known by its frame");
+        index.forget_below(newest, false, |_| true);
+        assert_eq!(chain(&index, 1), [7, 6, 4]);
+        let encoded = FrameAt { form: Form::Encoded, ..frame(1, 8) };
+        let newest = index.insert(encoded).expect("there is room");
+        index.forget_below(newest, false, |_| true);
+        let newest = index.insert(frame(1, 9)).expect("there is room");
+        index.forget_below(newest, false, |_| true);
+        assert_eq!(chain(&index, 1), [9, 8, 7, 6, 4], "it is built from what lies below");
     }
 
     proptest! {

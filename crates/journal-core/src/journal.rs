@@ -25,7 +25,9 @@ use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
-use crate::place::{Content, FreePlaces, Indexed, Operation, Places, Prepared, Scratch};
+use crate::place::{
+    Content, FreePlaces, Indexed, Operation, Places, Prepared, Scratch, Versions as _,
+};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
@@ -92,7 +94,8 @@ macro_rules! versions {
         Indexed {
             keeps: {
                 let home = &$journal.home;
-                [Rule::NewestSpared, Rule::AppendsNotLive].map(|rule| home.keeps(rule))
+                let rules = [Rule::NewestSpared, Rule::AppendsNotLive, Rule::OneOfEachLane];
+                rules.map(|rule| home.keeps(rule))
             },
             durable_to: $journal.lanes.lane($lane).durable_to(),
             index: &mut $journal.index,
@@ -237,7 +240,7 @@ where
         let mut open = self.begin_record(lane, overwritten, Pace::AtOnce);
         let InLane { lane: at, .. } = self.lanes.in_lane(lane);
         let frame = self.common.store_image(at, &mut open, block, image, names, self.front);
-        let told = self.index.insert(frame);
+        let told = versions!(self, lane).tell(frame);
         assert!(told.is_ok(), "room for the frame was seen to");
         self.finish(lane, open)
     }

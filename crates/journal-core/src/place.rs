@@ -141,15 +141,21 @@ pub(crate) struct Indexed<'a, M> {
     pub(crate) lane: LaneNumber,
     /// Its records below are durable. Those of other lanes are by the time that anything is stored.
     pub(crate) durable_to: Sequence,
-    /// [`Rule::NewestSpared`] and [`Rule::AppendsNotLive`].
-    pub(crate) keeps: [bool; 2],
+    /// [`Rule::NewestSpared`], [`Rule::AppendsNotLive`] and [`Rule::OneOfEachLane`].
+    pub(crate) keeps: [bool; 3],
+}
+
+impl<M> Indexed<'_, M> {
+    /// Whether a frame is durable by the time that anything is stored.
+    fn is_durable(&self) -> impl Fn(&FrameAt) -> bool + use<M> {
+        let (lane, durable_to) = (self.lane, self.durable_to);
+        move |frame| frame.lane != lane || frame.sequence < durable_to
+    }
 }
 
 impl<M: IndexMemory> Versions for Indexed<'_, M> {
     fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
-        let is_durable =
-            |frame: &FrameAt| frame.lane != self.lane || frame.sequence < self.durable_to;
-        let [spares, _] = self.keeps;
+        let (is_durable, [spares, ..]) = (self.is_durable(), self.keeps);
         let is_durable = |frame: &FrameAt| is_durable(frame) || !spares;
         self.index.older_slot(block, self.lane, self.geometry, is_durable)
     }
@@ -157,9 +163,9 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
     fn may_go_home(&mut self, block: BlockNumber) -> bool {
         let Some(newest) = self.index.newest(block) else { return true };
         let frame = self.index.frame(newest);
-        let is_durable = frame.lane != self.lane || frame.sequence < self.durable_to;
+        let is_durable = self.is_durable()(&frame);
         let is_free = frame.form == Form::Discard && is_durable && !self.index.is_leaving(block);
-        let [_, not_live] = self.keeps;
+        let [_, not_live, _] = self.keeps;
         is_free || !not_live
     }
 
@@ -168,7 +174,12 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        self.index.insert(frame).map(drop)
+        let newest = self.index.insert(frame)?;
+        if self.geometry.lane_places() == 0 {
+            let (is_durable, [.., of_each_lane]) = (self.is_durable(), self.keeps);
+            self.index.forget_below(newest, of_each_lane, is_durable);
+        }
+        Ok(())
     }
 }
 

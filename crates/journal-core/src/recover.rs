@@ -601,14 +601,24 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let Some(lane) = lane else { return Ok(u64::MAX) };
         // A copy is made of the newest, so that nothing lies above it yet. One that is not was
         // forged, and looking for its place could take a pass over the chain for each of them.
+        let (has_places, of_each_lane) =
+            (self.geometry.lane_places() > 0, self.keeps(Rule::OneOfEachLane));
+        // What counts is durable by the time that the journal is open.
+        let insert = |index: &mut Index<_>, frame: FrameAt| {
+            let newest = index.insert(frame)?;
+            if !has_places {
+                index.forget_below(newest, of_each_lane, |_| true);
+            }
+            Ok(())
+        };
         let insert_newest = |index: &mut Index<_>, frame: FrameAt| {
-            let Some(id) = index.newest(frame.block) else { return index.insert(frame).map(drop) };
+            let Some(id) = index.newest(frame.block) else { return insert(index, frame) };
             let newest = index.frame(id);
             if newest.stamp > frame.stamp {
                 return Ok(());
             }
             if !newest.folded || newest.stamp != frame.stamp {
-                return index.insert(frame).map(drop);
+                return insert(index, frame);
             }
             if newest.slot() == frame.slot() {
                 index.set_in_ring(id, &frame);
@@ -616,7 +626,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             }
             // The record has the block more than once, and the entry was made of a later frame.
             let is_to_come = newest.sequence == Sequence(0);
-            if is_to_come { index.insert_behind(id, frame) } else { index.insert(frame).map(drop) }
+            if is_to_come { index.insert_behind(id, frame) } else { insert(index, frame) }
         };
         let mut insert =
             |frame: FrameAt| indexes.of(frame.block, |index| insert_newest(index, frame));
