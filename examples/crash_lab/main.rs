@@ -13,6 +13,10 @@
 //! of their crashes only those that a shorter program has not had. Then the recoveries themselves
 //! are crashed, twice over, and every mutant at every persist site has to be noticed.
 //!
+//! Before that, what needs no crash (`harm.rs`): bits turned in a journal, operations that fail, and
+//! lanes of every length filled; and beside it, the bugs that other systems had, each as a mutant
+//! (`tests/catalogue`).
+//!
 //! The whole of it takes ten minutes a policy on two cores; a shorter budget leaves things out, and
 //! says which. All policies share a budget, with gates of their own sizes (`sizes.rs`). Ends with a
 //! table of what was required and what was reached, with what other commands have left in
@@ -22,6 +26,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a laboratory reports")]
 
+#[path = "../../tests/catalogue/mod.rs"]
+mod catalogue;
 #[path = "../../tests/crash/damage.rs"]
 mod damage;
 #[path = "../../tests/crash/delta.rs"]
@@ -29,6 +35,7 @@ mod delta;
 #[path = "../../tests/crash/format.rs"]
 mod format;
 mod gates;
+mod harm;
 mod harmed;
 #[path = "../../tests/crash/mutants.rs"]
 mod mutants;
@@ -48,11 +55,13 @@ use sim_disk::mutants::Bag;
 use sim_disk::suite::{Edit, Habits, Plan, Step};
 use sim_disk::{Explorer, Failure, Model, Mutator};
 
+use catalogue::Entry;
 use gates::Gate;
 use gates::json::Json;
+use harm::Harm;
 use program::{Kind, Program};
 use sizes::{FULL, Sizes};
-use table::{Slot, print_left_out, print_model, print_slots};
+use table::{Slot, json_of_catalogue, print_left_out, print_model, print_slots};
 use work::{Progress, THREADS, Work};
 
 const USAGE: &str = "\
@@ -192,7 +201,8 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
         [(_, one)] if Habits::of(&one).logs_deltas => one,
         _ => Kind::Words,
     };
-    let hunt = std::thread::spawn(move || mutants::hunt_all(deltas));
+    let hunt = std::thread::spawn(move || (mutants::hunt_all(deltas), catalogue::try_all()));
+    let harms = harm_all(&arguments.policies, &sizes, budget);
     let progress = Progress::new(budget);
     let mut slots: Vec<Slot> = Vec::new();
     let count = arguments.policies.len() * MODELS.len();
@@ -227,9 +237,11 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
             slots.push(Slot::new(name, model, &plan, seen.ok()));
         }
     }
-    let bag = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
+    let (bag, entries) = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
     let mut gates: Vec<Gate> = slots.iter().flat_map(|slot| slot.gates(&sizes)).collect();
+    gates.extend(harms.iter().flat_map(Harm::gates));
     gates.extend(gates_of_hunt(&bag));
+    gates.extend(gates_of_catalogue(&entries));
     gates.extend(gates::elsewhere::read(&arguments.gates));
     let took = begin.elapsed();
     println!("\n{} s on {THREADS} threads, and one for the hunt", took.as_secs());
@@ -247,6 +259,8 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
             ("took_seconds", Json::Number(took.as_secs())),
             ("sizes", Json::text(sizes.name)),
             ("slots", Json::List(slots.iter().map(Slot::json).collect())),
+            ("harm", Json::List(harms.iter().map(Harm::json).collect())),
+            ("catalogue", json_of_catalogue(&entries)),
             ("gates", gates::json(&gates)),
             ("enough", Json::Bool(gates::exit_code(&gates) == 0)),
         ]);
@@ -254,6 +268,26 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
         written.map_err(|error| format!("{}: {error}", file.display()))?;
     }
     Ok(gates)
+}
+
+/// What needs no crash, in a tenth of the time at most.
+fn harm_all(policies: &[(&'static str, Kind)], sizes: &Sizes, budget: Duration) -> Vec<Harm> {
+    let end = Instant::now() + budget / 10;
+    let mut harms = Vec::new();
+    for (number, (name, kind)) in policies.iter().enumerate() {
+        let left = u32::try_from(policies.len() - number).expect("few policies");
+        let until = Instant::now() + end.saturating_duration_since(Instant::now()) / left;
+        let harm = Harm::of(name, *kind, number == 0, sizes, until);
+        harm.print();
+        harms.push(harm);
+    }
+    harms
+}
+
+/// What the catalogue came to.
+fn gates_of_catalogue(entries: &[Entry]) -> Vec<Gate> {
+    println!("\nthe catalogue of bugs that others had:\n{}", catalogue::table(entries));
+    table::gates_of_catalogue(entries)
 }
 
 const fn writes_at(kind: Kind) -> &'static str {

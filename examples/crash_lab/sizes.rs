@@ -10,8 +10,17 @@
 //! | recoveries crashed in turn | 300, once | 10,000, twice over | 10,000, twice over |
 //! | programs that reach each row of the recovery table | 3 | 3 | 3 |
 //!
-//! All of them are asked of each policy under each of the two models. Beside them, once for all:
-//! every mutant killed, every persist site got wrong, and no state that was not allowed.
+//! All of them are asked of each policy under each of the two models. Of each policy alone:
+//!
+//! | | below 15 minutes | 15 minutes | 4 hours |
+//! |---|---|---|---|
+//! | bits turned, of a span of 16 KiB, in the first policy | one in 8 | all | all |
+//! | the same in the others | one in 32 | one in 8 | all |
+//! | operations that fail, once and for ever | one in 8 | all | all |
+//! | lengths of lanes filled, of one and of two | all | all | all |
+//!
+//! Once for all: every mutant killed, those of the catalogue too, every persist site got wrong, and
+//! no state that was not allowed.
 //!
 //! A run of one policy owes what the ten minutes that it takes come to, or its part of that.
 
@@ -34,6 +43,10 @@ pub(crate) struct Sizes {
     pub(crate) disk_in_part: u64,
     pub(crate) nested: u64,
     pub(crate) programs_per_row: u64,
+    /// Of the first policy, and of the others: one bit in so many is turned.
+    pub(crate) bits_one_in: [usize; 2],
+    /// One operation in so many fails.
+    pub(crate) faults_one_in: usize,
     /// Not a gate, but what the run does: points of up to so many images are explored whole in
     /// programs of one step, if there is time.
     pub(crate) images_all: u64,
@@ -53,6 +66,8 @@ const SHORT: Sizes = Sizes {
     disk_in_part: 100,
     nested: 300,
     programs_per_row: 3,
+    bits_one_in: [8, 32],
+    faults_one_in: 8,
     images_all: 1 << 6,
     thorough_one_in: 16,
     nested_depth: 1,
@@ -67,6 +82,8 @@ const CHANGE: Sizes = Sizes {
     disk_in_part: 10_000,
     nested: 10_000,
     programs_per_row: 3,
+    bits_one_in: [1, 8],
+    faults_one_in: 1,
     images_all: 1 << 12,
     thorough_one_in: 4,
     nested_depth: 2,
@@ -81,6 +98,8 @@ const NIGHT: Sizes = Sizes {
     disk_in_part: 1_000_000,
     nested: 10_000,
     programs_per_row: 3,
+    bits_one_in: [1, 1],
+    faults_one_in: 1,
     images_all: IMAGES_ALL,
     thorough_one_in: 1,
     nested_depth: 2,
@@ -109,6 +128,8 @@ impl Sizes {
             disk_in_part: part(10_000),
             nested: 1,
             programs_per_row: 3,
+            bits_one_in: if seconds < full { [8, 8] } else { [1, 1] },
+            faults_one_in: if seconds < full { 8 } else { 1 },
             images_all: part(IMAGES_ALL).next_power_of_two().clamp(1, IMAGES_ALL),
             thorough_one_in: 1,
             nested_depth: 2,

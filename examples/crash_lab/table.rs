@@ -5,8 +5,10 @@ use sim_disk::Model;
 use sim_disk::mutants::{Bag, Verdict};
 use sim_disk::suite::{Plan, alphabet};
 
+use crate::catalogue::{BUGS, Entry, Fate, Score, Tried};
 use crate::gates::Gate;
 use crate::gates::json::Json;
+use crate::gates::own::{Count, of_catalogue};
 use crate::program::Kind;
 use crate::sizes::Sizes;
 use crate::work::{LENGTH_MAX, Seen};
@@ -223,6 +225,41 @@ pub(crate) fn gates_of_bag(bag: &Bag) -> Vec<Gate> {
         Gate::at_least("persist sites reached and got wrong", "", sites as u64, touched),
         Gate::at_most("sites undeclared, proofs stale", "", 0, strays),
     ]
+}
+
+/// What became of the catalogue.
+pub(crate) fn gates_of_catalogue(entries: &[Entry]) -> Vec<Gate> {
+    let score = Score::of(entries);
+    let Score { made, tested, absent, .. } = score;
+    let mutants = Count { required: score.mutants as u64, reached: score.killed as u64 };
+    let bugs = Count { required: BUGS as u64, reached: (made + tested + absent) as u64 };
+    let note = format!("{made} by mutants, {tested} by tests of processes, {absent} not here");
+    of_catalogue(mutants, score.wrong as u64, bugs, &note)
+}
+
+/// The same, for other programs.
+pub(crate) fn json_of_catalogue(entries: &[Entry]) -> Json {
+    let of_mutant = |tried: &Tried| {
+        Json::object([
+            ("mutant", Json::text(&*tried.name)),
+            ("killed", Json::Bool(tried.is_killed())),
+            ("states", Json::Number(tried.states)),
+        ])
+    };
+    let of_entry = |entry: &Entry| {
+        let (how, mutants) = match &entry.fate {
+            Fate::Tried(tried) => ("mutants", tried.iter().map(of_mutant).collect()),
+            Fate::Tested(..) => ("tests of processes", Vec::new()),
+            Fate::Absent(_) => ("not here", Vec::new()),
+        };
+        Json::object([
+            ("number", Json::Number(entry.number as u64)),
+            ("source", Json::text(entry.source)),
+            ("by", Json::text(how)),
+            ("mutants", Json::List(mutants)),
+        ])
+    };
+    Json::List(entries.iter().map(of_entry).collect())
 }
 
 /// Prints what was not looked at.

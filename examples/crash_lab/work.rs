@@ -130,40 +130,6 @@ impl Work<'_> {
         Ok(seen)
     }
 
-    /// Runs jobs on all threads until there is none left, one fails or `until` has come.
-    fn each<T: Send>(
-        &self,
-        count: usize,
-        until: Option<Instant>,
-        job: impl Fn(usize) -> Result<T, Box<Failure>> + Sync,
-        take: impl Fn(T) + Sync,
-    ) -> Result<(), Box<Failure>> {
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let failure = Mutex::new(None);
-        std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    while !failed.load(Ordering::Relaxed)
-                        && until.is_none_or(|until| Instant::now() < until)
-                    {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        if index >= count {
-                            break;
-                        }
-                        match job(index) {
-                            Ok(done) => take(done),
-                            Err(found) => {
-                                failed.store(true, Ordering::Relaxed);
-                                *failure.lock().expect("no thread panics with it") = Some(found);
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        failure.into_inner().expect("no thread panics with it").map_or(Ok(()), Err)
-    }
-
     fn add(&self, seen: &Mutex<Seen>, added: &Added, note: impl FnOnce(&mut Seen)) {
         let mut seen = seen.lock().expect("no thread panics with it");
         seen.report += added.report;
@@ -182,7 +148,7 @@ impl Work<'_> {
             Ok(Added { report, rows: rows(program) })
         };
         let take = |added| self.add(seen, &added, |seen| seen.damaged += 1);
-        self.each(programs.len(), None, job, take)
+        each(programs.len(), None, job, take)
     }
 
     fn nested(&self, seen: &Mutex<Seen>) -> Result<(), Box<Failure>> {
@@ -200,7 +166,7 @@ impl Work<'_> {
                 seen.nested_images += nested;
             });
         };
-        self.each(programs.len(), None, job, take)
+        each(programs.len(), None, job, take)
     }
 
     /// Every image of every crash; then, for a sample, kills, and a journal that goes on.
@@ -224,7 +190,7 @@ impl Work<'_> {
         let take = |(added, images): (Added, u64)| {
             self.add(seen, &added, |seen| seen.note_program(1, images));
         };
-        self.each(order.len(), Some(self.until), job, take)
+        each(order.len(), Some(self.until), job, take)
     }
 
     /// Crashes in the last step of programs of two steps, or of three; those before it belong to
@@ -258,7 +224,7 @@ impl Work<'_> {
         let take = |(added, images): (Added, u64)| {
             self.add(seen, &added, |seen| seen.note_program(length, images));
         };
-        self.each(count, Some(self.until), job, take)
+        each(count, Some(self.until), job, take)
     }
 }
 
@@ -268,6 +234,39 @@ impl Seen {
         let (least, most) = self.limits[length].unwrap_or((images, images));
         self.limits[length] = Some((least.min(images), most.max(images)));
     }
+}
+
+/// Runs jobs on all threads until there is none left, one fails or `until` has come.
+pub(crate) fn each<T: Send, E: Send>(
+    count: usize,
+    until: Option<Instant>,
+    job: impl Fn(usize) -> Result<T, E> + Sync,
+    take: impl Fn(T) + Sync,
+) -> Result<(), E> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed)
+                    && until.is_none_or(|until| Instant::now() < until)
+                {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        break;
+                    }
+                    match job(index) {
+                        Ok(done) => take(done),
+                        Err(found) => {
+                            failed.store(true, Ordering::Relaxed);
+                            *failure.lock().expect("no thread panics with it") = Some(found);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    failure.into_inner().expect("no thread panics with it").map_or(Ok(()), Err)
 }
 
 /// How many images of a crash point may be tried so that all programs are run in time.

@@ -7,6 +7,7 @@ mod delta;
 mod examine;
 mod forged;
 mod format;
+mod harm;
 mod lives;
 mod log;
 mod mutants;

@@ -139,6 +139,16 @@ pub enum Rule {
     HeadsTogether,
     /// A record goes into free space only.
     SpaceChecked,
+    /// Not even the last line of a record lies behind the free space.
+    LastLineChecked,
+    /// A journal is opened only with the policy and the device that it was made for.
+    PartnersChecked,
+    /// An open looks which slots are named before it gives back the others.
+    HoldersFound,
+    /// The front of an intent is read again once lanes were, whose fronts took its memory.
+    IntentReloaded,
+    /// An intent is not repeated over what was appended home since.
+    AppendsNotRepeated,
     /// A slot is rewritten in part only where all of it was written since the open.
     SlotsSettled,
     /// A slot is given back only when its void entry is durable.
@@ -161,7 +171,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 39] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -187,6 +197,11 @@ impl Rule {
         Self::CopiedStamp,
         Self::HeadsTogether,
         Self::SpaceChecked,
+        Self::LastLineChecked,
+        Self::PartnersChecked,
+        Self::HoldersFound,
+        Self::IntentReloaded,
+        Self::AppendsNotRepeated,
         Self::SlotsSettled,
         Self::VoidsFenced,
         Self::NewestVoidedLast,

@@ -32,7 +32,7 @@ use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
 use crate::scan::IndexError;
-use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use crate::unreadable::segment_to_clean;
 
 /// When a commit is to be durable.
@@ -361,7 +361,8 @@ where
             return Err(CommitError::TooLarge { needed: bytes, capacity });
         }
         let free = self.lane(lane).free_bytes();
-        if bytes > free && self.keeps(Rule::SpaceChecked) {
+        let spare = if self.keeps(Rule::LastLineChecked) { 0 } else { LINE_BYTES as u64 };
+        if bytes > free.saturating_add(spare) && self.keeps(Rule::SpaceChecked) {
             return Err(CommitError::NoSpace { needed: bytes, free });
         }
         let free = self.index.room();

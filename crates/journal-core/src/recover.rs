@@ -233,7 +233,9 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         indexes: &mut impl Indexes,
     ) -> Result<Opened<P, D, L, H, K>, OpenError> {
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
-        check_partners(&superblock, &geometry, &policy, &device)?;
+        if hook.keeps(Rule::PartnersChecked) {
+            check_partners(&superblock, &geometry, &policy, &device)?;
+        }
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
         let (tails, rest) = rest.split_at(Offset(geometry.tails_bytes()))?;
@@ -441,7 +443,10 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         superblock: &Superblock,
         intent: Option<(RecordHeader, usize)>,
     ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
-        if intent.is_some() { self.find_intent(shield, superblock) } else { Ok(None) }
+        if intent.is_none() || !self.keeps(Rule::IntentReloaded) {
+            return Ok(intent);
+        }
+        self.find_intent(shield, superblock)
     }
 
     fn slots(&mut self) -> AllSlots<'_, P, H> {
@@ -678,7 +683,8 @@ fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
     let image = blocks.get_mut(..geometry.block_size.bytes()).unwrap_or_default();
     let mut unsynced: Option<Unsynced> = None;
     for (block, stamp, at) in Shield::<P, H>::images(geometry, front) {
-        if indexes.of(block, |index| index.was_appended_home(block, stamp)) {
+        let appended = indexes.of(block, |index| index.was_appended_home(block, stamp));
+        if appended && device.keeps(Rule::AppendsNotRepeated) {
             continue;
         }
         shield.read(at, image).map_err(|error| error.of_whole(geometry.shield()))?;

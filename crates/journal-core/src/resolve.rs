@@ -206,6 +206,9 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
     /// had the slot before.
     pub(crate) fn find_holders(&mut self, indexes: &mut impl Indexes) {
         self.states.fill(SlotState::EMPTY);
+        if !self.keeps(Rule::HoldersFound) {
+            return;
+        }
         indexes.each(|index| {
             for frame in index.all().map(|id| index.frame(id)) {
                 let Some(slot) = frame.slot() else { continue };

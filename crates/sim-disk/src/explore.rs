@@ -377,7 +377,7 @@ fn compare(expected: Option<u64>, digest: u64) -> Result<(), Box<Failure>> {
 }
 
 /// Runs the scenario's code; a panic is a finding like any other.
-fn guarded(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+pub(crate) fn guarded(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

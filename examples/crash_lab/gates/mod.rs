@@ -6,6 +6,7 @@
 
 pub(crate) mod elsewhere;
 pub(crate) mod json;
+pub(crate) mod own;
 
 use core::fmt::Write as _;
 

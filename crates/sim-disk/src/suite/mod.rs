@@ -13,6 +13,8 @@
 //! make sense for it ([`Habits`]).
 
 mod check;
+mod faults;
+mod full;
 mod habits;
 mod images;
 mod laws;
@@ -20,17 +22,21 @@ mod memory;
 pub mod oracle;
 mod plan;
 mod program;
+mod rot;
 mod rows;
 mod step;
 mod store;
 
 pub use check::{Budget, MODELS, PolicyFailure, Summary, check_policy};
+pub use faults::Faults;
+pub use full::{FULL_LINES, Filled, fill, fill_program};
 pub use habits::Habits;
 pub use laws::{BrokenLaw, Tried, laws_of_case};
 pub use memory::Memory;
 pub use oracle::{Edit, Edits};
 pub use plan::{Numbered, Plan, Start, alphabet, going_on, overwrite};
 pub use program::{Begin, ID, Opened, Program, SUPERBLOCK_UNIT};
+pub use rot::{ROT_BITS, ROT_BYTES, Rot, RotSeen};
 pub use rows::Rows;
 pub use step::Step;
 pub use store::{Promise, Store, StoreBudget, StoreFailure, StoreSummary, View, check_store};

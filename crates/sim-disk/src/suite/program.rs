@@ -146,7 +146,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             *found.borrow_mut() = Some(blocks);
             Ok(())
         };
-        self.run(&world, &Run { shown: Some(&keep), steps: &[], shown_after: None })?;
+        self.look(&world, &keep)?;
         let blocks = found.into_inner().ok_or("an open shows the blocks")?;
         Ok(Begin { image: world.visible(), blocks })
     }
@@ -165,7 +165,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
                 judge(&history, &found, self.first_state())
                     .map_err(|message| format!("after another crash: {message}"))
             };
-            self.run(&world, &Run { shown: Some(&shown), steps: &[], shown_after: None })?;
+            self.look(&world, &shown)?;
         }
         Ok(())
     }
@@ -187,6 +187,11 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             lane_log_blocks: self.lane_segments * SEGMENT_BLOCKS,
             segment_blocks: if self.lane_segments > 0 { SEGMENT_BLOCKS } else { 0 },
         }
+    }
+
+    /// Opens the journal and looks at it.
+    pub(super) fn look(&self, world: &World, shown: Shown<'_>) -> Result<(), String> {
+        self.run(world, &Run { shown: Some(shown), steps: &[], shown_after: None })
     }
 
     /// Opens the journal and runs steps; a reopen begins anew with what is left.
@@ -263,7 +268,7 @@ pub type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKerne
 /// Reading a journal, whatever its policy.
 struct Access<'a, 'm, L: Policy>(&'a mut Opened<'m, L>);
 
-trait Read {
+pub(super) trait Read {
     fn block(&mut self, block: usize) -> Result<Block, String>;
 }
 
@@ -276,7 +281,7 @@ impl<L: Policy> Read for Access<'_, '_, L> {
     }
 }
 
-type Shown<'a> = &'a dyn Fn(&mut dyn Read) -> Result<(), String>;
+pub(super) type Shown<'a> = &'a dyn Fn(&mut dyn Read) -> Result<(), String>;
 
 /// What to do with an open journal.
 struct Run<'a> {
@@ -285,7 +290,7 @@ struct Run<'a> {
     shown_after: Option<Shown<'a>>,
 }
 
-fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
+pub(super) fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     for (number, block) in blocks.iter_mut().enumerate() {
         *block = journal.block(number)?;
@@ -294,14 +299,14 @@ fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
 }
 
 /// The crash at the end of a life.
-fn last_point(world: &World) -> Result<CrashPoint, String> {
+pub(super) fn last_point(world: &World) -> Result<CrashPoint, String> {
     let tape = world.tape();
     let points = CrashPoints::new(&world.start(), &tape, world.rules(), tape.len());
     points.last().ok_or_else(|| "a tape ends with a crash point".to_owned())
 }
 
 /// The crash that keeps everything in some places, and nothing in the others.
-fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
+pub(super) fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
     let cells = point.cells().iter().enumerate();
     cells.map(|(index, cell)| if kept(index) { cell.newest() } else { 0 }).collect()
 }

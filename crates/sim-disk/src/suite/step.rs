@@ -176,7 +176,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
     }
 
     /// The number of the next call of the journal's whole life.
-    fn next_call(&self, world: &World) -> u64 {
+    pub(super) fn next_call(&self, world: &World) -> u64 {
         let calls = world.history();
         let called = calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count() as u64;
         called + if self.begin.is_some() { FIRST_CALL } else { 1 }
@@ -184,7 +184,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
 
     /// The images of a transaction. What a block holds that is not live is nobody's business: it
     /// counts as zeroes, and is not shown to the policy.
-    fn images<L: Policy>(
+    pub(super) fn images<L: Policy>(
         &self,
         world: &World,
         journal: &mut Opened<'_, L>,

@@ -1,0 +1,137 @@
+//! What needs no crash: bits that turn, operations that fail, lanes that are full.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::Instant;
+
+use sim_disk::suite::{FULL_LINES, Faults, Rot, RotSeen, fill};
+
+use crate::gates::Gate;
+use crate::gates::json::Json;
+use crate::gates::own::{Count, of_harm};
+use crate::program::Kind;
+use crate::sizes::Sizes;
+use crate::work::each;
+
+/// Of the bits of which the journal opens, one in so many is followed further.
+const GOES_ON_ONE_IN: usize = 16;
+
+/// What came of one policy.
+pub(crate) struct Harm {
+    policy: &'static str,
+    bits: Count,
+    /// How often an open said what of a turned bit, in the order of [`RotSeen::ALL`].
+    seen: [u64; RotSeen::ALL.len()],
+    faults: Count,
+    full: Count,
+    took: Duration,
+    /// What was wrong.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Harm {
+    pub(crate) fn of(
+        policy: &'static str,
+        kind: Kind,
+        is_first: bool,
+        sizes: &Sizes,
+        until: Instant,
+    ) -> Self {
+        let begin = Instant::now();
+        let none = Count { required: 1, reached: 0 };
+        let (seen, took) = ([0; RotSeen::ALL.len()], Duration::ZERO);
+        let (wrong, faults, full) = (Vec::new(), none, none);
+        let mut harm = Self { policy, bits: none, seen, faults, full, took, wrong };
+        let results = [
+            harm.turn_bits(kind, sizes.bits_one_in[usize::from(!is_first)], until),
+            harm.fail_operations(kind, sizes.faults_one_in, until),
+            harm.fill_lanes(kind, until),
+        ];
+        harm.wrong = results.into_iter().filter_map(Result::err).collect();
+        harm.took = begin.elapsed();
+        harm
+    }
+
+    fn turn_bits(&mut self, kind: Kind, one_in: usize, until: Instant) -> Result<(), String> {
+        let rot = Rot::of(kind)?;
+        let count = rot.bits() / one_in;
+        let seen = RotSeen::ALL.map(|_| AtomicU64::new(0));
+        // Not the same bit of each byte.
+        let bit = |index: usize| index * one_in + index / 8 % one_in;
+        let turn = |index| rot.turn(bit(index), index % GOES_ON_ONE_IN == 0);
+        let take = |said: RotSeen| {
+            seen[said as usize].fetch_add(1, Ordering::Relaxed);
+        };
+        let turned = each(count, Some(until), turn, take);
+        self.seen = seen.map(AtomicU64::into_inner);
+        self.bits = Count { required: count as u64, reached: self.seen.iter().sum() };
+        turned
+    }
+
+    fn fail_operations(&mut self, kind: Kind, one_in: usize, until: Instant) -> Result<(), String> {
+        let faults = Faults::of(kind)?;
+        let count = 2 * (faults.operations() as usize).div_ceil(one_in);
+        let done = AtomicU64::new(0);
+        let fail = |index: usize| faults.fail((index / 2 * one_in) as u64, index % 2 == 1);
+        let failed = each(count, Some(until), fail, |()| {
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        self.faults = Count { required: count as u64, reached: done.into_inner() };
+        failed
+    }
+
+    fn fill_lanes(&mut self, kind: Kind, until: Instant) -> Result<(), String> {
+        let lanes =
+            [1, 2].into_iter().flat_map(|lanes| FULL_LINES.map(move |lines| (lanes, lines)));
+        let lanes: Vec<(u16, u64)> = lanes.collect();
+        let done = AtomicU64::new(0);
+        let filled = each(
+            lanes.len(),
+            Some(until),
+            |at| fill(kind, lanes[at].0, lanes[at].1),
+            |_| {
+                done.fetch_add(1, Ordering::Relaxed);
+            },
+        );
+        self.full = Count { required: lanes.len() as u64, reached: done.into_inner() };
+        filled
+    }
+
+    pub(crate) fn gates(&self) -> Vec<Gate> {
+        of_harm(self.policy, self.bits, self.faults, self.full, self.wrong.len() as u64)
+    }
+
+    pub(crate) fn print(&self) {
+        let [whole, refused, unreadable, last] = self.seen;
+        println!(
+            "{}: {:.1} s, {} bits turned: {whole} of no consequence, {refused} refused, {unreadable} \
+             blocks unreadable, {last} times without the last transaction; {} operations failed, \
+             {} lanes filled",
+            self.policy,
+            self.took.as_secs_f64(),
+            self.bits.reached,
+            self.faults.reached,
+            self.full.reached
+        );
+        for what in &self.wrong {
+            println!("\n{}: NOT ALLOWED\n\n{what}", self.policy);
+        }
+    }
+
+    pub(crate) fn json(&self) -> Json {
+        let [whole, refused, unreadable, last] = self.seen;
+        let number = |name, count| (name, Json::Number(count));
+        Json::object([
+            ("policy", Json::text(self.policy)),
+            number("took_milliseconds", self.took.as_millis() as u64),
+            number("bits_turned", self.bits.reached),
+            number("bits_of_no_consequence", whole),
+            number("bits_refused", refused),
+            number("bits_with_unreadable_blocks", unreadable),
+            number("bits_without_the_last_transaction", last),
+            number("operations_failed", self.faults.reached),
+            number("lanes_filled", self.full.reached),
+            number("not_allowed", self.wrong.len() as u64),
+        ])
+    }
+}
