@@ -39,7 +39,9 @@ static SHAPES: LazyLock<Vec<(Shape, DiskImage)>> = LazyLock::new(|| {
 
 fuzz_target!(|input: Input<'_>| {
     let (shape, disk) = &SHAPES[usize::from(input.shape) % SHAPES.len()];
+    // Memory comes in whole lines.
     let mut span = input.span.to_vec();
+    span.truncate(span.len() / 64 * 64);
     if input.sealed {
         seal_span(&mut span);
     }
