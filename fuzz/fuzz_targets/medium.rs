@@ -13,7 +13,7 @@ use sim_disk::Image;
 
 use examine::{examine_without, go_on};
 use images::{Sample, samples, slotted};
-use support::forge::{Target, put, seal, targets};
+use support::forge::{Target, put, seal, seal_span, targets};
 
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
 #[path = "../../tests/hostile/examine.rs"]
@@ -40,12 +40,21 @@ enum Edit<'a> {
     Line { to: u8, from: u8 },
 }
 
+/// Which checks are made right.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+enum Sealed {
+    Nothing,
+    /// Those of the structures whose numbers were edited.
+    Edited,
+    /// All that there are, by what is there now.
+    Everything,
+}
+
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
     sample: u8,
     edits: Vec<Edit<'a>>,
-    /// Whether the checks of what was edited are made right.
-    sealed: bool,
+    sealed: Sealed,
     poisoned: Vec<u8>,
     /// Bytes that the span has less, or more.
     longer_by: i8,
@@ -95,8 +104,12 @@ fuzz_target!(|input: Input<'_>| {
     let mut image = sample.image.clone();
     let edits = input.edits.iter().take(EDITS_MAX);
     let edited: Vec<&Target> = edits.filter_map(|edit| apply(edit, &mut image, base)).collect();
-    if input.sealed {
-        edited.iter().for_each(|target| seal(image.pmem_mut(), &sample.found, target));
+    match input.sealed {
+        Sealed::Nothing => {}
+        Sealed::Edited => {
+            edited.iter().for_each(|target| seal(image.pmem_mut(), &sample.found, target));
+        }
+        Sealed::Everything => seal_span(image.pmem_mut()),
     }
     let mut span = image.pmem().to_vec();
     span.resize(span.len().saturating_add_signed(isize::from(input.longer_by) * 64), 0x5A);

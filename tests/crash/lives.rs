@@ -1,20 +1,24 @@
-//! Random lives of journals with slots, or with a disk-side log.
+//! Random lives of journals, most of them with slots or with a disk-side log.
 //!
-//! A long life crashes here and there, and goes on: slots are freed and taken again many times,
-//! entries are written over, and after every step all that is read is what was written, and no slot
-//! is lost or given twice. A short one is crashed everywhere, as far as a small sample goes.
+//! A long life crashes here and there, or has a call of its media fail, and goes on: slots are freed
+//! and taken again many times, entries are written over, and after every step all that is read is
+//! what was written, and no slot is lost or given twice. A short one is crashed everywhere, as far
+//! as a small sample goes.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, Overwrite, Protocol};
+use journal_core::{AuditError, BlockNumber, Overwrite, Protocol};
 use nvm_journal::Buffers;
-use sim_disk::generate::{Source, check};
+use sim_disk::generate::Source;
 use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Found, State, digest, edited, judge};
 use sim_disk::suite::{Edit, Edits, Opened, Step};
-use sim_disk::{CrashPoints, Explorer, Mark, Model, Rules, Scenario as _, Tape, World};
+use sim_disk::{
+    CrashPoints, Event, Explorer, Fault, FaultKind, Mark, Model, Operation, Rules, Scenario as _,
+    Tape, World,
+};
 
 use crate::program::{Kind, Program};
 
@@ -52,7 +56,10 @@ fn step(source: &mut Source, some: &[Edit]) -> Step {
     }
 }
 
-const KINDS: [Kind; 7] = [
+pub(crate) const KINDS: [Kind; 10] = [
+    Kind::FullBlock,
+    Kind::Words,
+    Kind::ObjectLog,
     Kind::ByteDelta,
     Kind::Lcow,
     Kind::Logged,
@@ -88,10 +95,22 @@ fn reopens_after_sync(program: &Program) -> bool {
     program.protocol == Protocol::TailPointer
 }
 
-fn read<L: Policy>(journal: &mut Opened<'_, L>) -> Result<Found, String> {
+/// Why a process ended early.
+#[derive(Debug)]
+enum Trouble {
+    /// The journal refused a call, which it may where its media do.
+    Refused(String),
+    /// It did, or shows, what it never may.
+    Wrong(String),
+}
+
+use Trouble::{Refused, Wrong};
+
+fn read<L: Policy>(journal: &mut Opened<'_, L>) -> Result<Found, Trouble> {
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     for (number, block) in (0..).zip(&mut blocks) {
-        journal.read(BlockNumber(number), block).map_err(|error| format!("read: {error}"))?;
+        let read = journal.read(BlockNumber(number), block);
+        read.map_err(|error| Refused(format!("read: {error}")))?;
     }
     Ok(blocks)
 }
@@ -100,6 +119,10 @@ fn read<L: Policy>(journal: &mut Opened<'_, L>) -> Result<Found, String> {
 struct Life<'a, 's> {
     program: &'a Program,
     source: &'s mut Source,
+    /// Which kind of call of its media fails, once.
+    fails: Option<Operation>,
+    /// Where its tape begins, behind that of a process that was killed.
+    from: usize,
     /// What the blocks hold; `None` where that is not determined.
     state: State,
     /// The blocks that this process has given up.
@@ -109,17 +132,20 @@ struct Life<'a, 's> {
 }
 
 impl Life<'_, '_> {
-    fn live(&mut self, world: &World, steps: u64) -> Result<(), String> {
+    fn live(&mut self, world: &World, steps: u64) -> Result<(), Trouble> {
         let mut left = steps;
         loop {
             let mut buffers = Buffers::new(&self.program.geometry(), 64, self.program.batch);
             let opened = self.program.open(world, self.program.policy, buffers.borrow());
-            let mut journal = opened.map_err(|error| format!("open: {error}"))?;
+            let mut journal = opened.map_err(|error| Refused(format!("open: {error}")))?;
             if self.done.is_empty() {
                 self.begin(world, &mut journal)?;
             }
             loop {
-                journal.audit().map_err(|error| error.to_string())?;
+                journal.audit().map_err(|error| match error {
+                    AuditError::Medium(error) => Refused(error.to_string()),
+                    wrong => Wrong(wrong.to_string()),
+                })?;
                 self.look(&mut journal)?;
                 if left == 0 {
                     return Ok(());
@@ -129,15 +155,30 @@ impl Life<'_, '_> {
                 self.done.push(step.clone());
                 if step == Step::Reopen {
                     if reopens_after_sync(self.program) {
-                        self.program.step(world, &mut journal, &Step::Sync)?;
+                        self.step(world, &mut journal, &Step::Sync)?;
                     }
                     break;
                 }
                 let calls = world.history();
                 let calls = calls.iter().filter(|mark| matches!(mark, Mark::Called(_))).count();
-                self.program.step(world, &mut journal, &step)?;
+                self.step(world, &mut journal, &step)?;
                 self.note(&step, calls as u64 + 1);
             }
+        }
+    }
+
+    /// Does a step. Where a write, a sync or a fence failed, nothing is promised any more.
+    fn step<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        step: &Step,
+    ) -> Result<(), Trouble> {
+        let Err(refused) = self.program.step(world, journal, step) else { return Ok(()) };
+        let is_stuck = self.fails.is_some_and(fails_for_good) && has_failed(world, self.from);
+        match journal.sync() {
+            Ok(()) if is_stuck => Err(Wrong(format!("a sync after {refused}"))),
+            _ => Err(Refused(refused)),
         }
     }
 
@@ -146,9 +187,9 @@ impl Life<'_, '_> {
         &mut self,
         world: &World,
         journal: &mut Opened<'_, L>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Trouble> {
         let (history, found) = (world.history(), read(journal)?);
-        judge(&history, &found, EMPTY)?;
+        judge(&history, &found, EMPTY).map_err(Wrong)?;
         world.recovered(digest(&found));
         self.state = found.map(Some);
         for (block, cell) in self.state.iter_mut().enumerate() {
@@ -163,11 +204,12 @@ impl Life<'_, '_> {
         Ok(())
     }
 
-    fn look<L: Policy>(&self, journal: &mut Opened<'_, L>) -> Result<(), String> {
+    fn look<L: Policy>(&self, journal: &mut Opened<'_, L>) -> Result<(), Trouble> {
         for (block, (cell, found)) in self.state.iter().zip(&read(journal)?).enumerate() {
             if cell.is_some_and(|cell| cell != *found) {
                 let words = [found[0], found[56]];
-                return Err(format!("block {block} begins and ends with {words:02x?}"));
+                let told = format!("block {block} begins and ends with {words:02x?}");
+                return Err(Wrong(told));
             }
         }
         Ok(())
@@ -202,28 +244,58 @@ impl Life<'_, '_> {
     }
 }
 
+/// Whether nobody can say what is on the media after such a call has failed.
+const fn fails_for_good(operation: Operation) -> bool {
+    matches!(operation, Operation::Fence | Operation::DiskWrite | Operation::DiskSync)
+}
+
+/// Whether a call of the media has failed behind this place of the tape.
+fn has_failed(world: &World, from: usize) -> bool {
+    let tape = world.tape();
+    let mut events = tape.entries().iter().skip(from).map(|entry| &entry.event);
+    events.any(|event| matches!(event, Event::Fault(_)))
+}
+
 /// What a panic says counts as any other failure.
-fn guarded(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+fn guarded(call: impl FnOnce() -> Result<(), Trouble>) -> Result<(), Trouble> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(format!("panicked: {text:?}"))
+        Err(Wrong(format!("panicked: {text:?}")))
     })
 }
 
-/// Four processes on one journal. The first three are killed, or lose power, somewhere.
-fn long_life(source: &mut Source) -> Result<(), String> {
+/// Four processes on one journal. The first three are killed, or lose power, somewhere; of any of
+/// them a call may fail, after which it is over.
+pub(crate) fn long_life(source: &mut Source) -> Result<(), String> {
     let program = journal(source);
     let rules = Rules::from(Model::Torn8);
     let mut world = World::boot(program.start(), rules);
     let (mut past, mut from, mut done) = (Vec::new(), 0, format!("{program:?}"));
     for _ in 0..4 {
+        let fails = source.chance(1, 4).then(|| *source.pick(&Operation::ALL));
+        if let Some(operation) = fails {
+            let index = source.below(64);
+            done += &format!("\n{operation:?} number {index} fails");
+            world.inject(Fault::on(operation, index, FaultKind::Error));
+        }
         let steps = source.below(12);
-        let (state, given_up) = (EMPTY, [false; BLOCKS]);
-        let mut life = Life { program: &program, source, state, given_up, done: Vec::new() };
+        let mut life = Life {
+            program: &program,
+            source,
+            fails,
+            from,
+            state: EMPTY,
+            given_up: [false; BLOCKS],
+            done: Vec::new(),
+        };
         let result = guarded(|| life.live(&world, steps));
         done += &format!("\n{:?}", life.done);
-        result.map_err(|error| format!("{done}\n{error}"))?;
+        match result {
+            Ok(()) => {}
+            Err(Refused(_)) if has_failed(&world, from) => {}
+            Err(Refused(what) | Wrong(what)) => return Err(format!("{done}\n{what}")),
+        }
         let (start, tape) = (world.start(), world.tape());
         if source.chance(1, 3) {
             let position = tape.len() - source.index((tape.len() - from).max(1));
@@ -254,8 +326,9 @@ fn long_life(source: &mut Source) -> Result<(), String> {
 }
 
 #[test]
-fn long_lives_with_slots_survive() {
-    check(1, 4_000, long_life).unwrap_or_else(|found| panic!("{found}"));
+fn long_lives_survive() {
+    let lived = sim_disk::generate::check(1, 6_000, long_life);
+    lived.unwrap_or_else(|found| panic!("{found}"));
 }
 
 /// Steps for the explorer, which may lose any of them.
@@ -296,6 +369,7 @@ fn short_life(source: &mut Source) -> Result<(), String> {
 }
 
 #[test]
-fn random_programs_with_slots_survive() {
-    check(1, 60, short_life).unwrap_or_else(|found| panic!("{found}"));
+fn random_programs_survive() {
+    let lived = sim_disk::generate::check(1, 80, short_life);
+    lived.unwrap_or_else(|found| panic!("{found}"));
 }

@@ -266,3 +266,12 @@ fn a_log_that_leaves_no_block_is_refused() {
     let odd = Options::new().policy(policy).lane_log_blocks(65);
     assert!(odd.plan(64 << 20, BlockSize::DEFAULT).is_err(), "of whole segments");
 }
+
+#[test]
+fn an_index_and_a_batch_of_nothing_are_refused() {
+    let plan = |options: Options<AnyPolicy>| options.plan(64 << 20, BlockSize::DEFAULT);
+    let options = Options::new().policy(AnyPolicy::from(TwoLevel::new()));
+    assert_eq!(plan(options.clone().batch_blocks(0)).err(), Some(OptionsError::NoBatch));
+    assert_eq!(plan(options.clone().index_frames(0)).err(), Some(OptionsError::NoFrames));
+    assert!(plan(options.batch_blocks(1).index_frames(1)).is_ok());
+}

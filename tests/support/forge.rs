@@ -1,8 +1,8 @@
 //! Changes to a journal with all checks made right again, so that readers go deep.
 
 use super::layout::{BOOK, Field, Layout, little_endian};
-use super::reader::{Found, Part, Record, crc64, small_check};
-use super::versions::{State, entry_check};
+use super::reader::{Found, Part, Record, crc64, lanes_at, shield_bytes, small_check, span_bytes};
+use super::versions::{Area, State, entry_check};
 
 /// A ring in the bytes of a span.
 pub(crate) struct RingMut<'a> {
@@ -66,6 +66,19 @@ impl RingMut<'_> {
         let check = crc64(crc64(seed, &image_bytes), &body);
         self.write(at + front as u64 - 8, &check.to_le_bytes());
         check
+    }
+
+    /// The same for whatever parts stand one behind the other from a log offset on.
+    fn seal_from(&mut self, head: u64, id: &[u8]) {
+        let (mut at, mut seed) = (head, crc64(0, id));
+        while self.bytes >= 64 && at.wrapping_sub(head) < self.bytes as u64 {
+            let line = self.read(at, 64);
+            let field = |name| BOOK.header.number(&line, name);
+            let (lines, is_last) = (field("lines"), field("flags") & 1 == 1);
+            let check = self.seal_part(at, id, seed);
+            seed = if is_last { crc64(0, id) } else { check };
+            at = at.wrapping_add(64 * lines.max(1));
+        }
     }
 
     /// The same for all parts of a record.
@@ -233,10 +246,55 @@ pub(crate) fn seal(span: &mut [u8], found: &Found, target: &Target) {
         }
         // A check that was forged stays: the entry is torn then, or void.
         Target::Entry { slot, at, field } if field.name != "check" => {
-            let entry = &mut span[*at..*at + BOOK.entry.len()];
-            let check = entry_check(&id, *slot, entry);
-            entry[24..].copy_from_slice(&check.to_le_bytes());
+            seal_entry(&mut span[*at..*at + BOOK.entry.len()], &id, *slot);
         }
         Target::Entry { .. } => {}
+    }
+}
+
+fn seal_entry(entry: &mut [u8], id: &[u8], slot: u64) {
+    let check = entry_check(id, slot, entry);
+    entry[24..].copy_from_slice(&check.to_le_bytes());
+}
+
+/// Makes the checks of everything right that a span holds, going by what it says itself: of both
+/// copies of the superblock, of what begins where a record has to, and of entries that are not
+/// void. Bytes that nobody wrote are read deeper then than checks let anybody.
+pub(crate) fn seal_span(span: &mut [u8]) {
+    let head_bytes = BOOK.head.len();
+    let Some(head) = span.get(..head_bytes).map(<[u8]>::to_vec) else { return };
+    seal_copy(span, 0);
+    let field = |name| BOOK.head.number(&head, name);
+    let (lanes, unit) = (field("lanes"), field("unit_bytes"));
+    let notes_end = head_bytes as u64 + lanes * BOOK.note.len() as u64;
+    let can_be = (1..=BOOK.lanes_max).contains(&lanes)
+        && unit >= notes_end + 8
+        && field("block_bytes") <= 65536
+        && field("shield_blocks") <= 64
+        && span_bytes(&head).is_some_and(|bytes| bytes <= span.len() as u64);
+    if !can_be {
+        return;
+    }
+    seal_copy(span, unit as usize);
+    let notes = span[head_bytes..notes_end as usize].chunks(BOOK.note.len());
+    let heads: Vec<u64> = notes.map(|note| BOOK.note.number(note, "head")).collect();
+    let id = head[BOOK.head.field("journal_id").at..][..16].to_vec();
+    let (shield, lane_bytes) = (shield_bytes(&head) as usize, field("lane_bytes") as usize);
+    if shield > 0 {
+        let start = 2 * unit as usize;
+        RingMut { span, start, bytes: shield }.seal_part(0, &id, crc64(0, &id));
+    }
+    let start = lanes_at(&head) as usize;
+    for (lane, at) in heads.into_iter().enumerate().filter(|(_, at)| *at < 1 << 62) {
+        let start = start + lane * lane_bytes;
+        RingMut { span, start, bytes: lane_bytes }.seal_from(at, &id);
+    }
+    let area = Area::of(&head, (start + lanes as usize * lane_bytes) as u64);
+    for slot in 0..lanes * area.each {
+        let at = area.entry_at(slot) as usize;
+        let entry = &mut span[at..at + BOOK.entry.len()];
+        if BOOK.entry.number(entry, "check") != 0 {
+            seal_entry(entry, &id, slot);
+        }
     }
 }

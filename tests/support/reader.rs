@@ -267,7 +267,7 @@ fn counters_are_sane(copy: &[u8]) -> bool {
         })
 }
 
-fn shield_bytes(head: &[u8]) -> u64 {
+pub(crate) fn shield_bytes(head: &[u8]) -> u64 {
     let blocks = BOOK.head.number(head, "shield_blocks");
     let front = (64 + 24 * blocks + 8).next_multiple_of(BOOK.line as u64);
     if blocks == 0 { 0 } else { blocks * BOOK.head.number(head, "block_bytes") + front }
@@ -280,11 +280,15 @@ fn tails_bytes(head: &[u8]) -> u64 {
     if is_on { BOOK.line as u64 * field("lanes") } else { 0 }
 }
 
-fn span_bytes(head: &[u8]) -> Option<u64> {
+pub(crate) fn span_bytes(head: &[u8]) -> Option<u64> {
     let field = |name| BOOK.head.number(head, name);
     let lanes = field("lanes").checked_mul(field("lane_bytes"))?;
-    let before = 2 * field("unit_bytes") + shield_bytes(head) + tails_bytes(head);
-    lanes.checked_add(before)?.checked_add(Area::bytes(head)?)
+    lanes.checked_add(lanes_at(head))?.checked_add(Area::bytes(head)?)
+}
+
+/// Where the first lane begins.
+pub(crate) fn lanes_at(head: &[u8]) -> u64 {
+    2 * BOOK.head.number(head, "unit_bytes") + shield_bytes(head) + tails_bytes(head)
 }
 
 /// Section 3, "Reading it": the copy that counts, and where both are.
@@ -577,7 +581,7 @@ pub(crate) fn recover(
     }
     let id = &head[BOOK.head.field("journal_id").at..][..16];
     let shield = 2 * field("unit_bytes");
-    let behind = shield + shield_bytes(head) + tails_bytes(head);
+    let behind = lanes_at(head);
     let area = Area::of(head, behind + field("lanes") * field("lane_bytes"));
     let parts_of = |start, bytes, [slots, log]: [Range<u64>; 2]| Parts {
         ring: Ring { medium, start, bytes },

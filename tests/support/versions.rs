@@ -96,7 +96,7 @@ impl Area {
         Some(self.blocks + lane * log_blocks + index)
     }
 
-    fn entry_at(&self, slot: u64) -> u64 {
+    pub(crate) fn entry_at(&self, slot: u64) -> u64 {
         let (lane, index) = (slot / self.each, slot % self.each);
         self.entries + lane * self.entries_bytes() + index * BOOK.entry.len() as u64
     }

@@ -365,3 +365,63 @@ impl Geometry {
         Offset(first.saturating_add(before))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest that can be, with slots and a log.
+    const LEAST: Geometry = Geometry {
+        block_size: BlockSize::MIN,
+        lanes: 1,
+        lane_bytes: 192,
+        shield_blocks: 0,
+        unit_bytes: 192,
+        protocol: Protocol::OneFence,
+        lane_slots: 1,
+        lane_log_blocks: 2,
+        segment_blocks: 2,
+    };
+
+    #[test]
+    fn every_bound_is_checked_on_both_sides() {
+        let check = |change: &dyn Fn(&mut Geometry)| {
+            let mut geometry = LEAST;
+            change(&mut geometry);
+            geometry.check()
+        };
+        assert_eq!(check(&|_| {}), Ok(()));
+        for lanes in [0, LANES_MAX + 1] {
+            let found = check(&|geometry| (geometry.lanes, geometry.unit_bytes) = (lanes, 1 << 12));
+            assert_eq!(found, Err(GeometryError::Lanes { lanes }));
+        }
+        let most = |geometry: &mut Geometry| {
+            (geometry.lanes, geometry.unit_bytes) = (LANES_MAX, UNIT_BYTES_MAX);
+        };
+        assert_eq!(check(&most), Ok(()));
+        for bytes in [128, 191, 193] {
+            let found = check(&|geometry| geometry.lane_bytes = bytes);
+            assert_eq!(found, Err(GeometryError::LaneBytes { bytes, least: 192 }));
+        }
+        // A head of 128 bytes, a note of 32 for each lane, a check of 8.
+        for bytes in [128, 200, UNIT_BYTES_MAX + 64] {
+            let found = check(&|geometry| geometry.unit_bytes = bytes);
+            assert_eq!(found, Err(GeometryError::UnitBytes { bytes, least: 192 }));
+        }
+        let blocks = FRAMES_PER_PART as u32;
+        assert_eq!(check(&|geometry| geometry.shield_blocks = blocks), Ok(()));
+        let found = check(&|geometry| geometry.shield_blocks = blocks + 1);
+        assert_eq!(found, Err(GeometryError::ShieldBlocks { blocks: blocks + 1 }));
+        assert_eq!(check(&|geometry| geometry.lane_slots = SLOTS_MAX - 2), Ok(()));
+        let found = check(&|geometry| geometry.lane_slots = SLOTS_MAX - 1);
+        assert_eq!(found, Err(GeometryError::LaneSlots { slots: SLOTS_MAX + 1 }));
+        for (blocks, segment_blocks) in [(3, 2), (2, 0), (0, 2)] {
+            let found = check(&|geometry| {
+                (geometry.lane_log_blocks, geometry.segment_blocks) = (blocks, segment_blocks);
+            });
+            assert_eq!(found, Err(GeometryError::Segments { blocks, segment_blocks }));
+        }
+        let found = check(&|geometry| geometry.lane_bytes = u64::MAX - 63);
+        assert_eq!(found, Err(GeometryError::Overflow));
+    }
+}

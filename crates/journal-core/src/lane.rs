@@ -350,12 +350,6 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.last_stamp
     }
 
-    /// Log offset of the first live record.
-    #[must_use]
-    pub const fn head(&self) -> u64 {
-        self.head
-    }
-
     /// Bytes of the ring.
     #[must_use]
     pub const fn capacity_bytes(&self) -> u64 {

@@ -12,6 +12,8 @@
 //! has from the back, a byte before each element of a list. That is no format to rely on: in
 //! another version of that crate seeds are inputs like any other, and are to be made anew.
 
+#![allow(dead_code, reason = "shared with tests and with an example, which use more of it")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,13 +21,35 @@ use std::{env, fs, io};
 
 use adaptive::{Adaptive, Medium, Wish};
 use arbitrary::{Arbitrary, Unstructured};
+use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
-use journal_core::PortableKernels;
-use journal_core::policy::{Change, Encoder, Placement, Policy, Update};
+use journal_core::policy::{Change, Encoder, Patch, Placement, Policy, Update};
+use journal_core::{BlockSize, PortableKernels};
+use lcow::Lcow;
 use object_log::{ObjectLog, Settings};
 use policy_codec::bitmap::{self, Unit};
 use policy_codec::{Changed, lzo, moves, runs};
+use sim_disk::generate::Source;
 use two_level::TwoLevel;
+
+use trace::{class, flag, tag};
+use writer::TraceWriter;
+
+#[path = "../../../tests/crash/delta.rs"]
+mod delta;
+#[path = "../../../examples/replay/frame.rs"]
+mod frame;
+#[path = "../../../tests/crash/lives.rs"]
+mod lives;
+#[path = "../../../tests/crash/program.rs"]
+mod program;
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+mod tiny;
+#[path = "../../../examples/replay/trace.rs"]
+mod trace;
+#[path = "../../../examples/replay/writer.rs"]
+mod writer;
 
 /// Seeds by target and name.
 type Seeds = BTreeMap<(&'static str, &'static str), Vec<u8>>;
@@ -142,7 +166,11 @@ fn try_it() {
 
 /// What a policy logs of an update.
 fn placed(policy: &impl Policy, old: &[u8], new: &[u8]) -> Vec<u8> {
-    let mut update = Update::new(journal_core::BlockNumber(3), Change::Image(new));
+    logged(policy, old, Change::Image(new))
+}
+
+fn logged(policy: &impl Policy, old: &[u8], change: Change<'_>) -> Vec<u8> {
+    let mut update = Update::new(journal_core::BlockNumber(3), change);
     update.old = Some(old);
     let mut room = vec![0; old.len()];
     let mut out = Encoder::new(&mut room);
@@ -161,22 +189,22 @@ fn apply(seeds: &mut Seeds) {
     let seed = |policy: &dyn Fn(Input) -> Input, ranges: bool, payload: &[u8]| {
         let input = policy(Input::default().u8(2)).u16(16);
         let input = input.list(&WRITES, |input, (at, len, byte)| input.u16(*at).u8(*len).u8(*byte));
-        input.bool(true).bool(ranges).rest(payload).bytes()
+        input.bool(true).bool(ranges).bool(false).bool(false).rest(payload).bytes()
     };
     // Without the check of the image before it, which the target puts in.
     let cut = |payload: &[u8]| [&payload[..1], &payload[5..]].concat();
     let mut put = |name, bytes| drop(seeds.insert(("apply", name), bytes));
-    put("full-block", seed(&|input| input.variant(0, 5), false, b"nothing"));
+    put("full-block", seed(&|input| input.variant(0, 7), false, b"nothing"));
     let policy = ObjectLog::with(Settings::new().object_bytes(16).whole_at(200));
     let payload = placed(&policy.expect("settings that can be"), &old, &new);
-    put("object-log", seed(&|input| input.variant(1, 5).u16(16).u8(200), true, &payload));
+    put("object-log", seed(&|input| input.variant(1, 7).u16(16).u8(200), true, &payload));
     for (moves, name, whole) in [
         (false, "compressed-delta", "compressed-delta-of-any"),
         (true, "compressed-delta-moves", "compressed-delta-moves-of-any"),
     ] {
         let settings = compressed_delta::Settings::new().moves(moves);
         let payload = placed(&CompressedDelta::with(settings), &old, &new);
-        let which = |input: Input| input.variant(2, 5).bool(moves);
+        let which = |input: Input| input.variant(2, 7).bool(moves);
         put(whole, seed(&which, false, &payload));
         put(name, seed(&which, false, &cut(&payload)));
     }
@@ -184,13 +212,20 @@ fn apply(seeds: &mut Seeds) {
     // One of its sub-blocks.
     let half = [&new[..128], &old[128..]].concat();
     let payload = placed(&policy, &old, &half);
-    put("two-level", seed(&|input| input.variant(3, 5).u8(200), true, &payload));
+    put("two-level", seed(&|input| input.variant(3, 7).u8(200), true, &payload));
     for (for_wear, name) in [(false, "adaptive-speed"), (true, "adaptive-wear")] {
         let wish = if for_wear { Wish::Wear } else { Wish::Speed };
         let settings = adaptive::Settings::new().wish(wish).medium(Medium::PCM);
         let payload = placed(&Adaptive::with(settings), &old, &new);
-        put(name, seed(&|input| input.variant(4, 5).bool(for_wear), false, &payload));
+        put(name, seed(&|input| input.variant(4, 7).bool(for_wear), false, &payload));
     }
+    // They take no more than patches into the record, as runs.
+    let patches = WRITES
+        .map(|(at, len, _)| Patch { at: at.into(), bytes: &new[usize::from(at)..][..len.into()] });
+    let payload = logged(&ByteDelta::new(), &old, Change::Patches(&patches));
+    put("byte-delta", seed(&|input| input.variant(5, 7).bool(true), true, &payload));
+    let payload = logged(&Lcow::new(), &old, Change::Patches(&patches));
+    put("lcow", seed(&|input| input.variant(6, 7), false, &payload));
 }
 
 fn bitmap(seeds: &mut Seeds) {
@@ -301,23 +336,25 @@ fn crash_images(seeds: &mut Seeds) {
 
 fn medium(seeds: &mut Seeds) {
     let end = |input: Input, sealed, poisoned: &[u8], longer_by: u8| {
-        let input = input.bool(false).bool(sealed);
+        let input = input.bool(false).variant(sealed, 3);
         input.list(poisoned, |input, line| input.u8(*line)).u8(longer_by).bytes()
     };
     let number = |sample, target, value| {
         Input::default().u8(sample).bool(true).variant(0, 4).u16(target).u64(value)
     };
     let mut put = |name, bytes| drop(seeds.insert(("medium", name), bytes));
-    put("as-it-is", end(Input::default().u8(0), false, &[], 0));
-    put("another-number", end(number(1, 3, 0), true, &[], 0));
-    put("a-number-that-is-wrong", end(number(2, 9, u64::MAX), false, &[], 0));
+    put("as-it-is", end(Input::default().u8(0), 0, &[], 0));
+    put("another-number", end(number(1, 3, 0), 1, &[], 0));
+    put("a-number-that-is-wrong", end(number(2, 9, u64::MAX), 0, &[], 0));
     let step = Input::default().u8(3).bool(true).variant(1, 4).u16(5).u8(1);
-    put("one-more", end(step, true, &[], 0));
+    put("one-more", end(step, 1, &[], 0));
     let bytes = Input::default().u8(4).bool(true).variant(2, 4).u16(600).slice(&[0xFF; 24]);
-    put("bytes", end(bytes, false, &[], 0));
+    put("bytes", end(bytes, 0, &[], 0));
+    let bytes = Input::default().u8(4).bool(true).variant(2, 4).u16(900).slice(&[0x21; 8]);
+    put("bytes-with-every-check-right", end(bytes, 2, &[], 0));
     let line = Input::default().u8(5).bool(true).variant(3, 4).u8(12).u8(13);
-    put("a-line-of-another", end(line, false, &[], 0));
-    put("poisoned-and-short", end(Input::default().u8(6), false, &[9], 0xFF));
+    put("a-line-of-another", end(line, 0, &[], 0));
+    put("poisoned-and-short", end(Input::default().u8(6), 0, &[9], 0xFF));
 }
 
 fn pmem_lines(seeds: &mut Seeds) {
@@ -330,12 +367,77 @@ fn pmem_lines(seeds: &mut Seeds) {
     seeds.insert(("pmem_lines", "at-the-top"), input(10, 100, true, 3));
 }
 
+fn span(seeds: &mut Seeds) {
+    const NAMES: [&str; 4] = ["records", "shield-and-tail-word", "slots", "log"];
+    for (number, (name, span)) in (0..).zip(NAMES.into_iter().zip(tiny::spans())) {
+        let input = |sealed| Input::default().u8(number).bool(sealed);
+        seeds.insert(("span", name), input(false).rest(&span).bytes());
+        if number == 0 {
+            // A number that only its checks let pass.
+            let mut span = span;
+            span[96] ^= 1;
+            seeds.insert(("span", "another-floor"), input(true).rest(&span).bytes());
+        }
+    }
+}
+
+fn lives(seeds: &mut Seeds) {
+    const NAMES: [&str; lives::KINDS.len()] = [
+        "full-block",
+        "words",
+        "object-log",
+        "byte-delta",
+        "lcow",
+        "words-logged",
+        "compressed-delta",
+        "two-level",
+        "adaptive",
+        "mixed",
+    ];
+    for (kind, name) in (0..).zip(NAMES) {
+        // Lives of that policy, as a test makes them: the first choice says which it is.
+        let lived = (1..).map(|seed| {
+            let mut source = Source::random(seed);
+            lives::long_life(&mut source).expect("the test holds");
+            source.into_choices()
+        });
+        let choices = lived.into_iter().find(|choices| choices.first() == Some(&kind));
+        let bytes = choices.expect("of all there are some").into_iter();
+        let bytes = bytes.map(|choice| u8::try_from(choice).unwrap_or(u8::MAX)).collect();
+        seeds.insert(("lives", name), bytes);
+    }
+}
+
+fn traces(seeds: &mut Seeds) {
+    let images = [1, 2].map(|byte| [byte; 64]);
+    let mut writer = TraceWriter::new("seed", BlockSize::MIN, 9);
+    writer.base(1, Some(&images[0]));
+    writer.base(4, None);
+    writer.begin(3);
+    writer.write(4, class::FILE_DATA, flag::NEW | flag::NEW_IN_TRACE, &images[0]);
+    writer.write(1, class::INODES, 0, &images[1]);
+    writer.commit(3);
+    writer.begin(9);
+    writer.write(1, class::INODES, flag::SAME, &images[1]);
+    writer.commit(9);
+    let open = writer.content.clone();
+    writer.end();
+    let content = |ended, bytes: &[u8]| Input::default().variant(1, 2).bool(ended).rest(bytes);
+    let mut put = |name, input: Input| drop(seeds.insert(("trace", name), input.bytes()));
+    put("content", content(false, &writer.content));
+    put("content-that-is-ended", content(true, &open));
+    put("a-transaction-in-another", content(true, &[&open[..], &[tag::BEGIN; 18]].concat()));
+    let file = writer.into_file();
+    put("file", Input::default().variant(0, 2).rest(&file));
+    put("file-cut", Input::default().variant(0, 2).rest(&file[..file.len() / 2]));
+}
+
 fn main() -> io::Result<ExitCode> {
     try_it();
     let mut seeds = Seeds::new();
-    for make in [apply, bitmap, encoder, lzo, moves, crash_images, medium, pmem_lines] {
-        make(&mut seeds);
-    }
+    let decoders = [apply, bitmap, encoder, lzo, moves, traces];
+    let media = [crash_images, lives, medium, pmem_lines, span];
+    decoders.into_iter().chain(media).for_each(|make| make(&mut seeds));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let path = |(target, name): &(&str, &str)| folder.join(target).join(name);
     if env::args().any(|argument| argument == "--check") {
