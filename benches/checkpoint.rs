@@ -3,7 +3,7 @@
 //! `cargo bench --bench checkpoint` prints the tables first (`-- --quick` for short ones), then
 //! runs criterion over one checkpoint. The journal lies in plain memory; the disk is in memory, or
 //! a file in the folder for temporary files, behind the system's cache, whose syncs are real.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its tables")]
+#![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
 mod support;

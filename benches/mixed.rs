@@ -7,7 +7,7 @@
 //!
 //! One lane of plain memory, too small for a long trace: making room is part of what a transaction
 //! takes, and there is no thread that would do it. The device is in memory.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its tables")]
+#![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
 #[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]

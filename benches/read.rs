@@ -6,7 +6,7 @@
 //!
 //! Blocks are read in a random order, of which there are more than the nearer caches hold. The
 //! journal lies in plain memory, and the device in memory as well.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its tables")]
+#![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
 mod support;

@@ -7,7 +7,7 @@
 //!
 //! The medium is plain memory with pages of 4 KiB. Lanes are walked one after the other, by one
 //! thread, as recovery does.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its tables")]
+#![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
 mod support;

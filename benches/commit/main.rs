@@ -8,7 +8,7 @@
 //! The medium is plain memory, larger than the caches, and the device throws everything away, but
 //! where a policy reads what it overwrites, or logs on the device: there it is memory as well. What
 //! is measured is the journal. Lanes are emptied between batches, outside the measurement.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its tables")]
+#![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
 mod file;

@@ -112,12 +112,12 @@ impl MemoryDisk {
         Self { block_size, blocks: (0..blocks).map(|_| Mutex::default()).collect() }
     }
 
-    fn each<'a>(
-        &'a self,
+    fn each(
+        &self,
         operation: DeviceOperation,
         first: BlockNumber,
         bytes: usize,
-    ) -> Result<impl Iterator<Item = &'a Mutex<Vec<u8>>>, DeviceError> {
+    ) -> Result<impl Iterator<Item = &Mutex<Vec<u8>>>, DeviceError> {
         let geometry = (self.block_size, self.block_count());
         let count = check_request(operation, geometry, first, bytes)?;
         Ok(self.blocks[first.raw() as usize..][..count as usize].iter())
@@ -171,7 +171,12 @@ pub(crate) struct Folder(PathBuf);
 impl Folder {
     /// A new one where the system keeps what is temporary; `TMPDIR` says where that is.
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        Self::below(&std::env::temp_dir(), name)
+    }
+
+    /// A new one in another.
+    pub(crate) fn below(folder: &Path, name: &str) -> Self {
+        let path = folder.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&path).expect("a new folder");
         Self(path)
     }
@@ -182,6 +187,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
+    #[allow(clippy::print_stderr, reason = "there is nobody else to tell")]
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             eprintln!("{}: {error}", self.0.display());
