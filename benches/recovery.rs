@@ -66,23 +66,21 @@ enum End {
     Crashes,
 }
 
-fn options<L: Policy>(policy: L, frames: usize) -> Options<L> {
-    Options::new().policy(policy).lanes(1).index_frames(frames)
-}
-
-/// Formats a journal and fills it, as far as so many bytes, with commits of such a change.
+/// Formats a journal and fills it, as far as so many bytes, with commits of such a change, the
+/// payload of which has so many bytes.
 fn left<L: Policy + Clone + Send + Sync + 'static>(
     policy: L,
     span_bytes: u64,
-    fill_bytes: u64,
+    (fill_bytes, payload): (u64, usize),
     end: End,
     change: impl Fn(u64, &mut dyn FnMut(Change<'_>)),
 ) -> Left {
     let region = warm(span_bytes);
     let reader = region.reader();
-    let frames = (fill_bytes / 128 + 1) as usize * 2;
-    let journal: Front<L> =
-        Journal::format(region, NOWHERE, &options(policy, frames)).expect("formats");
+    // No share of the index is to be full before the lane is.
+    let frames = fill_bytes as usize / payload * 2 + 1024;
+    let options = Options::new().policy(policy).lanes(1).index_frames(frames);
+    let journal: Front<L> = Journal::format(region, NOWHERE, &options).expect("formats");
     let used = || journal.stats().expect("counts").total().used_bytes;
     let commit = |turn| {
         change(turn, &mut |change| {
@@ -106,13 +104,18 @@ fn left<L: Policy + Clone + Send + Sync + 'static>(
 
 /// One of whole blocks, in a lane that is nearly full.
 fn of_blocks(images: &[u8], span_bytes: u64) -> Left {
-    left(FullBlock, span_bytes, span_bytes / 16 * 15, End::Crashes, |turn, commit| {
+    of_blocks_as_far_as(images, span_bytes, span_bytes / 16 * 15, End::Crashes)
+}
+
+fn of_blocks_as_far_as(images: &[u8], span_bytes: u64, fill_bytes: u64, end: End) -> Left {
+    left(FullBlock, span_bytes, (fill_bytes, BLOCK), end, |turn, commit| {
         commit(Change::Image(image(images, turn)));
     })
 }
 
 fn of_objects(images: &[u8], span_bytes: u64, bytes: usize) -> Left {
-    left(ObjectLog::new(), span_bytes, span_bytes / 16 * 15, End::Crashes, |turn, commit| {
+    let fill_bytes = span_bytes / 16 * 15;
+    left(ObjectLog::new(), span_bytes, (fill_bytes, bytes), End::Crashes, |turn, commit| {
         commit(Change::Patches(&[Patch { at: 512, bytes: &image(images, turn)[..bytes] }]));
     })
 }
@@ -197,7 +200,7 @@ fn available_bytes() -> u64 {
 
 /// Opens a journal so many times, each in memory of its own; the times in milliseconds.
 fn open_times(left: &Left, rounds: usize) -> Vec<f64> {
-    let options = options(FullBlock, left.used_bytes as usize / BLOCK * 4 + 1024);
+    let options = Options::<FullBlock>::new();
     let open = |_| {
         let region = left.region();
         let start = Instant::now();
@@ -225,11 +228,8 @@ fn print_opens(asked: Asked) {
             quantile(&times, 0.9),
         );
     };
-    let of_blocks = |mebibytes: u64, fill: u64, end| {
-        left(FullBlock, mebibytes * MIB, fill * MIB, end, |turn, commit| {
-            commit(Change::Image(image(&images, turn)));
-        })
-    };
+    let of_blocks =
+        |span: u64, fill: u64, end| of_blocks_as_far_as(&images, span * MIB, fill * MIB, end);
     let large = asked.of(16, 1024, 1024);
     // The memory of the journal, and a copy.
     if available_bytes() > 3 * large * MIB {
@@ -249,7 +249,7 @@ fn print_opens(asked: Asked) {
 /// What users wait for.
 fn opens(criterion: &mut Criterion) {
     let left = of_blocks(&images(), 16 * MIB);
-    let options = options(FullBlock, 1 << 14);
+    let options = Options::<FullBlock>::new();
     let mut group = criterion.benchmark_group("recovery");
     group.bench_function("open after a crash, 15 MiB in use", |bencher| {
         let open = |region| Front::open(region, NOWHERE, &options).expect("opens");

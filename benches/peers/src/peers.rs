@@ -1,6 +1,5 @@
 //! The libraries, each with a way to make so many pieces durable at once.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -10,7 +9,7 @@ use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Durability, Operation};
 use nvm_journal::{FullBlock, ObjectLog};
 use okaywal::{Entry, EntryId, LogManager, SegmentReader, WriteAheadLog};
-use redb::{Database, ReadableDatabase as _, TableDefinition};
+use redb::{Database, TableDefinition};
 use rusqlite::Connection;
 
 use crate::ffi::{Log, Mapped, Objects};
@@ -28,15 +27,23 @@ const CLEAN_UP: u64 = 8;
 
 const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("t");
 
-/// Numbers that ascend over all batches.
-#[derive(Clone, Default)]
-struct Turns(Rc<RefCell<u64>>);
+/// What is made durable at once.
+#[derive(Clone, Copy)]
+struct Pieces<'a> {
+    images: &'a [u8],
+    bytes: usize,
+    count: u64,
+}
 
-impl Turns {
-    fn next(&self, count: u64) -> u64 {
-        let mut turn = self.0.borrow_mut();
-        *turn += count;
-        *turn - count
+impl<'a> Pieces<'a> {
+    /// Those of a turn, each turn being as far behind the one before as it has pieces.
+    #[inline]
+    fn at(self, turn: u64) -> impl Iterator<Item = &'a [u8]> {
+        (turn..turn + self.count).map(move |at| &image(self.images, at)[..self.bytes])
+    }
+
+    const fn all_bytes(self) -> usize {
+        self.bytes * self.count as usize
     }
 }
 
@@ -47,9 +54,7 @@ pub(crate) fn table<'a>(folder: &Path, images: &'a [u8], bytes: usize, count: u6
     let mut rows = Rows {
         table: Table::new(format!("{count} x {bytes} B, durable")),
         limit: "limit",
-        images,
-        bytes,
-        count,
+        pieces: Pieces { images, bytes, count },
     };
     rows.bare();
     rows.ours();
@@ -65,39 +70,32 @@ pub(crate) fn table<'a>(folder: &Path, images: &'a [u8], bytes: usize, count: u6
 struct Rows<'a> {
     table: Table<'a>,
     limit: &'static str,
-    images: &'a [u8],
-    bytes: usize,
-    count: u64,
+    pieces: Pieces<'a>,
 }
 
 impl<'a> Rows<'a> {
     /// A row whose work is done again and again; `ready` comes before each batch.
     fn row(&mut self, name: &str, mut ready: impl FnMut(u64) + 'a, mut work: impl FnMut(u64) + 'a) {
-        let (turns, count) = (Turns::default(), self.count);
+        let (mut turn, count) = (0, self.pieces.count);
         self.table.row(name, self.limit, 1, None, move |batch| {
             ready(batch);
-            timed(batch, |_| work(turns.next(count)))
+            timed(batch, |_| {
+                work(turn);
+                turn += count;
+            })
         });
-    }
-
-    /// The pieces that are written as one.
-    fn pieces(&self) -> impl Fn(u64) -> Box<dyn Iterator<Item = &'a [u8]> + 'a> + use<'a> {
-        let (images, bytes, count) = (self.images, self.bytes, self.count);
-        move |turn| Box::new((turn..turn + count).map(move |at| &image(images, at)[..bytes]))
     }
 
     fn bare(&mut self) {
-        let (images, bytes, count) = (self.images, self.bytes, self.count);
+        let pieces = self.pieces;
         let mut bare = Bare::new(warm(LANE_BYTES));
-        self.row(self.limit, drop, move |turn| {
-            let pieces = (turn..turn + count).map(|at| &image(images, at)[..bytes]);
-            bare.commit(pieces, bytes * count as usize);
-        });
+        let work = move |turn| bare.commit(pieces.at(turn), pieces.all_bytes());
+        self.row(self.limit, drop, work);
         self.table.out_of_contest();
     }
 
     fn ours(&mut self) {
-        let (images, bytes, count) = (self.images, self.bytes, self.count);
+        let Pieces { images, bytes, count } = self.pieces;
         if bytes < journal_core::BlockSize::DEFAULT.bytes() {
             let journal = Rc::new(front(ObjectLog::new(), BLOCKS, 1));
             let room = Rc::clone(&journal);
@@ -129,13 +127,14 @@ impl<'a> Rows<'a> {
     }
 
     fn pmdk(&mut self, folder: &Path) {
-        let (images, bytes, count) = (self.images, self.bytes, self.count);
+        let pieces = self.pieces;
+        let images = pieces.images;
         let mut mapped = Mapped::create(&folder.join("pmem"), POOL_BYTES);
         for _ in 0..POOL_BYTES / images.len() {
             mapped.append(images);
         }
         self.row("pmem_memcpy_persist of each, not atomic", drop, move |turn| {
-            (turn..turn + count).for_each(|at| mapped.append(&image(images, at)[..bytes]));
+            pieces.at(turn).for_each(|piece| mapped.append(piece));
         });
         self.table.out_of_contest();
         let mut log = Log::create(&folder.join("log"), POOL_BYTES);
@@ -143,14 +142,14 @@ impl<'a> Rows<'a> {
             log.append(images);
         }
         // Several blocks are one record, made before: it takes a buffer, and no list of them.
-        let record = images.repeat(count as usize)[..bytes * count as usize].to_vec();
+        let record: Vec<u8> = images.iter().copied().cycle().take(pieces.all_bytes()).collect();
         self.row("libpmemlog append", drop, move |_| log.append(&record));
         let mut objects = Objects::create(&folder.join("objects"), POOL_BYTES);
         for _ in 0..POOL_BYTES / 2 / images.len() {
             objects.overwrite(std::iter::once(images));
         }
-        let pieces = self.pieces();
-        self.row("libpmemobj transaction", drop, move |turn| objects.overwrite(pieces(turn)));
+        let work = move |turn| objects.overwrite(pieces.at(turn));
+        self.row("libpmemobj transaction", drop, work);
     }
 
     fn pwrite(&mut self, folder: &Path) {
@@ -159,10 +158,11 @@ impl<'a> Rows<'a> {
         for at in (0..FILE_BYTES).step_by(zeroes.len()) {
             file.write_all_at(&zeroes, at).expect("writes");
         }
-        let (pieces, bytes, count) = (self.pieces(), self.bytes as u64, self.count);
+        let pieces = self.pieces;
+        let (bytes, all_bytes) = (pieces.bytes, pieces.all_bytes() as u64);
         self.row("pwrite of each, fdatasync, not atomic", drop, move |turn| {
-            let start = turn * bytes % (FILE_BYTES - bytes * count);
-            for (piece, at) in pieces(turn).zip((start..).step_by(bytes as usize)) {
+            let start = turn * bytes as u64 % (FILE_BYTES - all_bytes);
+            for (piece, at) in pieces.at(turn).zip((start..).step_by(bytes)) {
                 file.write_all_at(piece, at).expect("writes");
             }
             file.sync_data().expect("syncs");
@@ -176,10 +176,10 @@ impl<'a> Rows<'a> {
             .checkpoint_after_bytes(60 << 20)
             .open(Forgets)
             .expect("opens");
-        let pieces = self.pieces();
+        let pieces = self.pieces;
         self.row("okaywal, an entry", drop, move |turn| {
             let mut entry = log.begin_entry().expect("begins");
-            pieces(turn).for_each(|piece| drop(entry.write_chunk(piece).expect("writes")));
+            pieces.at(turn).for_each(|piece| drop(entry.write_chunk(piece).expect("writes")));
             entry.commit().expect("commits");
         });
     }
@@ -197,10 +197,10 @@ impl<'a> Rows<'a> {
         let clean_up = every(CLEAN_UP, move || {
             cleaned.purge_expired_files().expect("purges");
         });
-        let pieces = self.pieces();
+        let pieces = self.pieces;
         self.row("raft-engine, a batch, sync", clean_up, move |turn| {
             let mut batch = raft_engine::LogBatch::default();
-            for (piece, at) in pieces(turn).zip(turn..) {
+            for (piece, at) in pieces.at(turn).zip(turn..) {
                 let key = (at % KEYS).to_be_bytes().to_vec();
                 batch.put(1, key, piece.to_vec()).expect("fits");
             }
@@ -219,11 +219,12 @@ impl<'a> Rows<'a> {
         database.pragma_update(None, "wal_autocheckpoint", 0).expect("is set");
         database.execute("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)", ()).expect("a table");
         // A page has room for a row of 4000 bytes, and not for one of 4096.
-        let row_bytes = self.bytes.min(4000);
+        let pieces = self.pieces;
+        let row_bytes = pieces.bytes.min(4000);
         database.execute_batch("BEGIN").expect("begins");
         for key in 0..KEYS {
-            let value = &self.images[..row_bytes];
-            database.execute("INSERT INTO t VALUES(?1, ?2)", (key, value)).expect("inserts");
+            let value = &pieces.images[..row_bytes];
+            database.execute("INSERT INTO t VALUES(?1, ?2)", (key as i64, value)).expect("inserts");
         }
         database.execute_batch("COMMIT").expect("commits");
         let home = Rc::clone(&database);
@@ -231,8 +232,7 @@ impl<'a> Rows<'a> {
             let checkpoint = "PRAGMA wal_checkpoint(RESTART)";
             home.query_row(checkpoint, (), |_| Ok(())).expect("writes home");
         });
-        let (pieces, count) = (self.pieces(), self.count);
-        let name = if row_bytes < self.bytes {
+        let name = if row_bytes < pieces.bytes {
             "SQLite, WAL, FULL, rows of 4000 B"
         } else {
             "SQLite, WAL, FULL"
@@ -240,14 +240,15 @@ impl<'a> Rows<'a> {
         self.row(name, clean_up, move |turn| {
             let mut update = database.prepare_cached("UPDATE t SET v = ?2 WHERE k = ?1");
             let update = update.as_mut().expect("prepares");
-            if count > 1 {
+            if pieces.count > 1 {
                 database.execute_batch("BEGIN IMMEDIATE").expect("begins");
             }
-            for (piece, at) in pieces(turn).zip(turn..) {
-                let changed = update.execute((at % KEYS, &piece[..row_bytes])).expect("updates");
+            for (piece, at) in pieces.at(turn).zip(turn..) {
+                let changed =
+                    update.execute(((at % KEYS) as i64, &piece[..row_bytes])).expect("updates");
                 assert_eq!(changed, 1);
             }
-            if count > 1 {
+            if pieces.count > 1 {
                 database.execute_batch("COMMIT").expect("commits");
             }
         });
@@ -264,12 +265,12 @@ impl<'a> Rows<'a> {
             drop(table);
             transaction.commit().expect("commits");
         };
-        let first = &self.images[..self.bytes];
+        let pieces = self.pieces;
+        let first = &pieces.images[..pieces.bytes];
         write(&mut (0..KEYS).map(|key| (key, first)));
-        let pieces = self.pieces();
         self.row("redb, durable", drop, move |turn| {
             let keys = (turn..).map(|at| at % KEYS);
-            write(&mut keys.zip(pieces(turn)));
+            write(&mut keys.zip(pieces.at(turn)));
         });
     }
 }
