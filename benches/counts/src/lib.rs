@@ -2,8 +2,8 @@
 //! ready before.
 //!
 //! Under valgrind a processor has fewer instructions than it has: no `clwb`, and no AVX-512. The
-//! journal finds out, as it does anywhere, and takes those that are left; so counts are not those of
-//! the machine that they were taken on, but they are the same on each.
+//! journal finds out, as it does anywhere, and takes those that are left: counts are not those of
+//! the machine that they were taken on.
 
 #![forbid(unsafe_code)]
 
