@@ -100,12 +100,21 @@ impl Whole {
         Journal::format(region, disk, &options).expect("formats")
     }
 
-    fn commit(journal: &Traced, transactions: &[Transaction], mut took: impl FnMut(Duration)) {
-        for transaction in transactions {
-            let operations: Vec<_> = transaction.writes.iter().map(operation).collect();
+    /// Commits these, each update with the image that it overwrites, as the store knows it.
+    fn commit(
+        &self,
+        journal: &Traced,
+        transactions: &[Transaction],
+        mut took: impl FnMut(Duration),
+    ) {
+        let mut state = self.bases.clone();
+        for Transaction { writes, .. } in transactions {
+            let update = |write| operation(write, &state);
+            let operations: Vec<_> = writes.iter().map(update).collect();
             let start = Instant::now();
             journal.commit(&operations, Durability::Durable).expect("commits");
             took(start.elapsed());
+            state.extend(writes.iter().map(|write| (write.block, Arc::clone(&write.image))));
         }
     }
 
@@ -113,7 +122,7 @@ impl Whole {
         let counts = Arc::default();
         let journal = self.journal(policy, &counts);
         let mut times = Vec::with_capacity(transactions.len());
-        Self::commit(&journal, transactions, |took| times.push(took));
+        self.commit(&journal, transactions, |took| times.push(took));
         journal.checkpoint().expect("writes home");
         let home = journal.stats().expect("counts").checkpointed;
         drop(journal);
@@ -168,8 +177,9 @@ impl Whole {
     }
 }
 
-fn operation(write: &Write) -> Operation<'_> {
+fn operation<'a>(write: &'a Write, state: &'a State) -> Operation<'a> {
     let mut update = Update::new(BlockNumber(write.block), Change::Image(&write.image));
+    update.old = state.get(&write.block).map(|old| &**old);
     update.class = if write.is_data() { Class::Data } else { Class::Metadata };
     update.kind = if write.is_new() { Kind::Append } else { Kind::Overwrite };
     update.object_bytes = u32::from(write.object_bytes).try_into().ok();
@@ -183,7 +193,7 @@ fn replays(criterion: &mut Criterion, sample: &Whole) {
         group.bench_function(policy.name(), |bencher| {
             let journal = || sample.journal(*policy, &Arc::default());
             let replay = |journal: Traced| {
-                Whole::commit(&journal, &sample.transactions, drop);
+                sample.commit(&journal, &sample.transactions, drop);
                 journal
             };
             bencher.iter_batched(journal, replay, BatchSize::PerIteration);

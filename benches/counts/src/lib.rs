@@ -185,7 +185,7 @@ pub fn left_objects() -> Left {
     })
 }
 
-/// The scan of a recovery, which verifies every record.
+/// The scan of a recovery, which verifies every record, and looks at each line behind the last one.
 #[must_use]
 pub fn scan(mut left: Left) -> Left {
     let found = examine(&left.region, &NativeKernels::detect(), &mut left.scratch);
