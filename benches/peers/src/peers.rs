@@ -179,7 +179,9 @@ impl<'a> Rows<'a> {
         let pieces = self.pieces;
         self.row("okaywal, an entry", drop, move |turn| {
             let mut entry = log.begin_entry().expect("begins");
-            pieces.at(turn).for_each(|piece| drop(entry.write_chunk(piece).expect("writes")));
+            for piece in pieces.at(turn) {
+                entry.write_chunk(piece).expect("writes");
+            }
             entry.commit().expect("commits");
         });
     }
