@@ -8,6 +8,11 @@
 // Each bench uses a part of it.
 #![allow(dead_code, reason = "shared by several benches")]
 
+pub(crate) mod counted;
+pub(crate) mod latency;
+pub(crate) mod media;
+pub(crate) mod work;
+
 use std::time::{Duration, Instant};
 
 /// Runs a number of operations and says how long they took.
@@ -31,7 +36,7 @@ pub(crate) struct Case<'a> {
 
 /// A table of cases that are measured against each other.
 pub(crate) struct Table<'a> {
-    title: &'static str,
+    title: String,
     cases: Vec<Case<'a>>,
 }
 
@@ -44,11 +49,60 @@ pub(crate) struct Effort {
     pub(crate) batch: Duration,
 }
 
+/// How a bench was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// For the names of what it has.
+    List,
+    /// By `cargo test`: does it run at all?
+    Try,
+    /// For a short run.
+    Quick,
+    /// For all of it.
+    Full,
+}
+
+impl Asked {
+    pub(crate) fn of_arguments() -> Self {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+        match (has("--list"), has("--bench"), has("--quick")) {
+            (true, ..) => Self::List,
+            (_, false, _) => Self::Try,
+            (_, _, true) => Self::Quick,
+            _ => Self::Full,
+        }
+    }
+
+    /// How much of what takes nanoseconds is measured.
+    pub(crate) const fn effort(self) -> Effort {
+        let (rounds, micros) = match self {
+            Self::List | Self::Try => (1, 10),
+            Self::Quick => (21, 200),
+            Self::Full => (101, 400),
+        };
+        Effort { rounds, batch: Duration::from_micros(micros) }
+    }
+
+    /// One of three, for what takes longer.
+    pub(crate) fn of<T>(self, tried: T, quick: T, full: T) -> T {
+        match self {
+            Self::List | Self::Try => tried,
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
 /// Random numbers for the order of cases; the seed is fixed, the machine is noise enough.
-struct Shuffler(u64);
+pub(crate) struct Shuffler(u64);
 
 impl Shuffler {
-    fn shuffle(&mut self, order: &mut [usize]) {
+    pub(crate) const fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    pub(crate) fn shuffle(&mut self, order: &mut [usize]) {
         for last in (1..order.len()).rev() {
             // Xorshift: any generator will do.
             self.0 ^= self.0 << 13;
@@ -71,8 +125,8 @@ pub(crate) fn timed(count: u64, mut work: impl FnMut(u64)) -> Duration {
 
 impl<'a> Table<'a> {
     /// An empty table.
-    pub(crate) fn new(title: &'static str) -> Self {
-        Self { title, cases: Vec::new() }
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), cases: Vec::new() }
     }
 
     /// Adds a row whose ratios are taken against the row called `versus`.
@@ -107,7 +161,7 @@ impl<'a> Table<'a> {
     pub(crate) fn print(mut self, effort: Effort) {
         self.cases.iter_mut().for_each(|case| case.size_batch(effort.batch));
         let mut order: Vec<_> = (0..self.cases.len()).collect();
-        let mut shuffler = Shuffler(0x9e37_79b9_7f4a_7c15);
+        let mut shuffler = Shuffler::new();
         // The first two rounds warm up.
         for round in 0..effort.rounds + 2 {
             shuffler.shuffle(&mut order);
@@ -182,7 +236,7 @@ impl Case<'_> {
     }
 }
 
-fn quantile(values: &[f64], at: f64) -> f64 {
+pub(crate) fn quantile(values: &[f64], at: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let index = (sorted.len().saturating_sub(1) as f64 * at).round() as usize;

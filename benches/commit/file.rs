@@ -1,0 +1,52 @@
+//! A file in the system's cache in the place of persistent memory, beside the same bytes written to
+//! a file the usual way.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use journal_core::{Offset, Pmem as _, PmemRead as _};
+use nvm_journal::{FullBlock, Journal, MapOptions, Options};
+
+use crate::support::media::{BLOCK, Folder};
+use crate::support::work::{Front, INDEX_FRAMES, commit_at_once, image, make_room};
+use crate::support::{Effort, Table, timed};
+use crate::{BLOCKS, NOWHERE};
+
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Measures and prints: the files go when that is done.
+pub(crate) fn on_disk(images: &[u8], effort: Effort) {
+    let folder = Folder::new("commit-bench");
+    let path = folder.path();
+    let mut region = MapOptions::new().create(path.join("nvm"), FILE_BYTES).expect("a file");
+    println!("file: {} ({} bytes), {:?}", path.display(), region.len(), region.map_facts().reason);
+    // All of both files is on the disk before it is written again: the file system is not asked for
+    // anything but data then.
+    for at in (0..FILE_BYTES).step_by(BLOCK) {
+        region.store(Offset(at), &[1; BLOCK]);
+    }
+    region.flush(Offset(0), FILE_BYTES as usize);
+    region.fence().expect("syncs");
+    let options = Options::<FullBlock>::new().lanes(1).index_frames(INDEX_FRAMES);
+    let journal: Front = Journal::format(region, NOWHERE, &options).expect("formats");
+    let file = File::options().read(true).write(true).create_new(true).open(path.join("plain"));
+    let file = file.expect("a file");
+    for at in (0..FILE_BYTES).step_by(BLOCK) {
+        file.write_all_at(&[1; BLOCK], at).expect("writes");
+    }
+    file.sync_all().expect("syncs");
+    let mut table = Table::new("4 KiB durable in a plain file");
+    let versus = "pwrite, fdatasync";
+    table.row(versus, versus, 1, None, |count| {
+        timed(count, |turn| {
+            let at = turn * BLOCK as u64 % FILE_BYTES;
+            file.write_all_at(image(images, turn), at).expect("writes");
+            file.sync_data().expect("syncs");
+        })
+    });
+    table.row("front door, in one call", versus, 1, None, |count| {
+        make_room(&journal, count, 1);
+        timed(count, |turn| commit_at_once(&journal, images, turn % BLOCKS))
+    });
+    table.print(effort);
+}

@@ -1,0 +1,56 @@
+//! Single durable calls, with a pause before each, as a store makes them that has other things to
+//! do.
+
+use std::cell::RefCell;
+
+use journal_core::Durability;
+use journal_core::policy::{Change, Patch};
+use nvm_journal::{FullBlock, ObjectLog};
+
+use crate::support::latency::Isolated;
+use crate::support::media::{BLOCK, Bare, warm};
+use crate::support::work::{
+    LANE_BYTES, commit_at_once, commit_change, front, image, leaked, make_room,
+};
+use crate::{BLOCKS, NOWHERE, commit};
+
+pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
+    let mut calls = Isolated::new("durable calls one at a time, 2 us of nothing before each");
+    calls.row("the clock alone", |_| (), |_| ());
+    let bare: &RefCell<Bare> = leaked(RefCell::new(Bare::new(warm(LANE_BYTES))));
+    for bytes in [256, BLOCK] {
+        calls.row(
+            format!("{bytes:>4} B, limit"),
+            |_| (),
+            move |turn| {
+                let piece = &image(images, turn)[..bytes];
+                bare.borrow_mut().commit(core::iter::once(piece), bytes);
+            },
+        );
+    }
+    let mut next = 0;
+    let mut block = move || {
+        next += 1;
+        next % BLOCKS
+    };
+    let objects: &_ = leaked(front(ObjectLog::new(), NOWHERE, 1));
+    calls.row(
+        " 256 B, front door, in one call, object-log",
+        |count| make_room(objects, count, 1),
+        {
+            move |turn| {
+                let patch = [Patch { at: 512, bytes: &image(images, turn)[..256] }];
+                commit_change(objects, block(), Change::Patches(&patch), Durability::Durable);
+            }
+        },
+    );
+    let blocks: &_ = leaked(front(FullBlock, NOWHERE, 1));
+    let room = |count| make_room(blocks, count, 1);
+    calls.row("4096 B, front door, in one call, full-block", room, move |_| {
+        commit_at_once(blocks, images, block());
+    });
+    calls.row("4096 B, front door, begin, write, commit", room, move |_| {
+        commit(blocks, images, block(), 1);
+    });
+    calls
+}

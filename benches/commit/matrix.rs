@@ -1,0 +1,179 @@
+//! Every policy, by how much of a block changes, how many blocks, threads, and durability.
+//!
+//! The store says which bytes change, as a range of the new image; the rest is as before. Each row
+//! has blocks of its own, and writes them in turn, each time other bytes.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use journal_core::policy::{Change, Span, Update};
+use journal_core::{BlockNumber, BlockSize, Durability, Operation};
+use nvm_journal::AnyPolicy;
+
+use crate::support::media::{BLOCK, Bare, MemoryDisk};
+use crate::support::work::{Front, both, front, leaked, make_room};
+use crate::support::{Effort, Table, timed};
+use crate::threads::halves;
+
+/// Blocks of a row: those of all rows fit into the cache of old images.
+const ROW_BLOCKS: u64 = 256;
+/// Blocks of the disk, a quarter of which may be the disk-side log.
+const DISK_BLOCKS: u64 = 1 << 14;
+/// Different contents of what changes.
+const CONTENTS: usize = 16;
+const LARGE: usize = 16 << 10;
+
+/// A row of each policy.
+#[derive(Clone, Copy)]
+struct Work {
+    /// Of each block.
+    payload: usize,
+    blocks: u64,
+    threads: u64,
+    durability: Durability,
+}
+
+const fn durable(payload: usize, blocks: u64, threads: u64) -> Work {
+    Work { payload, blocks, threads, durability: Durability::Durable }
+}
+
+const fn deferred(payload: usize) -> Work {
+    Work { payload, blocks: 1, threads: 1, durability: Durability::Deferred }
+}
+
+const WORKS: [Work; 13] = [
+    durable(64, 1, 1),
+    durable(256, 1, 1),
+    durable(1024, 1, 1),
+    durable(BLOCK, 1, 1),
+    durable(LARGE, 1, 1),
+    durable(256, 8, 1),
+    durable(256, 64, 1),
+    durable(BLOCK, 8, 1),
+    durable(BLOCK, 64, 1),
+    durable(256, 1, 2),
+    durable(BLOCK, 1, 2),
+    deferred(256),
+    deferred(BLOCK),
+];
+
+impl Work {
+    fn name(&self) -> String {
+        let Self { payload, blocks, threads, .. } = self;
+        let threads = if *threads > 1 { ", two threads" } else { "" };
+        format!("{payload:>5} B x {blocks:>2}{threads}")
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.payload.max(BLOCK)
+    }
+
+    /// Images of a block, all alike but for what changes.
+    fn images(&self) -> Vec<Vec<u8>> {
+        // Xorshift: any generator will do.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut byte = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 8) as u8
+        };
+        let mut image = || {
+            let mut image = vec![0; self.block_bytes()];
+            image[..self.payload].fill_with(&mut byte);
+            image
+        };
+        (0..CONTENTS).map(|_| image()).collect()
+    }
+}
+
+/// A row that is run.
+struct Run {
+    work: Work,
+    images: Vec<Vec<u8>>,
+    ranges: [Span; 1],
+    /// The first of its blocks.
+    first: u64,
+    /// What was done so far, by thread.
+    turns: [AtomicU64; 2],
+}
+
+impl Run {
+    fn new(work: Work, first: u64) -> Self {
+        let ranges = [Span { at: 0, len: work.payload as u32 }];
+        Self { work, images: work.images(), ranges, first, turns: Default::default() }
+    }
+
+    fn change(&self, turn: u64) -> Change<'_> {
+        let passes = turn * self.work.blocks / (ROW_BLOCKS / self.work.threads);
+        let image = &self.images[passes as usize % CONTENTS];
+        if self.work.payload == image.len() {
+            return Change::Image(image);
+        }
+        Change::Ranges { image, ranges: &self.ranges }
+    }
+
+    #[inline]
+    fn commit(&self, journal: &Front<AnyPolicy, MemoryDisk>, thread: u64) {
+        let turn = self.turns[thread as usize].fetch_add(1, Ordering::Relaxed);
+        let blocks = ROW_BLOCKS / self.work.threads;
+        let first = self.first + thread * blocks + turn * self.work.blocks % blocks;
+        let update = |block| Operation::Update(Update::new(block, self.change(turn)));
+        let durability = self.work.durability;
+        let done = if self.work.blocks == 1 {
+            journal.commit(&[update(BlockNumber(first))], durability)
+        } else {
+            let blocks = (first..first + self.work.blocks).map(BlockNumber);
+            journal.commit(&blocks.map(update).collect::<Vec<_>>(), durability)
+        };
+        black_box(done.expect("commits"));
+    }
+
+    fn limit(&self, bare: &[Mutex<Bare>; 2], thread: u64, turn: u64) {
+        let Work { payload, blocks, .. } = self.work;
+        let mut bare = bare[thread as usize].lock().expect("nobody panics");
+        let piece = |block| &self.images[(turn + block) as usize % CONTENTS][..payload];
+        bare.commit((0..blocks).map(piece), payload * blocks as usize);
+    }
+
+    fn on(&self, count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
+        if self.work.threads > 1 { both(count, work) } else { timed(count, |turn| work(0, turn)) }
+    }
+}
+
+pub(crate) fn print(effort: Effort) {
+    let bare = halves();
+    for policy in AnyPolicy::ALL {
+        table(*policy, bare).print(effort);
+    }
+}
+
+fn table(policy: AnyPolicy, bare: &'static [Mutex<Bare>; 2]) -> Table<'static> {
+    let title = format!("{policy}: bytes changed x blocks; two threads: time per commit over both");
+    let mut table = Table::new(title);
+    let journal = |block_bytes: usize| {
+        let block_size = BlockSize::new(block_bytes as u32).expect("a power of two");
+        &*leaked(front(policy, MemoryDisk::new(block_size, DISK_BLOCKS), 2))
+    };
+    let (small, large) = (journal(BLOCK), journal(LARGE));
+    for (work, row) in WORKS.into_iter().zip(0..) {
+        let run: &Run = leaked(Run::new(work, row * ROW_BLOCKS));
+        let versus = format!("{}, limit", work.name());
+        let journal = if work.block_bytes() == BLOCK { small } else { large };
+        let mut name = work.name();
+        if work.durability == Durability::Durable {
+            table.row(versus.clone(), &versus, work.threads, None, move |count| {
+                run.on(count, |thread, turn| run.limit(bare, thread, turn))
+            });
+        } else {
+            name += ", deferred";
+        }
+        table.row(name, &versus, work.threads, None, move |count| {
+            make_room(journal, count * work.threads, work.blocks);
+            run.on(count, |thread, _| run.commit(journal, thread))
+        });
+    }
+    table
+}

@@ -1,0 +1,62 @@
+//! Whole blocks from two threads at once.
+
+use std::sync::Mutex;
+
+use journal_core::{BlockNumber, Offset, PmemSplit as _};
+use nvm_journal::FullBlock;
+
+use crate::support::media::{BLOCK, Bare, warm};
+use crate::support::work::{LANE_BYTES, both, commit_at_once, front, image, leaked, make_room};
+use crate::support::{Table, timed};
+use crate::{BLOCKS, NOWHERE, commit};
+
+/// The bare medium for each of two threads.
+pub(crate) fn halves() -> &'static [Mutex<Bare>; 2] {
+    let halves = warm(2 * LANE_BYTES).split_at(Offset(LANE_BYTES)).expect("on a line");
+    leaked([halves.0, halves.1].map(|half| Mutex::new(Bare::new(half))))
+}
+
+pub(crate) fn two(images: &[u8]) -> Table<'_> {
+    let mut table = Table::new("two threads, one block each; time per block over both");
+    let journal: &_ = leaked(front(FullBlock, NOWHERE, 2));
+    let halves = halves();
+    let bare = move |thread: u64, turn: u64| {
+        let mut bare = halves[thread as usize].lock().expect("nobody panics");
+        bare.commit(core::iter::once(image(images, turn)), BLOCK);
+    };
+    let one_limit = "limit, one thread";
+    table.row(one_limit, one_limit, 1, None, move |count| timed(count, |turn| bare(0, turn)));
+    table.row("limit, two threads", one_limit, 2, None, move |count| both(count, bare));
+    let one = "front door, one thread";
+    table.row(one, one, 1, None, move |count| {
+        make_room(journal, count, 1);
+        timed(count, |turn| commit(journal, images, turn % (BLOCKS / 2), 1))
+    });
+    let apart = move |thread: u64, turn: u64| {
+        commit(journal, images, thread * (BLOCKS / 2) + turn % (BLOCKS / 2), 1);
+    };
+    table.row("front door, two threads, blocks of their own", one, 2, None, move |count| {
+        make_room(journal, 2 * count, 1);
+        both(count, apart)
+    });
+    let once = "front door, one thread, in one call";
+    table.row(once, once, 1, None, move |count| {
+        make_room(journal, count, 1);
+        timed(count, |turn| commit_at_once(journal, images, turn % (BLOCKS / 2)))
+    });
+    let apart = move |thread: u64, turn: u64| {
+        commit_at_once(journal, images, thread * (BLOCKS / 2) + turn % (BLOCKS / 2));
+    };
+    table.row("front door, two threads, in one call", once, 2, None, move |count| {
+        make_room(journal, 2 * count, 1);
+        both(count, apart)
+    });
+    let together = move |_: u64, turn: u64| {
+        journal.transact(|tx| tx.write(BlockNumber(0), image(images, turn))).expect("gets through");
+    };
+    table.row("front door, two threads, the same block", one, 2, None, move |count| {
+        make_room(journal, 2 * count, 1);
+        both(count, together)
+    });
+    table
+}

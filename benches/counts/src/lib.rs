@@ -1,0 +1,194 @@
+//! What is counted: the hot paths of a journal on plain memory, each with all that it needs made
+//! ready before.
+//!
+//! Under valgrind a processor has fewer instructions than it has: no `clwb`, and no AVX-512. The
+//! journal finds out, as it does anywhere, and takes those that are left: counts are not those of
+//! the machine that they were taken on.
+
+#![forbid(unsafe_code)]
+
+use std::hint::black_box;
+
+use journal_core::policy::{Change, Patch, Policy, Update};
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Durability, EXAMINE_BYTES_MAX,
+    Operation, Overwrite, PmemRead as _, PmemShare as _, examine,
+};
+use nvm_journal::{CompressedDelta, FullBlock, Journal, ObjectLog, Options, Region};
+use pmem_sys::NativeKernels;
+
+const BLOCK: usize = 4096;
+const BLOCKS: u64 = 64;
+const SPAN_BYTES: u64 = 4 << 20;
+const OBJECT_BYTES: usize = 256;
+/// Records of a journal that is looked through.
+pub const RECORDS: u64 = 100;
+
+/// A device that throws away what is written, and reads as zeroes.
+#[derive(Clone, Copy, Debug)]
+pub struct Nowhere;
+
+impl BlockDevice for Nowhere {
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew)
+    }
+
+    fn block_size(&self) -> BlockSize {
+        BlockSize::DEFAULT
+    }
+
+    fn block_count(&self) -> u64 {
+        4 * BLOCKS
+    }
+
+    fn read(&mut self, _first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        into.fill(0);
+        Ok(())
+    }
+
+    fn write(&mut self, _first: BlockNumber, _from: &[u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// A journal and an image.
+pub struct Ready<L> {
+    journal: Journal<L, Region, Nowhere>,
+    image: Vec<u8>,
+}
+
+impl<L: Policy + Clone + Send + Sync + 'static> Ready<L> {
+    /// Every block was written once, so that nothing is done for the first time.
+    fn new(policy: L) -> Self {
+        let options =
+            Options::new().policy(policy).lanes(1).lane_log_blocks(0).cache_bytes(1 << 20);
+        let region = Region::anonymous(SPAN_BYTES).expect("memory");
+        let journal = Journal::format(region, Nowhere, &options).expect("formats");
+        let image: Vec<u8> = (0..BLOCK).map(|at| (at * 7) as u8).collect();
+        let mut ready = Self { journal, image };
+        (0..BLOCKS).for_each(|block| ready.commit(block));
+        ready.image[1000..1000 + OBJECT_BYTES].iter_mut().for_each(|byte| *byte = !*byte);
+        ready
+    }
+
+    fn commit(&self, block: u64) {
+        self.change(block, Change::Image(&self.image));
+    }
+
+    fn change(&self, block: u64, change: Change<'_>) {
+        let operations = [Operation::Update(Update::new(BlockNumber(block), change))];
+        let committed = self.journal.commit(&operations, Durability::Durable);
+        black_box(committed.expect("commits"));
+    }
+}
+
+/// Whole blocks.
+#[must_use]
+pub fn blocks() -> Ready<FullBlock> {
+    Ready::new(FullBlock)
+}
+
+/// Objects.
+#[must_use]
+pub fn objects() -> Ready<ObjectLog> {
+    Ready::new(ObjectLog::new())
+}
+
+/// What differs, compressed.
+#[must_use]
+pub fn deltas() -> Ready<CompressedDelta<NativeKernels>> {
+    Ready::new(CompressedDelta::new().kernels(NativeKernels::detect()))
+}
+
+/// A durable commit of a block of 4 KiB in one call.
+#[must_use]
+pub fn commit_block(ready: Ready<FullBlock>) -> Ready<FullBlock> {
+    ready.commit(7);
+    ready
+}
+
+/// The same in steps: begin, write, commit.
+#[must_use]
+pub fn commit_staged(ready: Ready<FullBlock>) -> Ready<FullBlock> {
+    let mut tx = ready.journal.begin().expect("begins");
+    tx.write(BlockNumber(7), &ready.image).expect("fits");
+    black_box(tx.commit().expect("commits"));
+    ready
+}
+
+/// A durable commit of an object that the store names, in one call.
+#[must_use]
+pub fn commit_object(ready: Ready<ObjectLog>) -> Ready<ObjectLog> {
+    let patch = [Patch { at: 1000, bytes: &ready.image[1000..1000 + OBJECT_BYTES] }];
+    ready.change(7, Change::Patches(&patch));
+    ready
+}
+
+/// A durable commit of a block that differs in 256 bytes, which the policy finds out.
+#[must_use]
+pub fn commit_delta(
+    ready: Ready<CompressedDelta<NativeKernels>>,
+) -> Ready<CompressedDelta<NativeKernels>> {
+    ready.commit(7);
+    ready
+}
+
+/// A read of a block whose content is kept in ordinary memory.
+#[must_use]
+pub fn read_cached(ready: Ready<FullBlock>) -> Ready<FullBlock> {
+    let mut content = [0; BLOCK];
+    ready.journal.read(BlockNumber(7), &mut content).expect("reads");
+    black_box(&content);
+    ready
+}
+
+/// What a crash has left.
+pub struct Left {
+    region: Region,
+    scratch: Vec<u8>,
+}
+
+fn left<L: Policy + Clone + Send + Sync + 'static>(
+    policy: L,
+    commit: impl Fn(&Ready<L>, u64),
+) -> Left {
+    let options = Options::new().policy(policy).lanes(1).lane_log_blocks(0);
+    let region = Region::anonymous(SPAN_BYTES).expect("memory");
+    let reader = region.reader();
+    let journal = Journal::format(region, Nowhere, &options).expect("formats");
+    let ready = Ready { journal, image: vec![1; BLOCK] };
+    (0..RECORDS).for_each(|turn| commit(&ready, turn % BLOCKS));
+    drop(ready);
+    let mut bytes = vec![0; SPAN_BYTES as usize];
+    reader.read_into(journal_core::Offset(0), &mut bytes).expect("reads");
+    let mut region = Region::anonymous(SPAN_BYTES).expect("memory");
+    journal_core::Pmem::store(&mut region, journal_core::Offset(0), &bytes);
+    Left { region, scratch: vec![0; EXAMINE_BYTES_MAX] }
+}
+
+/// A hundred blocks of 4 KiB.
+#[must_use]
+pub fn left_blocks() -> Left {
+    left(FullBlock, |ready, block| ready.commit(block))
+}
+
+/// A hundred objects of 256 bytes.
+#[must_use]
+pub fn left_objects() -> Left {
+    left(ObjectLog::new(), |ready, block| {
+        let patch = [Patch { at: 0, bytes: &ready.image[..OBJECT_BYTES] }];
+        ready.change(block, Change::Patches(&patch));
+    })
+}
+
+/// The scan of a recovery, which verifies every record, and looks at each line behind the last one.
+#[must_use]
+pub fn scan(mut left: Left) -> Left {
+    let found = examine(&left.region, &NativeKernels::detect(), &mut left.scratch);
+    assert_eq!(found.expect("examines").lanes()[0].records, RECORDS);
+    left
+}

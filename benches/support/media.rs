@@ -1,0 +1,196 @@
+//! What benches run on: plain memory that was touched, devices without a disk, and folders that go
+//! away.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use journal_core::block_device::check_request;
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation, Offset,
+    Overwrite, Pmem as _, PmemRead as _,
+};
+use nvm_journal::Region;
+
+/// Bytes of a block, where nothing else is said.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Memory whose every page was touched.
+pub(crate) fn warm(bytes: u64) -> Region {
+    let mut region = Region::anonymous(bytes).expect("memory");
+    for at in (0..region.len()).step_by(BLOCK) {
+        region.store(Offset(at), &[1; 64]);
+    }
+    region
+}
+
+/// The bare medium: stores or streams, and fences, going round.
+pub(crate) struct Bare {
+    pub(crate) region: Region,
+    next: u64,
+    stream_from: usize,
+}
+
+impl Bare {
+    pub(crate) fn new(region: Region) -> Self {
+        let stream_from = region.facts().stream_from_bytes;
+        Self { region, next: 0, stream_from }
+    }
+
+    /// Makes pieces durable, one behind the other, with one fence.
+    #[inline]
+    pub(crate) fn commit<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, bytes: usize) {
+        self.put(pieces, bytes);
+        self.fence();
+    }
+
+    /// The same without the fence; `bytes` of it say whether they are streamed.
+    #[inline]
+    pub(crate) fn put<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, bytes: usize) {
+        if self.next + bytes as u64 > self.region.len() {
+            self.next = 0;
+        }
+        for piece in pieces {
+            let at = Offset(self.next);
+            if bytes >= self.stream_from {
+                self.region.stream(at, piece);
+            } else {
+                self.region.store(at, piece);
+                self.region.flush(at, piece.len());
+            }
+            self.next += piece.len() as u64;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fence(&mut self) {
+        self.region.fence().expect("it does not fail");
+    }
+}
+
+/// A device that throws away what is written, and reads as zeroes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nowhere {
+    pub(crate) blocks: u64,
+}
+
+impl BlockDevice for Nowhere {
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew)
+    }
+
+    fn block_size(&self) -> BlockSize {
+        BlockSize::DEFAULT
+    }
+
+    fn block_count(&self) -> u64 {
+        self.blocks
+    }
+
+    fn read(&mut self, _first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        into.fill(0);
+        Ok(())
+    }
+
+    fn write(&mut self, _first: BlockNumber, _from: &[u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// A device in memory; clones are the same one. Blocks that were never written take no room.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryDisk {
+    block_size: BlockSize,
+    blocks: Arc<[Mutex<Vec<u8>>]>,
+}
+
+impl MemoryDisk {
+    pub(crate) fn new(block_size: BlockSize, blocks: u64) -> Self {
+        Self { block_size, blocks: (0..blocks).map(|_| Mutex::default()).collect() }
+    }
+
+    fn each(
+        &self,
+        operation: DeviceOperation,
+        first: BlockNumber,
+        bytes: usize,
+    ) -> Result<impl Iterator<Item = &Mutex<Vec<u8>>>, DeviceError> {
+        let geometry = (self.block_size, self.block_count());
+        let count = check_request(operation, geometry, first, bytes)?;
+        Ok(self.blocks[first.raw() as usize..][..count as usize].iter())
+    }
+}
+
+impl BlockDevice for MemoryDisk {
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts::new(self.block_size.bytes() as u32, Overwrite::OldOrNew)
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    fn block_count(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        let blocks = self.each(DeviceOperation::Read, first, into.len())?;
+        for (block, into) in blocks.zip(into.chunks_mut(self.block_size.bytes())) {
+            let block = block.lock().expect("nobody panics");
+            if block.is_empty() {
+                into.fill(0);
+            } else {
+                into.copy_from_slice(&block);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        let blocks = self.each(DeviceOperation::Write, first, from.len())?;
+        for (block, from) in blocks.zip(from.chunks(self.block_size.bytes())) {
+            let mut block = block.lock().expect("nobody panics");
+            block.clear();
+            block.extend_from_slice(from);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// A folder for files, which goes with its owner.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// A new one where the system keeps what is temporary; `TMPDIR` says where that is.
+    pub(crate) fn new(name: &str) -> Self {
+        Self::below(&std::env::temp_dir(), name)
+    }
+
+    /// A new one in another.
+    pub(crate) fn below(folder: &Path, name: &str) -> Self {
+        let path = folder.join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("a new folder");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    #[allow(clippy::print_stderr, reason = "there is nobody else to tell")]
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{}: {error}", self.0.display());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What benches ask journals for.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use journal_core::policy::{Change, Policy, Update};
+use journal_core::{BlockDevice, BlockNumber, Durability, Operation};
+use nvm_journal::{FullBlock, Journal, Options, Region};
+
+use super::media::{BLOCK, Nowhere, warm};
+
+/// A front door on plain memory.
+pub(crate) type Front<L = FullBlock, D = Nowhere> = Journal<L, Region, D>;
+
+/// Room for more commits than any batch has.
+pub(crate) const LANE_BYTES: u64 = 64 << 20;
+
+/// Frames that an index has room for: so many that no share of it is full before the lane is.
+pub(crate) const INDEX_FRAMES: usize = 1 << 17;
+
+/// A journal of so many lanes, on plain memory that was touched.
+pub(crate) fn front<L, D>(policy: L, disk: D, lanes: u16) -> Front<L, D>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+{
+    let options = Options::new().policy(policy).lanes(lanes).index_frames(INDEX_FRAMES);
+    let region = warm(u64::from(lanes) * LANE_BYTES + (1 << 20));
+    Journal::format(region, disk, &options).expect("formats")
+}
+
+/// The same, until the program ends.
+pub(crate) fn leaked<T>(value: T) -> &'static mut T {
+    Box::leak(Box::new(value))
+}
+
+/// What is written: a few blocks that stay in the cache.
+pub(crate) fn images() -> Vec<u8> {
+    (0..16 * BLOCK).map(|at| (at * 7) as u8).collect()
+}
+
+pub(crate) fn image(images: &[u8], turn: u64) -> &[u8] {
+    &images[(turn as usize % 16) * BLOCK..][..BLOCK]
+}
+
+/// One whole block in one call.
+#[inline]
+pub(crate) fn commit_at_once<L, D>(journal: &Front<L, D>, images: &[u8], block: u64)
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+{
+    commit_change(journal, block, Change::Image(image(images, block)), Durability::Durable);
+}
+
+/// One change in one call.
+#[inline]
+pub(crate) fn commit_change<L, D>(
+    journal: &Front<L, D>,
+    block: u64,
+    change: Change<'_>,
+    durability: Durability,
+) where
+    L: Policy + Clone + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+{
+    let operations = [Operation::Update(Update::new(BlockNumber(block), change))];
+    black_box(journal.commit(&operations, durability).is_ok());
+}
+
+/// Empties a journal when so many commits of so many blocks might not fit any more. Not before
+/// every batch: a checkpoint leaves nothing in the caches.
+pub(crate) fn make_room<L, D>(journal: &Front<L, D>, commits: u64, blocks: u64)
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+{
+    let stats = journal.stats().expect("counts");
+    let (total, geometry) = (stats.total(), journal.geometry());
+    let frames = commits * blocks;
+    let block_bytes = geometry.block_size.bytes() as u64;
+    let bytes = total.used_bytes + frames * (block_bytes + 256) + commits * 256;
+    // Of slots and of the log more may be wanted than there are at all: the policy sees to that.
+    let is_short = |free: u32, all: u64| u64::from(free) < frames.min(all / 2);
+    if bytes > geometry.lane_bytes
+        || stats.frames as u64 + frames > INDEX_FRAMES as u64 / 4
+        || is_short(total.free_slots, geometry.lane_slots.into())
+        || is_short(total.free_log_blocks, geometry.lane_log_blocks.into())
+    {
+        journal.checkpoint().expect("empties");
+    }
+}
+
+/// Runs on both threads at once, and takes the time from the first start to the last end.
+pub(crate) fn both(count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
+    let barrier = Barrier::new(2);
+    let one = |thread: u64| {
+        barrier.wait();
+        let start = Instant::now();
+        for turn in 0..count {
+            work(thread, turn);
+        }
+        (start, Instant::now())
+    };
+    let one = &one;
+    let ((start, end), (other_start, other_end)) = std::thread::scope(|scope| {
+        let other = scope.spawn(move || one(1));
+        (one(0), other.join().expect("does not panic"))
+    });
+    end.max(other_end) - start.min(other_start)
+}
