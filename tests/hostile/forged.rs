@@ -1,7 +1,13 @@
 //! Journals that somebody made on purpose: every number may be anything, and all checks are right.
 
+use core::time::Duration;
+use std::sync::mpsc;
+
+use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
-use sim_disk::{Image, Rng};
+use journal_core::{BlockNumber, Durability, Journal, NoHook, Operation, PortableKernels};
+use nvm_journal::Buffers;
+use sim_disk::{Image, Model, Rng, World};
 
 use crate::examine::{Findings, examine, go_on};
 use crate::images::{Sample, samples};
@@ -143,4 +149,41 @@ fn a_front_beyond_the_limit_does_not_count() {
         assert_eq!(found.lanes[0].records.len(), counts, "{frames} frames");
         examine(&shape, &image).expect("agree");
     }
+}
+
+/// Frames that no index forgets, and behind them ever more that make it look for what to forget.
+#[test]
+fn a_long_chain_is_not_walked_for_each_frame() {
+    const FRAMES: u64 = 171;
+    const LINES: u64 = 44;
+    let shape = Shape { lane_bytes: 8 << 20, ..Shape::new(Kind::Words, 1) };
+    let mut image = shape.format();
+    let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes: 8 << 20 };
+    let records = shape.lane_bytes / (64 * LINES);
+    let appends = (1 << 16) / FRAMES;
+    for record in 0..records {
+        let at = record * 64 * LINES;
+        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", LINES), ("frames", FRAMES)];
+        let place = [("position", at), ("sequence", record + 1), ("stamp", record + 1)];
+        for (name, value) in header.into_iter().chain(place) {
+            ring.put(at, BOOK.header.field(name), value);
+        }
+        let form = if record < appends { BOOK.home } else { BOOK.discard };
+        for frame in 0..FRAMES {
+            ring.put(at + 64 + 16 * frame, BOOK.frame.field("form"), form);
+        }
+        ring.seal_part(at, &shape.id, crc64(0, &shape.id));
+    }
+    let (done, ends) = mpsc::channel();
+    std::thread::spawn(move || {
+        let world = World::boot(image, Model::Torn8);
+        let mut buffers = Buffers::new(&shape.geometry(), 1 << 17, 2);
+        let (pmem, disk, kernels) = (world.pmem(), world.disk(0), PortableKernels);
+        let opened = Journal::open(pmem, disk, shape.kind, NoHook, kernels, buffers.borrow());
+        let found = opened.map(|journal| journal.recovery().records);
+        done.send(found).expect("somebody waits");
+    });
+    let found = ends.recv_timeout(Duration::from_secs(60)).expect("an end");
+    assert_eq!(found, Ok(records));
 }
