@@ -498,7 +498,8 @@ pub struct Plan {
     pub cached_bytes: usize,
     /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
     /// are full, and all slots, when each holds a block's newest version. Recovery takes about as
-    /// long as reading that.
+    /// long as reading that. What is not an image in the lanes is read twice more where the index
+    /// is only just large enough.
     pub recovery_reads_bytes: u64,
     /// Bytes of the largest transaction's record, its blocks and some 90 bytes for each of them.
     pub transaction_bytes_max: u64,

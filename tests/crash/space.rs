@@ -5,8 +5,8 @@ use full_block::FullBlock;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, Operation,
-    Overwrite, PortableKernels, Protocol, Rule,
+    BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
+    Journal, OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule, Scope,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
@@ -37,6 +37,18 @@ fn geometry(lanes: u16, lane_bytes: u64, shield_blocks: u32) -> Geometry {
     }
 }
 
+/// A new journal on a device that leaves garbage behind.
+fn formatted(geometry: &Geometry, policy: &impl Policy, mutator: &Mutator) -> World {
+    let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
+    let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
+    let disk = DiskImage::blank(geometry.block_size, BLOCKS, facts);
+    let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
+    let (kernels, hook) = (PortableKernels, mutator.clone());
+    journal_core::format(world.pmem(), hook, &kernels, geometry, [7; 16], policy, BLOCKS)
+        .expect("formats");
+    world
+}
+
 /// Opens a new journal on a device that leaves garbage behind, with batches of one block.
 fn open<L: Policy + Copy>(
     geometry: &Geometry,
@@ -44,14 +56,8 @@ fn open<L: Policy + Copy>(
     mutator: &Mutator,
     mut what: impl FnMut(&World, &mut Opened<'_, L>),
 ) {
-    let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
-    let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
-    let disk = DiskImage::blank(geometry.block_size, BLOCKS, facts);
-    let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
+    let world = formatted(geometry, &policy, mutator);
     let kernels = PortableKernels;
-    let hook = mutator.clone();
-    journal_core::format(world.pmem(), hook, &kernels, geometry, [7; 16], &policy, BLOCKS)
-        .expect("formats");
     let mut buffers = Buffers::new(geometry, 64, 1);
     let (pmem, disk, hook) = (world.pmem(), world.disk(0), mutator.clone());
     let mut journal =
@@ -183,5 +189,79 @@ fn a_full_journal_gets_out_of_it_by_a_checkpoint() {
                 }
             }
         });
+    }
+}
+
+/// What the index forgets while it runs, an open may not need room for: whatever was committed with
+/// so many frames is found with as many, in whichever order the lanes are gone through.
+#[test]
+fn a_journal_opens_with_the_memory_that_it_ran_with() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let geometry = geometry(2, 64 * LINE, 2);
+        let frames = 6 + rng.index(10);
+        let world = formatted(&geometry, &Words, &Mutator::new());
+        let mut expected = [[0; BLOCK]; 3];
+        for life in 0..4 {
+            let driven = reopened(&geometry, frames, &world, |journal| {
+                for step in 0..20 {
+                    write_or_make_room(journal, &mut rng, &mut expected);
+                    let again = World::boot(world.visible(), Model::Torn8);
+                    let opened = reopened(&geometry, frames, &again, |journal| {
+                        let all =
+                            |journal: &mut Opened<'_, Words>| [0, 1, 2].map(|at| read(journal, at));
+                        assert_eq!(all(journal), expected, "seed {seed}, life {life}, step {step}");
+                        journal.checkpoint().expect("writes home");
+                        assert_eq!(all(journal), expected, "seed {seed}, life {life}, step {step}");
+                    });
+                    assert_eq!(opened, Ok(()), "seed {seed}, life {life}, step {step}");
+                }
+            });
+            assert_eq!(driven, Ok(()));
+        }
+    }
+}
+
+/// Opens a journal with room for so many frames.
+fn reopened(
+    geometry: &Geometry,
+    frames: usize,
+    world: &World,
+    what: impl FnOnce(&mut Opened<'_, Words>),
+) -> Result<(), OpenError> {
+    let mut buffers = Buffers::new(geometry, frames, 2);
+    let (pmem, disk, hook) = (world.pmem(), world.disk(0), Mutator::new());
+    let opened = Journal::open(pmem, disk, Words, hook, PortableKernels, buffers.borrow());
+    opened.map(|mut journal| what(&mut journal))
+}
+
+/// Writes a word or all of a block; where there is no room, copies within a lane or writes some of
+/// the blocks home.
+fn write_or_make_room(
+    journal: &mut Opened<'_, Words>,
+    rng: &mut Rng,
+    expected: &mut [[u8; BLOCK]; 3],
+) {
+    let (lane, block) = (LaneNumber(rng.below(2) as u16), rng.index(3));
+    let words = if rng.chance(1, 3) { 8 } else { 1 };
+    let old = expected[block];
+    let mut new = old;
+    for word in new.chunks_mut(8).take(words) {
+        word.copy_from_slice(&rng.next_u64().to_le_bytes());
+    }
+    let mut update = Update::new(BlockNumber(block as u64), Change::Image(&new));
+    update.old = Some(&old);
+    match journal.commit(lane, &[Operation::Update(update)], Durability::Durable) {
+        Ok(_) => expected[block] = new,
+        Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) => {
+            if rng.chance(1, 2) {
+                journal.relog(lane).expect("re-logs");
+            } else {
+                let mut report = CheckpointReport::default();
+                journal.checkpoint_batch(Scope::All, &mut report).expect("writes home");
+                journal.reclaim(&mut report).expect("reclaims");
+            }
+        }
+        Err(error) => panic!("{error}"),
     }
 }

@@ -96,6 +96,8 @@ fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Re
 fn is_of_slots(error: &OpenError, outcome: &Outcome) -> bool {
     match error {
         OpenError::RottenSlot { .. } | OpenError::RottenEntry { .. } => true,
+        // By an entry's stamp.
+        OpenError::Exhausted => outcome.slots_at.is_some(),
         OpenError::Rot { row, .. } => *row == Row::RottenSlot,
         OpenError::Medium(error) => {
             outcome.slots_at.is_some_and(|slots_at| error.at.raw() >= slots_at)

@@ -1,14 +1,20 @@
 //! Journals that somebody made on purpose: every number may be anything, and all checks are right.
 
+use core::time::Duration;
+use std::sync::mpsc;
+
+use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
-use sim_disk::{Image, Rng};
+use journal_core::{BlockNumber, Durability, Journal, NoHook, Operation, PortableKernels};
+use nvm_journal::Buffers;
+use sim_disk::{Image, Model, Rng, World};
 
 use crate::examine::{Findings, examine, go_on};
-use crate::images::{Sample, samples};
+use crate::images::{Sample, samples, slotted};
 use crate::support::forge::{RingMut, Target, put, seal, targets};
 use crate::support::layout::BOOK;
-use crate::support::reader::crc64;
-use crate::support::{Kind, Shape};
+use crate::support::reader::{Content, crc64};
+use crate::support::{Kind, Shape, contents, counting};
 
 /// What a number is changed to.
 fn values(number: usize, was: u64) -> u64 {
@@ -143,4 +149,104 @@ fn a_front_beyond_the_limit_does_not_count() {
         assert_eq!(found.lanes[0].records.len(), counts, "{frames} frames");
         examine(&shape, &image).expect("agree");
     }
+}
+
+/// Counters near their end: what a journal that was opened acknowledges is found again, or it says
+/// that it cannot go on.
+#[test]
+fn what_is_committed_behind_a_forgery_is_found_again() {
+    let mut findings = Findings::default();
+    let mut committed = 0;
+    for sample in samples().into_iter().chain(slotted()) {
+        for target in targets(&sample.found) {
+            for end in [1_u64 << 61, 1 << 62] {
+                for value in [end - 66, end - 64, end - 3, end - 2, end - 1, end, end + 1] {
+                    let mut image = sample.image.clone();
+                    put(image.pmem_mut(), &sample.found, &target, &|_| value);
+                    seal(image.pmem_mut(), &sample.found, &target);
+                    let result = commit_and_find(&sample.shape, image, &mut committed);
+                    findings.note(result, || format!("{}: {target:?}, {value:#x}", sample.name));
+                }
+            }
+        }
+    }
+    findings.check(10_000);
+    assert!(committed > 1_000, "{committed} went on");
+}
+
+/// Opens a journal, commits in every lane as long as it answers well, and opens it again.
+fn commit_and_find(shape: &Shape, image: Image, committed: &mut u32) -> Result<(), String> {
+    let world = World::boot(image, Model::Torn8);
+    let mut expected = Vec::new();
+    for round in 0..3_u8 {
+        let opened = shape.with(&world, |journal| {
+            let found = contents(journal);
+            for (number, block) in &expected {
+                let is = &found[*number as usize];
+                if *is != Content::Is(*block) {
+                    return Err(format!("round {round}: block {number} is {is:?}, not {block:?}"));
+                }
+            }
+            if journal.checkpoint().is_err() {
+                return Ok(false);
+            }
+            expected.clear();
+            for lane in (0..shape.lanes).map(LaneNumber) {
+                let number = u64::from(lane.raw());
+                let new = counting(10 * round + lane.raw() as u8);
+                let update = Update::new(BlockNumber(number), Change::Image(&new));
+                let operations = [Operation::Update(update)];
+                if journal.commit(lane, &operations, Durability::Durable).is_ok() {
+                    expected.push((number, new));
+                    *committed += 1;
+                }
+            }
+            Ok(true)
+        });
+        match opened {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Ok(()),
+            Ok(Err(what)) => return Err(what),
+            Err(_) if round == 0 => return Ok(()),
+            Err(error) => return Err(format!("opened {round} times, and then {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Frames that no index forgets, and behind them ever more that make it look for what to forget.
+#[test]
+fn a_long_chain_is_not_walked_for_each_frame() {
+    const FRAMES: u64 = 171;
+    const LINES: u64 = 44;
+    let shape = Shape { lane_bytes: 8 << 20, ..Shape::new(Kind::Words, 1) };
+    let mut image = shape.format();
+    let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes: 8 << 20 };
+    let records = shape.lane_bytes / (64 * LINES);
+    let appends = (1 << 16) / FRAMES;
+    for record in 0..records {
+        let at = record * 64 * LINES;
+        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", LINES), ("frames", FRAMES)];
+        let place = [("position", at), ("sequence", record + 1), ("stamp", record + 1)];
+        for (name, value) in header.into_iter().chain(place) {
+            ring.put(at, BOOK.header.field(name), value);
+        }
+        let form = if record < appends { BOOK.home } else { BOOK.discard };
+        for frame in 0..FRAMES {
+            ring.put(at + 64 + 16 * frame, BOOK.frame.field("form"), form);
+        }
+        ring.seal_part(at, &shape.id, crc64(0, &shape.id));
+    }
+    let (done, ends) = mpsc::channel();
+    std::thread::spawn(move || {
+        let world = World::boot(image, Model::Torn8);
+        let mut buffers = Buffers::new(&shape.geometry(), 1 << 17, 2);
+        let (pmem, disk, kernels) = (world.pmem(), world.disk(0), PortableKernels);
+        let opened = Journal::open(pmem, disk, shape.kind, NoHook, kernels, buffers.borrow());
+        let found = opened.map(|journal| journal.recovery().records);
+        done.send(found).expect("somebody waits");
+    });
+    let found = ends.recv_timeout(Duration::from_secs(60)).expect("an end");
+    assert_eq!(found, Ok(records));
 }

@@ -427,6 +427,7 @@ pub(crate) fn refusal(error: &OpenError) -> Option<Refusal> {
             Refusal::Rot { lane: lane.raw(), sequence: sequence.raw() }
         }
         OpenError::SuperblockLost { .. } => Refusal::SuperblockLost,
+        OpenError::Exhausted => Refusal::Exhausted,
         OpenError::RottenSlot { .. } => Refusal::RottenSlot,
         OpenError::RottenEntry { slot } => Refusal::RottenEntry { slot: slot.raw().into() },
         OpenError::Medium(error) if error.kind == MediumErrorKind::Poisoned => Refusal::Missing,

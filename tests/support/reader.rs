@@ -48,6 +48,7 @@ pub(crate) enum Refusal {
         sequence: u64,
     },
     SuperblockLost,
+    Exhausted,
     /// An entry that cannot be, or that is torn and of no frame.
     RottenEntry {
         slot: u64,
@@ -471,6 +472,8 @@ impl Parts<'_> {
 struct Evidence {
     epoch: u64,
     generation: u64,
+    /// The highest of what must not come near the end of what can be.
+    counter: u64,
     covered_to: Vec<u64>,
 }
 
@@ -541,6 +544,7 @@ fn walk(
         records.push(record);
     }
     let contradicts_word = !can_be || (word.is_some() && at < limit);
+    evidence.counter = evidence.counter.max(stamp).max(at).max(sequence);
     while at < end {
         // What is missing here was not acknowledged: nothing is behind the end of a lane.
         if let Ok(Some(header)) = parts.header(at) {
@@ -594,6 +598,11 @@ pub(crate) fn recover(
     let mut evidence = Evidence {
         epoch: 0,
         generation: 0,
+        counter: ["generation", "epoch", "stamp_floor", "shield_floor"]
+            .map(field)
+            .into_iter()
+            .max()
+            .unwrap_or(0),
         covered_to: vec![0; usize::try_from(field("lanes")).expect("few")],
     };
     let (mut lanes, mut ends) = (Vec::new(), Vec::new());
@@ -620,8 +629,13 @@ pub(crate) fn recover(
         part.header.field("sequence") >= field("shield_floor")
             && part.header.field("epoch") == field("epoch")
     });
+    let batch = intent.as_ref().map_or(0, |part| part.header.field("sequence"));
+    evidence.counter = evidence.counter.max(batch);
     decide(&evidence, &ends, (field("generation"), field("epoch")))?;
     let entries = area.entries(medium, id)?;
+    let stamps = entries.iter().filter(|entry| entry.state == State::Whole);
+    let stamp = stamps.map(|entry| entry.field("stamp")).max();
+    evidence.counter = evidence.counter.max(stamp.unwrap_or(0));
     let mut versions = Versions::of(&lanes, &entries);
     for (lane, sequence) in versions.resolve(medium, &area, id)? {
         lanes[lane].records.retain(|record| record.field("sequence") < sequence);
@@ -648,5 +662,5 @@ fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(
             return Err(Refusal::Rot { lane, sequence: end.sequence });
         }
     }
-    Ok(())
+    if evidence.counter >= 1 << 60 { Err(Refusal::Exhausted) } else { Ok(()) }
 }

@@ -266,6 +266,9 @@ pub enum OpenError {
         /// The epoch named.
         epoch: Epoch,
     },
+    /// A counter is where no journal comes by its own work: what would be stored next might not count
+    /// when it is read.
+    Exhausted,
     /// The persistent memory, at an offset of the span.
     Medium(MediumError),
     /// The block device.
@@ -311,6 +314,9 @@ impl fmt::Display for OpenError {
             Self::RottenEntry { slot } => write!(f, "the entry of {slot} has rotted"),
             Self::SuperblockLost { generation, epoch } => {
                 write!(f, "a record names {generation} of {epoch}, which no superblock has")
+            }
+            Self::Exhausted => {
+                f.write_str("the journal's counters are near the end of what can be")
             }
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),

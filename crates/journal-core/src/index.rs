@@ -59,6 +59,8 @@ pub struct Node {
     form: Form,
     pub(crate) folded: bool,
     pub(crate) stale: bool,
+    /// Whether it stands for a frame that an open has yet to come to.
+    pub(crate) awaited: bool,
 }
 
 impl Node {
@@ -76,6 +78,7 @@ impl Node {
         form: Form::Discard,
         folded: false,
         stale: false,
+        awaited: false,
     };
 }
 
@@ -250,15 +253,23 @@ impl FrameAt {
 
 impl<M: IndexMemory> Index<M> {
     /// An empty index.
-    pub fn new(mut memory: M) -> Self {
-        memory.entries_mut().fill(Entry::EMPTY);
-        let nodes = memory.nodes_mut();
+    pub fn new(memory: M) -> Self {
+        let mut index = Self { memory, free: NONE, nodes_used: 0, entries_used: 0, changes: 0 };
+        index.clear();
+        index
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.memory.entries_mut().fill(Entry::EMPTY);
+        let nodes = self.memory.nodes_mut();
         let count = u32::try_from(nodes.len()).unwrap_or(NONE);
         for (next, node) in (1..=count).zip(nodes.iter_mut()) {
             *node = Node { older: if next == count { NONE } else { next }, ..Node::EMPTY };
         }
-        let free = if count == 0 { NONE } else { 0 };
-        Self { memory, free, nodes_used: 0, entries_used: 0, changes: 0 }
+        self.free = if count == 0 { NONE } else { 0 };
+        (self.nodes_used, self.entries_used) = (0, 0);
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Frames that can still be added, whatever blocks they belong to.
@@ -484,6 +495,7 @@ impl<M: IndexMemory> Index<M> {
             form: frame.form,
             folded: frame.folded,
             stale: false,
+            awaited: false,
         };
         self.free = next_free;
         self.nodes_used = self.nodes_used.saturating_add(1);
@@ -531,41 +543,6 @@ impl<M: IndexMemory> Index<M> {
         self.free = id.0;
         self.nodes_used = self.nodes_used.saturating_sub(1);
         self.changes = self.changes.wrapping_add(1);
-    }
-
-    /// Forgets what two whole frames make useless, of which this is the newest of its block, so
-    /// that one that is written again and again does not fill the index: what lies below the
-    /// second, if that is durable. Of each lane the newest of them stays, since the head of that
-    /// lane has to pass it before those of other lanes pass what is newer.
-    ///
-    /// Not while a checkpoint is under way: what it has settled may end below the second.
-    #[inline]
-    pub fn forget_below(
-        &mut self,
-        newest: NodeId,
-        keeps_of_each_lane: bool,
-        is_durable: impl FnOnce(&FrameAt) -> bool,
-    ) {
-        let is_whole = |node: &&Node| matches!(node.form, Form::Image | Form::Discard);
-        let whole = |id| self.node(id).filter(is_whole);
-        let Some(second) = whole(newest.0).map(|node| node.older) else { return };
-        let Some(first_below) = whole(second).map(|node| node.older) else { return };
-        if first_below != NONE && is_durable(&self.frame(NodeId(second))) {
-            self.forget_from(first_below, keeps_of_each_lane);
-        }
-    }
-
-    /// Forgets a frame and what is older, but for the newest of each lane.
-    fn forget_from(&mut self, first: u32, keeps_of_each_lane: bool) {
-        let (mut next, mut seen) = (first, [!keeps_of_each_lane; LANES_MAX as usize]);
-        while let Some(node) = self.node(next).copied() {
-            let is_plain = matches!(node.form, Form::Image | Form::Discard | Form::Encoded);
-            let lane = seen.get_mut(usize::from(node.lane)).filter(|_| is_plain);
-            if lane.is_some_and(|seen| core::mem::replace(seen, true)) {
-                self.remove(NodeId(next));
-            }
-            next = node.older;
-        }
     }
 
     fn set_newest(&mut self, block: u64, newest: u32) {
@@ -724,40 +701,6 @@ mod tests {
         let first = index.newest(BlockNumber(block));
         let ids = core::iter::successors(first, |id| index.older(*id));
         ids.map(|id| index.frame(id).stamp.raw()).collect()
-    }
-
-    #[test]
-    fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
-        let mut entries = vec![Entry::EMPTY; 5];
-        let mut nodes = vec![Node::EMPTY; 16];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
-        let forms = [
-            (0, Form::Image),
-            (1, Form::Image),
-            (1, Form::Encoded),
-            (0, Form::Home),
-            (0, Form::Encoded),
-            (1, Form::Discard),
-            (0, Form::Image),
-        ];
-        let mut newest = None;
-        for (stamp, (lane, form)) in (1..).zip(forms) {
-            let frame = FrameAt { lane: LaneNumber(lane), form, ..frame(1, stamp) };
-            newest = index.insert(frame).ok();
-        }
-        let newest = newest.expect("there is room");
-        index.forget_below(newest, true, |second| second.stamp != Stamp(6));
-        assert_eq!(chain(&index, 1), [7, 6, 5, 4, 3, 2, 1], "it may not be there after a crash");
-        index.forget_below(newest, true, |_| true);
-        assert_eq!(chain(&index, 1), [7, 6, 5, 4, 3], "an append is known by its frame");
-        index.forget_below(newest, false, |_| true);
-        assert_eq!(chain(&index, 1), [7, 6, 4]);
-        let encoded = FrameAt { form: Form::Encoded, ..frame(1, 8) };
-        let newest = index.insert(encoded).expect("there is room");
-        index.forget_below(newest, false, |_| true);
-        let newest = index.insert(frame(1, 9)).expect("there is room");
-        index.forget_below(newest, false, |_| true);
-        assert_eq!(chain(&index, 1), [9, 8, 7, 6, 4], "it is built from what lies below");
     }
 
     proptest! {

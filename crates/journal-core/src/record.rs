@@ -38,6 +38,10 @@ pub(crate) const FRAMES_PER_PART: usize = 64;
 /// counts up from a header never has to look for the end of its type.
 pub(crate) const COUNTER_END: u64 = 1 << 61;
 
+/// No journal is opened of which a counter is here or above: whatever is written from then on stays
+/// below [`COUNTER_END`].
+pub(crate) const COUNTER_OPEN_END: u64 = COUNTER_END / 2;
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -500,12 +500,30 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         Ok(())
     }
 
-    /// Puts the frames of all accepted records, and what slots' entries say, into the index, in the
-    /// order of their stamps, so that each goes to the front of its block's chain.
+    /// Puts the frames of all accepted records, and what slots' entries say, into the index. Where
+    /// there is too little room for frames that may be missing there, once more, without those.
     fn build(
         &mut self,
         indexes: &mut impl Indexes,
         superblock: &Superblock,
+    ) -> Result<(), OpenError> {
+        match self.index_all(indexes, superblock, Pass::Only) {
+            Err(OpenError::IndexFull) if self.geometry.lane_places() == 0 => {}
+            indexed => return indexed,
+        }
+        indexes.each(Index::clear);
+        self.index_all(indexes, superblock, Pass::Covers)?;
+        indexes.each(Index::keep_covers);
+        self.index_all(indexes, superblock, Pass::Covered)
+    }
+
+    /// Goes through all frames in the order of their stamps, so that each goes to the front of its
+    /// block's chain.
+    fn index_all(
+        &mut self,
+        indexes: &mut impl Indexes,
+        superblock: &Superblock,
+        pass: Pass,
     ) -> Result<(), OpenError> {
         let mut cursors = [None; LANES_MAX as usize];
         for (cursor, (start, walked)) in cursors.iter_mut().zip(self.scanned.lanes()) {
@@ -530,7 +548,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             }
             let Some((number, _)) = lowest else { return Ok(()) };
             if let Some(Some(cursor)) = cursors.get_mut(number) {
-                cursor.position = self.index_record(indexes, number, cursor.position)?;
+                cursor.position = self.index_record(indexes, number, cursor.position, pass)?;
                 cursor.stamp = None;
             }
         }
@@ -601,6 +619,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         indexes: &mut impl Indexes,
         number: usize,
         record: u64,
+        pass: Pass,
     ) -> Result<u64, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(u64::MAX) };
@@ -633,8 +652,13 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             let is_to_come = newest.sequence == Sequence(0);
             if is_to_come { index.insert_behind(id, frame) } else { insert(index, frame) }
         };
-        let mut insert =
-            |frame: FrameAt| indexes.of(frame.block, |index| insert_newest(index, frame));
+        let take_in = |index: &mut Index<_>, frame: FrameAt| match pass {
+            Pass::Only => insert_newest(index, frame),
+            Pass::Covers => index.note_cover(frame),
+            Pass::Covered if index.insert_before_cover(frame)? => insert_newest(index, frame),
+            Pass::Covered => Ok(()),
+        };
+        let mut insert = |frame: FrameAt| indexes.of(frame.block, |index| take_in(index, frame));
         reader!(self, lane).each_frame(record, &mut insert).map_err(|error| match error {
             IndexError::Full => OpenError::IndexFull,
             IndexError::Medium(error) => {
@@ -702,6 +726,17 @@ fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
 
 /// Of each lane, how many entries are indexed, and how many there are.
 type Entries = [(usize, usize); LANES_MAX as usize];
+
+/// What is done with the frames of all records.
+#[derive(Clone, Copy)]
+enum Pass {
+    /// Into the index with them.
+    Only,
+    /// Of each block, the last whole one is found.
+    Covers,
+    /// Into the index, but for what is covered.
+    Covered,
+}
 
 /// How far a lane's records are indexed.
 #[derive(Clone, Copy)]

@@ -38,11 +38,14 @@ pub(crate) struct Evidence {
     /// At or above the stamps of all records that count. Others never count again, so what they
     /// claim is of no matter: it may be a payload that looks like a header.
     pub(crate) stamp: Stamp,
+    /// The highest log offset or sequence that a walk came to.
+    pub(crate) counter: u64,
 }
 
 impl Evidence {
     pub(crate) const fn new(epoch: Epoch, generation: Generation, stamp: Stamp) -> Self {
-        Self { durable_to: [Sequence(0); LANES_MAX as usize], epoch, generation, stamp }
+        let durable_to = [Sequence(0); LANES_MAX as usize];
+        Self { durable_to, epoch, generation, stamp, counter: 0 }
     }
 
     /// Takes in what the header of an intent says.
@@ -196,6 +199,8 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
                 walked.found_from = walked.tail;
             }
         }
+        let counter = walked.tail.max(walked.next_sequence.raw());
+        evidence.counter = evidence.counter.max(counter);
         walked.is_below_tail_word = tail_word.is_some_and(|_| walked.tail < limit);
         let mut at = walked.tail;
         while at < end {

@@ -8,7 +8,7 @@ use crate::error::MediumError;
 use crate::errors::OpenError;
 use crate::geometry::LANES_MAX;
 use crate::hook::Rule;
-use crate::record::RecordHeader;
+use crate::record::{COUNTER_OPEN_END, RecordHeader};
 use crate::recover::Recovery;
 use crate::ring::Source;
 use crate::scan::{Evidence, Reader, Walked};
@@ -26,6 +26,8 @@ pub(crate) struct Scanned {
     starts: [LaneStart; LANES_MAX as usize],
     pub(crate) walked: [Option<Walked>; LANES_MAX as usize],
     pub(crate) evidence: Evidence,
+    /// The number of the intent that is believed, or the superblock's floor.
+    batch: u64,
 }
 
 /// How a lane ends.
@@ -59,6 +61,7 @@ impl Scanned {
             starts,
             walked: [None; LANES_MAX as usize],
             evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
+            batch: superblock.head.shield_floor.get(),
         }
     }
 
@@ -123,8 +126,20 @@ impl Scanned {
     ) -> bool {
         self.evidence.take_intent(header);
         let is_current = header.epoch.get() == superblock.epoch().raw();
-        header.sequence.get() >= superblock.head.shield_floor.get()
-            && (is_current || !keeps(Rule::OlderEpochVoid))
+        let is_believed = header.sequence.get() >= superblock.head.shield_floor.get()
+            && (is_current || !keeps(Rule::OlderEpochVoid));
+        if is_believed {
+            self.batch = header.sequence.get();
+        }
+        is_believed
+    }
+
+    /// Whether some counter is so high that what is stored next might be beyond what can be.
+    fn is_exhausted(&self, superblock: &Superblock) -> bool {
+        let (epoch, generation) = (superblock.epoch().raw(), superblock.generation().raw());
+        let Evidence { stamp, counter, .. } = self.evidence;
+        let counters = [epoch, generation, stamp.raw(), self.batch, counter];
+        counters.into_iter().any(|counter| counter >= COUNTER_OPEN_END)
     }
 
     /// Looks the end of every lane up in the table.
@@ -187,6 +202,9 @@ impl Scanned {
             recovery.lanes_with_records_behind = recovery
                 .lanes_with_records_behind
                 .saturating_add(u16::from(end.walked.records_behind));
+        }
+        if self.is_exhausted(superblock) {
+            return Err(OpenError::Exhausted);
         }
         Ok(recovery)
     }
