@@ -1,9 +1,7 @@
 //! The front door: a journal that many threads use at once, with memory of its own.
 
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
@@ -20,16 +18,19 @@ use crate::any_policy::AnyPolicy;
 use crate::error::Error;
 use crate::file_disk::FileDisk;
 use crate::options::{Options, Plan};
+use crate::shared::bell::Bell;
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::seat::Seats;
 use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transaction::Transaction;
 
 /// Blocks share so many locks.
-const STRIPES: usize = 1 << 14;
+const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
 
 /// A checkpointing thread looks around at least so often.
 const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
@@ -160,17 +161,16 @@ where
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
             home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
-            done: Mutex::default(),
+            done: Mutex::new(Done::default()),
             recovery,
             failed: AtomicBool::new(false),
-            checkpointer: OnceLock::new(),
-            asked: AtomicBool::new(false),
+            bell: Bell::new(),
             caches: cached > 0,
             writes_home: AtomicBool::new(false),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
-            low_slots: (u64::from(geometry.lane_slots) * free_at_threshold / 256) as u32,
-            low_log_blocks: (u64::from(geometry.lane_log_blocks) * free_at_threshold / 256) as u32,
+            low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
+            low_log_blocks: u64::from(geometry.lane_log_blocks) * free_at_threshold / 256,
         });
         let checkpointer = options.settings.background.then(|| Checkpointer::start(&shared));
         let keep_on_close = options.settings.keep_on_close;
@@ -552,15 +552,15 @@ impl Checkpointer {
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
                 // A failure makes the journal fail, which tells everybody.
                 let _ = its.tick(begun.elapsed());
-                if its.asked.swap(false, Ordering::AcqRel) {
+                if its.bell.was_asked() {
                     let _ = its.make_room(|| !its.is_short_of_bytes());
                 } else {
-                    std::thread::park_timeout(CHECKPOINTER_NAP);
+                    thread::park_timeout(CHECKPOINTER_NAP);
                 }
             }
         };
-        let thread = std::thread::spawn(run);
-        let _ = shared.checkpointer.set(thread.thread().clone());
+        let thread = thread::spawn(run);
+        shared.bell.belongs_to(thread.thread());
         Self { thread, stop }
     }
 }

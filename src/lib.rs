@@ -15,6 +15,7 @@ mod journal;
 mod options;
 mod shared;
 mod stats;
+mod sync;
 mod transaction;
 
 /// The policy that chooses a form for each update, and its settings.

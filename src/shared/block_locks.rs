@@ -10,10 +10,11 @@
 //! nobody waits in a circle, and whoever is oldest gets through. One that holds nothing yet may
 //! wait for anybody: nobody waits for it.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use journal_core::BlockNumber;
 use journal_core::parts::share_of;
+
+use crate::sync::thread::Patience;
+use crate::sync::{AtomicU64, Ordering};
 
 /// When a transaction began, and which it is: unique while it lives, and lower for older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +63,8 @@ impl BlockLocks {
         // Pairs with the release of who had it before.
         match holder.load(Ordering::Acquire) {
             0 => {
-                holder.store(age.0, Ordering::Relaxed);
+                // Who finds the age finds out whose it is, even without the share.
+                holder.store(age.0, Ordering::Release);
                 Ok(true)
             }
             found if found == age.0 => Ok(false),
@@ -72,7 +74,7 @@ impl BlockLocks {
 
     /// Who has a stripe at this moment.
     pub(crate) fn holder_of(&self, stripe: Stripe) -> Option<Age> {
-        match self.holder(stripe).load(Ordering::Relaxed) {
+        match self.holder(stripe).load(Ordering::Acquire) {
             0 => None,
             age => Some(Age(age)),
         }
@@ -80,7 +82,7 @@ impl BlockLocks {
 
     /// Waits until a stripe is free, or for a while; takes nothing.
     pub(crate) fn await_free(&self, stripe: Stripe) {
-        let mut patience = super::Patience::default();
+        let mut patience = Patience::default();
         while !patience.is_long() && self.holder(stripe).load(Ordering::Relaxed) != 0 {
             patience.pause();
         }
@@ -93,7 +95,10 @@ impl BlockLocks {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+pub(crate) mod explored;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

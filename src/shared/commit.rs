@@ -13,12 +13,11 @@
 //! else the usual way.
 //!
 //! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
-//! the lane to the next and waits. The last of them, or the one that completes [`GROUP_MAX`],
-//! flushes what all of them stored, and its one fence makes all of them durable.
+//! the lane to the next and waits. The last of them, or the one that completes a
+//! group, flushes what all of them stored, and its one fence makes all of them durable.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use journal_core::parts::{
     Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared,
 };
@@ -33,9 +32,12 @@ use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
+use super::unreserved::Unreserved;
 use super::versions::SharedVersions;
-use super::{LaneRoom, LaneState, Patience, Share, Shared, failed_fence};
+use super::{LaneRoom, LaneState, Share, Shared, failed_fence};
 use crate::error::Error;
+use crate::sync::thread::Patience;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
 /// held may be half done. Forgotten when it does not.
@@ -47,11 +49,10 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
-/// Takes so many of what is counted, if there are as many.
+/// Takes so many of what is left, if there are as many.
 #[inline]
-fn take(counted: &AtomicU32, count: u32) -> bool {
-    let (order, less) = (Ordering::Relaxed, |free: u32| free.checked_sub(count));
-    count == 0 || counted.fetch_update(order, order, less).is_ok()
+fn take(unreserved: &Unreserved, count: u32) -> bool {
+    count == 0 || unreserved.take(count.into(), 0).is_some()
 }
 
 /// A lane, taken.
@@ -78,9 +79,6 @@ const fn no_operations() -> &'static [Operation<'static>] {
 
 /// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
 const IN_HAND_BYTES: u64 = 64 << 10;
-
-/// The most records that one fence makes durable, in a group.
-const GROUP_MAX: u32 = 32;
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
 where
@@ -228,8 +226,8 @@ where
         }
         loop {
             let free = FreePlaces {
-                slots: room.unreserved_slots.load(Ordering::Relaxed),
-                log_blocks: room.unreserved_log.load(Ordering::Relaxed),
+                slots: room.unreserved_slots.left() as u32,
+                log_blocks: room.unreserved_log.left() as u32,
                 bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
@@ -246,9 +244,10 @@ where
                 work.reserved_slots = slots;
                 if take(&room.unreserved_log, log_blocks) {
                     work.reserved_log = log_blocks;
-                    let short_of_slots = slots > 0 && free.slots - slots < self.low_slots;
-                    let short_of_log =
-                        log_blocks > 0 && free.log_blocks - log_blocks < self.low_log_blocks;
+                    let short_of_slots =
+                        slots > 0 && u64::from(free.slots - slots) < self.low_slots;
+                    let short_of_log = log_blocks > 0
+                        && u64::from(free.log_blocks - log_blocks) < self.low_log_blocks;
                     if short_of_slots || short_of_log {
                         self.ask_for_checkpoint();
                     }
@@ -359,7 +358,7 @@ where
     #[inline]
     fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
         let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
-        lanes.any(|(number, room)| number != lane && room.has_deferred())
+        lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
     }
 
     /// Commits one image, all of a transaction, that is logged as it is. The shortest of all ways:
@@ -429,7 +428,7 @@ where
     /// Gives a lane back that nothing was stored in.
     #[cold]
     fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
-        let is_awaited = state.grouped > 0;
+        let is_awaited = state.group.is_awaited();
         drop(state);
         // They have left it to this one to fence.
         if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
@@ -443,7 +442,7 @@ where
         work: &Work,
         durability: Durability,
     ) -> Recording {
-        let waits = self.lane(work.lane).is_busy() && state.grouped + 1 < GROUP_MAX;
+        let waits = self.lane(work.lane).turn.is_busy() && state.group.has_room();
         let pace = match durability {
             Durability::Durable if !waits => Pace::AtOnce,
             _ => Pace::Deferred,
@@ -505,30 +504,30 @@ where
         let Recording { open, durability, waits } = record;
         let (lane, sequence, stamp) = (state.lane.number(), open.sequence(), open.stamp());
         let committed = Committed { lane, sequence, stamp };
-        let grouped = state.grouped;
+        let is_awaited = state.group.is_awaited();
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {
             Some(in_flight) => Some(in_flight),
             // A deferred record does not leave a group behind that nobody fences.
-            None if durability == Durability::Deferred && grouped > 0 && !waits => {
+            None if durability == Durability::Deferred && is_awaited && !waits => {
                 lane.flush_all_deferred(slots)
             }
             None => None,
         };
         if let Some(in_flight) = in_flight {
             state.stats.fences += state.lane.fences();
-            state.grouped = 0;
+            state.group.end();
             if let Err(error) = state.lane.fence(in_flight) {
                 return failed_fence(self, error);
             }
             room.publish(&state.lane);
             return Ok(Some(committed));
         }
-        if durability == Durability::Deferred && state.grouped == 0 {
-            room.publish_deferred(&state.lane);
+        if durability == Durability::Deferred && !is_awaited {
+            room.reach.publish_deferred(state.lane.next_sequence());
             return Ok(Some(committed));
         }
-        state.grouped += 1;
+        state.group.leave();
         drop(state);
         self.await_durable(room, committed)
     }
@@ -557,9 +556,9 @@ where
         committed: Committed,
     ) -> Result<Option<Committed>, Error> {
         let mut patience = Patience::default();
-        while !room.is_durable(committed.sequence) {
+        while !room.reach.is_durable(committed.sequence) {
             self.check_not_failed()?;
-            if patience.is_long() && room.is_poisoned() {
+            if patience.is_long() && room.turn.is_poisoned() {
                 return Err(self.poisoned());
             }
             patience.pause();
@@ -571,7 +570,7 @@ where
     #[inline]
     pub(crate) fn settle_deferred(&self, but: Option<LaneNumber>) -> Result<(), Error> {
         for room in &self.lanes {
-            if room.has_deferred() {
+            if room.reach.has_deferred() {
                 self.settle_lane(room, but)?;
             }
         }
@@ -592,7 +591,7 @@ where
             return failed_fence(self, error);
         }
         state.stats.fences += state.lane.fences();
-        state.grouped = 0;
+        state.group.end();
         room.publish(&state.lane);
         Ok(())
     }
@@ -631,12 +630,12 @@ where
     fn unreserve_places(&self, work: &mut Work) {
         if work.reserved_slots > 0 {
             let room = self.lane(work.lane);
-            room.unreserved_slots.fetch_add(work.reserved_slots, Ordering::Relaxed);
+            room.unreserved_slots.give(work.reserved_slots.into());
             work.reserved_slots = 0;
         }
         if work.reserved_log > 0 {
             let room = self.lane(work.lane);
-            room.unreserved_log.fetch_add(work.reserved_log, Ordering::Relaxed);
+            room.unreserved_log.give(work.reserved_log.into());
             work.reserved_log = 0;
         }
     }
@@ -650,7 +649,7 @@ where
             let Some(Ok(mut state)) = is_free.then(|| self.lock_lane(room)) else { continue };
             let LaneState { lane, slots, .. } = &mut *state;
             InLane { lane, states: slots }.give_slot(slot);
-            room.unreserved_slots.fetch_add(1, Ordering::Relaxed);
+            room.unreserved_slots.give(1);
         }
     }
 
@@ -665,7 +664,7 @@ where
     fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
         if work.reserved_bytes > kept {
             let more = work.reserved_bytes - kept;
-            self.lane(work.lane).unreserved.fetch_add(more, Ordering::Relaxed);
+            self.lane(work.lane).unreserved.give(more);
             work.reserved_bytes = kept;
         }
     }

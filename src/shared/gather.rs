@@ -17,9 +17,8 @@
 //! **Crash**: the running transaction is gone, and the committing one is there as a whole or not at
 //! all. Transactions that were gathered later are not there without those gathered before.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use journal_core::parts::Operations;
 use journal_core::policy::{Pacing, Policy, Update};
@@ -33,6 +32,7 @@ use super::seat::Work;
 use super::staged::Staged;
 use crate::error::Error;
 use crate::stats::GatherStats;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Several transactions that commit as one.
 #[derive(Debug)]
@@ -283,11 +283,9 @@ where
     /// Makes place for another running transaction: leaves this one to the thread that works in the
     /// background, where there is one and it has no other to commit, or else commits it.
     fn hand_over(&self) -> Result<(), Error> {
-        if let Some(thread) = self.checkpointer.get() {
-            if self.seal() {
-                thread.unpark();
-                return Ok(());
-            }
+        if self.bell.has_thread() && self.seal() {
+            self.bell.wake();
+            return Ok(());
         }
         self.commit_gathered()
     }

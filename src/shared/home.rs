@@ -1,7 +1,6 @@
 //! Checkpoints, beside threads that commit.
 
-use core::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use journal_core::parts::{
     Content, Home, HomeScratch, InLane, Operations, Scratch, Versions, filled_by, pinned_by,
@@ -14,8 +13,9 @@ use journal_core::{
     Scope,
 };
 
-use super::{Done, LaneRoom, LaneState, LanesOf, Shared, SharesOf};
+use super::{Done, LaneState, LanesOf, Shared, SharesOf};
 use crate::error::Error;
+use crate::sync::{MutexGuard, Ordering};
 
 /// What writes home, with its memory.
 #[derive(Debug)]
@@ -209,7 +209,7 @@ where
             let mut freed_slots = 0;
             for number in (0..geometry.lanes).map(LaneNumber) {
                 let room_of = self.lane(number);
-                if room_of.unreserved_log.load(Ordering::Relaxed) >= self.low_log_blocks {
+                if room_of.unreserved_log.left() >= self.low_log_blocks {
                     continue;
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
@@ -272,31 +272,23 @@ where
 
     /// Whether some lane has fewer free slots than the policy wants.
     fn slots_are_short(&self) -> bool {
-        let unreserved = |room: &LaneRoom<P, H>| room.unreserved_slots.load(Ordering::Relaxed);
-        self.lanes.iter().any(|room| unreserved(room) < self.low_slots)
+        self.lanes.iter().any(|room| room.unreserved_slots.left() < self.low_slots)
     }
 
     /// Whether some lane has fewer free blocks in the disk-side log than the policy wants.
     fn log_is_short(&self) -> bool {
-        let unreserved = |room: &LaneRoom<P, H>| room.unreserved_log.load(Ordering::Relaxed);
-        self.lanes.iter().any(|room| unreserved(room) < self.low_log_blocks)
+        self.lanes.iter().any(|room| room.unreserved_log.left() < self.low_log_blocks)
     }
 
     /// Whether some lane has less room in its ring than the policy wants.
     pub(crate) fn is_short_of_bytes(&self) -> bool {
-        let is_low =
-            |room: &LaneRoom<P, H>| room.unreserved.load(Ordering::Relaxed) < self.low_bytes;
-        self.lanes.iter().any(|room| is_low(room))
+        self.lanes.iter().any(|room| room.unreserved.left() < self.low_bytes)
     }
 
     /// Asks the checkpointing thread to work, if there is one.
     #[cold]
     pub(crate) fn ask_for_checkpoint(&self) {
-        if let Some(thread) = self.checkpointer.get() {
-            if !self.asked.swap(true, Ordering::Relaxed) {
-                thread.unpark();
-            }
-        }
+        self.bell.ask();
     }
 
     /// Notes in the superblock that all is durable.

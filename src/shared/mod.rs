@@ -17,29 +17,30 @@
 //! What is released after a commit's fence is released by plain stores: no locked instruction runs
 //! between the fence and the return.
 
+pub(crate) mod bell;
 pub(crate) mod block_locks;
 pub(crate) mod cache;
 pub(crate) mod commit;
+#[cfg(all(test, loom))]
+mod explored;
 pub(crate) mod gather;
 pub(crate) mod home;
+mod reach;
 pub(crate) mod read;
 mod reserve;
 pub(crate) mod seat;
 mod staged;
 mod touched;
+mod turn;
+mod unreserved;
 mod versions;
-
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use core::time::Duration;
-use std::sync::{Mutex, OnceLock};
-use std::thread::Thread;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
     Common, FrameAt, Full, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, NodeId,
     share_of,
 };
-use journal_core::units::{LaneNumber, Sequence};
+use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, Entry, FoldReport, Hook, JournalError, MediumError, Node,
     PmemShare, Recovery, Rule, SlotState,
@@ -48,11 +49,16 @@ use pmem_sys::{StoreLock, StoreLockGuard};
 
 use crate::error::Error;
 use crate::stats::LaneStats;
+use crate::sync::{AtomicBool, Mutex, Ordering};
+use bell::Bell;
 use block_locks::BlockLocks;
 use cache::Cache;
 use gather::Gathering;
 use home::HomeRoom;
+use reach::Reach;
 use seat::Seats;
+use turn::{Group, Turn};
+use unreserved::Unreserved;
 
 /// Everything of a journal that its threads share.
 #[derive(Debug)]
@@ -68,16 +74,14 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) recovery: Recovery,
     /// For ever: after a failed fence, write or sync nothing goes on.
     pub(crate) failed: AtomicBool,
-    /// The checkpointing thread, if there is one.
-    pub(crate) checkpointer: OnceLock<Thread>,
-    /// Whether it was asked to work.
-    pub(crate) asked: AtomicBool,
-    /// Free bytes of a lane below which it is asked to.
+    /// How the checkpointing thread is asked to work.
+    pub(crate) bell: Bell,
+    /// Free bytes of a lane below which it is.
     pub(crate) low_bytes: u64,
     /// Free slots of a lane below which it is.
-    pub(crate) low_slots: u32,
+    pub(crate) low_slots: u64,
     /// Free blocks of a lane in the disk-side log below which it is.
-    pub(crate) low_log_blocks: u32,
+    pub(crate) low_log_blocks: u64,
     pub(crate) gathering: Gathering,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,
@@ -99,22 +103,14 @@ pub(crate) struct Done {
 /// A lane, and what others may know of it without its lock.
 #[derive(Debug)]
 pub(crate) struct LaneRoom<P: PmemShare, H> {
-    lane: StoreLock<LaneState<P, H>>,
+    pub(crate) turn: Turn<LaneState<P, H>>,
     pub(crate) reader: LaneReader<P::Reader>,
-    /// Every record below is durable.
-    durable_to: AtomicU64,
-    /// Every record below may be read: it is durable, or was deferred.
-    readable_to: AtomicU64,
-    /// Whether deferred records wait to be flushed.
-    has_deferred: AtomicBool,
-    /// Bytes that are neither used nor reserved.
-    pub(crate) unreserved: CachePadded<AtomicU64>,
-    /// Slots that hold nothing and are not reserved.
-    pub(crate) unreserved_slots: AtomicU32,
-    /// Blocks of the disk-side log that can be taken and are not reserved.
-    pub(crate) unreserved_log: AtomicU32,
-    /// Threads that wait for the lane in order to commit.
-    committers: CachePadded<AtomicU32>,
+    pub(crate) reach: Reach,
+    /// Bytes.
+    pub(crate) unreserved: CachePadded<Unreserved>,
+    pub(crate) unreserved_slots: Unreserved,
+    /// Blocks of the disk-side log.
+    pub(crate) unreserved_log: Unreserved,
 }
 
 #[derive(Debug)]
@@ -122,8 +118,8 @@ pub(crate) struct LaneState<P, H> {
     pub(crate) lane: Lane<P, H>,
     /// One for each of its slots.
     pub(crate) slots: Box<[SlotState]>,
-    /// Records of the group under way that are stored and not fenced.
-    pub(crate) grouped: u32,
+    /// The group under way.
+    pub(crate) group: Group,
     /// Bytes of the lane that are reserved for whoever holds it.
     pub(crate) in_hand: u64,
     pub(crate) stats: LaneStats,
@@ -206,103 +202,28 @@ impl IndexMemory for Owned {
     }
 }
 
-/// Rounds in which a waiter looks again at once: about as long as a commit takes.
-const SPINS: u32 = 64;
-/// Rounds after those in which it lets other threads run.
-const YIELDS: u32 = 64;
-
-/// Waiting for something that takes no longer than a commit, most of the time.
-#[derive(Debug, Default)]
-pub(crate) struct Patience {
-    rounds: u32,
-}
-
-impl Patience {
-    /// Whether the quick rounds are over.
-    pub(crate) const fn is_long(&self) -> bool {
-        self.rounds >= SPINS + YIELDS
-    }
-
-    /// Waits a little, and longer the more often it is called.
-    pub(crate) fn pause(&mut self) {
-        match self.rounds {
-            // One at a time: on some processors a pause is as long as a line takes to come over.
-            rounds if rounds < SPINS => core::hint::spin_loop(),
-            rounds if rounds < SPINS + YIELDS => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(20)),
-        }
-        self.rounds = self.rounds.saturating_add(1);
-    }
-}
-
 impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
     pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>) -> Self {
         Self {
-            unreserved_slots: AtomicU32::new(lane.free_slots()),
-            unreserved_log: AtomicU32::new(lane.free_log_blocks()),
+            unreserved_slots: Unreserved::new(lane.free_slots().into()),
+            unreserved_log: Unreserved::new(lane.free_log_blocks().into()),
             reader: lane.reader(),
-            durable_to: AtomicU64::new(lane.durable_to().raw()),
-            readable_to: AtomicU64::new(lane.durable_to().raw()),
-            has_deferred: AtomicBool::new(false),
-            unreserved: CachePadded::new(AtomicU64::new(lane.free_bytes())),
-            committers: CachePadded::new(AtomicU32::new(0)),
-            lane: StoreLock::new(LaneState {
+            reach: Reach::new(lane.durable_to()),
+            unreserved: CachePadded::new(Unreserved::new(lane.free_bytes())),
+            turn: Turn::new(LaneState {
                 lane,
                 slots,
-                grouped: 0,
+                group: Group::default(),
                 in_hand: 0,
                 stats: LaneStats::default(),
             }),
         }
     }
 
-    /// Whether a frame of this sequence may be read.
-    #[inline]
-    pub(crate) fn is_readable(&self, sequence: Sequence) -> bool {
-        // Pairs with the release in `publish`: with the sequence comes the content.
-        sequence.raw() < self.readable_to.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
-        sequence.raw() < self.durable_to.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub(crate) fn has_deferred(&self) -> bool {
-        self.has_deferred.load(Ordering::Acquire)
-    }
-
-    /// Whether a thread panicked while it held the lane: nobody will fence what is stored.
-    pub(crate) fn is_poisoned(&self) -> bool {
-        self.lane.is_poisoned()
-    }
-
-    /// Whether others are waiting to commit here.
-    #[inline]
-    pub(crate) fn is_busy(&self) -> bool {
-        self.committers.load(Ordering::Relaxed) > 0
-    }
-
     /// Tells everybody what the lane's holder has made durable. Plain stores only.
     #[inline]
     pub(crate) fn publish(&self, lane: &Lane<P, H>) {
-        let durable_to = lane.durable_to().raw();
-        // Before it is known to be durable: a slot may then be written again, the older version of
-        // which a reader would still take for the newest.
-        if self.readable_to.load(Ordering::Relaxed) < durable_to {
-            self.readable_to.store(durable_to, Ordering::Release);
-        }
-        self.durable_to.store(durable_to, Ordering::Release);
-        if !lane.has_deferred() && self.has_deferred.load(Ordering::Relaxed) {
-            self.has_deferred.store(false, Ordering::Release);
-        }
-    }
-
-    /// Lets everybody read what the lane's holder has stored, durable or not.
-    pub(crate) fn publish_deferred(&self, lane: &Lane<P, H>) {
-        self.has_deferred.store(true, Ordering::Release);
-        self.readable_to.store(lane.next_sequence().raw(), Ordering::Release);
+        self.reach.publish(lane.durable_to(), lane.has_deferred());
     }
 }
 
@@ -339,16 +260,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
         &'s self,
         room: &'s LaneRoom<P, H>,
     ) -> Result<StoreLockGuard<'s, LaneState<P, H>>, Error> {
-        match room.lane.try_lock() {
-            Ok(Some(guard)) => Ok(guard),
-            Ok(None) => {
-                room.committers.fetch_add(1, Ordering::Relaxed);
-                let locked = room.lane.lock();
-                room.committers.fetch_sub(1, Ordering::Relaxed);
-                locked.map_err(|_| self.poisoned())
-            }
-            Err(_) => Err(self.poisoned()),
-        }
+        room.turn.take_to_commit().map_err(|_| self.poisoned())
     }
 
     /// Takes a lane for anything else.
@@ -356,7 +268,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
         &'s self,
         room: &'s LaneRoom<P, H>,
     ) -> Result<StoreLockGuard<'s, LaneState<P, H>>, Error> {
-        room.lane.lock().map_err(|_| self.poisoned())
+        room.turn.take().map_err(|_| self.poisoned())
     }
 
     /// A thread panicked inside: what it held may be half done.
@@ -396,7 +308,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
             // its lane before the checkpoint has it, or after, and then knows that one is under
             // way.
             let is_durable = |frame: &FrameAt| {
-                self.lane(frame.lane).is_durable(frame.sequence)
+                self.lane(frame.lane).reach.is_durable(frame.sequence)
                     && !self.writes_home.load(Ordering::Relaxed)
             };
             share.index.forget_below(newest, self.keeps(Rule::OneOfEachLane), is_durable);
@@ -407,7 +319,7 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
     /// Whether a frame may be read.
     #[inline]
     pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
-        self.lane(frame.lane).is_readable(frame.sequence)
+        self.lane(frame.lane).reach.is_readable(frame.sequence)
     }
 }
 
@@ -434,18 +346,18 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
         let after = guard.lane.free_places();
         let slots = after.slots.saturating_sub(before.slots);
         if slots > 0 {
-            room.unreserved_slots.fetch_add(slots, Ordering::Relaxed);
+            room.unreserved_slots.give(slots.into());
         }
         let log_blocks = after.log_blocks.saturating_sub(before.log_blocks);
         if log_blocks > 0 {
-            room.unreserved_log.fetch_add(log_blocks, Ordering::Relaxed);
+            room.unreserved_log.give(log_blocks.into());
         }
         if !guard.lane.has_deferred() {
-            guard.grouped = 0;
+            guard.group.end();
         }
         let freed = guard.lane.free_bytes().saturating_sub(free_before);
         if freed > 0 {
-            room.unreserved.fetch_add(freed, Ordering::Relaxed);
+            room.unreserved.give(freed);
         }
         Ok(result)
     }

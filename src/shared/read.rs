@@ -11,8 +11,9 @@ use journal_core::record::Form;
 use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
 
 use super::seat::Seat;
-use super::{Patience, Share, Shared};
+use super::{Share, Shared};
 use crate::error::Error;
+use crate::sync::thread::Patience;
 
 /// So often the device is read without a lock; then with one.
 const TRIES: u32 = 16;

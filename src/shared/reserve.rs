@@ -6,7 +6,6 @@
 //! that could is refused while it is made.
 
 use core::mem;
-use core::sync::atomic::Ordering;
 
 use journal_core::parts::Operations;
 use journal_core::policy::Policy;
@@ -16,8 +15,9 @@ use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
 use super::seat::{Seat, Work};
-use super::{Patience, Share, Shared};
+use super::{Share, Shared};
 use crate::error::Error;
+use crate::sync::thread::Patience;
 
 /// So many times a transaction makes room before it takes the space for reserved by others.
 const TRIES: u32 = 8;
@@ -36,7 +36,7 @@ where
     /// Chooses the lane of a transaction that begins.
     #[inline]
     pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
-        if self.lane(seat.favourite).is_busy() || mem::take(&mut seat.work.leaves_lane) {
+        if self.lane(seat.favourite).turn.is_busy() || mem::take(&mut seat.work.leaves_lane) {
             seat.favourite = self.seats.another_lane();
         }
         // Deferred commits in several lanes would have to make each other durable.
@@ -165,12 +165,10 @@ where
     #[inline]
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
         let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
-        let has_slots =
-            || geometry.lane_slots == 0 || room.unreserved_slots.load(Ordering::Relaxed) > 0;
-        let has_log =
-            || geometry.lane_log_blocks == 0 || room.unreserved_log.load(Ordering::Relaxed) > 0;
+        let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;
+        let has_log = || geometry.lane_log_blocks == 0 || room.unreserved_log.left() > 0;
         let has_some = || has_slots() && has_log();
-        if has_some() || self.checkpointer.get().is_some() {
+        if has_some() || self.bell.has_thread() {
             return Ok(());
         }
         self.make_room(has_some)
@@ -307,12 +305,8 @@ where
 
     #[inline]
     fn take_bytes(&self, lane: LaneNumber, more: u64, kept: u64) -> bool {
-        let unreserved = &self.lane(lane).unreserved;
-        let take = |free: u64| free.checked_sub(more).filter(|left| *left >= kept);
-        let Ok(before) = unreserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
-            return false;
-        };
-        if before - more < self.low_bytes {
+        let Some(left) = self.lane(lane).unreserved.take(more, kept) else { return false };
+        if left < self.low_bytes {
             self.ask_for_checkpoint();
         }
         true
@@ -322,7 +316,7 @@ where
     fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
         let room = self.lane(lane);
         let bytes = core::mem::take(&mut self.lock_lane(room)?.in_hand);
-        room.unreserved.fetch_add(bytes, Ordering::Relaxed);
+        room.unreserved.give(bytes);
         Ok(())
     }
 
@@ -348,7 +342,7 @@ where
         let kept = self.kept_bytes(needed);
         for _ in 0..TRIES {
             let unreserved = &self.lane(work.lane).unreserved;
-            self.make_room(|| unreserved.load(Ordering::Relaxed) >= more + kept)?;
+            self.make_room(|| unreserved.left() >= more + kept)?;
             self.give_from_hand(work.lane)?;
             if self.try_reserve_above(work, more, kept) {
                 return Ok(());

@@ -5,8 +5,7 @@
 //! are taken, a new one is made for one transaction.
 
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Names, Places, Scratch};
@@ -17,9 +16,10 @@ use pmem_sys::{StoreLock, StoreLockGuard};
 use super::block_locks::{Age, Stripe};
 use super::staged::Staged;
 use super::versions::Answer;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, this_thread};
 
 /// Threads that find a seat without an allocation.
-const SEATS: usize = 64;
+const SEATS: usize = if cfg!(any(loom, shuttle)) { 4 } else { 64 };
 
 /// The number of every seat that is made for one transaction.
 const EXTRA: u64 = SEATS as u64;
@@ -147,10 +147,10 @@ impl<D> Seat<D> {
 
     /// The age of a transaction that begins now: of all ages at a time it is the only one like it.
     pub(crate) fn next_age(&mut self, seats: &Seats<D>) -> Age {
-        self.clock = match self.number {
-            EXTRA => seats.extra_clock.fetch_add(1, Ordering::Relaxed),
-            _ => self.clock + 1,
-        };
+        match self.number {
+            EXTRA => self.clock = seats.extra.begin(self.clock),
+            _ => self.clock += 1,
+        }
         Age(self.clock << NUMBER_BITS | self.number)
     }
 }
@@ -159,7 +159,57 @@ impl<D> Seat<D> {
 #[derive(Debug)]
 pub(crate) enum Seated<'s, D> {
     Kept(StoreLockGuard<'s, Option<Box<Seat<D>>>>),
-    Extra(Box<Seat<D>>),
+    Extra(Box<ExtraSeat<'s, D>>),
+}
+
+/// A seat that is made for one transaction.
+#[derive(Debug)]
+pub(crate) struct ExtraSeat<'s, D> {
+    seat: Seat<D>,
+    extra: &'s Extra,
+}
+
+impl<D> Drop for ExtraSeat<'_, D> {
+    fn drop(&mut self) {
+        self.extra.end(self.seat.clock);
+    }
+}
+
+/// The transactions without a kept seat.
+#[derive(Debug)]
+struct Extra {
+    /// The clock of the next one.
+    clock: AtomicU64,
+    /// The clocks of those under way, and their threads.
+    threads: Mutex<Vec<(u64, usize)>>,
+}
+
+impl Extra {
+    fn new() -> Self {
+        Self { clock: AtomicU64::new(1), threads: Mutex::new(Vec::new()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, usize)>> {
+        // Nothing in here panics half-way.
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A transaction of this thread begins where the one of this clock was; returns its own.
+    fn begin(&self, before: u64) -> u64 {
+        let clock = self.clock.fetch_add(1, Ordering::Relaxed);
+        self.end(before);
+        self.lock().push((clock, this_thread()));
+        clock
+    }
+
+    fn end(&self, clock: u64) {
+        self.lock().retain(|(known, _)| *known != clock);
+    }
+
+    /// Whether the transaction of this clock is this thread's own.
+    fn is_own(&self, clock: u64) -> bool {
+        self.lock().contains(&(clock, this_thread()))
+    }
 }
 
 impl<D> Deref for Seated<'_, D> {
@@ -169,7 +219,7 @@ impl<D> Deref for Seated<'_, D> {
     fn deref(&self) -> &Seat<D> {
         match self {
             Self::Kept(guard) => guard.as_ref().expect("a seat is made before it is taken"),
-            Self::Extra(seat) => seat,
+            Self::Extra(extra) => &extra.seat,
         }
     }
 }
@@ -179,7 +229,7 @@ impl<D> DerefMut for Seated<'_, D> {
     fn deref_mut(&mut self) -> &mut Seat<D> {
         match self {
             Self::Kept(guard) => guard.as_mut().expect("a seat is made before it is taken"),
-            Self::Extra(seat) => seat,
+            Self::Extra(extra) => &mut extra.seat,
         }
     }
 }
@@ -195,7 +245,7 @@ pub(crate) struct Seats<D> {
     threads: Box<[CachePadded<AtomicUsize>]>,
     /// Counted up with every new seat: each has another favourite lane than the one before.
     next_lane: AtomicUsize,
-    extra_clock: AtomicU64,
+    extra: Extra,
     device: Mutex<D>,
     geometry: Geometry,
 }
@@ -206,7 +256,7 @@ impl<D: BlockDevice + Clone> Seats<D> {
             seats: (0..SEATS).map(|_| CachePadded::new(StoreLock::new(None))).collect(),
             threads: (0..SEATS).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
             next_lane: AtomicUsize::new(0),
-            extra_clock: AtomicU64::new(1),
+            extra: Extra::new(),
             device: Mutex::new(device),
             geometry,
         }
@@ -226,7 +276,7 @@ impl<D: BlockDevice + Clone> Seats<D> {
             self.threads[number].store(thread, Ordering::Relaxed);
             return Seated::Kept(guard);
         }
-        Seated::Extra(Box::new(self.make(EXTRA)))
+        Seated::Extra(Box::new(ExtraSeat { seat: self.make(EXTRA), extra: &self.extra }))
     }
 
     #[cold]
@@ -241,24 +291,21 @@ impl<D: BlockDevice + Clone> Seats<D> {
         LaneNumber((self.next_lane.fetch_add(1, Ordering::Relaxed) % count) as u16)
     }
 
-    /// Whether the transaction of this age may be this thread's own, so that waiting for it would
-    /// be for ever. Of one without a kept seat nobody knows whose it is.
+    /// Whether the transaction of this age is this thread's own, so that waiting for it would be
+    /// for ever. Who has found the age on a block finds who sat down before that.
     pub(crate) fn is_own(&self, age: Age) -> bool {
         let number = age.0 & ((1 << NUMBER_BITS) - 1);
-        let thread = self.threads.get(number as usize);
-        thread.is_none_or(|thread| thread.load(Ordering::Relaxed) == this_thread())
+        match self.threads.get(number as usize) {
+            Some(thread) => thread.load(Ordering::Relaxed) == this_thread(),
+            None => self.extra.is_own(age.0 >> NUMBER_BITS),
+        }
     }
 }
 
-/// A number that no other living thread has.
-fn this_thread() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
-    }
-    HERE.with(|here| core::ptr::from_ref(here) as usize)
-}
+#[cfg(all(test, loom))]
+mod explored;
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use journal_core::{BlockSize, Protocol};
 
@@ -299,7 +346,15 @@ mod tests {
         ages.sort_unstable();
         assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "each there once");
         assert!(ages.iter().all(|age| age.0 != 0));
-        let kept = seated.iter_mut().find(|seat| seat.number != EXTRA).expect("there are some");
-        assert!(seats.is_own(kept.next_age(&seats)), "all of them are this thread's");
+        let newest: Vec<_> = seated.iter_mut().map(|seat| seat.next_age(&seats)).collect();
+        let is_own = |age: &Age| seats.is_own(*age);
+        assert!(newest.iter().all(is_own), "all of them are this thread's");
+        let others = std::thread::scope(|scope| {
+            let look = scope.spawn(|| newest.iter().filter(|age| is_own(age)).count());
+            look.join().expect("looks")
+        });
+        assert_eq!(others, 0, "none of them is another's");
+        drop(seated);
+        assert!(seats.extra.lock().is_empty(), "they are over");
     }
 }

@@ -57,7 +57,7 @@ impl<L, P: PmemShare, D, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
     /// Whether a frame is durable by the time that anything is stored: so are all records of other
     /// lanes that may be read.
     fn is_durable(&self, frame: &FrameAt) -> bool {
-        frame.lane != self.lane || self.shared.lane(frame.lane).is_durable(frame.sequence)
+        frame.lane != self.lane || self.shared.lane(frame.lane).reach.is_durable(frame.sequence)
     }
 }
 

@@ -99,6 +99,35 @@ fn a_thread_is_told_that_it_waits_for_itself() {
     journal.transact(|tx| tx.write(block(5), &[3; BLOCK])).expect("is free again");
 }
 
+#[test]
+fn a_thread_that_found_no_seat_is_waited_for_and_knows_itself() {
+    let files = Files::new("no-seat");
+    let options = Options::new().background_checkpoint(false);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    // All seats that are kept.
+    let seated: Vec<_> = (0..64).map(|_| journal.begin().expect("begins")).collect();
+    let image = [7; BLOCK];
+    let (written, is_written) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let its = &journal;
+        scope.spawn(move || {
+            let mut other = its.begin().expect("begins");
+            other.write(block(5), &[6; BLOCK]).expect("fits");
+            written.send(()).expect("is waited for");
+            std::thread::sleep(Duration::from_millis(50));
+            other.commit().expect("commits");
+        });
+        is_written.recv().expect("comes");
+        journal.transact(|tx| tx.write(block(5), &image)).expect("waits");
+    });
+    let mut own = journal.begin().expect("begins");
+    own.write(block(5), &image).expect("fits");
+    let refused = journal.transact(|tx| tx.write(block(5), &image));
+    assert_eq!(refused, Err(Error::Conflict { block: block(5) }));
+    drop((own, seated));
+    journal.transact(|tx| tx.write(block(5), &image)).expect("is free again");
+}
+
 /// Lets the first record of a lane wait, stores the second, and panics in the third.
 #[derive(Clone, Debug, Default)]
 struct Third {

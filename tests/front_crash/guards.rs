@@ -10,7 +10,11 @@ use std::thread::JoinHandle;
 
 use journal_core::{BlockNumber, Overwrite, Site};
 use nvm_journal::{Error, Journal};
+#[cfg(shuttle)]
+use shuttle::{thread, thread_local};
 use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Scenario, World};
+#[cfg(not(shuttle))]
+use std::thread;
 
 use crate::oracle::{
     Change, End, cover_label, judge, judge_read, late, next_number, number_in, shown_label,
@@ -45,7 +49,7 @@ pub(crate) fn within<R: Send + 'static>(
 
 thread_local! {
     /// The call that this thread is about to make.
-    static PENDING: Cell<Option<u64>> = const { Cell::new(None) };
+    static PENDING: Cell<Option<u64>> = Cell::new(None);
 }
 
 /// A thread that was let in, and how it ended.
@@ -86,7 +90,10 @@ impl Stage {
             });
             match result {
                 Ok(()) => return end(&self.world, transaction, number, &tx),
-                Err(Error::Conflict { .. }) => drop(transaction),
+                Err(Error::Conflict { .. }) => {
+                    drop(transaction);
+                    thread::yield_now();
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -99,10 +106,10 @@ impl Stage {
         // A durable commit covers what was committed before it, and begins here.
         let covers = (tx.end == Durable).then_some(cover_label(number));
         covers.inspect(|covers| self.world.called(*covers));
-        PENDING.set(Some(label));
+        PENDING.with(|pending| pending.set(Some(label)));
         let result = at_once(&self.journal, number, tx);
         // Refused before it stored anything.
-        let was_pending = PENDING.take().is_some();
+        let was_pending = PENDING.with(Cell::take).is_some();
         result?;
         assert!(!was_pending, "whatever is committed is stored");
         self.world.returned(label);
@@ -113,7 +120,7 @@ impl Stage {
     /// To be called before every step.
     pub(crate) fn mark_calls(world: &World, site: Site) {
         if site.name.ends_with(".image") || site.name.ends_with(".front") {
-            if let Some(label) = PENDING.take() {
+            if let Some(label) = PENDING.with(Cell::take) {
                 world.called(label);
             }
         }

@@ -69,6 +69,8 @@ pub(crate) struct Program {
     pub(crate) buffer: usize,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
+    /// Whether a thread in the background makes room.
+    pub(crate) background: bool,
     /// Whether an open may say that a durable record is gone: media were damaged.
     pub(crate) may_report_rot: bool,
     pub(crate) steps: Vec<Step>,
@@ -91,6 +93,7 @@ impl Program {
             buffer: 1 << 10,
             drain_on_open: false,
             keep_on_close: false,
+            background: false,
             may_report_rot: false,
             steps,
             steps_after: Vec::new(),
@@ -121,6 +124,7 @@ impl Program {
             .buffer_bytes(self.buffer * BLOCK_BYTES)
             .drain_on_open(self.drain_on_open)
             .keep_on_close(self.keep_on_close)
+            .background_checkpoint(self.background)
     }
 
     pub(crate) fn open(&self, world: &World) -> Result<Front, Error> {

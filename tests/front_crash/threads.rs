@@ -1,6 +1,10 @@
 //! Threads that run at once, and every crash of what they did.
 //!
 //! A run is one schedule, and the machine's; the tape says which it was. A seed names a workload.
+//! `schedules.rs` runs the same workloads under schedules of an explorer.
+
+#[cfg(shuttle)]
+mod schedules;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -9,12 +13,16 @@ use std::sync::{Arc, Mutex};
 
 use journal_core::Overwrite;
 use nvm_journal::Error;
+#[cfg(shuttle)]
+use shuttle::thread;
 use sim_disk::{Explorer, Image, Model, Report, Rng, Scenario, World};
 
 use crate::guards::{Stage, within};
 use crate::oracle::{Change, End, judge, number_in, shown_label};
 use crate::probe::Logged;
 use crate::program::{Program, Tx, covering, read_all, read_block};
+#[cfg(not(shuttle))]
+use std::thread;
 
 use Change::{Append, Read, Touch, Write};
 use End::{Deferred, Durable, Gathered};
@@ -36,6 +44,8 @@ struct Workload {
     checkpoints: bool,
     /// Whether another thread reads.
     reads: bool,
+    /// What whoever stores or fences a record does meanwhile.
+    pause: fn(),
     /// Commits and fences of all runs.
     totals: Arc<(AtomicU64, AtomicU64)>,
 }
@@ -57,6 +67,7 @@ impl Workload {
             gathered: 0,
             checkpoints: false,
             reads: false,
+            pause: || thread::sleep(Duration::from_micros(100)),
             totals: Arc::default(),
         }
     }
@@ -171,16 +182,16 @@ impl Scenario for Workload {
         let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
         // Whoever stores or fences a record takes its time, so that others come and wait for the
         // lane, and return before they should if they can.
-        let its = world.clone();
+        let (its, pause) = (world.clone(), self.pause);
         stage.probe.watch(move |site| {
             Stage::mark_calls(&its, site);
             if site.name.ends_with(".front") || site.name == "commit.fence" {
-                std::thread::sleep(Duration::from_micros(100));
+                pause();
             }
         });
         let numbers = Numbers { next: AtomicU64::new(1), durable: Mutex::default() };
         let (numbers, stage_of_all) = (&numbers, &stage);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let mut running = Vec::new();
             for thread in 0..self.threads {
                 running.push(scope.spawn(move || {

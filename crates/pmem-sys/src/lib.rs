@@ -76,6 +76,8 @@ mod arch;
 mod calibrate;
 mod emulator;
 mod error;
+#[cfg(any(loom, shuttle))]
+pub mod explored;
 mod facts;
 mod kernels;
 pub mod lines;

@@ -36,15 +36,21 @@ use core::time::Duration;
 
 use sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell};
 
-/// What the lock is made of. loom has its own, which it can look into.
-#[cfg(not(loom))]
+/// What the lock is made of. Explorers of schedules have their own, which they can look into.
 mod sync {
+    #[cfg(any(loom, shuttle))]
+    pub(super) use crate::explored::{AtomicU32, AtomicUsize, Ordering};
+    #[cfg(not(any(loom, shuttle)))]
     pub(super) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+    #[cfg(loom)]
+    pub(super) use loom::cell::UnsafeCell;
 
     /// The cell of core with the calls of loom's.
+    #[cfg(not(loom))]
     #[derive(Debug)]
     pub(super) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
+    #[cfg(not(loom))]
     impl<T> UnsafeCell<T> {
         pub(super) const fn new(value: T) -> Self {
             Self(core::cell::UnsafeCell::new(value))
@@ -66,12 +72,6 @@ mod sync {
     }
 }
 
-#[cfg(loom)]
-mod sync {
-    pub(super) use loom::cell::UnsafeCell;
-    pub(super) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-}
-
 /// Nobody holds the lock.
 const FREE: u32 = 0;
 /// Somebody does.
@@ -83,7 +83,7 @@ const POISONED: u32 = 2;
 pub const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// The nap a waiter begins with, and the only one of an overdue waiter: the lock is idle meanwhile.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const NAP_MIN: Duration = Duration::from_micros(20);
 
 /// After this many naps a waiter is overdue, and newcomers stand back.
@@ -145,7 +145,7 @@ impl core::error::Error for Poisoned {}
 
 impl<T> StoreLock<T> {
     /// A free lock over `value`.
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, shuttle)))]
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self {
@@ -156,8 +156,8 @@ impl<T> StoreLock<T> {
         }
     }
 
-    /// A free lock over `value`; loom's atomics cannot be made in a constant.
-    #[cfg(loom)]
+    /// A free lock over `value`; an explorer's atomics cannot be made in a constant.
+    #[cfg(any(loom, shuttle))]
     #[must_use]
     pub fn new(value: T) -> Self {
         Self {
@@ -359,7 +359,7 @@ struct Patience {
     looks: u32,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 impl Patience {
     /// Looks with 1, 2, 4 .. 64 pauses before them: up to some microseconds, a few short commits.
     const SPINS: u32 = 7;
@@ -399,14 +399,14 @@ impl Patience {
 }
 
 /// The explorer has no time: a look is a step, and patience ends soon enough to be explored.
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 impl Patience {
     const fn new() -> Self {
         Self { looks: 0 }
     }
 
     fn wait(&mut self) {
-        loom::thread::yield_now();
+        crate::explored::thread::yield_now();
         self.looks = self.looks.saturating_add(1);
     }
 
@@ -415,5 +415,5 @@ impl Patience {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -5,7 +5,8 @@
 //! tape into what a power loss may leave, and [`World::boot`] makes the next world out of that.
 //!
 //! Calls are attributed to the real thread that makes them, so that a fence completes what its own
-//! thread flushed, whichever handle it went through.
+//! thread flushed, whichever handle it went through. Where the program's threads are not real, as
+//! under an explorer of schedules, [`name_callers`] tells them apart.
 
 use core::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -35,6 +36,45 @@ thread_local! {
     static CALLING: Cell<Calling> = const {
         Cell::new(Calling { site: None, late: false, weak: false })
     };
+}
+
+/// Says which of the program's threads is calling.
+type NamesCaller = fn() -> u64;
+
+thread_local! {
+    static NAMES_CALLER: Cell<Option<NamesCaller>> = const { Cell::new(None) };
+}
+
+/// Runs a program whose threads all run on this one of the system's: `names` says which of them is
+/// calling, whenever one does.
+pub fn name_callers<R>(names: fn() -> u64, program: impl FnOnce() -> R) -> R {
+    /// Puts back what was before.
+    struct Before(Option<NamesCaller>);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            NAMES_CALLER.set(self.0);
+        }
+    }
+
+    let _before = Before(NAMES_CALLER.replace(Some(names)));
+    program()
+}
+
+/// A thread of the program under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    System(ThreadId),
+    Named(u64),
+}
+
+impl Caller {
+    fn now() -> Self {
+        match NAMES_CALLER.get() {
+            Some(names) => Self::Named(names()),
+            None => Self::System(std::thread::current().id()),
+        }
+    }
 }
 
 /// Puts back what was before, when the call ends by a panic too: a mutant may well provoke one, and
@@ -80,7 +120,7 @@ pub(crate) struct Shared {
     tape: Tape,
     /// Events of calls that a mutant delays, by thread.
     late: Vec<(Thread, Event, Option<&'static str>)>,
-    threads: Vec<ThreadId>,
+    threads: Vec<Caller>,
     past: Vec<Mark>,
     faults: Vec<Fault>,
     operations: OperationCounts,
@@ -142,7 +182,7 @@ impl World {
             }
             // The threads of the killed process are gone; the next ones get numbers of their own.
             let threads = tape.entries().iter().map(|entry| usize::from(entry.thread.0) + 1);
-            let nobody = std::thread::current().id();
+            let nobody = Caller::now();
             shared.tape.push(Thread(0), Event::Mark(Mark::Killed));
             shared.retire_threads(threads.max().unwrap_or(0), nobody);
         }
@@ -263,7 +303,7 @@ impl World {
 
 impl Shared {
     fn thread(&mut self) -> Thread {
-        let id = std::thread::current().id();
+        let id = Caller::now();
         let known = self.threads.iter().rposition(|known| *known == id);
         let index = known.unwrap_or_else(|| {
             self.threads.push(id);
@@ -273,7 +313,7 @@ impl Shared {
     }
 
     /// Makes the first `count` numbers refer to threads that are no more.
-    fn retire_threads(&mut self, count: usize, this: ThreadId) {
+    fn retire_threads(&mut self, count: usize, this: Caller) {
         // The newest entry of a thread counts, so the dead ones are hidden by a new one of `this`.
         self.threads = vec![this; count + 1];
     }

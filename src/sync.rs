@@ -1,0 +1,76 @@
+//! What threads meet through: that of core and std, or in a build whose schedules are explored what
+//! the explorer has in its place.
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(any(loom, shuttle))]
+pub(crate) use pmem_sys::explored::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, this_thread,
+};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+/// Threads, and how they wait.
+pub(crate) mod thread {
+    use core::time::Duration;
+
+    #[cfg(any(loom, shuttle))]
+    pub(crate) use pmem_sys::explored::thread::{JoinHandle, Thread, spawn};
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) use std::thread::{JoinHandle, Thread, park_timeout, spawn};
+
+    /// Rounds in which a waiter looks again at once: about as long as a commit takes.
+    const SPINS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 64 };
+    /// Rounds after those in which it lets other threads run.
+    const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+
+    /// Waiting for something that takes no longer than a commit, most of the time.
+    #[derive(Debug, Default)]
+    pub(crate) struct Patience {
+        rounds: u32,
+    }
+
+    impl Patience {
+        /// Whether the quick rounds are over.
+        pub(crate) const fn is_long(&self) -> bool {
+            self.rounds >= SPINS + YIELDS
+        }
+
+        /// Waits a little, and longer the more often it is called.
+        pub(crate) fn pause(&mut self) {
+            wait(self.rounds);
+            self.rounds = self.rounds.saturating_add(1);
+        }
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn wait(rounds: u32) {
+        match rounds {
+            // One at a time: on some processors a pause is as long as a line takes to come over.
+            rounds if rounds < SPINS => core::hint::spin_loop(),
+            rounds if rounds < SPINS + YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(20)),
+        }
+    }
+
+    /// An explorer has no time: to wait is to let others run.
+    #[cfg(any(loom, shuttle))]
+    fn wait(_rounds: u32) {
+        pmem_sys::explored::thread::yield_now();
+    }
+
+    /// Nobody is woken by time alone: who is forgotten is found.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn park_timeout(_nap: Duration) {
+        pmem_sys::explored::thread::park();
+    }
+}
+
+/// A number that no other living thread has.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn this_thread() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| core::ptr::from_ref(here) as usize)
+}
