@@ -21,9 +21,9 @@ use core::fmt;
 
 use journal_core::{Kernels, check};
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 mod changed;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 mod x86_64;
 
 /// The kernels of this processor.
@@ -44,14 +44,14 @@ pub struct NativeKernels {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Crc64 {
     Portable,
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
     Folding(x86_64::Folding),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changed {
     Portable,
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
     Comparing(changed::Comparing),
 }
 
@@ -69,7 +69,7 @@ impl NativeKernels {
     pub fn supported() -> impl Iterator<Item = Self> {
         let crc64 = [Crc64::Portable].into_iter();
         let changed = [Changed::Portable].into_iter();
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
         let (crc64, changed) = (
             x86_64::Folding::supported().map(Crc64::Folding).chain(crc64),
             changed::Comparing::supported().map(Changed::Comparing).chain(changed),
@@ -89,7 +89,7 @@ impl NativeKernels {
     pub fn changed_words_by(&self) -> &'static str {
         match self.changed {
             Changed::Portable => "portable",
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
             Changed::Comparing(comparing) => comparing.name(),
         }
     }
@@ -100,7 +100,7 @@ impl Kernels for NativeKernels {
     fn crc64(&self, seed: u64, bytes: &[u8]) -> u64 {
         match self.crc64 {
             Crc64::Portable => check::crc64(seed, bytes),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
             Crc64::Folding(folding) => folding.crc64(seed, bytes),
         }
     }
@@ -109,16 +109,16 @@ impl Kernels for NativeKernels {
     fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
         match self.changed {
             Changed::Portable => check::changed_words(older, newer, mask),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
             Changed::Comparing(comparing) => comparing.changed_words(older, newer, mask),
         }
     }
 
     #[inline]
     fn prefetch(&self, bytes: &[u8]) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
         x86_64::prefetch(bytes);
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
         let _ = bytes;
     }
 }
@@ -127,7 +127,7 @@ impl fmt::Display for NativeKernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self.crc64 {
             Crc64::Portable => "portable",
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
             Crc64::Folding(folding) => folding.name(),
         })
     }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// The trap of checksums: a detection that is compiled out, and nobody notices.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
     #[test]
     fn what_the_processor_has_is_used() {
         let names: Vec<_> = NativeKernels::supported().map(|has| has.to_string()).collect();

@@ -9,10 +9,10 @@
 //!
 //! A crash does not come into it: this is about visibility, not durability.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 pub(crate) use streams::Streamer;
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 mod streams {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -94,10 +94,10 @@ mod streams {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
 pub(crate) use ordinary::Streamer;
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
 mod ordinary {
     /// Nothing to remember: this build streams by ordinary stores.
     #[derive(Debug)]

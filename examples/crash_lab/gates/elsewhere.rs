@@ -16,8 +16,9 @@ use super::json::Json;
 use super::{Bound, Gate, Standing};
 
 /// Names, and what they are called in a table.
-pub(crate) const ELSEWHERE: [(&str, &str); 5] = [
-    ("loom", "loom: interleavings of the lock, tests"),
+pub(crate) const ELSEWHERE: [(&str, &str); 6] = [
+    ("loom", "loom: interleavings of hand-offs, tests"),
+    ("shuttle", "shuttle: schedules, workloads"),
     ("miri", "Miri: crates without undefined behaviour"),
     ("fuzz", "fuzz targets without a finding"),
     ("sanitizers", "sanitizers: runs without a finding"),

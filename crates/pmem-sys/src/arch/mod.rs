@@ -10,28 +10,31 @@
 //! instruction below is a sequence of *relaxed atomic* accesses of the bytes it touches, so that
 //! the two never race; the compiler cannot see into the assembly and so cannot assume more. That
 //! the machine moves a whole aligned word at once is a promise of the machine on top of it. In the
-//! portable file (and under Miri, which runs no assembly) every access is a relaxed atomic access
-//! of one whole aligned word, and the same holds without any appeal to a machine.
+//! portable file (and under Miri, which runs no assembly, and with `--cfg portable`, for sanitizers,
+//! which see none) every access is a relaxed atomic access of one whole aligned word, and the same
+//! holds without any appeal to a machine.
 
 use crate::method::Method;
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 mod x86_64;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 use x86_64 as chosen;
 
-#[cfg(all(target_arch = "aarch64", target_endian = "little", not(miri)))]
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
 mod aarch64;
-#[cfg(all(target_arch = "aarch64", target_endian = "little", not(miri)))]
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
 use aarch64 as chosen;
 
 #[cfg(any(
     miri,
+    portable,
     not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))
 ))]
 mod portable;
 #[cfg(any(
     miri,
+    portable,
     not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))
 ))]
 use portable as chosen;

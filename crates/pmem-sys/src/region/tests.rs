@@ -73,7 +73,7 @@ fn the_kernels_error_comes_through() {
     assert_eq!(region.fence().map_err(|error| error.kind), Err(failed));
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 #[test]
 fn bytes_streamed_by_another_thread_settle_before_they_are_lent() {
     let mut region = Region::anonymous(1 << 16).expect("there is memory");

@@ -1,0 +1,63 @@
+//! Models of hand-offs, which say what is promised: every schedule of a few threads is tried, and
+//! every order that memory may show.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::orders::{self, Weakened};
+
+/// It panics where a promise is broken.
+pub type Model = fn();
+
+/// Explores all schedules of a model, or those with no more preemptions than that; returns how many
+/// executions these were.
+///
+/// # Panics
+/// In one of them the model does, or somebody waits for ever.
+pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> u64 {
+    let executions = Arc::new(AtomicU64::new(0));
+    let its = Arc::clone(&executions);
+    builder(preemptions).check(move || {
+        its.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    executions.load(Ordering::Relaxed)
+}
+
+/// Whether some schedule of a model breaks a promise, or never ends.
+pub fn is_caught(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err()
+}
+
+/// Weakens each order in turn that these models meet in a file, and requires that one of them
+/// notices; returns how many orders these were.
+///
+/// # Panics
+/// Nothing notices one, or none is met there.
+pub fn each_order_is_needed(file: &str, preemptions: Option<usize>, models: &[Model]) -> usize {
+    let models = || models.iter().copied();
+    for model in models() {
+        explore(preemptions, model);
+    }
+    let mut orders = orders::seen();
+    orders.retain(|order| order.place.file().ends_with(file));
+    assert!(!orders.is_empty(), "no order is met in {file}");
+    let is_needed = |order: &Weakened| {
+        orders::weaken(Some(*order));
+        let is_needed = models().any(|model| is_caught(preemptions, model));
+        orders::weaken(None);
+        is_needed
+    };
+    let spare: Vec<_> = orders.iter().filter(|order| !is_needed(order)).collect();
+    assert!(spare.is_empty(), "nothing notices without them: {spare:#?}");
+    orders.len()
+}
+
+fn builder(preemptions: Option<usize>) -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    // A wait that has no end comes to it.
+    builder.max_branches = 10_000;
+    builder
+}
