@@ -7,7 +7,7 @@
 //! R3. Who finds a record readable finds it durable, or that something is deferred: so who builds
 //!     on it makes it durable first.
 //!
-//! One thread at a time writes here, the holder of the lane, and by plain stores alone: this is said
+//! One thread at a time writes here, the holder of the lane, and by plain stores alone: that is
 //! between a commit's fence and its return.
 
 use journal_core::units::Sequence;

@@ -2,8 +2,8 @@
 //!
 //! T1. One at a time has the lane.
 //! T2. Who is seen waiting to commit will have the lane after whoever sees it: so a record may be
-//!     left to it to fence. A waiter says that it has come before it waits, and takes that back when
-//!     it has the lane, and not when it has given it back.
+//!     left to it to fence. A waiter says that it has come before it waits, and takes that back
+//!     when it has the lane, and not when it has given it back.
 //!
 //! What was left to a waiter it makes durable whatever becomes of its own transaction.
 

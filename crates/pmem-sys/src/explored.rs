@@ -23,11 +23,13 @@ pub use orders::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 /// A number that no other living thread has. All of them are one thread of the system's, so that
-/// an address of its own tells them apart no longer.
+/// an address of its own tells them apart no longer; and what is done with it is the same in every
+/// execution, so that a schedule can be run again.
 #[must_use]
 pub fn this_thread() -> usize {
     use core::hash::{Hash as _, Hasher as _};
     let mut hasher = std::hash::DefaultHasher::new();
-    thread::current().id().hash(&mut hasher);
+    // As it is shown, since beside that it may say which execution this is.
+    format!("{:?}", thread::current().id()).hash(&mut hasher);
     hasher.finish() as usize
 }

@@ -61,6 +61,7 @@ fn takes_a_seat_and_a_block() {
         drop(share);
         its_blocks.0.unlock(stripe);
     });
+    thread::yield_now();
     if let Some(holder) = blocks.0.holder_of(stripe) {
         assert!(!seats.is_own(holder), "takes another's transaction for its own");
     }

@@ -10,9 +10,9 @@
 //! instruction below is a sequence of *relaxed atomic* accesses of the bytes it touches, so that
 //! the two never race; the compiler cannot see into the assembly and so cannot assume more. That
 //! the machine moves a whole aligned word at once is a promise of the machine on top of it. In the
-//! portable file (and under Miri, which runs no assembly, and with `--cfg portable`, for sanitizers,
-//! which see none) every access is a relaxed atomic access of one whole aligned word, and the same
-//! holds without any appeal to a machine.
+//! portable file (under Miri too, and with `--cfg portable` for sanitizers, since these see no
+//! assembly) every access is a relaxed atomic access of one whole aligned word, and the same holds
+//! without any appeal to a machine.
 
 use crate::method::Method;
 

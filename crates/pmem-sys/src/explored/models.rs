@@ -1,5 +1,12 @@
 //! Models of hand-offs, which say what is promised: every schedule of a few threads is tried, and
-//! every order that memory may show.
+//! every order that memory may show, as far as loom sees that they differ.
+//!
+//! Of each atomic it remembers the last access alone, and where a thread loads what it is about to
+//! store, it may not try the schedules in which another one's load came between. So who only looks
+//! lets others run first ([`yield_now`](super::thread::yield_now)), and no model is believed that
+//! has not caught a mistake.
+//!
+//! `LOOM_MAX_PREEMPTIONS` says how many preemptions there may be, in place of what models ask for.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +63,8 @@ pub fn each_order_is_needed(file: &str, preemptions: Option<usize>, models: &[Mo
 
 fn builder(preemptions: Option<usize>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
+    // What the variable says is there already.
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
     // A wait that has no end comes to it.
     builder.max_branches = 10_000;
     builder
