@@ -49,7 +49,7 @@ pub(crate) fn within<R: Send + 'static>(
 
 thread_local! {
     /// The call that this thread is about to make.
-    static PENDING: Cell<Option<u64>> = Cell::new(None);
+    static PENDING: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// A thread that was let in, and how it ended.
