@@ -9,7 +9,7 @@
 
 use pmem_sys::explored::models::{self, Model};
 
-pub(crate) use models::is_caught;
+pub(crate) use models::{is_caught, let_others_run};
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -9,7 +9,7 @@ use pmem_sys::StoreLock;
 use super::*;
 use crate::file_disk::tests::TinyDisk;
 use crate::shared::block_locks::{BlockLocks, explored::two_that_count};
-use crate::shared::explored::{each_order_is_needed, explore};
+use crate::shared::explored::{each_order_is_needed, explore, let_others_run};
 
 const GEOMETRY: Geometry = Geometry {
     block_size: BlockSize::MIN,
@@ -61,7 +61,7 @@ fn takes_a_seat_and_a_block() {
         drop(share);
         its_blocks.0.unlock(stripe);
     });
-    thread::yield_now();
+    let_others_run();
     if let Some(holder) = blocks.0.holder_of(stripe) {
         assert!(!seats.is_own(holder), "takes another's transaction for its own");
     }
