@@ -19,6 +19,7 @@ const GOES_ON_ONE_IN: usize = 16;
 /// What came of one policy.
 pub(crate) struct Harm {
     policy: &'static str,
+    kind: Kind,
     bits: Count,
     /// How often an open said what of a turned bit, in the order of [`RotSeen::ALL`].
     seen: [u64; RotSeen::ALL.len()],
@@ -26,34 +27,44 @@ pub(crate) struct Harm {
     full: Count,
     took: Duration,
     /// What was wrong.
-    pub(crate) wrong: Vec<String>,
+    wrong: Vec<String>,
+}
+
+/// All policies, in order. The bits come last, and those of the first policy, of which there are
+/// most, behind the others: where there is not time for all it is they that fall short.
+pub(crate) fn harm_all(
+    policies: &[(&'static str, Kind)],
+    sizes: &Sizes,
+    until: Instant,
+) -> Vec<Harm> {
+    let mut all: Vec<Harm> = policies.iter().map(|(name, kind)| Harm::new(name, *kind)).collect();
+    for harm in &mut all {
+        harm.timed(|harm| harm.fail_operations(sizes.faults_one_in, until));
+        harm.timed(|harm| harm.fill_lanes(until));
+    }
+    for (number, harm) in all.iter_mut().enumerate().rev() {
+        let one_in = sizes.bits_one_in[usize::from(number > 0)];
+        harm.timed(|harm| harm.turn_bits(one_in, until));
+    }
+    all
 }
 
 impl Harm {
-    pub(crate) fn of(
-        policy: &'static str,
-        kind: Kind,
-        is_first: bool,
-        sizes: &Sizes,
-        until: Instant,
-    ) -> Self {
-        let begin = Instant::now();
-        let none = Count { required: 1, reached: 0 };
-        let (seen, took) = ([0; RotSeen::ALL.len()], Duration::ZERO);
-        let (wrong, faults, full) = (Vec::new(), none, none);
-        let mut harm = Self { policy, bits: none, seen, faults, full, took, wrong };
-        let results = [
-            harm.turn_bits(kind, sizes.bits_one_in[usize::from(!is_first)], until),
-            harm.fail_operations(kind, sizes.faults_one_in, until),
-            harm.fill_lanes(kind, until),
-        ];
-        harm.wrong = results.into_iter().filter_map(Result::err).collect();
-        harm.took = begin.elapsed();
-        harm
+    fn new(policy: &'static str, kind: Kind) -> Self {
+        let (none, seen) = (Count { required: 1, reached: 0 }, [0; RotSeen::ALL.len()]);
+        let (took, wrong) = (Duration::ZERO, Vec::new());
+        Self { policy, kind, bits: none, seen, faults: none, full: none, took, wrong }
     }
 
-    fn turn_bits(&mut self, kind: Kind, one_in: usize, until: Instant) -> Result<(), String> {
-        let rot = Rot::of(kind)?;
+    fn timed(&mut self, part: impl FnOnce(&mut Self) -> Result<(), String>) {
+        let begin = Instant::now();
+        let wrong = part(self).err();
+        self.wrong.extend(wrong);
+        self.took += begin.elapsed();
+    }
+
+    fn turn_bits(&mut self, one_in: usize, until: Instant) -> Result<(), String> {
+        let rot = Rot::of(self.kind)?;
         let count = rot.bits() / one_in;
         let seen = RotSeen::ALL.map(|_| AtomicU64::new(0));
         // Not the same bit of each byte.
@@ -68,8 +79,8 @@ impl Harm {
         turned
     }
 
-    fn fail_operations(&mut self, kind: Kind, one_in: usize, until: Instant) -> Result<(), String> {
-        let faults = Faults::of(kind)?;
+    fn fail_operations(&mut self, one_in: usize, until: Instant) -> Result<(), String> {
+        let faults = Faults::of(self.kind)?;
         let count = 2 * (faults.operations() as usize).div_ceil(one_in);
         let done = AtomicU64::new(0);
         let fail = |index: usize| faults.fail((index / 2 * one_in) as u64, index % 2 == 1);
@@ -80,11 +91,11 @@ impl Harm {
         failed
     }
 
-    fn fill_lanes(&mut self, kind: Kind, until: Instant) -> Result<(), String> {
+    fn fill_lanes(&mut self, until: Instant) -> Result<(), String> {
         let lanes =
             [1, 2].into_iter().flat_map(|lanes| FULL_LINES.map(move |lines| (lanes, lines)));
         let lanes: Vec<(u16, u64)> = lanes.collect();
-        let done = AtomicU64::new(0);
+        let (kind, done) = (self.kind, AtomicU64::new(0));
         let filled = each(
             lanes.len(),
             Some(until),
@@ -104,9 +115,9 @@ impl Harm {
     pub(crate) fn print(&self) {
         let [whole, refused, unreadable, last] = self.seen;
         println!(
-            "{}: {:.1} s, {} bits turned: {whole} of no consequence, {refused} refused, {unreadable} \
-             blocks unreadable, {last} times without the last transaction; {} operations failed, \
-             {} lanes filled",
+            "{}: {:.1} s, {} bits turned: {whole} of no consequence, {refused} refused, \
+             {unreadable} blocks unreadable, {last} times without the last transaction; \
+             {} operations failed, {} lanes filled",
             self.policy,
             self.took.as_secs_f64(),
             self.bits.reached,

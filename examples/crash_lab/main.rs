@@ -13,9 +13,9 @@
 //! of their crashes only those that a shorter program has not had. Then the recoveries themselves
 //! are crashed, twice over, and every mutant at every persist site has to be noticed.
 //!
-//! Before that, what needs no crash (`harm.rs`): bits turned in a journal, operations that fail, and
-//! lanes of every length filled; and beside it, the bugs that other systems had, each as a mutant
-//! (`tests/catalogue`).
+//! Before that, what needs no crash (`harm.rs`): bits turned in a journal, operations that fail,
+//! and lanes of every length filled; and beside it, the bugs that other systems had, each as a
+//! mutant (`tests/catalogue`).
 //!
 //! The whole of it takes ten minutes a policy on two cores; a shorter budget leaves things out, and
 //! says which. All policies share a budget, with gates of their own sizes (`sizes.rs`). Ends with a
@@ -58,7 +58,7 @@ use sim_disk::{Explorer, Failure, Model, Mutator};
 use catalogue::Entry;
 use gates::Gate;
 use gates::json::Json;
-use harm::Harm;
+use harm::{Harm, harm_all};
 use program::{Kind, Program};
 use sizes::{FULL, Sizes};
 use table::{Slot, json_of_catalogue, print_left_out, print_model, print_slots};
@@ -202,7 +202,9 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
         _ => Kind::Words,
     };
     let hunt = std::thread::spawn(move || (mutants::hunt_all(deltas), catalogue::try_all()));
-    let harms = harm_all(&arguments.policies, &sizes, budget);
+    // A tenth of the time at most.
+    let harms = harm_all(&arguments.policies, &sizes, Instant::now() + budget / 10);
+    harms.iter().for_each(Harm::print);
     let progress = Progress::new(budget);
     let mut slots: Vec<Slot> = Vec::new();
     let count = arguments.policies.len() * MODELS.len();
@@ -268,20 +270,6 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
         written.map_err(|error| format!("{}: {error}", file.display()))?;
     }
     Ok(gates)
-}
-
-/// What needs no crash, in a tenth of the time at most.
-fn harm_all(policies: &[(&'static str, Kind)], sizes: &Sizes, budget: Duration) -> Vec<Harm> {
-    let end = Instant::now() + budget / 10;
-    let mut harms = Vec::new();
-    for (number, (name, kind)) in policies.iter().enumerate() {
-        let left = u32::try_from(policies.len() - number).expect("few policies");
-        let until = Instant::now() + end.saturating_duration_since(Instant::now()) / left;
-        let harm = Harm::of(name, *kind, number == 0, sizes, until);
-        harm.print();
-        harms.push(harm);
-    }
-    harms
 }
 
 /// What the catalogue came to.

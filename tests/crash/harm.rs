@@ -1,10 +1,10 @@
 //! What needs no crash: a bit that turns, an operation that fails, a lane that is full. The crash
 //! laboratory tries all of them; here a part, and that the judges are able to object.
 
-use journal_core::Durability::Deferred;
+use journal_core::Durability::{Deferred, Durable};
 use journal_core::Rule;
-use sim_disk::Mutator;
 use sim_disk::suite::{Edit, FULL_LINES, Faults, Filled, Rot, RotSeen, Step, fill, fill_program};
+use sim_disk::{Mutant, Mutation, Mutator};
 
 use crate::program::{Kind, Program};
 
@@ -69,12 +69,17 @@ fn an_operation_may_fail_once_or_for_ever() {
 
 #[test]
 fn and_the_judge_of_failures_objects() {
-    let commit = |edits: &[(usize, Edit)]| Step::Commit(0, edits.to_vec(), Deferred);
-    let steps = vec![commit(&[(0, Edit::Write)]), commit(&[(1, Edit::Write)])];
-    let program = Program::new(Kind::FullBlock, 1, steps);
+    let commit = |block, durability| Step::Commit(0, vec![(block, Edit::Write)], durability);
+    let program = |durability| {
+        let steps = vec![commit(0, durability), commit(1, durability)];
+        Program::new(Kind::FullBlock, 1, steps)
+    };
+    let mut sites = journal_core::SITES.iter().copied().flatten();
+    let site = *sites.find(|site| site.name == "commit.fence").expect("is declared");
+    let unfenced = Mutator::with(Mutant { site, mutation: Mutation::DropFence });
     for lying in [
-        Program { promises_too_much: true, ..program.clone() },
-        without(Rule::RecordCheck, program.clone()),
+        Program { promises_too_much: true, ..program(Deferred) },
+        Program { mutator: unfenced, ..program(Durable) },
     ] {
         let faults = Faults::of_program(lying).expect("nothing fails yet");
         let wrong = (0..faults.operations()).filter(|index| faults.fail(*index, false).is_err());

@@ -71,18 +71,22 @@ pub fn fill_program<P: Policy + Clone + fmt::Debug>(
     let mut filled = Filled::default();
     guarded(|| {
         let world = World::boot(program.start(), Model::Torn8);
-        let mut memory = Memory::new(&program.geometry(), 256, program.batch);
-        let opened = program.open(&world, program.policy.clone(), memory.borrow());
-        let mut journal = opened.map_err(|error| error.to_string())?;
-        for number in 0..TRIES {
-            let lane = LaneNumber(number as u16 % program.lanes);
-            one(program, &world, &mut journal, (lane, &edits(number)), &mut filled)?;
-            journal.audit().map_err(|error| error.to_string())?;
-        }
-        drop(journal);
-        let mut memory = Memory::new(&program.geometry(), 256, program.batch);
-        let opened = program.open(&world, program.policy.clone(), memory.borrow());
-        shows(program, &world, &mut opened.map_err(|error| error.to_string())?)
+        let geometry = program.geometry();
+        // The memory of a journal holds its span; both are given back before the next open.
+        let on = |use_it: &mut dyn FnMut(&mut Opened<'_, P>) -> Result<(), String>| {
+            let mut memory = Memory::new(&geometry, 256, program.batch);
+            let opened = program.open(&world, program.policy.clone(), memory.borrow());
+            use_it(&mut opened.map_err(|error| error.to_string())?)
+        };
+        on(&mut |journal| {
+            for number in 0..TRIES {
+                let lane = LaneNumber(number as u16 % program.lanes);
+                one(program, &world, journal, (lane, &edits(number)), &mut filled)?;
+                journal.audit().map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        })?;
+        on(&mut |journal| shows(program, &world, journal))
     })?;
     Ok(filled)
 }
