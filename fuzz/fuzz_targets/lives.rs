@@ -1,6 +1,6 @@
-//! Any lives of a journal: each byte of the input is a choice of `tests/crash/lives.rs`. Which policy
-//! it has and what its lanes are, what is done with it, which call of its media fails, where a
-//! process is killed, where the power goes and what is kept then. Whatever is chosen, each life
+//! Any lives of a journal: each byte of the input is a choice of `tests/crash/lives.rs`. Which
+//! policy it has and what its lanes are, what is done with it, which call of its media fails, where
+//! a process is killed, where the power goes and what is kept then. Whatever is chosen, each life
 //! shows what it may after the one before, and all that is read in it is what was written.
 
 #![no_main]

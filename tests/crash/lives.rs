@@ -1,9 +1,9 @@
 //! Random lives of journals, most of them with slots or with a disk-side log.
 //!
-//! A long life crashes here and there, or has a call of its media fail, and goes on: slots are freed
-//! and taken again many times, entries are written over, and after every step all that is read is
-//! what was written, and no slot is lost or given twice. A short one is crashed everywhere, as far
-//! as a small sample goes.
+//! A long life crashes here and there, or has a call of its media fail, and goes on: slots are
+//! freed and taken again many times, entries are written over, and after every step all that is
+//! read is what was written, and no slot is lost or given twice. A short one is crashed everywhere,
+//! as far as a small sample goes.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
