@@ -214,34 +214,48 @@ fn commit_and_find(shape: &Shape, image: Image, committed: &mut u32) -> Result<(
     Ok(())
 }
 
-/// Frames that no index forgets, and behind them ever more that make it look for what to forget.
-#[test]
-fn a_long_chain_is_not_walked_for_each_frame() {
-    const FRAMES: u64 = 171;
-    const LINES: u64 = 44;
-    let shape = Shape { lane_bytes: 8 << 20, ..Shape::new(Kind::Words, 1) };
+/// A record of as many frames of block 0 as a front holds, of one form.
+fn forge_record(ring: &mut RingMut<'_>, id: &[u8], number: u64, form: u64, slots: u64) {
+    let is_slot = form == BOOK.slot;
+    let (frames, len) = if is_slot { (85, 16) } else { (171, 0) };
+    let at = number * RECORD_BYTES;
+    let lines = RECORD_BYTES / 64;
+    let header = [("kind", BOOK.commit), ("flags", 1), ("lines", lines), ("frames", frames)];
+    let place = [("position", at), ("sequence", number + 1), ("stamp", number + 1)];
+    for (name, value) in header.into_iter().chain(place) {
+        ring.put(at, BOOK.header.field(name), value);
+    }
+    for frame in 0..frames {
+        for (name, value) in [("form", form), ("len", len)] {
+            ring.put(at + 64 + 16 * frame, BOOK.frame.field(name), value);
+        }
+        if is_slot {
+            let payload = at + 64 + 16 * (frames + frame);
+            ring.put(payload, BOOK.slot_frame.field("slot"), (number * frames + frame) % slots);
+        }
+    }
+    ring.seal_part(at, id, crc64(0, id));
+}
+
+/// Bytes of the longest front.
+const RECORD_BYTES: u64 = 2816;
+
+/// Opens a journal of such records; it is soon done.
+fn opens_soon(shape: Shape, form_of: impl Fn(u64) -> u64) {
     let mut image = shape.format();
     let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
-    let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes: 8 << 20 };
-    let records = shape.lane_bytes / (64 * LINES);
-    let appends = (1 << 16) / FRAMES;
-    for record in 0..records {
-        let at = record * 64 * LINES;
-        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", LINES), ("frames", FRAMES)];
-        let place = [("position", at), ("sequence", record + 1), ("stamp", record + 1)];
-        for (name, value) in header.into_iter().chain(place) {
-            ring.put(at, BOOK.header.field(name), value);
-        }
-        let form = if record < appends { BOOK.home } else { BOOK.discard };
-        for frame in 0..FRAMES {
-            ring.put(at + 64 + 16 * frame, BOOK.frame.field("form"), form);
-        }
-        ring.seal_part(at, &shape.id, crc64(0, &shape.id));
+    let bytes = shape.lane_bytes as usize;
+    let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes };
+    let records = shape.lane_bytes / RECORD_BYTES;
+    for number in 0..records {
+        // What is newest is in no slot: they hold nothing.
+        let form = if number + 1 == records { BOOK.discard } else { form_of(number) };
+        forge_record(&mut ring, &shape.id, number, form, shape.lane_slots.into());
     }
     let (done, ends) = mpsc::channel();
     std::thread::spawn(move || {
         let world = World::boot(image, Model::Torn8);
-        let mut buffers = Buffers::new(&shape.geometry(), 1 << 17, 2);
+        let mut buffers = Buffers::new(&shape.geometry(), 1 << 20, 2);
         let (pmem, disk, kernels) = (world.pmem(), world.disk(0), PortableKernels);
         let opened = Journal::open(pmem, disk, shape.kind, NoHook, kernels, buffers.borrow());
         let found = opened.map(|journal| journal.recovery().records);
@@ -249,4 +263,18 @@ fn a_long_chain_is_not_walked_for_each_frame() {
     });
     let found = ends.recv_timeout(Duration::from_secs(60)).expect("an end");
     assert_eq!(found, Ok(records));
+}
+
+/// Frames that no index forgets, and behind them ever more that make it look for what to forget.
+#[test]
+fn a_long_chain_is_not_walked_for_each_whole_frame() {
+    let shape = Shape { lane_bytes: 8 << 20, ..Shape::new(Kind::Words, 1) };
+    opens_soon(shape, |number| if number < 380 { BOOK.home } else { BOOK.discard });
+}
+
+/// Many changes of a block, and behind them versions of it in one slot after the other.
+#[test]
+fn a_long_chain_is_not_walked_for_each_slot() {
+    let shape = Shape { lane_bytes: 16 << 20, lane_slots: 200_000, ..Shape::new(Kind::Delta, 1) };
+    opens_soon(shape, |number| if number < 2400 { BOOK.encoded } else { BOOK.slot });
 }

@@ -457,8 +457,8 @@ impl<M: IndexMemory> Index<M> {
         }
         let kept = self.frame(newest);
         self.remove(newest);
-        self.insert(frame)?;
-        self.insert(kept).map(drop)
+        self.insert_found(frame)?;
+        self.insert_found(kept).map(drop)
     }
 
     /// Adds a frame where its stamp says.
@@ -466,6 +466,19 @@ impl<M: IndexMemory> Index<M> {
     /// # Errors
     /// [`Full`], with nothing added.
     pub fn insert(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
+        let id = self.insert_found(frame)?;
+        if let Some(slot) = frame.slot() {
+            self.make_stale_below(id, slot);
+        }
+        Ok(id)
+    }
+
+    /// The same while a journal is opened: who has which slot is found out when all frames are
+    /// known.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let place = self.find(frame.block.raw()).ok_or(Full)?;
         let (free, entries_free) = (self.free, self.entries_free());
         let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
@@ -502,9 +515,6 @@ impl<M: IndexMemory> Index<M> {
         self.changes = self.changes.wrapping_add(1);
         if let Some(node) = self.node_mut(older) {
             node.newer = free;
-        }
-        if let Some(slot) = frame.slot() {
-            self.make_stale_below(NodeId(free), slot);
         }
         match self.node_mut(newer) {
             Some(node) => node.older = free,

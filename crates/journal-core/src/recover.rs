@@ -598,7 +598,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         }
         let (kernels, seed) = (self.kernels, self.identity.seed);
         let Some(entry) = self.slots().entry(slot, kernels, seed)? else { return Ok(true) };
-        let inserted = indexes.of(entry.block, |index| index.insert(entry));
+        let inserted = indexes.of(entry.block, |index| index.insert_found(entry));
         inserted.map(|_| true).map_err(|_| OpenError::IndexFull)
     }
 
@@ -629,7 +629,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             (self.geometry.lane_places() > 0, self.keeps(Rule::OneOfEachLane));
         // What counts is durable by the time that the journal is open.
         let insert = |index: &mut Index<_>, frame: FrameAt| {
-            let newest = index.insert(frame)?;
+            let newest = index.insert_found(frame)?;
             if !has_places {
                 index.forget_below(newest, of_each_lane, |_| true);
             }
