@@ -219,6 +219,11 @@ impl<'a> Rows<'a> {
             database.pragma_update(None, name, value).expect("is set");
         }
         database.pragma_update(None, "wal_autocheckpoint", 0).expect("is set");
+        for (name, expected) in [("journal_mode", "wal"), ("synchronous", "2")] {
+            let ask = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
+            let answer: String = database.query_row(&ask, (), |row| row.get(0)).expect("answers");
+            assert_eq!(answer, expected, "{name}");
+        }
         database.execute("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)", ()).expect("a table");
         // A page has room for a row of 4000 bytes, and not for one of 4096.
         let pieces = self.pieces;
