@@ -250,15 +250,22 @@ impl FrameAt {
 
 impl<M: IndexMemory> Index<M> {
     /// An empty index.
-    pub fn new(mut memory: M) -> Self {
-        memory.entries_mut().fill(Entry::EMPTY);
-        let nodes = memory.nodes_mut();
+    pub fn new(memory: M) -> Self {
+        let mut index = Self { memory, free: NONE, nodes_used: 0, entries_used: 0, changes: 0 };
+        index.clear();
+        index
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.memory.entries_mut().fill(Entry::EMPTY);
+        let nodes = self.memory.nodes_mut();
         let count = u32::try_from(nodes.len()).unwrap_or(NONE);
         for (next, node) in (1..=count).zip(nodes.iter_mut()) {
             *node = Node { older: if next == count { NONE } else { next }, ..Node::EMPTY };
         }
-        let free = if count == 0 { NONE } else { 0 };
-        Self { memory, free, nodes_used: 0, entries_used: 0, changes: 0 }
+        self.free = if count == 0 { NONE } else { 0 };
+        (self.nodes_used, self.entries_used) = (0, 0);
     }
 
     /// Frames that can still be added, whatever blocks they belong to.
@@ -436,12 +443,12 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Adds a frame behind the newest one of its block, which is of the same stamp.
+    /// Adds a frame behind the newest one of its block, whose stamp is the same or higher.
     ///
     /// # Errors
     /// [`Full`], with nothing added.
     pub(crate) fn insert_behind(&mut self, newest: NodeId, frame: FrameAt) -> Result<(), Full> {
-        if self.room() == 0 {
+        if self.nodes_free() == 0 {
             return Err(Full);
         }
         let kept = self.frame(newest);
@@ -724,40 +731,6 @@ mod tests {
         let first = index.newest(BlockNumber(block));
         let ids = core::iter::successors(first, |id| index.older(*id));
         ids.map(|id| index.frame(id).stamp.raw()).collect()
-    }
-
-    #[test]
-    fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
-        let mut entries = vec![Entry::EMPTY; 5];
-        let mut nodes = vec![Node::EMPTY; 16];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
-        let forms = [
-            (0, Form::Image),
-            (1, Form::Image),
-            (1, Form::Encoded),
-            (0, Form::Home),
-            (0, Form::Encoded),
-            (1, Form::Discard),
-            (0, Form::Image),
-        ];
-        let mut newest = None;
-        for (stamp, (lane, form)) in (1..).zip(forms) {
-            let frame = FrameAt { lane: LaneNumber(lane), form, ..frame(1, stamp) };
-            newest = index.insert(frame).ok();
-        }
-        let newest = newest.expect("there is room");
-        index.forget_below(newest, true, |second| second.stamp != Stamp(6));
-        assert_eq!(chain(&index, 1), [7, 6, 5, 4, 3, 2, 1], "it may not be there after a crash");
-        index.forget_below(newest, true, |_| true);
-        assert_eq!(chain(&index, 1), [7, 6, 5, 4, 3], "an append is known by its frame");
-        index.forget_below(newest, false, |_| true);
-        assert_eq!(chain(&index, 1), [7, 6, 4]);
-        let encoded = FrameAt { form: Form::Encoded, ..frame(1, 8) };
-        let newest = index.insert(encoded).expect("there is room");
-        index.forget_below(newest, false, |_| true);
-        let newest = index.insert(frame(1, 9)).expect("there is room");
-        index.forget_below(newest, false, |_| true);
-        assert_eq!(chain(&index, 1), [9, 8, 7, 6, 4], "it is built from what lies below");
     }
 
     proptest! {

@@ -43,6 +43,7 @@ mod change;
 pub mod check;
 mod checkpoint;
 mod common;
+mod cover;
 mod decide;
 pub mod error;
 mod errors;

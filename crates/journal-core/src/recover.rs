@@ -500,12 +500,29 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         Ok(())
     }
 
-    /// Puts the frames of all accepted records, and what slots' entries say, into the index, in the
-    /// order of their stamps, so that each goes to the front of its block's chain.
+    /// Puts the frames of all accepted records, and what slots' entries say, into the index, which
+    /// is empty. What one that runs has forgotten may be too much for it.
     fn build(
         &mut self,
         indexes: &mut impl Indexes,
         superblock: &Superblock,
+    ) -> Result<(), OpenError> {
+        let built = self.build_in(indexes, superblock, Pass::Only);
+        if built != Err(OpenError::IndexFull) || self.geometry.lane_places() > 0 {
+            return built;
+        }
+        indexes.each(|index| index.clear());
+        self.build_in(indexes, superblock, Pass::Covers)?;
+        self.build_in(indexes, superblock, Pass::Rest)
+    }
+
+    /// One pass, in the order of the stamps, so that each frame goes to the front of its block's
+    /// chain.
+    fn build_in(
+        &mut self,
+        indexes: &mut impl Indexes,
+        superblock: &Superblock,
+        pass: Pass,
     ) -> Result<(), OpenError> {
         let mut cursors = [None; LANES_MAX as usize];
         for (cursor, (start, walked)) in cursors.iter_mut().zip(self.scanned.lanes()) {
@@ -530,7 +547,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             }
             let Some((number, _)) = lowest else { return Ok(()) };
             if let Some(Some(cursor)) = cursors.get_mut(number) {
-                cursor.position = self.index_record(indexes, number, cursor.position)?;
+                cursor.position = self.index_record(indexes, number, cursor.position, pass)?;
                 cursor.stamp = None;
             }
         }
@@ -601,6 +618,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         indexes: &mut impl Indexes,
         number: usize,
         record: u64,
+        pass: Pass,
     ) -> Result<u64, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(u64::MAX) };
@@ -617,6 +635,11 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             Ok(())
         };
         let insert_newest = |index: &mut Index<_>, frame: FrameAt| {
+            match pass {
+                Pass::Covers => return index.insert_cover(frame),
+                Pass::Rest if index.insert_covered(&frame)? => return Ok(()),
+                Pass::Only | Pass::Rest => {}
+            }
             let Some(id) = index.newest(frame.block) else { return insert(index, frame) };
             let newest = index.frame(id);
             if newest.stamp > frame.stamp {
@@ -698,6 +721,17 @@ fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
         let _ = device.sync(site::REPEAT_SYNC, unsynced).map_err(OpenError::Device)?;
     }
     Ok(())
+}
+
+/// How often, and what for, the records are indexed.
+#[derive(Clone, Copy, Debug)]
+enum Pass {
+    /// Once, for everything.
+    Only,
+    /// For the newest frame of each block that covers what is older.
+    Covers,
+    /// After that, for the rest.
+    Rest,
 }
 
 /// Of each lane, how many entries are indexed, and how many there are.
