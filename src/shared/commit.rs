@@ -204,7 +204,13 @@ where
             return Ok(prepared);
         }
         self.unreserve_places(work);
-        self.prepare(work, operations, true)
+        let bypassing = self.prepare(work, operations, true)?;
+        if self.try_reserve(work, bypassing.bytes) {
+            return Ok(bypassing);
+        }
+        // What finds no room there either would be in the record whole, and that longer.
+        self.unreserve_places(work);
+        self.prepare(work, operations, false)
     }
 
     /// What a transaction takes; whether its data goes to the disk-side log, whatever the policy

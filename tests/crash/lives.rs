@@ -26,7 +26,7 @@ use Edit::{Append, Discard, Overwrite as Whole, Write, WriteAt};
 
 const EDITS: [Edit; 6] = [Write, WriteAt, Whole, Discard, Append, Write];
 
-fn edits(source: &mut Source, some: &[Edit]) -> Edits {
+pub(crate) fn edits(source: &mut Source, some: &[Edit]) -> Edits {
     let mut edits = Vec::new();
     for block in 0..BLOCKS {
         if source.chance(1, 3) {
@@ -84,6 +84,17 @@ fn journal(source: &mut Source) -> Program {
     }
 }
 
+/// What lives on one journal are like.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) program: &'a Program,
+    /// How many frames the index has room for.
+    pub(crate) frames: usize,
+    /// Steps of a life are fewer.
+    pub(crate) steps: u64,
+    pub(crate) next: fn(&mut Source, &[Edit]) -> Step,
+}
+
 /// With garbage on the device nobody knows what is in a block that is not live, and the programs
 /// take what they find there for its old content.
 fn keeps_blocks_live(program: &Program) -> bool {
@@ -118,7 +129,9 @@ fn read<L: Policy>(journal: &mut Opened<'_, L>) -> Result<Found, Trouble> {
 /// One process.
 struct Life<'a, 's> {
     program: &'a Program,
+    frames: usize,
     source: &'s mut Source,
+    next: fn(&mut Source, &[Edit]) -> Step,
     /// Which kind of call of its media fails, once.
     fails: Option<Operation>,
     /// Where its tape begins, behind that of a process that was killed.
@@ -135,7 +148,8 @@ impl Life<'_, '_> {
     fn live(&mut self, world: &World, steps: u64) -> Result<(), Trouble> {
         let mut left = steps;
         loop {
-            let mut buffers = Buffers::new(&self.program.geometry(), 64, self.program.batch);
+            let mut buffers =
+                Buffers::new(&self.program.geometry(), self.frames, self.program.batch);
             let opened = self.program.open(world, self.program.policy, buffers.borrow());
             let mut journal = opened.map_err(|error| Refused(format!("open: {error}")))?;
             if self.done.is_empty() {
@@ -217,7 +231,7 @@ impl Life<'_, '_> {
 
     /// A step that may be: only what is known not to be live is appended to.
     fn next_step(&mut self) -> Step {
-        let mut step = step(self.source, &EDITS);
+        let mut step = (self.next)(self.source, &EDITS);
         let Step::Commit(_, edits, _) = &mut step else { return step };
         for (block, edit) in edits {
             let given_up = &mut self.given_up[*block];
@@ -265,13 +279,18 @@ fn guarded(call: impl FnOnce() -> Result<(), Trouble>) -> Result<(), Trouble> {
     })
 }
 
+pub(crate) fn long_life(source: &mut Source) -> Result<(), String> {
+    let program = &journal(source);
+    live(source, &Plan { program, frames: 64, steps: 12, next: step })
+}
+
 /// Four processes on one journal. The first three are killed, or lose power, somewhere; of any of
 /// them a call may fail, after which it is over.
-pub(crate) fn long_life(source: &mut Source) -> Result<(), String> {
-    let program = journal(source);
+pub(crate) fn live(source: &mut Source, plan: &Plan<'_>) -> Result<(), String> {
+    let Plan { program, frames, next, .. } = *plan;
     let rules = Rules::from(Model::Torn8);
     let mut world = World::boot(program.start(), rules);
-    let (mut past, mut from, mut done) = (Vec::new(), 0, format!("{program:?}"));
+    let (mut past, mut from, mut done) = (Vec::new(), 0, format!("{plan:?}"));
     for _ in 0..4 {
         let fails = source.chance(1, 4).then(|| *source.pick(&Operation::ALL));
         if let Some(operation) = fails {
@@ -279,10 +298,12 @@ pub(crate) fn long_life(source: &mut Source) -> Result<(), String> {
             done += &format!("\n{operation:?} number {index} fails");
             world.inject(Fault::on(operation, index, FaultKind::Error));
         }
-        let steps = source.below(12);
+        let steps = source.below(plan.steps);
         let mut life = Life {
-            program: &program,
+            program,
+            frames,
             source,
+            next,
             fails,
             from,
             state: EMPTY,

@@ -13,6 +13,7 @@ mod log;
 mod mutants;
 mod program;
 mod relog;
+mod rings;
 mod rules;
 mod settled;
 mod short;

@@ -2,7 +2,7 @@
 //! out of it by a checkpoint.
 
 use full_block::FullBlock;
-use journal_core::policy::{Change, Policy, Update};
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
@@ -37,32 +37,41 @@ fn geometry(lanes: u16, lane_bytes: u64, shield_blocks: u32) -> Geometry {
     }
 }
 
-/// A new journal on a device that leaves garbage behind.
-fn formatted(geometry: &Geometry, policy: &impl Policy, mutator: &Mutator) -> World {
+/// Makes a new journal on a device that leaves garbage behind.
+fn make<L: Policy>(geometry: &Geometry, policy: &L, mutator: &Mutator) -> World {
     let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
     let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
-    let disk = DiskImage::blank(geometry.block_size, BLOCKS, facts);
+    let disk = DiskImage::blank(geometry.block_size, BLOCKS + geometry.log_blocks(), facts);
     let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
-    let (kernels, hook) = (PortableKernels, mutator.clone());
+    let (hook, kernels) = (mutator.clone(), PortableKernels);
     journal_core::format(world.pmem(), hook, &kernels, geometry, [7; 16], policy, BLOCKS)
         .expect("formats");
     world
 }
 
-/// Opens a new journal on a device that leaves garbage behind, with batches of one block.
+/// Opens a journal with room for so many frames in its index, and batches of one block.
+fn open_in<L: Policy>(
+    (world, frames): (&World, usize),
+    geometry: &Geometry,
+    policy: L,
+    mutator: &Mutator,
+    what: impl FnOnce(&mut Opened<'_, L>),
+) {
+    let mut buffers = Buffers::new(geometry, frames, 1);
+    let (pmem, disk, hook) = (world.pmem(), world.disk(0), mutator.clone());
+    let journal = Journal::open(pmem, disk, policy, hook, PortableKernels, buffers.borrow());
+    what(&mut journal.expect("opens"));
+}
+
+/// Opens a new journal.
 fn open<L: Policy + Copy>(
     geometry: &Geometry,
     policy: L,
     mutator: &Mutator,
-    mut what: impl FnMut(&World, &mut Opened<'_, L>),
+    what: impl FnOnce(&World, &mut Opened<'_, L>),
 ) {
-    let world = formatted(geometry, &policy, mutator);
-    let kernels = PortableKernels;
-    let mut buffers = Buffers::new(geometry, 64, 1);
-    let (pmem, disk, hook) = (world.pmem(), world.disk(0), mutator.clone());
-    let mut journal =
-        Journal::open(pmem, disk, policy, hook, kernels, buffers.borrow()).expect("opens");
-    what(&world, &mut journal);
+    let world = make(geometry, &policy, mutator);
+    open_in((&world, 64), geometry, policy, mutator, |journal| what(&world, journal));
 }
 
 fn image(seed: u8) -> [u8; BLOCK] {
@@ -125,6 +134,57 @@ fn a_transaction_larger_than_a_lane_is_refused_and_changes_nothing() {
         assert_eq!(streamed, refused);
         assert!(world.visible() == before, "nothing was stored");
         assert_eq!(commit(journal, 0, &[0], 1), Ok(()));
+    });
+}
+
+/// Words of blocks, and of a lane that is full whole blocks in the disk-side log.
+#[derive(Clone, Copy)]
+struct Bypassing;
+
+impl Policy for Bypassing {
+    fn id(&self) -> PolicyId {
+        Words.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        Words.place(update, out)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        Words.apply(payload, block)
+    }
+
+    fn wants_log(&self) -> bool {
+        true
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        true
+    }
+}
+
+/// Twelve words are changed. The log has room for two of their blocks, and the others, whole, are
+/// more than a lane: they wait for space as the words that they are.
+#[test]
+fn what_finds_no_room_in_the_log_either_is_not_too_large() {
+    let log = Geometry { lane_log_blocks: 2, segment_blocks: 2, ..geometry(1, 12 * LINE, 1) };
+    open(&log, Bypassing, &Mutator::new(), |_, journal| {
+        for block in 12..15 {
+            commit(journal, 0, &[block], 1).expect("fits");
+        }
+        let (old, mut new) = ([0; BLOCK], [0; BLOCK]);
+        new[0] = 2;
+        let update = |block| {
+            let mut update = Update::new(BlockNumber(block), Change::Image(&new));
+            update.old = Some(&old);
+            update
+        };
+        let operations: Vec<_> = (0..12).map(|block| Operation::Update(update(block))).collect();
+        let refused = journal.commit(LaneNumber(0), &operations, Durability::Durable);
+        assert!(matches!(refused, Err(CommitError::NoSpace { .. })), "{refused:?}");
+        journal.checkpoint().expect("makes room");
+        journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("fits");
+        assert_eq!(read(journal, 11), new);
     });
 }
 
@@ -192,6 +252,61 @@ fn a_full_journal_gets_out_of_it_by_a_checkpoint() {
     }
 }
 
+/// What newer frames of a block have covered is forgotten while the journal runs. Whoever opens it
+/// finds it again, and not in the order in which it was written: between the frames of one lane
+/// there are those of another.
+#[test]
+fn a_journal_opens_in_the_memory_that_it_has_run_in() {
+    let (lanes, mutator) = (geometry(2, 32 * RECORD, 0), Mutator::new());
+    // Whole images only; and changes, which are forgotten when the block is written whole, twice.
+    let (images, one) = (&[true; 9][..], &[true][..]);
+    let changes = &[true, false, false, false, true, true][..];
+    for (of_lanes, frames) in [([images, one], 4), ([changes, changes], 9)] {
+        let world = make(&lanes, &Words, &mutator);
+        let mut expected = [[0; BLOCK]; 2];
+        open_in((&world, frames), &lanes, Words, &mutator, |journal| {
+            for ((lane, wholes), new) in (0..).zip(of_lanes).zip(&mut expected) {
+                for (seed, is_whole) in (1..).zip(wholes) {
+                    let old = *new;
+                    *new = if *is_whole { image(seed) } else { old };
+                    new[0] = seed;
+                    let mut update = Update::new(BlockNumber(lane.into()), Change::Image(new));
+                    update.old = (!is_whole).then_some(&old[..]);
+                    let operations = [Operation::Update(update)];
+                    let result = journal.commit(LaneNumber(lane), &operations, Durability::Durable);
+                    result.expect("there is room in the index");
+                }
+            }
+        });
+        open_in((&world, frames), &lanes, Words, &mutator, |journal| {
+            assert_eq!([0, 1].map(|block| read(journal, block)), expected);
+        });
+    }
+}
+
+/// Of what is covered the index knows one frame of each lane, also where there was no room for more
+/// when it was built: block 0 is home, and an old image of it lies behind block 1, which is not.
+#[test]
+fn a_journal_that_opens_in_little_memory_brings_nothing_back() {
+    let (lanes, mutator) = (geometry(3, 32 * RECORD, 0), Mutator::new());
+    let world = make(&lanes, &FullBlock, &mutator);
+    open_in((&world, 6), &lanes, FullBlock, &mutator, |journal| {
+        let commits = [(1, 1), (1, 0), (0, 0), (0, 0), (0, 0), (0, 0), (2, 2)];
+        for (seed, (lane, block)) in (1..).zip(commits) {
+            commit(journal, lane, &[block], seed).expect("there is room in the index");
+        }
+    });
+    open_in((&world, 6), &lanes, FullBlock, &mutator, |journal| {
+        let mut report = CheckpointReport::default();
+        assert_eq!(journal.checkpoint_batch(Scope::All, &mut report), Ok(true));
+        journal.reclaim(&mut report).expect("drops nothing that is needed");
+        assert_eq!(report.blocks, 1);
+    });
+    open_in((&world, 6), &lanes, FullBlock, &mutator, |journal| {
+        assert_eq!([0, 1, 2].map(|block| read(journal, block)), [6, 1, 7].map(image));
+    });
+}
+
 /// What the index forgets while it runs, an open may not need room for: whatever was committed with
 /// so many frames is found with as many, in whichever order the lanes are gone through.
 #[test]
@@ -200,7 +315,7 @@ fn a_journal_opens_with_the_memory_that_it_ran_with() {
         let mut rng = Rng::new(seed);
         let geometry = geometry(2, 64 * LINE, 2);
         let frames = 6 + rng.index(10);
-        let world = formatted(&geometry, &Words, &Mutator::new());
+        let world = make(&geometry, &Words, &Mutator::new());
         let mut expected = [[0; BLOCK]; 3];
         for life in 0..4 {
             let driven = reopened(&geometry, frames, &world, |journal| {

@@ -169,6 +169,46 @@ fn data_that_finds_no_room_in_its_lane_goes_to_the_log() {
     journal.close().expect("closes");
 }
 
+/// What finds no room in the log either would go into the record whole: one that fits into an empty
+/// lane as it is, and is too large for any like that.
+#[test]
+fn what_finds_no_room_in_the_log_either_stays_as_short_as_it_is() {
+    let files = Files::new("log-short");
+    let policy = TwoLevel::with(two_level::Settings::new().few_units(255).compares(false));
+    let options = options(policy.into()).lanes(1);
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let mut model = vec![vec![0; BLOCK]; 40];
+    let free = || {
+        let stats = journal.stats().expect("goes on");
+        stats.lane_bytes - stats.total().used_bytes
+    };
+    let mut rounds = 0;
+    while free() > 2400 {
+        model[0][..1000].copy_from_slice(&noise(rounds)[..1000]);
+        let ranges = &[Span { at: 0, len: 1000 }];
+        let mut update = Update::new(block(0), Change::Ranges { image: &model[0], ranges });
+        update.class = Class::Metadata;
+        journal.commit(&[Operation::Update(update)], Durability::Durable).expect("commits");
+        rounds += 1;
+    }
+    assert_eq!(journal.stats().expect("goes on").checkpoints, 0, "{rounds} rounds");
+    let ranges = &[Span { at: 0, len: 64 }];
+    for image in &mut model {
+        image[..64].fill(0xA5);
+    }
+    let update = |(number, image)| {
+        let change = Change::Ranges { image, ranges };
+        Operation::Update(Update::new(block(number), change))
+    };
+    let operations: Vec<_> = (0..).zip(model.iter().map(Vec::as_slice)).map(update).collect();
+    let committed = journal.commit(&operations, Durability::Durable);
+    assert!(matches!(committed, Ok(Some(_))), "{committed:?}");
+    assert_eq!(journal.stats().expect("goes on").total().logged, 0);
+    holds(&journal, &model);
+    journal.close().expect("closes");
+}
+
 #[test]
 fn threads_share_a_log_that_is_short() {
     let files = Files::new("log-threads");

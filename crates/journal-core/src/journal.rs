@@ -196,12 +196,15 @@ where
         let mut scratch = scratch!(self);
         let mut prepared =
             self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
-        let is_full = prepared.bytes > self.lane(lane).free_bytes();
-        if is_full && self.common.policy.bypasses_when_full() {
-            let free = FreePlaces { bypasses: true, ..free };
-            let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
-            prepared =
-                self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
+        // What finds no room in the log either would be in the record whole, and that longer.
+        for bypasses in [true, bypasses] {
+            let is_full = prepared.bytes > self.lane(lane).free_bytes();
+            if is_full && self.common.policy.bypasses_when_full() {
+                let free = FreePlaces { bypasses, ..free };
+                let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
+                prepared =
+                    self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
+            }
         }
         self.see_to_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;

@@ -341,7 +341,8 @@ pub trait Policy {
     }
 
     /// Whether data goes to the disk-side log, whatever [`place`](Self::place) says, when its lane
-    /// has no room for the record: metadata stays, and what changes nothing.
+    /// has no room for the record, and would have like that: metadata stays, and what changes
+    /// nothing.
     fn bypasses_when_full(&self) -> bool {
         false
     }

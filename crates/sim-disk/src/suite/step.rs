@@ -313,7 +313,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         let operations = images.operations(&patches);
         world.called(label.encode());
         let mut result = journal.commit(lane, &operations, durability);
-        if let Err(CommitError::NoSpace { .. }) = result {
+        if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
             journal.checkpoint().map_err(|error| error.to_string())?;
             result = journal.commit(lane, &operations, durability);
         }
