@@ -49,6 +49,7 @@ pub(crate) fn within<R: Send + 'static>(
 
 thread_local! {
     /// The call that this thread is about to make.
+    #[allow(clippy::missing_const_for_thread_local, reason = "the explorer's macro knows no const")]
     static PENDING: Cell<Option<u64>> = Cell::new(None);
 }
 

@@ -266,8 +266,8 @@ pub enum OpenError {
         /// The epoch named.
         epoch: Epoch,
     },
-    /// A counter is where no journal comes by its own work: what would be stored next might not count
-    /// when it is read.
+    /// A counter is where no journal comes by its own work: what would be stored next might not
+    /// count when it is read.
     Exhausted,
     /// The persistent memory, at an offset of the span.
     Medium(MediumError),
