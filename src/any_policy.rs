@@ -15,6 +15,7 @@ use journal_core::policy::{
 };
 use lcow::Lcow;
 use object_log::ObjectLog;
+use pmem_sys::NativeKernels;
 use two_level::TwoLevel;
 
 /// One of the policies that this crate brings along.
@@ -85,7 +86,8 @@ impl AnyPolicy {
     }
 }
 
-/// Calls the same method of whichever policy it is.
+/// Calls the same method of whichever policy it is; those that compare images do so by the best
+/// instructions that there are.
 macro_rules! of_chosen {
     ($self:ident, $policy:ident => $call:expr) => {
         match $self {
@@ -93,9 +95,18 @@ macro_rules! of_chosen {
             AnyPolicy::ByteDelta($policy) => $call,
             AnyPolicy::ObjectLog($policy) => $call,
             AnyPolicy::Lcow($policy) => $call,
-            AnyPolicy::CompressedDelta($policy) => $call,
-            AnyPolicy::TwoLevel($policy) => $call,
-            AnyPolicy::Adaptive($policy) => $call,
+            AnyPolicy::CompressedDelta(chosen) => {
+                let $policy = chosen.kernels(NativeKernels::detect());
+                $call
+            }
+            AnyPolicy::TwoLevel(chosen) => {
+                let $policy = chosen.kernels(NativeKernels::detect());
+                $call
+            }
+            AnyPolicy::Adaptive(chosen) => {
+                let $policy = chosen.kernels(NativeKernels::detect());
+                $call
+            }
         }
     };
 }

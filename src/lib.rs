@@ -45,7 +45,7 @@ pub use object_log::{self, ObjectLog};
 pub use options::{Options, OptionsError, Plan};
 /// Persistent memory on real machines.
 pub use pmem_sys as pmem;
-pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
+pub use pmem_sys::{MapError, MapErrorKind, MapOptions, NativeKernels, Region};
 pub use stats::{CacheStats, GatherStats, LaneStats, Stats};
 pub use transaction::Transaction;
 /// The policy of two levels, and its settings.

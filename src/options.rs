@@ -103,6 +103,17 @@ impl Default for Options {
 impl<L, H> Options<L, H> {
     /// The policy that decides how updates are logged. The journal remembers which one formatted
     /// it; opening it with another is an error.
+    ///
+    /// Policies that compare images, and are named as a type, take the best instructions that there
+    /// are from `kernels`; [`AnyPolicy`](crate::AnyPolicy) does that by itself:
+    ///
+    /// ```
+    /// use nvm_journal::{CompressedDelta, NativeKernels, Options};
+    ///
+    /// let policy = CompressedDelta::new().kernels(NativeKernels::detect());
+    /// let options = Options::new().policy(policy);
+    /// # drop(options);
+    /// ```
     #[must_use]
     pub fn policy<M: Policy>(self, policy: M) -> Options<M, H> {
         let Self { hook, settings, .. } = self;

@@ -452,7 +452,7 @@ impl<M: IndexMemory> Index<M> {
     /// # Errors
     /// [`Full`], with nothing added.
     pub(crate) fn insert_behind(&mut self, newest: NodeId, frame: FrameAt) -> Result<(), Full> {
-        if self.room() == 0 {
+        if self.nodes_free() == 0 {
             return Err(Full);
         }
         let kept = self.frame(newest);

@@ -17,7 +17,7 @@ use support::{Effort, Table, timed};
 #[path = "../../../crates/policies/codec/src/samples.rs"]
 #[allow(dead_code, reason = "the tests use the others")]
 mod samples;
-#[path = "../../../benches/support/mod.rs"]
+#[path = "../../../benches/support/rounds.rs"]
 mod support;
 #[cfg(test)]
 mod tests;
