@@ -12,7 +12,7 @@ use journal_core::policy::{Change, Span, Update};
 use journal_core::{BlockNumber, BlockSize, Durability, Operation};
 use nvm_journal::AnyPolicy;
 
-use crate::support::media::{BLOCK, Bare, MemoryDisk};
+use crate::support::media::{Aligned, BLOCK, Bare, MemoryDisk};
 use crate::support::work::{Front, both, front, leaked, make_room};
 use crate::support::{Effort, Table, timed};
 use crate::threads::halves;
@@ -71,7 +71,7 @@ impl Work {
     }
 
     /// Images of a block, all alike but for what changes.
-    fn images(&self) -> Vec<Vec<u8>> {
+    fn images(&self) -> Vec<Aligned> {
         // Xorshift: any generator will do.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut byte = || {
@@ -83,7 +83,7 @@ impl Work {
         let mut image = || {
             let mut image = vec![0; self.block_bytes()];
             image[..self.payload].fill_with(&mut byte);
-            image
+            image.into()
         };
         (0..CONTENTS).map(|_| image()).collect()
     }
@@ -92,7 +92,7 @@ impl Work {
 /// A row that is run.
 struct Run {
     work: Work,
-    images: Vec<Vec<u8>>,
+    images: Vec<Aligned>,
     ranges: [Span; 1],
     /// The first of its blocks.
     first: u64,

@@ -9,7 +9,7 @@ use nvm_journal::{Adaptive, CompressedDelta, Error, FullBlock, ObjectLog};
 use pmem_sys::NativeKernels;
 
 use crate::owner::{Owner, whole_block};
-use crate::support::media::{BLOCK, Bare, MemoryDisk, warm};
+use crate::support::media::{Aligned, BLOCK, Bare, MemoryDisk, warm};
 use crate::support::work::{
     Front, LANE_BYTES, commit_at_once, commit_change, front, image, leaked, make_room,
 };
@@ -90,9 +90,8 @@ fn patches(images: &[u8], turn: u64) -> [Patch<'_>; 4] {
 }
 
 /// Two images that differ in those runs.
-fn pair(images: &[u8]) -> [Vec<u8>; 2] {
-    let old = images[..BLOCK].to_vec();
-    let mut new = old.clone();
+fn pair(images: &[u8]) -> [Aligned; 2] {
+    let [old, mut new]: [Aligned; 2] = [(); 2].map(|()| images[..BLOCK].to_vec().into());
     for at in RUNS {
         new[at..at + RUN_BYTES].iter_mut().for_each(|byte| *byte = !*byte);
     }

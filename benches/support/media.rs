@@ -1,6 +1,7 @@
 //! What benches run on: plain memory that was touched, devices without a disk, and folders that go
 //! away.
 
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +14,44 @@ use nvm_journal::Region;
 
 /// Bytes of a block, where nothing else is said.
 pub(crate) const BLOCK: usize = 4096;
+
+/// Bytes that begin where a page does, as those of block caches and of direct I/O do. Elsewhere
+/// most wide loads touch two lines of the processor's cache.
+pub(crate) struct Aligned {
+    bytes: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+impl FromIterator<u8> for Aligned {
+    fn from_iter<T: IntoIterator<Item = u8>>(bytes: T) -> Self {
+        bytes.into_iter().collect::<Vec<u8>>().into()
+    }
+}
+
+impl From<Vec<u8>> for Aligned {
+    fn from(content: Vec<u8>) -> Self {
+        let len = content.len();
+        let mut bytes = vec![0; len + BLOCK];
+        let from = bytes.as_ptr().align_offset(BLOCK);
+        bytes[from..from + len].copy_from_slice(&content);
+        Self { bytes, from, len }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.from..][..self.len]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.from..][..self.len]
+    }
+}
 
 /// Memory whose every page was touched.
 pub(crate) fn warm(bytes: u64) -> Region {

@@ -8,7 +8,7 @@ use journal_core::policy::{Change, Policy, Update};
 use journal_core::{BlockDevice, BlockNumber, Durability, Operation};
 use nvm_journal::{FullBlock, Journal, Options, Region};
 
-use super::media::{BLOCK, Nowhere, warm};
+use super::media::{Aligned, BLOCK, Nowhere, warm};
 
 /// A front door on plain memory.
 pub(crate) type Front<L = FullBlock, D = Nowhere> = Journal<L, Region, D>;
@@ -36,7 +36,7 @@ pub(crate) fn leaked<T>(value: T) -> &'static mut T {
 }
 
 /// What is written: a few blocks that stay in the cache.
-pub(crate) fn images() -> Vec<u8> {
+pub(crate) fn images() -> Aligned {
     (0..16 * BLOCK).map(|at| (at * 7) as u8).collect()
 }
 

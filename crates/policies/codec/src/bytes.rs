@@ -123,6 +123,19 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
+    /// Appends the first `count` of these bytes, where there is room for all of them.
+    #[inline]
+    pub(crate) fn put_front<const N: usize>(
+        &mut self,
+        bytes: [u8; N],
+        count: usize,
+    ) -> Result<(), NoRoom> {
+        let free = self.room.get_mut(self.used..).ok_or(NoRoom)?;
+        *free.first_chunk_mut().ok_or(NoRoom)? = bytes;
+        self.used = self.used.wrapping_add(count);
+        Ok(())
+    }
+
     /// Appends `count` bytes that begin at `from`.
     #[inline]
     pub(crate) fn put_from(

@@ -43,9 +43,9 @@ impl Changed {
         if old.len() != new.len() || new.len() > BLOCK_BYTES_MAX {
             return None;
         }
-        let mut mask = [0; NUMBER_COUNT];
-        kernels.changed_words(old, new, mask.get_mut(..number_count(new.len()))?);
-        Some(Self { mask, block_bytes: new.len() })
+        let mut changed = Self::none(new.len())?;
+        kernels.changed_words(old, new, changed.mask.get_mut(..number_count(new.len()))?);
+        Some(changed)
     }
 
     /// Counts every word that has a byte in the span, as far as the block has any.
@@ -230,10 +230,11 @@ impl Iterator for Runs<'_> {
         }
         let bit = self.left.trailing_zeros();
         let first = self.index.wrapping_mul(WORDS_PER_NUMBER).wrapping_add(bit as usize);
-        let count = (self.left >> bit).trailing_ones();
-        self.left &= !(low_bits(count as usize) << bit);
-        let mut total = count as usize;
-        let mut end = bit.wrapping_add(count);
+        // One more at its lowest bit turns a run over, up to the zero behind it.
+        let turned = self.left.wrapping_add(self.left & self.left.wrapping_neg());
+        let mut end = (turned & !self.left).trailing_zeros();
+        self.left &= turned;
+        let mut total = end.wrapping_sub(bit) as usize;
         // One that reaches the end of its number goes on in the next.
         while end == u64::BITS {
             let next = self.numbers.get(self.index.wrapping_add(1)).copied().unwrap_or(0);

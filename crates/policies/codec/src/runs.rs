@@ -4,6 +4,8 @@
 //! and its bytes. Runs ascend and do not overlap. They carry new bytes as they are, so that they
 //! may meet an image that already has them.
 
+use core::cmp::min;
+
 use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
 
@@ -53,28 +55,51 @@ pub fn encode(
     if new.len() != changed.block_bytes() {
         return Err(NoRoom);
     }
+    match old {
+        Some(old) => encode_by(changed, |at| word_at(old, at) ^ word_at(new, at), new, out),
+        None => encode_by(changed, |_| u64::MAX, new, out),
+    }
+}
+
+/// As [`encode`]; `differing` says which bits of the word at a place are new.
+#[inline]
+fn encode_by(
+    changed: &Changed,
+    differing: impl Fn(usize) -> u64,
+    new: &[u8],
+    out: &mut [u8],
+) -> Result<usize, NoRoom> {
+    // Where nothing differs after all, the whole word is as good as none.
+    let differing = |at: usize| match differing(at) {
+        0 => u64::MAX,
+        bits => bits,
+    };
     let mut sink = Sink::new(out);
     for (first, count) in changed.word_runs() {
-        let mut start = first.wrapping_mul(WORD_BYTES);
-        let mut end = start.wrapping_add(count.wrapping_mul(WORD_BYTES)).min(new.len());
-        if let Some(old) = old {
-            let last = end.wrapping_sub(1) & !WORD_BYTES.wrapping_sub(1);
-            // Where nothing differs after all, the whole word is as good as none.
-            let starts = word_at(old, start) ^ word_at(new, start);
-            let ends = match count {
-                1 => starts,
-                _ => word_at(old, last) ^ word_at(new, last),
-            };
-            start = start.wrapping_add((starts.trailing_zeros() / 8 % 8) as usize);
-            let kept = WORD_BYTES.wrapping_sub((ends.leading_zeros() / 8 % 8) as usize);
-            end = end.min(last.wrapping_add(kept));
+        let word = first.wrapping_mul(WORD_BYTES);
+        let starts = differing(word);
+        let front = starts.trailing_zeros() / 8;
+        let at = word.wrapping_add(front as usize);
+        if let Some(value) = u64_at(new, word).filter(|_| count == 1) {
+            // Most are one word, which is put together with what stands before it.
+            let last = 7_u32.wrapping_sub(front).wrapping_sub(starts.leading_zeros() / 8);
+            let head = at as u64 | (u64::from(last) << 16);
+            let bytes = value.checked_shr(front.wrapping_mul(8)).unwrap_or(0);
+            let run = u128::from(head) | (u128::from(bytes) << (8 * RUN_BYTES));
+            let len = RUN_BYTES.wrapping_add(last as usize).wrapping_add(1);
+            if sink.put_front(run.to_le_bytes(), len).is_ok() {
+                continue;
+            }
         }
+        let last = word.wrapping_add(count.wrapping_sub(1).wrapping_mul(WORD_BYTES));
+        let kept = WORD_BYTES.wrapping_sub((differing(last).leading_zeros() / 8) as usize);
+        let end = min(last.wrapping_add(kept), new.len());
         // A place in a block is below 64 KiB, and so is the last of its bytes.
-        let at = u16::try_from(start).map_err(|_| NoRoom)?.to_le_bytes();
-        let count = end.wrapping_sub(start);
+        let place = u16::try_from(at).map_err(|_| NoRoom)?.to_le_bytes();
+        let count = end.wrapping_sub(at);
         let last = u16::try_from(count.wrapping_sub(1)).map_err(|_| NoRoom)?.to_le_bytes();
-        sink.put([at[0], at[1], last[0], last[1]])?;
-        sink.put_from(new, start, count)?;
+        sink.put([place[0], place[1], last[0], last[1]])?;
+        sink.put_from(new, at, count)?;
     }
     Ok(sink.used())
 }
@@ -99,8 +124,17 @@ pub fn apply(payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
             return Err(ApplyError::OutOfBlock { at });
         }
         let from = at.wrapping_add(RUN_BYTES);
-        copy_run(payload, from, block, start, bytes).ok_or(malformed)?;
-        (at, free_from) = (from.wrapping_add(bytes), end);
+        free_from = end;
+        // Most are a word. Where the next one begins is then foretold and not waited for.
+        if bytes == WORD_BYTES {
+            let word = chunk_at::<WORD_BYTES>(payload, from).ok_or(malformed)?;
+            *block.get_mut(start..).and_then(|into| into.first_chunk_mut()).ok_or(malformed)? =
+                *word;
+            at = from.wrapping_add(WORD_BYTES);
+        } else {
+            copy_run(payload, from, block, start, bytes).ok_or(malformed)?;
+            at = from.wrapping_add(bytes);
+        }
     }
     Ok(())
 }
