@@ -402,7 +402,7 @@ where
         if !self.keep_on_close {
             is_home = self.checkpoint()?.unreadable == 0;
         }
-        self.shared().note_durable()?;
+        self.shared().close()?;
         let left = self.unreadable()?.first().copied().filter(|_| !is_home);
         left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }

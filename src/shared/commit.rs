@@ -34,7 +34,7 @@ use super::block_locks::Age;
 use super::seat::{Seat, Work};
 use super::unreserved::Unreserved;
 use super::versions::SharedVersions;
-use super::{LaneRoom, LaneState, Share, Shared, failed_fence};
+use super::{HeldShare, LaneRoom, LaneState, Shared, failed_fence};
 use crate::error::Error;
 use crate::sync::thread::Patience;
 use crate::sync::{AtomicBool, Ordering};
@@ -58,11 +58,8 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 /// A lane, taken.
 type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 
-/// A share of the index, taken.
-type ShareGuard<'s> = StoreLockGuard<'s, Share>;
-
-/// A lane with room for the record of an image, and the share of the index with room for its frame.
-type LockedForImage<'s, P, H> = (LaneGuard<'s, P, H>, ShareGuard<'s>);
+/// A lane with room for the record of a block, and the share of the index with room for its frame.
+type LockedForOne<'s, P, H> = (LaneGuard<'s, P, H>, HeldShare<'s>);
 
 /// A record that is being stored in a lane.
 struct Recording {
@@ -70,11 +67,6 @@ struct Recording {
     durability: Durability,
     /// Whether others wait for the lane, to whom it is left to fence.
     waits: bool,
-}
-
-/// Nothing beside what is asked about.
-const fn no_operations() -> &'static [Operation<'static>] {
-    &[]
 }
 
 /// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
@@ -129,28 +121,27 @@ where
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
-        if let ([operation], Durability::Durable) = (operations, durability) {
-            if let Some(image) = self.common.sure_image(operation) {
-                let block = operation.block();
-                if let Some(locked) = self.lock_for_image(work, age, block)? {
+        if let [operation] = operations {
+            let block = operation.block();
+            let image = self.common.sure_image(operation);
+            if let (Some(image), Durability::Durable) = (image, durability) {
+                let most = self.record_bytes_max(1);
+                if let Some(locked) = self.lock_at_once(work, age, block, most)? {
                     let commit = |work: &mut Work| self.commit_image(work, locked, block, image);
+                    return self.end(work, operations, commit);
+                }
+            } else if let Some(prepared) = self.prepare_alone(work, operation) {
+                if let Some(locked) = self.lock_at_once(work, age, block, prepared.bytes)? {
+                    let commit = |work: &mut Work| {
+                        self.commit_alone(work, locked, operations, &prepared, durability)
+                    };
                     return self.end(work, operations, commit);
                 }
             }
         }
-        work.is_alone = self.may_be_alone(operations);
-        for (at, operation) in operations.iter().enumerate() {
-            let block = operation.block();
-            let before = &operations[..at];
-            let held = if work.is_alone {
-                self.lock_block(work, age, block).map(drop)
-            } else {
-                self.take_block(work, age, before, block)
-            };
-            if let Err(error) = held {
-                self.abort(work, before);
-                return Err(error);
-            }
+        if let Err((taken, error)) = self.take_blocks(work, age, operations) {
+            self.abort(work, &operations[..taken]);
+            return Err(error);
         }
         if work.on_gathered {
             if let Err(error) = self.settle_gathered(work, operations) {
@@ -158,16 +149,8 @@ where
                 return Err(error);
             }
         }
-        // All is known by now, so that no more is reserved than it takes; but for a name, where it
-        // is not known whether there will be one.
-        if work.is_alone && self.lanes.len() > 1 {
-            let other = u16::from(work.lane == LaneNumber(0));
-            work.names.name(LaneNumber(other), Sequence(0));
-        }
+        // All is known by now, so that no more is reserved than it takes.
         let prepared = self.prepare_to_fit(work, operations);
-        if work.is_alone {
-            work.names.clear();
-        }
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
@@ -178,17 +161,24 @@ where
         self.end(work, operations, commit)
     }
 
-    /// Whether room for the frame of this transaction may be looked for when its lane is held, so
-    /// that its share of the index is taken once and not twice: it has one block, and what is
-    /// prepared depends on nothing that making room could change.
+    /// What a transaction of one operation takes, if that depends on nothing which others might
+    /// change before its block is locked. To name a record of another lane is part of it.
     #[inline]
-    fn may_be_alone(&self, operations: &[Operation<'_>]) -> bool {
-        let is_free = |operation: &Operation<'_>| match operation {
+    fn prepare_alone(&self, work: &mut Work, operation: &Operation<'_>) -> Option<Prepared> {
+        let is_free = match operation {
             Operation::Update(update) => update.kind == Kind::Overwrite,
             _ => true,
         };
-        self.common.geometry.lane_places() == 0
-            && matches!(operations, [operation] if is_free(operation))
+        if self.common.geometry.lane_places() > 0 || !is_free {
+            return None;
+        }
+        if self.lanes.len() > 1 {
+            let other = u16::from(work.lane == LaneNumber(0));
+            work.names.name(LaneNumber(other), Sequence(0));
+        }
+        let prepared = self.prepare(work, core::slice::from_ref(operation), false);
+        work.names.clear();
+        prepared.ok()
     }
 
     /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,
@@ -299,9 +289,7 @@ where
             Err(error) => {
                 self.unreserve_bytes(work);
                 self.release_slots(work);
-                if !work.is_alone {
-                    self.unreserve_frames(operations, &[]);
-                }
+                self.unreserve_frames(operations, &[]);
                 if error != CommitError::Unchanged {
                     return Err(error.into());
                 }
@@ -318,38 +306,35 @@ where
         }
         // Before anything streams out: a locked instruction would wait for it.
         self.unreserve_bytes_beyond(work, prepared.bytes);
-        let (state, held) = if work.is_alone {
-            self.lock_alone(work, operations.operation(0).block())?
-        } else {
-            (self.lock_to_commit(self.lane(work.lane))?, None)
-        };
+        let state = self.lock_to_commit(self.lane(work.lane))?;
         self.check_not_failed()?;
         let record = self.begin_record(&state, work, durability);
-        self.store(state, record, work, operations, &prepared, held)
+        self.store(state, record, work, operations, &prepared, None)
     }
 
-    /// Takes all that a transaction of one image needs, if it is there to be had at once.
+    /// Takes all that a transaction of one block needs, if it is there to be had at once.
     #[inline]
-    fn lock_for_image(
+    fn lock_at_once(
         &self,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
-    ) -> Result<Option<LockedForImage<'_, P, H>>, Error> {
+        bytes: u64,
+    ) -> Result<Option<LockedForOne<'_, P, H>>, Error> {
         if self.common.geometry.lane_places() > 0 {
             return Ok(None);
         }
         let room = self.lane(work.lane);
         let mut state = self.lock_to_commit(room)?;
-        let is_there = self.has_in_hand(work.lane, &mut state, self.record_bytes_max(1));
+        let is_there = self.has_in_hand(work.lane, &mut state, bytes);
         if is_there {
-            let mut share = self.share(block)?;
-            if share.has_room() && self.try_lock_block(work, age, block).is_ok() {
+            let mut held = self.next_share(None, block)?;
+            if held.share.has_room() && self.try_lock_block(work, age, block).is_ok() {
                 // Whoever has deferred what it overwrites in another lane, or gathered it, said so
                 // before the block was free.
                 if !self.gathering.has_any() && !self.has_deferred_beside(work.lane) {
-                    self.reserve_frame(&mut share, work, block);
-                    return Ok(Some((state, share)));
+                    self.reserve_frame(&mut held.share, work, block);
+                    return Ok(Some((state, held)));
                 }
                 // It may be this block: that is looked into by the usual way.
                 self.unlock_blocks(work);
@@ -373,7 +358,7 @@ where
     fn commit_image(
         &self,
         work: &mut Work,
-        (mut state, mut share): LockedForImage<'_, P, H>,
+        (mut state, mut held): LockedForOne<'_, P, H>,
         block: BlockNumber,
         image: &[u8],
     ) -> Result<Option<Committed>, Error> {
@@ -384,35 +369,28 @@ where
         let (names, scratch, _) = work.for_preparing();
         let (lane, open) = (&mut state.lane, &mut record.open);
         let frame = self.common.store_image(lane, open, block, image, names, scratch.front);
-        let told = self.tell(&mut share, frame);
+        let told = self.tell(&mut held.share, frame);
         assert!(told.is_ok(), "room for the frame was reserved");
-        drop(share);
+        drop(held);
         state.stats.add_record(1, bytes);
         self.finish(state, record, self.lane(work.lane))
     }
 
-    /// Takes the lane of a transaction of one block, and the block's share of the index if it is
-    /// there to be had with room for a frame; otherwise that room is reserved.
+    /// Commits what was prepared of one operation, all of a transaction.
     #[inline]
-    fn lock_alone(
+    fn commit_alone(
         &self,
         work: &mut Work,
-        block: BlockNumber,
-    ) -> Result<(LaneGuard<'_, P, H>, Option<ShareGuard<'_>>), Error> {
-        let room = self.lane(work.lane);
-        let mut state = self.lock_to_commit(room)?;
-        let mut share = self.share(block)?;
-        let held = self.reserve_frame(&mut share, work, block).then_some(share);
-        if held.is_none() {
-            self.let_go(room, state)?;
-            if let Err(error) = self.make_room_for_frame(work, no_operations(), block) {
-                self.unreserve_bytes(work);
-                return Err(error);
-            }
-            state = self.lock_to_commit(room)?;
-        }
-        work.is_alone = false;
-        Ok((state, held))
+        (mut state, held): LockedForOne<'_, P, H>,
+        operations: &[Operation<'_>],
+        prepared: &Prepared,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.check_not_failed()?;
+        state.in_hand -= prepared.bytes;
+        work.reserved_bytes = prepared.bytes;
+        let record = self.begin_record(&state, work, durability);
+        self.store(state, record, work, operations, prepared, Some(held))
     }
 
     /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
@@ -467,7 +445,7 @@ where
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
-        held: Option<ShareGuard<'_>>,
+        held: Option<HeldShare<'_>>,
     ) -> Result<Option<Committed>, Error> {
         let open = &mut record.open;
         let mut placed = Vec::new();
@@ -484,8 +462,8 @@ where
         work.reserved_slots -= taken;
         self.unreserve_places(work);
         let bytes = open.bytes();
-        work.reserved_bytes -= bytes;
-        self.unreserve_bytes(work);
+        state.in_hand += work.reserved_bytes - bytes;
+        work.reserved_bytes = 0;
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
@@ -607,9 +585,7 @@ where
         self.unreserve_bytes(work);
         self.unreserve_places(work);
         self.release_slots(work);
-        if !work.is_alone {
-            self.unreserve_frames(operations, &[]);
-        }
+        self.unreserve_frames(operations, &[]);
         self.unlock_blocks(work);
         work.clear();
     }

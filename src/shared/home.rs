@@ -291,11 +291,11 @@ where
         self.bell.ask();
     }
 
-    /// Notes in the superblock that all is durable.
-    pub(crate) fn note_durable(&self) -> Result<(), Error> {
+    /// Notes in the superblock that all is durable, and that nothing comes behind it.
+    pub(crate) fn close(&self) -> Result<(), Error> {
         self.check_not_failed()?;
         let mut room = self.lock_home()?;
-        let noted = room.home.note_durable(&self.common, &mut LanesOf(self));
+        let noted = room.home.close(&self.common, &mut LanesOf(self));
         if noted.is_err() {
             self.fail();
         }

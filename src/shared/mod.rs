@@ -42,8 +42,8 @@ use journal_core::parts::{
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, Entry, FoldReport, Hook, JournalError, MediumError, Node,
-    PmemShare, Recovery, Rule, SlotState,
+    BlockNumber, CheckpointReport, Entry, FoldReport, Hook, JournalError, Kernels, MediumError,
+    Node, PmemShare, Recovery, Rule, SlotState,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -161,6 +161,13 @@ impl Share {
     pub(crate) fn has_room(&self) -> bool {
         self.index.room() > self.reserved
     }
+}
+
+/// A share of the index that is taken.
+#[derive(Debug)]
+pub(crate) struct HeldShare<'s> {
+    pub(crate) share: StoreLockGuard<'s, Share>,
+    number: usize,
 }
 
 /// Index memory of its own.
@@ -281,8 +288,25 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
     /// The share of the index that has a block.
     #[inline]
     pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
-        let share = &self.shares[share_of(block, self.shares.len())];
-        share.lock().map_err(|_| self.poisoned())
+        self.share_numbered(share_of(block, self.shares.len()))
+    }
+
+    fn share_numbered(&self, number: usize) -> Result<StoreLockGuard<'_, Share>, Error> {
+        self.shares[number].lock().map_err(|_| self.poisoned())
+    }
+
+    /// The same for who goes through many blocks, and may have it in hand from the one before.
+    #[inline]
+    pub(crate) fn next_share<'s>(
+        &'s self,
+        held: Option<HeldShare<'s>>,
+        block: BlockNumber,
+    ) -> Result<HeldShare<'s>, Error> {
+        let number = share_of(block, self.shares.len());
+        if let Some(held) = held.filter(|held| held.number == number) {
+            return Ok(held);
+        }
+        Ok(HeldShare { share: self.share_numbered(number)?, number })
     }
 
     /// Whether two blocks belong to the same share.
@@ -299,10 +323,19 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
         }
     }
 
+    /// Whether a frame may be read.
+    #[inline]
+    pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
+        self.lane(frame.lane).reach.is_readable(frame.sequence)
+    }
+}
+
+impl<L, P: PmemShare, D, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     /// Takes a frame into its share of the index, and out of it what nothing needs any more.
     #[inline]
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
         let newest = share.tell(frame)?;
+        self.common.prefetch_place(&share.index);
         if self.common.geometry.lane_places() == 0 {
             // A checkpoint that settles later finds what is durable now: who made it durable had
             // its lane before the checkpoint has it, or after, and then knows that one is under
@@ -314,12 +347,6 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
             share.index.forget_below(newest, self.keeps(Rule::OneOfEachLane), is_durable);
         }
         Ok(())
-    }
-
-    /// Whether a frame may be read.
-    #[inline]
-    pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
-        self.lane(frame.lane).reach.is_readable(frame.sequence)
     }
 }
 

@@ -58,9 +58,6 @@ pub(crate) struct Work {
     pub(crate) reserved_slots: u32,
     /// Blocks of the disk-side log that it has reserved and not taken yet.
     pub(crate) reserved_log: u32,
-    /// Whether it has one block only, for whose frame no room is reserved: that is looked for, and
-    /// what it overwrites, when its lane is held.
-    pub(crate) is_alone: bool,
     /// Whether it has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
@@ -85,7 +82,6 @@ impl Work {
             reserved_slots: 0,
             reserved_log: 0,
             logged: Vec::new(),
-            is_alone: false,
             on_gathered: false,
             leaves_lane: false,
             answers: Vec::new(),
@@ -121,7 +117,6 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
-        self.is_alone = false;
         self.on_gathered = false;
         self.answers.clear();
     }

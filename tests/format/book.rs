@@ -55,7 +55,7 @@ fn structures() -> [(&'static str, Layout); 7] {
                 lane_slots,
                 lane_log_blocks,
                 segment_blocks,
-                reserved_more,
+                closed,
             }),
         ),
         ("LaneNote", fields!(LaneNote { head, head_sequence, epoch_first, durable_to })),

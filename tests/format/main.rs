@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod closed;
 mod golden;
 #[path = "../support/mod.rs"]
 mod support;

@@ -516,7 +516,7 @@ fn walk(
     lane: usize,
     note: &[u8],
     word: Option<u64>,
-    epoch: u64,
+    (epoch, is_closed): (u64, bool),
     evidence: &mut Evidence,
 ) -> Result<(Vec<Record>, End), Refusal> {
     let field = |name| BOOK.note.number(note, name);
@@ -545,6 +545,7 @@ fn walk(
     }
     let contradicts_word = !can_be || (word.is_some() && at < limit);
     evidence.counter = evidence.counter.max(stamp).max(at).max(sequence);
+    let end = if is_closed { end.min(at + BOOK.line as u64) } else { end };
     while at < end {
         // What is missing here was not acknowledged: nothing is behind the end of a lane.
         if let Ok(Some(header)) = parts.header(at) {
@@ -595,6 +596,7 @@ pub(crate) fn recover(
         slots,
         log,
     };
+    let is_closed = field("closed") == field("generation") & u64::from(u32::MAX);
     let mut evidence = Evidence {
         epoch: 0,
         generation: 0,
@@ -613,7 +615,8 @@ pub(crate) fn recover(
         let word = (tails_bytes(head) > 0).then(|| medium.read(tails + 64 * number as u64, 8));
         let word = word.map(|word| word.map(little_endian).ok_or(Refusal::Missing)).transpose()?;
         let parts = parts_of(start, bytes, area.of_lane(number as u64));
-        let (records, end) = walk(&parts, number, note, word, field("epoch"), &mut evidence)?;
+        let (records, end) =
+            walk(&parts, number, note, word, (field("epoch"), is_closed), &mut evidence)?;
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });
         ends.push(end);
     }

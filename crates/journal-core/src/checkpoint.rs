@@ -199,11 +199,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Notes in the superblock that everything is durable, so that a loss is found out at the next
-    /// open even where nothing later covers it.
+    /// open even where nothing later covers it; and that nothing will be stored before that, which
+    /// need not look for it then.
     ///
     /// # Errors
     /// As [`checkpoint_batch`](Self::checkpoint_batch).
-    pub fn note_durable<L: Policy, K: Kernels>(
+    pub fn close<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
@@ -213,7 +214,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         for (note, bound) in superblock.notes_mut().iter_mut().zip(settled.bounds) {
             note.durable_to = bound.raw().into();
         }
-        self.store_superblock(common, lanes, superblock, settled.stamp)
+        self.store_superblock(common, lanes, superblock, settled.stamp, true)
     }
 
     /// Writes both copies of a superblock of the next generation, which all records name from then
@@ -224,11 +225,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         mut superblock: Superblock,
         stamp: Stamp,
+        closes: bool,
     ) -> Result<(), JournalError> {
         let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
         superblock.head.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
         superblock.head.generation = generation.into();
+        superblock.set_closed(closes);
         let stored = self.superblocks.store(&superblock, &common.kernels);
         let _ = stored.map_err(JournalError::Medium)?;
         let generation = superblock.generation();
@@ -605,7 +608,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.head.shield_floor = shield.next_batch.into();
         }
-        self.store_superblock(common, lanes, superblock, settled.stamp)?;
+        self.store_superblock(common, lanes, superblock, settled.stamp, false)?;
         if common.geometry.lane_places() > 0 {
             self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
         }

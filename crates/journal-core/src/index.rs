@@ -19,6 +19,7 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
+use zerocopy::IntoBytes as _;
 
 /// No node, no entry.
 const NONE: u32 = u32::MAX;
@@ -205,12 +206,16 @@ const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+/// So many neighbouring blocks, two to this power, belong to the same of several indexes: who
+/// writes them together takes it once.
+const NEIGHBOURS_POWER: u32 = 3;
+
 /// Which of `count` indexes (a power of two) has this block.
 #[inline]
 #[must_use]
 pub fn share_of(block: BlockNumber, count: usize) -> usize {
     // Not the upper bits: blocks of one share still have to spread over its table.
-    let middle = scatter(block.raw()).checked_shr(20).unwrap_or(0);
+    let middle = scatter(block.raw() >> NEIGHBOURS_POWER).checked_shr(20).unwrap_or(0);
     usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
 }
 
@@ -278,10 +283,10 @@ impl<M: IndexMemory> Index<M> {
         self.nodes_free().min(self.entries_free())
     }
 
-    /// Brings the place of the next frame into the caches, for a caller that will soon need it.
+    /// The first bytes of where the next frame will be kept, for who wants them in the caches.
     #[inline]
-    pub fn warm_up(&self) {
-        core::hint::black_box(self.node(self.free).map(|node| node.older));
+    pub(crate) fn next_node(&self) -> &[u8] {
+        self.node(self.free).map_or(&[], |node| node.stamp.as_bytes())
     }
 
     /// Frames that there is room for, when it is empty.

@@ -515,7 +515,7 @@ where
     /// The medium's. What was durable is.
     pub fn close(mut self) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let result = self.home.note_durable(&self.common, &mut self.lanes);
+        let result = self.home.close(&self.common, &mut self.lanes);
         self.fail_unless(result)
     }
 

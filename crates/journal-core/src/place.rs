@@ -109,6 +109,9 @@ pub trait Versions {
     /// # Errors
     /// [`Full`], when there is no room; but that was seen to.
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
+
+    /// Every frame of a part was told of: no lock that this took is needed any longer.
+    fn told(&mut self) {}
 }
 
 /// Nothing is known: no slots, and no appends to home.
@@ -303,6 +306,15 @@ fn put_slot(payload: &mut [u8], named: &SlotFrame) {
 
 /// More would push each other out of the nearest cache.
 const PREFETCH_BYTES_MAX: usize = 4096;
+
+impl<L, K: Kernels> Common<L, K> {
+    /// Begins to bring the place of the next frame into the caches: in an index of many shares it
+    /// is never near the one before.
+    #[inline]
+    pub fn prefetch_place(&self, index: &Index<impl IndexMemory>) {
+        self.kernels.prefetch(index.next_node());
+    }
+}
 
 impl<L: Policy, K: Kernels> Common<L, K> {
     /// Begins to bring the first image into the caches. For a commit's very beginning: what it
@@ -641,9 +653,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             // While it goes out, unless that takes a lock: one would wait for all of it.
             let is_early = versions.locks_to_tell();
             let mut tell = |lane: &Lane<P, H>, open: &OpenRecord| {
-                let tell = |frame| versions.tell(frame);
-                let told = lane.frames_of_part(open, position, &extent, &part, tell);
+                let told = lane
+                    .frames_of_part(open, position, &extent, &part, |frame| versions.tell(frame));
                 assert!(told.is_ok(), "room for all frames was reserved");
+                versions.told();
             };
             if is_early {
                 tell(lane, open);

@@ -675,6 +675,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let raise = u64::from(self.keeps(Rule::EpochRaised));
         superblock.head.epoch = epoch.raw().saturating_add(raise).into();
         superblock.head.generation = generation.raw().saturating_add(1).into();
+        superblock.set_closed(false);
         let found = if self.keeps(Rule::StampFloor) { evidence.stamp } else { Stamp(0) };
         let stamp = found.max(superblock.stamp_floor());
         superblock.head.stamp_floor = stamp.raw().into();

@@ -202,6 +202,9 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let counter = walked.tail.max(walked.next_sequence.raw());
         evidence.counter = evidence.counter.max(counter);
         walked.is_below_tail_word = tail_word.is_some_and(|_| walked.tail < limit);
+        // Where a journal was closed, only one that was opened since can have stored anything, and
+        // that begins right behind the last record.
+        let end = if start.is_closed { end.min(walked.tail.saturating_add(LINE)) } else { end };
         let mut at = walked.tail;
         while at < end {
             if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {

@@ -95,8 +95,9 @@ pub struct SuperblockHead {
     pub lane_log_blocks: U32,
     /// Blocks of a segment of the disk-side log.
     pub segment_blocks: U32,
-    /// Zero.
-    pub reserved_more: U32,
+    /// The lower half of the generation if this was written by formatting or by a close, else
+    /// another number: zero where that is one.
+    pub closed: U32,
 }
 
 /// What the superblock says of one lane. 32 bytes.
@@ -228,7 +229,7 @@ impl Superblock {
             lane_slots: geometry.lane_slots.into(),
             lane_log_blocks: geometry.lane_log_blocks.into(),
             segment_blocks: geometry.segment_blocks.into(),
-            reserved_more: 0.into(),
+            closed: 0.into(),
         };
         // Sequences begin at 1, so that a header of zeroes is never the expected one.
         let note = LaneNote {
@@ -267,6 +268,19 @@ impl Superblock {
     #[must_use]
     pub const fn stamp_floor(&self) -> Stamp {
         Stamp(self.head.stamp_floor.get())
+    }
+
+    /// Whether it was written when the last record of each lane was durable, and nothing was
+    /// stored behind that since. A writer that knows nothing of it raises the generation.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.head.closed.get() == lower_half(self.generation())
+    }
+
+    /// Says whether that is so; behind the last change of the generation.
+    pub(crate) fn set_closed(&mut self, is_so: bool) {
+        let half = lower_half(self.generation());
+        self.head.closed = if is_so { half } else { u32::from(half == 0) }.into();
     }
 
     /// The geometry it describes.
@@ -377,6 +391,10 @@ impl Superblock {
         superblock.check_counters()?;
         Ok(Copy::Whole(superblock))
     }
+}
+
+const fn lower_half(generation: Generation) -> u32 {
+    (generation.raw() & u32::MAX as u64) as u32
 }
 
 /// What one copy is.
@@ -560,6 +578,8 @@ pub(crate) struct LaneStart {
     pub(crate) head_sequence: Sequence,
     pub(crate) epoch_first: Sequence,
     pub(crate) durable_to: Sequence,
+    /// Whether nothing was stored behind the last durable record.
+    pub(crate) is_closed: bool,
 }
 
 impl From<&LaneNote> for LaneStart {
@@ -569,6 +589,7 @@ impl From<&LaneNote> for LaneStart {
             head_sequence: Sequence(note.head_sequence.get()),
             epoch_first: Sequence(note.epoch_first.get()),
             durable_to: Sequence(note.durable_to.get()),
+            is_closed: false,
         }
     }
 }

@@ -52,7 +52,7 @@ impl Scanned {
     pub(crate) fn of(superblock: &Superblock) -> Self {
         let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
         for (start, note) in starts.iter_mut().zip(superblock.notes()) {
-            *start = LaneStart::from(note);
+            *start = LaneStart { is_closed: superblock.is_closed(), ..LaneStart::from(note) };
         }
         let (epoch, generation) = (superblock.epoch(), superblock.generation());
         Self {
