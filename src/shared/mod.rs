@@ -37,13 +37,12 @@ mod versions;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
-    Common, FrameAt, Full, InLane, Index, IndexMemory, Indexes, Lane, LaneReader, Lanes, NodeId,
-    share_of,
+    Common, FrameAt, Full, InLane, Index, Indexes, Lane, LaneReader, Lanes, NodeId, share_of,
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, Entry, FoldReport, Hook, JournalError, Kernels, MediumError,
-    Node, PmemShare, Recovery, Rule, SlotState,
+    BlockNumber, CheckpointReport, FoldReport, Hook, IndexBuffers, JournalError, Kernels,
+    MediumError, PmemShare, Recovery, Rule, SlotState,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -128,7 +127,7 @@ pub(crate) struct LaneState<P, H> {
 /// One share of the index.
 #[derive(Debug)]
 pub(crate) struct Share {
-    pub(crate) index: Index<Owned>,
+    pub(crate) index: Index<IndexBuffers>,
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
     pub(crate) cache: Cache,
@@ -136,7 +135,7 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn new(frames: usize, cached_blocks: usize) -> Self {
-        let index = Index::new(Owned::new(frames));
+        let index = IndexBuffers::empty_index(frames);
         Self { index, reserved: 0, cache: Cache::new(cached_blocks) }
     }
 
@@ -168,45 +167,6 @@ impl Share {
 pub(crate) struct HeldShare<'s> {
     pub(crate) share: StoreLockGuard<'s, Share>,
     number: usize,
-}
-
-/// Index memory of its own.
-#[derive(Debug)]
-pub(crate) struct Owned {
-    entries: Box<[Entry]>,
-    nodes: Box<[Node]>,
-}
-
-impl Owned {
-    pub(crate) fn new(frames: usize) -> Self {
-        Self {
-            // A third more, and one that stays empty, to keep searches short.
-            entries: vec![Entry::EMPTY; frames + frames / 3 + 2].into(),
-            nodes: vec![Node::EMPTY; frames].into(),
-        }
-    }
-}
-
-impl IndexMemory for Owned {
-    #[inline]
-    fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    #[inline]
-    fn entries_mut(&mut self) -> &mut [Entry] {
-        &mut self.entries
-    }
-
-    #[inline]
-    fn nodes(&self) -> &[Node] {
-        &self.nodes
-    }
-
-    #[inline]
-    fn nodes_mut(&mut self) -> &mut [Node] {
-        &mut self.nodes
-    }
 }
 
 impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
@@ -401,16 +361,16 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
 pub(crate) struct SharesOf<'s, L, P: PmemShare, D, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
 
 impl<L, P: PmemShare, D, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
-    type Memory = Owned;
+    type Memory = IndexBuffers;
 
-    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Owned>) -> R) -> R {
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexBuffers>) -> R) -> R {
         match self.0.share(block) {
             Ok(mut share) => call(&mut share.index),
-            Err(_) => call(&mut Index::new(Owned::new(0))),
+            Err(_) => call(&mut IndexBuffers::empty_index(0)),
         }
     }
 
-    fn each(&mut self, mut call: impl FnMut(&mut Index<Owned>)) {
+    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexBuffers>)) {
         for share in &self.0.shares {
             match share.lock() {
                 Ok(mut share) => call(&mut share.index),
@@ -427,14 +387,14 @@ impl<L, P: PmemShare, D, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
 pub(crate) struct Unshared(pub(crate) Vec<Share>);
 
 impl Indexes for Unshared {
-    type Memory = Owned;
+    type Memory = IndexBuffers;
 
-    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Owned>) -> R) -> R {
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexBuffers>) -> R) -> R {
         let count = self.0.len();
         call(&mut self.0[share_of(block, count)].index)
     }
 
-    fn each(&mut self, mut call: impl FnMut(&mut Index<Owned>)) {
+    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexBuffers>)) {
         self.0.iter_mut().for_each(|share| call(&mut share.index));
     }
 }

@@ -4,12 +4,15 @@
 
 extern crate alloc;
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use zerocopy::FromZeros;
+
 use crate::geometry::Geometry;
 use crate::hook::NoHook;
-use crate::index::{Entry, Node};
+use crate::index::{Entry, Index, IndexMemory, Node};
 use crate::memory::{Batched, JournalMemory, LaneSlot, Needs};
 use crate::slot::SlotState;
 
@@ -65,6 +68,64 @@ impl<P, H> Buffers<P, H> {
             encoded: &mut self.encoded,
             blocks: &mut self.blocks,
             slots: &mut self.slots,
+        }
+    }
+}
+
+/// Owns what an index, or a share of one, is in.
+#[derive(Debug)]
+pub struct IndexBuffers {
+    entries: Box<[Entry]>,
+    /// Room for all of them, and those that were used.
+    nodes: Vec<Node>,
+    node_capacity: usize,
+}
+
+impl IndexBuffers {
+    /// An empty index with room for so many frames. None of its memory is touched before it is
+    /// needed, and none is asked for later.
+    #[must_use]
+    pub fn empty_index(frames: usize) -> Index<Self> {
+        // A third more, and one that stays empty, to keep searches short.
+        let count = frames.saturating_add(frames / 3).saturating_add(2);
+        // Zeroes are empty entries; and who asks for memory that is not there does not go on.
+        let zeroes = <[Entry]>::new_box_zeroed_with_elems(count);
+        let entries = zeroes.unwrap_or_else(|_| vec![Entry::EMPTY; count].into());
+        let nodes = Vec::with_capacity(frames);
+        Index::over_empty(Self { entries, nodes, node_capacity: frames })
+    }
+}
+
+impl IndexMemory for IndexBuffers {
+    #[inline]
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    #[inline]
+    fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+
+    #[inline]
+    fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    #[inline]
+    fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    #[inline]
+    fn node_capacity(&self) -> usize {
+        self.node_capacity
+    }
+
+    #[inline]
+    fn add_node(&mut self) {
+        if self.nodes.len() < self.node_capacity {
+            self.nodes.push(Node::EMPTY);
         }
     }
 }

@@ -11,7 +11,8 @@
 //!     the later one comes first.
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
-//! I4. A frame in a ring may be missing where its block has a durable whole one that is newer, and
+//! I4. Nodes behind those that were used since the index was empty are of no meaning, or not there.
+//! I5. A frame in a ring may be missing where its block has a durable whole one that is newer, and
 //!     one between the two in its own lane: no content is built from it, and the head of its lane
 //!     passes it before it passes that one.
 
@@ -19,13 +20,13 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromZeros, IntoBytes as _};
 
-/// No node, no entry.
-const NONE: u32 = u32::MAX;
+/// No node. The first one is number 1, so that entries of zeroes are empty.
+const NONE: u32 = 0;
 
 /// Room for one block that has frames in the lanes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromZeros)]
 pub struct Entry {
     block: u64,
     newest: u32,
@@ -127,6 +128,14 @@ pub trait IndexMemory {
     fn nodes(&self) -> &[Node];
     /// The same, to write.
     fn nodes_mut(&mut self) -> &mut [Node];
+
+    /// How many frames there is room for.
+    fn node_capacity(&self) -> usize {
+        self.nodes().len()
+    }
+
+    /// Makes the frames one more, if they are fewer than there is room for.
+    fn add_node(&mut self) {}
 }
 
 /// Index memory that somebody else owns.
@@ -164,7 +173,10 @@ impl IndexMemory for Lent<'_> {
 #[derive(Debug)]
 pub struct Index<M> {
     memory: M,
+    /// The first of the nodes that were used and are free.
     free: u32,
+    /// How many nodes were used since it was empty: the first ones.
+    touched: u32,
     nodes_used: usize,
     entries_used: usize,
     /// Frames added and forgotten so far, slots given back, and blocks sent home.
@@ -257,24 +269,33 @@ impl FrameAt {
 }
 
 impl<M: IndexMemory> Index<M> {
-    /// An empty index.
-    pub fn new(memory: M) -> Self {
-        let mut index = Self { memory, free: NONE, nodes_used: 0, entries_used: 0, changes: 0 };
-        index.clear();
-        index
+    /// An empty index; what the memory holds makes no difference.
+    pub fn new(mut memory: M) -> Self {
+        memory.entries_mut().fill(Entry::EMPTY);
+        Self::over_empty(memory)
+    }
+
+    /// The same in memory of which all entries are [`Entry::EMPTY`].
+    pub(crate) const fn over_empty(memory: M) -> Self {
+        Self { memory, free: NONE, touched: 0, nodes_used: 0, entries_used: 0, changes: 0 }
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.memory.entries_mut().fill(Entry::EMPTY);
-        let nodes = self.memory.nodes_mut();
-        let count = u32::try_from(nodes.len()).unwrap_or(NONE);
-        for (next, node) in (1..=count).zip(nodes.iter_mut()) {
-            *node = Node { older: if next == count { NONE } else { next }, ..Node::EMPTY };
+        if self.entries_used > 0 {
+            self.memory.entries_mut().fill(Entry::EMPTY);
         }
-        self.free = if count == 0 { NONE } else { 0 };
+        (self.free, self.touched) = (NONE, 0);
         (self.nodes_used, self.entries_used) = (0, 0);
         self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// Where the next frame will be kept: in a place that was used before, if there is one.
+    fn next_free(&self) -> u32 {
+        if self.free != NONE || self.touched as usize >= self.memory.node_capacity() {
+            return self.free;
+        }
+        self.touched.wrapping_add(1)
     }
 
     /// Frames that can still be added, whatever blocks they belong to.
@@ -286,13 +307,13 @@ impl<M: IndexMemory> Index<M> {
     /// The first bytes of where the next frame will be kept, for who wants them in the caches.
     #[inline]
     pub(crate) fn next_node(&self) -> &[u8] {
-        self.node(self.free).map_or(&[], |node| node.stamp.as_bytes())
+        self.node(self.next_free()).map_or(&[], |node| node.stamp.as_bytes())
     }
 
     /// Frames that there is room for, when it is empty.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.memory.nodes().len().min(self.memory.entries().len().saturating_sub(1))
+        self.memory.node_capacity().min(self.memory.entries().len().saturating_sub(1))
     }
 
     /// Frames in it.
@@ -321,7 +342,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     fn nodes_free(&self) -> usize {
-        self.memory.nodes().len().saturating_sub(self.nodes_used)
+        self.memory.node_capacity().saturating_sub(self.nodes_used)
     }
 
     /// Blocks that can still be added. One place stays empty, to end every search.
@@ -330,11 +351,11 @@ impl<M: IndexMemory> Index<M> {
     }
 
     pub(crate) fn node(&self, id: u32) -> Option<&Node> {
-        self.memory.nodes().get(id as usize)
+        self.memory.nodes().get((id as usize).wrapping_sub(1))
     }
 
     pub(crate) fn node_mut(&mut self, id: u32) -> Option<&mut Node> {
-        self.memory.nodes_mut().get_mut(id as usize)
+        self.memory.nodes_mut().get_mut((id as usize).wrapping_sub(1))
     }
 
     fn home_place(&self, block: u64) -> usize {
@@ -427,13 +448,14 @@ impl<M: IndexMemory> Index<M> {
 
     /// Places for frames, used or not.
     pub(crate) fn places(&self) -> usize {
-        self.memory.nodes().len()
+        self.memory.node_capacity()
     }
 
     /// The frame in a place, if there is one.
     pub(crate) fn at_place(&self, place: usize) -> Option<NodeId> {
-        let is_used = self.memory.nodes().get(place).is_some_and(|node| node.stamp != 0);
-        u32::try_from(place).ok().filter(|_| is_used).map(NodeId)
+        let id = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
+        let is_used = id <= self.touched && self.node(id).is_some_and(|node| node.stamp != 0);
+        is_used.then_some(NodeId(id))
     }
 
     /// Notes that only a slot's entry is left of a frame.
@@ -485,7 +507,7 @@ impl<M: IndexMemory> Index<M> {
     /// [`Full`], with nothing added.
     pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let place = self.find(frame.block.raw()).ok_or(Full)?;
-        let (free, entries_free) = (self.free, self.entries_free());
+        let (free, entries_free) = (self.next_free(), self.entries_free());
         let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
         if free == NONE || (entry.newest == NONE && entries_free == 0) {
             return Err(Full);
@@ -498,8 +520,12 @@ impl<M: IndexMemory> Index<M> {
         while let Some(node) = self.node(older).filter(|node| node.stamp > frame.stamp.raw()) {
             (newer, older) = (older, node.older);
         }
-        let next_free = self.node(free).map_or(NONE, |node| node.older);
+        let was_used = free <= self.touched;
+        if !was_used && self.touched as usize == self.memory.nodes().len() {
+            self.memory.add_node();
+        }
         let Some(node) = self.node_mut(free) else { return Err(Full) };
+        let next_free = if was_used { node.older } else { NONE };
         *node = Node {
             stamp: frame.stamp.raw(),
             payload: frame.payload,
@@ -516,6 +542,7 @@ impl<M: IndexMemory> Index<M> {
             awaited: false,
         };
         self.free = next_free;
+        self.touched = self.touched.max(free);
         self.nodes_used = self.nodes_used.saturating_add(1);
         self.changes = self.changes.wrapping_add(1);
         if let Some(node) = self.node_mut(older) {
@@ -557,6 +584,10 @@ impl<M: IndexMemory> Index<M> {
         }
         self.free = id.0;
         self.nodes_used = self.nodes_used.saturating_sub(1);
+        if self.nodes_used == 0 {
+            // From the start again: near memory is warm, and who goes through all has less to do.
+            (self.free, self.touched) = (NONE, 0);
+        }
         self.changes = self.changes.wrapping_add(1);
     }
 
@@ -660,13 +691,13 @@ impl<M: IndexMemory> Index<M> {
 
     /// Every block with frames.
     pub(crate) fn each_block(&self) -> impl Iterator<Item = BlockNumber> + '_ {
-        let entries = self.memory.entries().iter().filter(|entry| entry.newest != NONE);
-        entries.map(|entry| BlockNumber(entry.block))
+        let newest = self.touched_nodes().filter(|(_, node)| node.newer == NONE);
+        newest.map(|(_, node)| BlockNumber(node.block))
     }
 
     /// Forgets every frame that `goes` says, but for what slots' entries say as well.
     pub(crate) fn remove_where(&mut self, goes: impl Fn(&FrameAt) -> bool) {
-        for id in (0..NONE).take(self.memory.nodes().len()).map(NodeId) {
+        for id in (1..=self.touched).map(NodeId) {
             let frame = self.frame(id);
             if frame.stamp == Stamp(0) || !goes(&frame) {
                 continue;
@@ -681,9 +712,14 @@ impl<M: IndexMemory> Index<M> {
 
     /// Every frame.
     pub(crate) fn all(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let ids = (0..NONE).zip(self.memory.nodes().iter());
+        self.touched_nodes().map(|(id, _)| id)
+    }
+
+    /// Every node that stands for a frame.
+    fn touched_nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> + '_ {
+        let ids = (1..=self.touched).map(NodeId).zip(self.memory.nodes());
         // A free node has no block of its own; a used one is reachable from its entry.
-        ids.filter(|(_, node)| node.stamp != 0).map(|(id, _)| NodeId(id))
+        ids.filter(|(_, node)| node.stamp != 0)
     }
 }
 

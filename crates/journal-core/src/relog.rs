@@ -352,7 +352,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let frame = FrameAt { stamp, ..frame };
                 indexes.of(frame.block, |index| index.insert(frame)).map(drop)
             });
-        assert!(inserted.is_ok(), "room for all frames was seen to");
+        assert_eq!(inserted, Some(Ok(())), "room for all frames was seen to");
         Ok(true)
     }
 }

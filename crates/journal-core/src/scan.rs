@@ -8,7 +8,10 @@
 //! by at least a line, and a line is looked at a bounded number of times, so that a scan takes at
 //! most a constant number of passes over the ring.
 
-use zerocopy::FromBytes as _;
+use core::mem::offset_of;
+use core::ops::Range;
+
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::check::Kernels;
 use crate::common::Identity;
@@ -27,6 +30,12 @@ use crate::units::{
 };
 
 const LINE: u64 = LINE_BYTES as u64;
+
+/// So much of a part is read with its evidence, if it has as much.
+const NEAR_BYTES: usize = 8 * LINE_BYTES;
+
+/// So many bytes are looked through at once where no header is expected.
+const SKIPPED_BYTES: u64 = 64 * LINE;
 
 /// What the headers of all lanes prove.
 #[derive(Clone, Debug)]
@@ -187,10 +196,15 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             }
             stamp = record_stamp;
             evidence.stamp = evidence.stamp.max(stamp);
-            let mut part = walked.tail;
-            while part < record.end {
-                let Some(header) = self.note_evidence(part, evidence)? else { break };
-                part = part.saturating_add(header.total_bytes().max(LINE));
+            if record.header.is_last_part() {
+                // Its only part was read last.
+                self.take_evidence(&record.header, evidence);
+            } else {
+                let mut part = walked.tail;
+                while part < record.end {
+                    let Some(header) = self.note_evidence(part, evidence)? else { break };
+                    part = part.saturating_add(header.total_bytes().max(LINE));
+                }
             }
             walked.tail = record.end;
             walked.next_sequence = Sequence(walked.next_sequence.raw().saturating_add(1));
@@ -206,7 +220,11 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         // that begins right behind the last record.
         let end = if start.is_closed { end.min(walked.tail.saturating_add(LINE)) } else { end };
         let mut at = walked.tail;
-        while at < end {
+        loop {
+            at = self.skip_lines_without_header(at, end);
+            if at >= end {
+                return Ok(walked);
+            }
             if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
                 walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
@@ -214,7 +232,27 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             }
             at = at.saturating_add(LINE);
         }
-        Ok(walked)
+    }
+
+    /// The first place of those up to `end` that may hold a header, or that has to be looked at to
+    /// know whether it can be read.
+    fn skip_lines_without_header(&self, mut at: u64, end: u64) -> u64 {
+        if !self.ring.keeps(Rule::PlaceChecked) {
+            return at;
+        }
+        while at < end {
+            let len = end.saturating_sub(at).min(SKIPPED_BYTES);
+            let Ok((first, second)) = self.ring.slices(at, len as usize) else { return at };
+            for line in first.chunks_exact(LINE_BYTES).chain(second.chunks_exact(LINE_BYTES)) {
+                let position = line.get(offset_of!(RecordHeader, position)..);
+                let position = position.and_then(<[u8]>::first_chunk);
+                if position.is_some_and(|position| u64::from_le_bytes(*position) == at) {
+                    return at;
+                }
+                at = at.saturating_add(LINE);
+            }
+        }
+        end
     }
 
     fn epoch_of(&self, header: &RecordHeader) -> RecordEpoch {
@@ -232,9 +270,14 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         evidence: &mut Evidence,
     ) -> Result<Option<RecordHeader>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
-        let bytes = self.scratch.get(..header.evidence_bytes()).unwrap_or_default();
-        evidence.take(self.lane, &header, bytes, |rule| self.ring.keeps(rule));
+        self.take_evidence(&header, evidence);
         Ok(Some(header))
+    }
+
+    /// Takes in what a header says whose evidence is in the scratch memory.
+    fn take_evidence(&self, header: &RecordHeader, evidence: &mut Evidence) {
+        let bytes = self.scratch.get(..header.evidence_bytes()).unwrap_or_default();
+        evidence.take(self.lane, header, bytes, |rule| self.ring.keeps(rule));
     }
 
     /// The header at `position`, if it is whole and belongs there. Its evidence is left in the
@@ -254,11 +297,10 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             return Ok(None);
         };
         self.ring.read(position, evidence)?;
-        if let Some(check) = evidence.first_chunk_mut::<{ size_of::<u32>() }>() {
-            check.fill(0);
-        }
+        put_front(evidence, &[0; size_of::<u32>()]);
         let right =
             evidence_check(self.kernels, self.identity.seed, evidence) == header.check.get();
+        put_front(evidence, header.check.as_bytes());
         Ok(right.then_some(header))
     }
 
@@ -275,18 +317,38 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         position: u64,
     ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
-        let total = header.total_bytes();
-        if header.record_kind().is_none() {
+        let (geometry, total, lists) = (self.geometry, header.total_bytes(), header.lists_bytes());
+        if header.record_kind().is_none() || lists as u64 > total || total > self.ring.bytes() {
             return Ok(None);
         }
-        let images = self.images_bytes(position, &header, total)?;
+        // Every byte is read once: what is near the evidence, the lists at least, then the rest.
+        let evidence = header.evidence_bytes();
+        let near = usize::try_from(total).unwrap_or(usize::MAX).min(NEAR_BYTES);
+        let near = near.min(self.scratch.len()).max(lists);
+        let frames = self.read_on(position, evidence..near)?;
+        let frames = frames.and_then(|frames| frames.get(..lists.saturating_sub(evidence)));
+        let block_bytes = geometry.block_size.bytes() as u64;
+        let images = frames.and_then(|frames| image_count(frames).checked_mul(block_bytes));
         let front = images.and_then(|images| total.checked_sub(images));
         let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
             return Ok(None);
         };
-        let Some(bytes) = self.scratch.get_mut(..front) else { return Ok(None) };
-        self.ring.read(position, bytes)?;
-        Ok(Front::parse(self.geometry, bytes).map(|_| (header, front)))
+        if front < lists || (front > near && self.read_on(position, near..front)?.is_none()) {
+            return Ok(None);
+        }
+        Ok((front <= self.scratch.len()).then_some((header, front)))
+    }
+
+    /// Reads a range of what is at `position` to its place in the scratch memory, if it has one.
+    fn read_on(
+        &mut self,
+        position: u64,
+        range: Range<usize>,
+    ) -> Result<Option<&[u8]>, MediumError> {
+        let from = position.saturating_add(range.start as u64);
+        let Some(bytes) = self.scratch.get_mut(range) else { return Ok(None) };
+        self.ring.read(from, bytes)?;
+        Ok(Some(bytes))
     }
 
     /// The part at `position`, if it is whole and inside the bounds. Its front is left in the
@@ -331,28 +393,6 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         Ok(is_right.then_some(Part { header, front, check }))
     }
 
-    /// Bytes of images behind the front, as the descriptors have it; `None` when they cannot be.
-    fn images_bytes(
-        &mut self,
-        position: u64,
-        header: &RecordHeader,
-        total: u64,
-    ) -> Result<Option<u64>, MediumError> {
-        let lists = header.lists_bytes();
-        if lists as u64 > total || total > self.ring.bytes() {
-            return Ok(None);
-        }
-        let Some(bytes) = self.scratch.get_mut(..lists) else { return Ok(None) };
-        self.ring.read(position, bytes)?;
-        let frames = bytes.get(header.evidence_bytes()..).unwrap_or_default();
-        let images = frames
-            .chunks_exact(FRAME_BYTES)
-            .filter_map(|bytes| FrameHeader::read_from_bytes(bytes).ok())
-            .filter(|frame| frame.form == Form::Image as u8)
-            .count();
-        Ok((images as u64).checked_mul(self.geometry.block_size.bytes() as u64))
-    }
-
     /// The record of this sequence at `position`, if all its parts are whole.
     pub(crate) fn record(
         &mut self,
@@ -394,6 +434,20 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
     }
 }
 
+/// Puts some bytes in front, where so many are.
+fn put_front(into: &mut [u8], bytes: &[u8]) {
+    if let Some(front) = into.get_mut(..bytes.len()) {
+        front.copy_from_slice(bytes);
+    }
+}
+
+/// How many images these descriptors have.
+fn image_count(frames: &[u8]) -> u64 {
+    let frames = frames.chunks_exact(FRAME_BYTES);
+    let frames = frames.filter_map(|bytes| FrameHeader::read_from_bytes(bytes).ok());
+    frames.filter(|frame| frame.form == Form::Image as u8).count() as u64
+}
+
 impl<S: Source, K: Kernels> Reader<'_, S, K> {
     /// Calls with every frame of the whole record at `start`; returns where the next record begins.
     pub(crate) fn each_frame(
@@ -404,11 +458,17 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let mut at = start;
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
+            let called = read.and_then(|(header, front)| {
+                let front = self.scratch.get(..front)?;
+                let called =
+                    each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)?;
+                Some((header, called))
+            });
             // It was there a moment ago.
-            let Some((header, front)) = read else { return Err(IndexError::Medium(self.gone(at))) };
-            let front = self.scratch.get(..front).unwrap_or_default();
-            each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)
-                .map_err(|Full| IndexError::Full)?;
+            let Some((header, called)) = called else {
+                return Err(IndexError::Medium(self.gone(at)));
+            };
+            called.map_err(|Full| IndexError::Full)?;
             at = at.saturating_add(header.total_bytes());
             if header.is_last_part() {
                 return Ok(at);
@@ -418,7 +478,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
 }
 
 /// Calls with every frame of the part at `position`, whose front is given, of the record that
-/// begins at `record`.
+/// begins at `record`; `None` where that is no front.
 pub(crate) fn each_frame_of_front(
     geometry: &Geometry,
     lane: LaneNumber,
@@ -426,13 +486,15 @@ pub(crate) fn each_frame_of_front(
     position: u64,
     bytes: &[u8],
     mut call: impl FnMut(FrameAt) -> Result<(), Full>,
-) -> Result<(), Full> {
-    let Some(front) = Front::parse(geometry, bytes) else { return Ok(()) };
-    if front.header.record_kind() == Some(RecordKind::Intent) {
-        return Ok(());
-    }
-    for (frame, stamp) in front.frames(geometry).zip(front.stamps()) {
+) -> Option<Result<(), Full>> {
+    let front = Front::parse(geometry, bytes)?;
+    let is_intent = front.header.record_kind() == Some(RecordKind::Intent);
+    let mut frames = front.frames(geometry).zip(front.stamps());
+    let called = frames.try_for_each(|(frame, stamp)| {
         let slot = frame.slot(bytes);
+        if is_intent {
+            return Ok(());
+        }
         call(FrameAt {
             block: frame.block,
             stamp,
@@ -443,9 +505,9 @@ pub(crate) fn each_frame_of_front(
             len: slot.map_or(frame.len, |at| at.slot.get()),
             form: frame.form,
             folded: false,
-        })?;
-    }
-    Ok(())
+        })
+    });
+    Some(called)
 }
 
 /// Whether a part of its kind can be where it is: no intent is in a lane, and a copy is whole.
