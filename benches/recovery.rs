@@ -13,6 +13,8 @@
 mod support;
 
 use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion};
@@ -22,10 +24,10 @@ use journal_core::{
     Durability, EXAMINE_BYTES_MAX, Geometry, Offset, Pmem as _, PmemRead as _, PmemShare as _,
     examine,
 };
-use nvm_journal::{FullBlock, Journal, ObjectLog, Options, Region};
+use nvm_journal::{FullBlock, Journal, MapOptions, ObjectLog, Options, Region};
 use pmem_sys::NativeKernels;
-use support::media::{BLOCK, Nowhere, warm};
-use support::work::{Front, commit_change, image, images, leaked};
+use support::media::{BLOCK, Folder, Nowhere, warm};
+use support::work::{Front, commit_at_once, commit_change, image, images, leaked};
 use support::{Asked, Effort, Table, print_load, print_machine, quantile, timed};
 
 const KIB: u64 = 1 << 10;
@@ -35,7 +37,14 @@ const NOWHERE: Nowhere = Nowhere { blocks: BLOCKS };
 /// Memory is copied in pieces of so many bytes.
 const PIECE: usize = 1 << 20;
 
+/// Set for a process that opens a journal in this file, says how long that took, and ends.
+const OPENED: &str = "RECOVERY_BENCH_OPENS";
+
 fn main() {
+    if let Some(file) = std::env::var_os(OPENED) {
+        println!("{}", open_file(Path::new(&file)).as_nanos());
+        return;
+    }
     let asked = Asked::of_arguments();
     if asked != Asked::List {
         print_machine();
@@ -59,20 +68,12 @@ struct Left {
     used_bytes: u64,
 }
 
-/// How the journal's owner goes.
-#[derive(Clone, Copy)]
-enum End {
-    Closes,
-    Crashes,
-}
-
 /// Formats a journal and fills it, as far as so many bytes, with commits of such a change, the
-/// payload of which has so many bytes.
+/// payload of which has so many bytes; then it is left as it is.
 fn left<L: Policy + Clone + Send + Sync + 'static>(
     policy: L,
     span_bytes: u64,
     (fill_bytes, payload): (u64, usize),
-    end: End,
     change: impl Fn(u64, &mut dyn FnMut(Change<'_>)),
 ) -> Left {
     let region = warm(span_bytes);
@@ -91,10 +92,7 @@ fn left<L: Policy + Clone + Send + Sync + 'static>(
     let records = fill_bytes / used();
     (1..records).for_each(commit);
     let (geometry, used_bytes) = (*journal.geometry(), used());
-    match end {
-        End::Closes => journal.close().expect("closes"),
-        End::Crashes => drop(journal),
-    }
+    drop(journal);
     let mut bytes = vec![0; span_bytes as usize];
     for (at, piece) in (0..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
         reader.read_into(Offset(at), piece).expect("reads");
@@ -104,18 +102,18 @@ fn left<L: Policy + Clone + Send + Sync + 'static>(
 
 /// One of whole blocks, in a lane that is nearly full.
 fn of_blocks(images: &[u8], span_bytes: u64) -> Left {
-    of_blocks_as_far_as(images, span_bytes, span_bytes / 16 * 15, End::Crashes)
+    of_blocks_as_far_as(images, span_bytes, span_bytes / 16 * 15)
 }
 
-fn of_blocks_as_far_as(images: &[u8], span_bytes: u64, fill_bytes: u64, end: End) -> Left {
-    left(FullBlock, span_bytes, (fill_bytes, BLOCK), end, |turn, commit| {
+fn of_blocks_as_far_as(images: &[u8], span_bytes: u64, fill_bytes: u64) -> Left {
+    left(FullBlock, span_bytes, (fill_bytes, BLOCK), |turn, commit| {
         commit(Change::Image(image(images, turn)));
     })
 }
 
 fn of_objects(images: &[u8], span_bytes: u64, bytes: usize) -> Left {
     let fill_bytes = span_bytes / 16 * 15;
-    left(ObjectLog::new(), span_bytes, (fill_bytes, bytes), End::Crashes, |turn, commit| {
+    left(ObjectLog::new(), span_bytes, (fill_bytes, bytes), |turn, commit| {
         commit(Change::Patches(&[Patch { at: 512, bytes: &image(images, turn)[..bytes] }]));
     })
 }
@@ -190,14 +188,6 @@ fn sizes(mebibytes: &[u64]) -> Table<'static> {
     table
 }
 
-/// Bytes of memory that can be had.
-fn available_bytes() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0) * KIB
-}
-
 /// Opens a journal so many times, each in memory of its own; the times in milliseconds.
 fn open_times(left: &Left, rounds: usize) -> Vec<f64> {
     let options = Options::<FullBlock>::new();
@@ -213,35 +203,53 @@ fn open_times(left: &Left, rounds: usize) -> Vec<f64> {
     times.iter().map(|took| took.as_secs_f64() * 1e3).collect()
 }
 
+fn open_file(file: &Path) -> Duration {
+    let region = MapOptions::new().open(file).expect("opens");
+    let start = Instant::now();
+    let journal: Front =
+        Journal::open(region, NOWHERE, &Options::<FullBlock>::new()).expect("opens");
+    let took = start.elapsed();
+    drop(journal);
+    took
+}
+
+/// Opens a closed journal in a file so many times, each in a process that has just begun: one that
+/// has had large things in its memory before gives the index used pages, and clears them.
+fn closed_open_times(images: &[u8], span_bytes: u64, rounds: usize) -> Vec<f64> {
+    let folder = Folder::below(Path::new("/dev/shm"), "recovery-bench");
+    let file = folder.path().join("nvm");
+    let open = |_| {
+        let region = MapOptions::new().create(&file, span_bytes).expect("a file");
+        let journal: Front =
+            Journal::format(region, NOWHERE, &Options::<FullBlock>::new()).expect("formats");
+        (0..64).for_each(|block| commit_at_once(&journal, images, block));
+        journal.close().expect("closes");
+        let this = std::env::current_exe().expect("a path");
+        let output = Command::new(this).env(OPENED, &file).output().expect("runs");
+        std::fs::remove_file(&file).expect("is there");
+        let nanos = String::from_utf8(output.stdout).expect("a number");
+        nanos.trim().parse::<f64>().expect("a number") / 1e6
+    };
+    (0..rounds).map(open).collect()
+}
+
 fn print_opens(asked: Asked) {
     let rounds = asked.of(1, 5, 21);
     let images = images();
     println!("## open, full-block, one lane, {rounds} times each");
     println!("{:<44} {:>9} {:>9} {:>9} {:>9}", "case", "live MiB", "ms", "p10", "p90");
-    let print = |name: &str, left: &Left| {
-        let times = open_times(left, rounds);
-        println!(
-            "{name:<44} {:>9} {:>9.3} {:>9.3} {:>9.3}",
-            left.used_bytes / MIB,
-            quantile(&times, 0.5),
-            quantile(&times, 0.1),
-            quantile(&times, 0.9),
-        );
+    let print = |name: &str, live_bytes: u64, times: &[f64]| {
+        let [p50, p10, p90] = [0.5, 0.1, 0.9].map(|share| quantile(times, share));
+        println!("{name:<44} {:>9} {p50:>9.3} {p10:>9.3} {p90:>9.3}", live_bytes / MIB);
     };
-    let of_blocks =
-        |span: u64, fill: u64, end| of_blocks_as_far_as(&images, span * MIB, fill * MIB, end);
-    let large = asked.of(16, 1024, 1024);
-    // The memory of the journal, and a copy.
-    if available_bytes() > 3 * large * MIB {
-        let mut closed = of_blocks(large, large / 16, End::Closes);
-        closed.used_bytes = 0;
-        print(&format!("{large} MiB, closed"), &closed);
-    } else {
-        println!("LEFT OUT: {large} MiB, closed: {} MiB are free", available_bytes() / MIB);
+    for span in asked.of(&[16][..], &[64, 1024], &[64, 256, 1024]) {
+        let times = closed_open_times(&images, span * MIB, rounds);
+        print(&format!("{span} MiB, closed, another process"), 0, &times);
     }
     let span = asked.of(16, 256, 256);
     for fill in [span / 16, span / 4, span / 2, span / 16 * 15] {
-        print(&format!("{span} MiB, crashed"), &of_blocks(span, fill, End::Crashes));
+        let left = of_blocks_as_far_as(&images, span * MIB, fill * MIB);
+        print(&format!("{span} MiB, crashed"), left.used_bytes, &open_times(&left, rounds));
     }
     println!();
 }

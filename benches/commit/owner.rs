@@ -60,8 +60,12 @@ impl<L: Policy, D: BlockDevice> Owner<L, D> {
 
     #[inline]
     pub(crate) fn commit(&mut self, update: Update<'_>, durability: Durability) {
-        let operations = [Operation::Update(update)];
-        black_box(self.journal.commit(LaneNumber(0), &operations, durability).is_ok());
+        self.commit_all(&[Operation::Update(update)], durability);
+    }
+
+    #[inline]
+    pub(crate) fn commit_all(&mut self, operations: &[Operation<'_>], durability: Durability) {
+        black_box(self.journal.commit(LaneNumber(0), operations, durability).is_ok());
     }
 }
 

@@ -1,10 +1,11 @@
 //! Less than a block: objects, deltas, and many of them with one fence.
 
 use std::cell::RefCell;
+use std::hint::black_box;
 use std::time::Duration;
 
 use journal_core::policy::{Change, Patch, Policy, Update};
-use journal_core::{BlockDevice, BlockNumber, BlockSize, Durability, Protocol};
+use journal_core::{BlockDevice, BlockNumber, BlockSize, Durability, Operation, Protocol};
 use nvm_journal::{Adaptive, CompressedDelta, Error, FullBlock, ObjectLog};
 use pmem_sys::NativeKernels;
 
@@ -190,6 +191,17 @@ pub(crate) fn deltas(images: &[u8]) -> Table<'_> {
 const GROUP: u64 = 16;
 const OBJECT: usize = 256;
 
+/// The operations of a transaction of a whole group.
+fn together(images: &[u8], turn: u64, call: impl FnOnce(&[Operation<'_>])) {
+    let patches: [_; GROUP as usize] =
+        core::array::from_fn(|at| object(images, turn + at as u64, OBJECT));
+    let operations: [_; GROUP as usize] = core::array::from_fn(|at| {
+        let block = BlockNumber(turn * GROUP % BLOCKS + at as u64);
+        Operation::Update(Update::new(block, Change::Patches(&patches[at])))
+    });
+    call(&operations);
+}
+
 pub(crate) fn groups(images: &[u8]) -> Table<'_> {
     let mut table =
         Table::new("16 objects of 256 bytes with one fence, object-log; time per object");
@@ -207,6 +219,21 @@ pub(crate) fn groups(images: &[u8]) -> Table<'_> {
         timed(count, |turn| {
             let pieces = (0..GROUP).map(|at| &image(images, turn + at)[..OBJECT]);
             bare.commit(pieces, GROUP as usize * OBJECT);
+        })
+    });
+    table.row("one transaction, core", limit, GROUP, None, move |count| {
+        let mut owner = owner.borrow_mut();
+        owner.make_room(count * GROUP);
+        timed(count, |turn| {
+            together(images, turn, |operations| owner.commit_all(operations, Durability::Durable));
+        })
+    });
+    table.row("one transaction, front door", limit, GROUP, None, move |count| {
+        make_room(journal, count * GROUP, 1);
+        timed(count, |turn| {
+            together(images, turn, |operations| {
+                black_box(journal.commit(operations, Durability::Durable).is_ok());
+            });
         })
     });
     // The last one's fence is that of all.

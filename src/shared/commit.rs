@@ -34,7 +34,7 @@ use super::block_locks::Age;
 use super::seat::{Seat, Work};
 use super::unreserved::Unreserved;
 use super::versions::SharedVersions;
-use super::{HeldShare, LaneRoom, LaneState, Shared, failed_fence};
+use super::{LaneRoom, LaneState, Share, Shared, failed_fence};
 use crate::error::Error;
 use crate::sync::thread::Patience;
 use crate::sync::{AtomicBool, Ordering};
@@ -58,8 +58,11 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 /// A lane, taken.
 type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 
+/// A share of the index, taken.
+type ShareGuard<'s> = StoreLockGuard<'s, Share>;
+
 /// A lane with room for the record of a block, and the share of the index with room for its frame.
-type LockedForOne<'s, P, H> = (LaneGuard<'s, P, H>, HeldShare<'s>);
+type LockedForOne<'s, P, H> = (LaneGuard<'s, P, H>, ShareGuard<'s>);
 
 /// A record that is being stored in a lane.
 struct Recording {
@@ -139,9 +142,12 @@ where
                 }
             }
         }
-        if let Err((taken, error)) = self.take_blocks(work, age, operations) {
-            self.abort(work, &operations[..taken]);
-            return Err(error);
+        for (at, operation) in operations.iter().enumerate() {
+            let before = &operations[..at];
+            if let Err(error) = self.take_block(work, age, before, operation.block()) {
+                self.abort(work, before);
+                return Err(error);
+            }
         }
         if work.on_gathered {
             if let Err(error) = self.settle_gathered(work, operations) {
@@ -328,13 +334,13 @@ where
         let mut state = self.lock_to_commit(room)?;
         let is_there = self.has_in_hand(work.lane, &mut state, bytes);
         if is_there {
-            let mut held = self.next_share(None, block)?;
-            if held.share.has_room() && self.try_lock_block(work, age, block).is_ok() {
+            let mut share = self.share(block)?;
+            if share.has_room() && self.try_lock_block(work, age, block).is_ok() {
                 // Whoever has deferred what it overwrites in another lane, or gathered it, said so
                 // before the block was free.
                 if !self.gathering.has_any() && !self.has_deferred_beside(work.lane) {
-                    self.reserve_frame(&mut held.share, work, block);
-                    return Ok(Some((state, held)));
+                    self.reserve_frame(&mut share, work, block);
+                    return Ok(Some((state, share)));
                 }
                 // It may be this block: that is looked into by the usual way.
                 self.unlock_blocks(work);
@@ -358,7 +364,7 @@ where
     fn commit_image(
         &self,
         work: &mut Work,
-        (mut state, mut held): LockedForOne<'_, P, H>,
+        (mut state, mut share): LockedForOne<'_, P, H>,
         block: BlockNumber,
         image: &[u8],
     ) -> Result<Option<Committed>, Error> {
@@ -369,9 +375,9 @@ where
         let (names, scratch, _) = work.for_preparing();
         let (lane, open) = (&mut state.lane, &mut record.open);
         let frame = self.common.store_image(lane, open, block, image, names, scratch.front);
-        let told = self.tell(&mut held.share, frame);
+        let told = self.tell(&mut share, frame);
         assert!(told.is_ok(), "room for the frame was reserved");
-        drop(held);
+        drop(share);
         state.stats.add_record(1, bytes);
         self.finish(state, record, self.lane(work.lane))
     }
@@ -381,7 +387,7 @@ where
     fn commit_alone(
         &self,
         work: &mut Work,
-        (mut state, held): LockedForOne<'_, P, H>,
+        (mut state, share): LockedForOne<'_, P, H>,
         operations: &[Operation<'_>],
         prepared: &Prepared,
         durability: Durability,
@@ -390,7 +396,7 @@ where
         state.in_hand -= prepared.bytes;
         work.reserved_bytes = prepared.bytes;
         let record = self.begin_record(&state, work, durability);
-        self.store(state, record, work, operations, prepared, Some(held))
+        self.store(state, record, work, operations, prepared, Some(share))
     }
 
     /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
@@ -445,7 +451,7 @@ where
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
-        held: Option<HeldShare<'_>>,
+        held: Option<ShareGuard<'_>>,
     ) -> Result<Option<Committed>, Error> {
         let open = &mut record.open;
         let mut placed = Vec::new();

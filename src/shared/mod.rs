@@ -162,13 +162,6 @@ impl Share {
     }
 }
 
-/// A share of the index that is taken.
-#[derive(Debug)]
-pub(crate) struct HeldShare<'s> {
-    pub(crate) share: StoreLockGuard<'s, Share>,
-    number: usize,
-}
-
 impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
     pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>) -> Self {
         Self {
@@ -248,25 +241,8 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
     /// The share of the index that has a block.
     #[inline]
     pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
-        self.share_numbered(share_of(block, self.shares.len()))
-    }
-
-    fn share_numbered(&self, number: usize) -> Result<StoreLockGuard<'_, Share>, Error> {
-        self.shares[number].lock().map_err(|_| self.poisoned())
-    }
-
-    /// The same for who goes through many blocks, and may have it in hand from the one before.
-    #[inline]
-    pub(crate) fn next_share<'s>(
-        &'s self,
-        held: Option<HeldShare<'s>>,
-        block: BlockNumber,
-    ) -> Result<HeldShare<'s>, Error> {
-        let number = share_of(block, self.shares.len());
-        if let Some(held) = held.filter(|held| held.number == number) {
-            return Ok(held);
-        }
-        Ok(HeldShare { share: self.share_numbered(number)?, number })
+        let share = &self.shares[share_of(block, self.shares.len())];
+        share.lock().map_err(|_| self.poisoned())
     }
 
     /// Whether two blocks belong to the same share.

@@ -10,7 +10,7 @@ use core::mem;
 use journal_core::parts::Operations;
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operation, PmemShare};
+use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, PmemShare};
 use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
@@ -164,51 +164,14 @@ where
     /// whole, and from there home.
     #[inline]
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
-        if self.has_places(work) || self.bell.has_thread() {
+        let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
+        let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;
+        let has_log = || geometry.lane_log_blocks == 0 || room.unreserved_log.left() > 0;
+        let has_some = || has_slots() && has_log();
+        if has_some() || self.bell.has_thread() {
             return Ok(());
         }
-        self.make_room(|| self.has_places(work))
-    }
-
-    /// Whether some slots of a lane are left, and some of its blocks of the disk-side log, where it
-    /// has any.
-    #[inline]
-    fn has_places(&self, work: &Work) -> bool {
-        let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
-        (geometry.lane_slots == 0 || room.unreserved_slots.left() > 0)
-            && (geometry.lane_log_blocks == 0 || room.unreserved_log.left() > 0)
-    }
-
-    /// Locks the blocks of operations and reserves room in the index for their frames. What it
-    /// takes without waiting it takes with one lock for neighbours.
-    ///
-    /// # Errors
-    /// With how many blocks it has taken.
-    #[inline]
-    pub(crate) fn take_blocks(
-        &self,
-        work: &mut Work,
-        age: Age,
-        operations: &[Operation<'_>],
-    ) -> Result<(), (usize, Error)> {
-        let mut held = None;
-        for (at, operation) in operations.iter().enumerate() {
-            let block = operation.block();
-            let mut next = self.next_share(held.take(), block).map_err(|error| (at, error))?;
-            if !self.gathering.has_any()
-                && self.has_places(work)
-                && self.try_lock_block(work, age, block).is_ok()
-                && self.reserve_frame(&mut next.share, work, block)
-            {
-                held = Some(next);
-                continue;
-            }
-            // Nobody waits with a share in hand.
-            drop(next);
-            let taken = self.take_block(work, age, &operations[..at], block);
-            taken.map_err(|error| (at, error))?;
-        }
-        Ok(())
+        self.make_room(has_some)
     }
 
     /// Locks a block and reserves room in the index for its frame.

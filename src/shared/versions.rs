@@ -10,7 +10,9 @@ use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Hook, Kernels, PmemShare, Rule};
 
-use super::{HeldShare, Shared};
+use pmem_sys::StoreLockGuard;
+
+use super::{Share, Shared};
 
 /// What was said of one block.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +38,8 @@ pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D, H, K> {
     pub(crate) answers: &'w mut Vec<Answer>,
     /// The blocks whose frames were told of; kept only where somebody asks for it.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
-    /// The share of the frame that is told of next, where it is held already.
-    pub(crate) held: Option<HeldShare<'s>>,
+    /// The share of the first frame that is told of, where it is held already.
+    pub(crate) held: Option<StoreLockGuard<'s, Share>>,
 }
 
 impl<L, P: PmemShare, D, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
@@ -98,19 +100,13 @@ impl<L, P: PmemShare, D, H: Hook, K: Kernels> Versions for SharedVersions<'_, '_
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        let held = self.held.take().map_or_else(|| self.shared.share(frame.block), Ok);
         // A share whose holder panicked: the journal has failed.
-        let Ok(mut held) = self.shared.next_share(self.held.take(), frame.block) else {
-            return Ok(());
-        };
-        self.shared.tell(&mut held.share, frame)?;
-        self.held = Some(held);
+        let Ok(mut share) = held else { return Ok(()) };
+        self.shared.tell(&mut share, frame)?;
         if let Some(told) = &mut self.told {
             told.push(frame.block);
         }
         Ok(())
-    }
-
-    fn told(&mut self) {
-        self.held = None;
     }
 }

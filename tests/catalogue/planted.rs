@@ -105,12 +105,15 @@ impl Planted {
     ) -> Result<Option<Opened<'m>>, String> {
         if let Some(index) = self.read_fails {
             world.inject(Fault::on(Operation::MemoryRead, index, FaultKind::Error));
-            match self.open(world, &mut self.memory(), 0) {
-                Err(OpenError::Medium(error)) if error.kind == MediumErrorKind::Transient => {}
-                Err(OpenError::Superblock(_)) => {}
-                // The fault lies behind the open, or was taken for something else.
-                Ok(mut journal) => judged(world, &mut journal)?,
-                Err(error) => return Err(format!("open: {error}")),
+            // It may lie behind what the first one reads.
+            for _ in 0..2 {
+                match self.open(world, &mut self.memory(), 0) {
+                    Err(OpenError::Medium(error)) if error.kind == MediumErrorKind::Transient => {}
+                    Err(OpenError::Superblock(_)) => {}
+                    // It did no harm, or was taken for something else.
+                    Ok(mut journal) => judged(world, &mut journal)?,
+                    Err(error) => return Err(format!("open: {error}")),
+                }
             }
         }
         if self.disk_shrinks {

@@ -5,7 +5,7 @@ use sim_disk::{Image, Model, World};
 
 use crate::support::forge::{RingMut, seal_copy};
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Refusal, lanes_at, small_check};
+use crate::support::reader::{Content, Refusal, lanes_at, mark_of_close, small_check};
 use crate::support::{Act, Kind, Memory, Shape, Truth, What, contents, counting, refusal};
 
 const LINE: u64 = 64;
@@ -39,7 +39,7 @@ fn superblock_field(image: &Image, name: &str) -> u64 {
 }
 
 fn is_closed(image: &Image) -> bool {
-    superblock_field(image, "closed") == superblock_field(image, "generation")
+    superblock_field(image, "closed") == mark_of_close(superblock_field(image, "generation"))
 }
 
 /// Where lane 0 ends, by its superblock and what the record takes.
@@ -159,7 +159,7 @@ fn who_does_not_know_the_field_and_keeps_it_opens_the_journal_again() {
 fn a_number_of_long_ago_says_nothing() {
     let mut image = image(true);
     let generation = superblock_field(&image, "generation");
-    put(&mut image, "closed", generation + 1);
+    put(&mut image, "closed", mark_of_close(generation + 1));
     let world = World::boot(image, Model::Torn8);
     shape().drive(&world, &[], &mut Truth::default());
     let image = world.visible();

@@ -511,6 +511,11 @@ impl End {
     }
 }
 
+/// Section 3: what says in a superblock of this generation that the journal is closed.
+pub(crate) fn mark_of_close(generation: u64) -> u64 {
+    (generation & u64::from(u32::MAX)) ^ 0x6473_6C63
+}
+
 fn walk(
     parts: &Parts<'_>,
     lane: usize,
@@ -596,7 +601,7 @@ pub(crate) fn recover(
         slots,
         log,
     };
-    let is_closed = field("closed") == field("generation") & u64::from(u32::MAX);
+    let is_closed = field("closed") == mark_of_close(field("generation"));
     let mut evidence = Evidence {
         epoch: 0,
         generation: 0,

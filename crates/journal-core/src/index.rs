@@ -218,16 +218,12 @@ const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// So many neighbouring blocks, two to this power, belong to the same of several indexes: who
-/// writes them together takes it once.
-const NEIGHBOURS_POWER: u32 = 3;
-
 /// Which of `count` indexes (a power of two) has this block.
 #[inline]
 #[must_use]
 pub fn share_of(block: BlockNumber, count: usize) -> usize {
     // Not the upper bits: blocks of one share still have to spread over its table.
-    let middle = scatter(block.raw() >> NEIGHBOURS_POWER).checked_shr(20).unwrap_or(0);
+    let middle = scatter(block.raw()).checked_shr(20).unwrap_or(0);
     usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
 }
 

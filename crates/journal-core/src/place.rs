@@ -109,9 +109,6 @@ pub trait Versions {
     /// # Errors
     /// [`Full`], when there is no room; but that was seen to.
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
-
-    /// Every frame of a part was told of: no lock that this took is needed any longer.
-    fn told(&mut self) {}
 }
 
 /// Nothing is known: no slots, and no appends to home.
@@ -656,7 +653,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 let told = lane
                     .frames_of_part(open, position, &extent, &part, |frame| versions.tell(frame));
                 assert!(told.is_ok(), "room for all frames was reserved");
-                versions.told();
             };
             if is_early {
                 tell(lane, open);

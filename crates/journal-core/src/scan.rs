@@ -31,9 +31,6 @@ use crate::units::{
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// So much of a part is read with its evidence, if it has as much.
-const NEAR_BYTES: usize = 8 * LINE_BYTES;
-
 /// So many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
 
@@ -221,7 +218,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let end = if start.is_closed { end.min(walked.tail.saturating_add(LINE)) } else { end };
         let mut at = walked.tail;
         loop {
-            at = self.skip_lines_without_header(at, end);
+            at = self.skip_lines_without_header(at, end)?;
             if at >= end {
                 return Ok(walked);
             }
@@ -236,23 +233,24 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
 
     /// The first place of those up to `end` that may hold a header, or that has to be looked at to
     /// know whether it can be read.
-    fn skip_lines_without_header(&self, mut at: u64, end: u64) -> u64 {
+    fn skip_lines_without_header(&self, mut at: u64, end: u64) -> Result<u64, MediumError> {
         if !self.ring.keeps(Rule::PlaceChecked) {
-            return at;
+            return Ok(at);
         }
         while at < end {
             let len = end.saturating_sub(at).min(SKIPPED_BYTES);
-            let Ok((first, second)) = self.ring.slices(at, len as usize) else { return at };
+            let lines = readable(self.ring.slices(at, len as usize))?;
+            let Some((first, second)) = lines else { return Ok(at) };
             for line in first.chunks_exact(LINE_BYTES).chain(second.chunks_exact(LINE_BYTES)) {
                 let position = line.get(offset_of!(RecordHeader, position)..);
                 let position = position.and_then(<[u8]>::first_chunk);
                 if position.is_some_and(|position| u64::from_le_bytes(*position) == at) {
-                    return at;
+                    return Ok(at);
                 }
                 at = at.saturating_add(LINE);
             }
         }
-        end
+        Ok(end)
     }
 
     fn epoch_of(&self, header: &RecordHeader) -> RecordEpoch {
@@ -321,22 +319,16 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         if header.record_kind().is_none() || lists as u64 > total || total > self.ring.bytes() {
             return Ok(None);
         }
-        // Every byte is read once: what is near the evidence, the lists at least, then the rest.
-        let evidence = header.evidence_bytes();
-        let near = usize::try_from(total).unwrap_or(usize::MAX).min(NEAR_BYTES);
-        let near = near.min(self.scratch.len()).max(lists);
-        let frames = self.read_on(position, evidence..near)?;
-        let frames = frames.and_then(|frames| frames.get(..lists.saturating_sub(evidence)));
+        // Every byte is read once, and none of the images: the end of a lane may be in them.
+        let frames = self.read_on(position, header.evidence_bytes()..lists)?;
         let block_bytes = geometry.block_size.bytes() as u64;
         let images = frames.and_then(|frames| image_count(frames).checked_mul(block_bytes));
         let front = images.and_then(|images| total.checked_sub(images));
         let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
             return Ok(None);
         };
-        if front < lists || (front > near && self.read_on(position, near..front)?.is_none()) {
-            return Ok(None);
-        }
-        Ok((front <= self.scratch.len()).then_some((header, front)))
+        let rest = self.read_on(position, lists..front)?;
+        Ok(rest.map(|_| (header, front)))
     }
 
     /// Reads a range of what is at `position` to its place in the scratch memory, if it has one.

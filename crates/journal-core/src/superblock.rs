@@ -95,8 +95,8 @@ pub struct SuperblockHead {
     pub lane_log_blocks: U32,
     /// Blocks of a segment of the disk-side log.
     pub segment_blocks: U32,
-    /// The lower half of the generation if this was written by formatting or by a close, else
-    /// another number: zero where that is one.
+    /// The lower half of the generation, exclusive-or the bytes `clsd`, if this was written by
+    /// formatting or by a close, else another number: zero where that is one.
     pub closed: U32,
 }
 
@@ -229,7 +229,7 @@ impl Superblock {
             lane_slots: geometry.lane_slots.into(),
             lane_log_blocks: geometry.lane_log_blocks.into(),
             segment_blocks: geometry.segment_blocks.into(),
-            closed: 0.into(),
+            closed: mark_of_close(Generation(0)).into(),
         };
         // Sequences begin at 1, so that a header of zeroes is never the expected one.
         let note = LaneNote {
@@ -274,13 +274,13 @@ impl Superblock {
     /// stored behind that since. A writer that knows nothing of it raises the generation.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
-        self.head.closed.get() == lower_half(self.generation())
+        self.head.closed.get() == mark_of_close(self.generation())
     }
 
     /// Says whether that is so; behind the last change of the generation.
     pub(crate) fn set_closed(&mut self, is_so: bool) {
-        let half = lower_half(self.generation());
-        self.head.closed = if is_so { half } else { u32::from(half == 0) }.into();
+        let mark = mark_of_close(self.generation());
+        self.head.closed = if is_so { mark } else { u32::from(mark == 0) }.into();
     }
 
     /// The geometry it describes.
@@ -393,8 +393,10 @@ impl Superblock {
     }
 }
 
-const fn lower_half(generation: Generation) -> u32 {
-    (generation.raw() & u32::MAX as u64) as u32
+/// What a close puts into the superblock of a generation. Not the generation alone, so that no
+/// other number is taken for it by chance.
+const fn mark_of_close(generation: Generation) -> u32 {
+    (generation.raw() & u32::MAX as u64) as u32 ^ u32::from_le_bytes(*b"clsd")
 }
 
 /// What one copy is.
