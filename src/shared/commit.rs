@@ -8,9 +8,10 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! One image that the policy logs as it is, all of a transaction, needs neither 1 nor a
-//! reservation: it takes lane, share and block at once, where they are free (`commit_image`), and
-//! else the usual way.
+//! A transaction of one operation needs no reservation where it takes lane, share and block at
+//! once, if they are free: what it stores was prepared before (`commit_alone`), or is an image that
+//! the policy logs as it is, of which nothing has to be (`commit_image`). Else it goes the usual
+//! way.
 //!
 //! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
 //! the lane to the next and waits. The last of them, or the one that completes a
