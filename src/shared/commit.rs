@@ -185,6 +185,11 @@ where
         }
         let prepared = self.prepare(work, core::slice::from_ref(operation), false);
         work.names.clear();
+        if prepared.is_ok_and(|prepared| prepared.is_ahead()) {
+            // That it may go home was said of a block that is not locked.
+            work.clear();
+            return None;
+        }
         prepared.ok()
     }
 

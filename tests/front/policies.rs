@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use journal_core::policy::{Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::{DeviceFacts, Overwrite};
 use nvm_journal::byte_delta::{Appends, Settings};
 use nvm_journal::{
@@ -49,6 +49,42 @@ impl Model {
         if let Some(content) = &mut self.0[number as usize] {
             content[at..][..bytes.len()].copy_from_slice(bytes);
         }
+    }
+}
+
+/// Sends home whatever it is asked about, live or not.
+#[derive(Clone, Debug)]
+struct Homeward;
+
+impl Policy for Homeward {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E63)
+    }
+
+    fn place(&self, _update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        Placement::Home
+    }
+
+    fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
+        Err(ApplyError::Malformed { at: 0 })
+    }
+}
+
+#[test]
+fn what_a_policy_sends_home_is_there_before_its_record() {
+    for lanes in [1, 2] {
+        let files = Files::new(&format!("homeward-{lanes}"));
+        let options = Options::new().policy(Homeward).lanes(lanes);
+        let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+        let mut found = [0; BLOCK];
+        for (number, durability) in [(3, Durability::Durable), (4, Durability::Deferred)] {
+            let image = [number as u8; BLOCK];
+            let operations = [Operation::write(block(number), &image)];
+            journal.commit(&operations, durability).expect("commits").expect("was logged");
+            journal.read(block(number), &mut found).expect("reads");
+            assert_eq!(found[0], number as u8, "block {number}");
+        }
+        assert_eq!(journal.stats().expect("counts").total().appended_home, 2);
     }
 }
 
