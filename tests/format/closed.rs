@@ -166,3 +166,18 @@ fn a_number_of_long_ago_says_nothing() {
     assert_eq!(superblock_field(&image, "generation"), generation + 1);
     assert!(!is_closed(&image));
 }
+
+#[test]
+fn a_mark_of_zero_is_not_taken_for_a_close() {
+    let mut image = image(true);
+    let generation = mark_of_close(0);
+    put(&mut image, "generation", generation - 1);
+    let world = World::boot(image, Model::Torn8);
+    shape().drive(&world, &[], &mut Truth::default());
+    let mut image = world.visible();
+    assert_eq!(superblock_field(&image, "generation"), generation);
+    assert!(!is_closed(&image));
+    let end = end_of_lane(&image);
+    put_later_header(&mut image, end + LINE);
+    assert_eq!(opened(&image), Err(Refusal::SuperblockLost));
+}

@@ -1,15 +1,18 @@
 //! Journals that somebody made on purpose: every number may be anything, and all checks are right.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, Durability, Journal, NoHook, Operation, PortableKernels};
+use journal_core::{
+    BlockNumber, Durability, Journal, NoHook, OpenError, Operation, PortableKernels,
+};
 use nvm_journal::Buffers;
 use sim_disk::{Image, Model, Rng, World};
 
-use crate::examine::{Findings, examine, go_on};
+use crate::examine::{Findings, examine, examine_without, go_on};
 use crate::images::{Sample, samples, slotted};
 use crate::support::forge::{RingMut, Target, put, seal, targets};
 use crate::support::layout::BOOK;
@@ -122,6 +125,65 @@ fn forgeries_go_deep() {
         changed += u32::from(blocks(&with) != blocks(&without));
     }
     assert!(changed > 20, "{changed} forgeries were noticed only by what they say");
+}
+
+/// What contradicts itself is no part, whether or not its images can be read.
+#[test]
+fn images_of_what_is_no_part_need_not_be_readable() {
+    let shape = Shape { lane_bytes: 4096, ..Shape::new(Kind::Words, 1) };
+    for (form, counts) in [(BOOK.discard, true), (0xEE, false)] {
+        let mut image = shape.format();
+        let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+        let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes: 4096 };
+        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", 3), ("frames", 2)];
+        for (name, value) in header.into_iter().chain([("sequence", 1), ("stamp", 1)]) {
+            ring.put(0, BOOK.header.field(name), value);
+        }
+        for (at, block, form, len) in [(64, 0, BOOK.image, 64), (80, 1, form, 0)] {
+            for (name, value) in [("block", block), ("form", form), ("len", len)] {
+                ring.put(at, BOOK.frame.field(name), value);
+            }
+        }
+        ring.seal_part(0, &shape.id, crc64(0, &shape.id));
+        let found = shape.read_by_the_book(&image).expect("is a journal");
+        assert_eq!(found.lanes[0].records.len(), usize::from(counts));
+        let image_line = BTreeSet::from([lane + 128]);
+        let outcome = examine_without(&shape, &image, &image_line).expect("agree");
+        assert_eq!(outcome.opened.is_err(), counts, "{:?}", outcome.opened);
+    }
+}
+
+/// Each part of a record is evidence, the first one of two as well.
+#[test]
+fn what_any_part_of_a_record_names_counts() {
+    let shape = Shape::new(Kind::Words, 2);
+    for (naming, other) in [(0, 1), (1, 0)] {
+        let mut image = shape.format();
+        let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+        let bytes = shape.lane_bytes as usize;
+        let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes };
+        let mut seed = crc64(0, &shape.id);
+        for part in [0, 1] {
+            let (at, names) = (128 * part, u64::from(part == naming));
+            let header = [("kind", BOOK.commit), ("flags", part), ("part", part), ("lines", 2)];
+            let more = [("position", at), ("sequence", 1), ("stamp", 1), ("frames", 1)];
+            for (name, value) in header.into_iter().chain(more).chain([("names", names)]) {
+                ring.put(at, BOOK.header.field(name), value);
+            }
+            // Another lane's first record, which is not there.
+            for (name, value) in [("lane", 1), ("sequence", names)] {
+                ring.put(at + 64, BOOK.name.field(name), names * value);
+            }
+            let frame = at + 64 + 16 * names;
+            for (name, value) in [("block", part), ("form", BOOK.discard)] {
+                ring.put(frame, BOOK.frame.field(name), value);
+            }
+            seed = ring.seal_part(at, &shape.id, seed);
+        }
+        let outcome = examine(&shape, &image).expect("agree");
+        let is_rot = matches!(outcome.opened, Err(OpenError::Rot { lane: LaneNumber(1), .. }));
+        assert!(is_rot, "named by part {naming} and not by {other}: {:?}", outcome.opened);
+    }
 }
 
 /// A front longer than any that is written counts for nobody, however much memory there is to read

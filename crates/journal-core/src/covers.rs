@@ -1,4 +1,4 @@
-//! What newer whole frames cover: frames in a ring that the index need not know (I4 of
+//! What newer whole frames cover: frames in a ring that the index need not know (I5 of
 //! [`crate::index`]).
 //!
 //! A commit lets the index forget what two whole frames cover. Heads may then pass what covered it,

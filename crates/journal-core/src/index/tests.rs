@@ -1,0 +1,137 @@
+//! The index against a map of sorted lists.
+
+extern crate std;
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn frame(block: u64, stamp: u64) -> FrameAt {
+    FrameAt {
+        block: BlockNumber(block),
+        stamp: Stamp(stamp),
+        lane: LaneNumber(0),
+        sequence: Sequence(stamp),
+        record: 0,
+        payload: 0,
+        len: 0,
+        form: Form::Image,
+        folded: false,
+    }
+}
+
+fn chain<M: IndexMemory>(index: &Index<M>, block: u64) -> Vec<u64> {
+    let first = index.newest(BlockNumber(block));
+    let ids = core::iter::successors(first, |id| index.older(*id));
+    ids.map(|id| index.frame(id).stamp.raw()).collect()
+}
+
+/// What is done to an index.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Insert(u64, u64),
+    /// One of the block's frames.
+    Remove(u64, u64),
+    /// All frames of odd stamps, or of even ones.
+    RemoveWhere(u64),
+    Clear,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let pair = || (0_u64..6, 1_u64..500);
+    let step = prop_oneof![
+        20 => pair().prop_map(|(block, stamp)| Step::Insert(block, stamp)),
+        16 => pair().prop_map(|(block, number)| Step::Remove(block, number)),
+        1 => (0_u64..2).prop_map(Step::RemoveWhere),
+        1 => Just(Step::Clear),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+/// Goes through the steps with room for so many frames, of so many blocks.
+fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
+    mut index: Index<M>,
+    (frames_max, blocks_max): (usize, usize),
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for step in steps {
+        let frames: usize = model.values().map(Vec::len).sum();
+        match *step {
+            Step::Insert(_, stamp) if model.values().flatten().any(|known| *known == stamp) => {}
+            Step::Insert(block, stamp) => {
+                let has_place = model.contains_key(&block) || model.len() < blocks_max;
+                let fits = frames < frames_max && has_place;
+                prop_assert_eq!(index.insert(frame(block, stamp)).is_ok(), fits);
+                if fits {
+                    let chain = model.entry(block).or_default();
+                    chain.push(stamp);
+                    chain.sort_by_key(|stamp| core::cmp::Reverse(*stamp));
+                }
+            }
+            Step::Remove(block, number) => {
+                let Some(stamps) = model.get_mut(&block) else { continue };
+                let victim = stamps.remove(number as usize % stamps.len());
+                let id = index.all().find(|id| index.frame(*id).stamp.raw() == victim);
+                index.remove(id.expect("is in the index"));
+            }
+            Step::RemoveWhere(rest) => {
+                index.remove_where(|frame| frame.stamp.raw() % 2 == rest);
+                model.values_mut().for_each(|chain| chain.retain(|stamp| stamp % 2 != rest));
+            }
+            Step::Clear => {
+                index.clear();
+                model.clear();
+            }
+        }
+        model.retain(|_, chain| !chain.is_empty());
+        for block in 0..6 {
+            let expected = model.get(&block).cloned().unwrap_or_default();
+            prop_assert_eq!(chain(&index, block), expected);
+        }
+        let mut expected: Vec<u64> = model.values().flatten().copied().collect();
+        expected.sort_unstable();
+        let ids = (0..index.places()).filter_map(|place| index.at_place(place));
+        for ids in [index.all().collect::<Vec<_>>(), ids.collect()] {
+            let mut found: Vec<_> = ids.iter().map(|id| index.frame(*id).stamp.raw()).collect();
+            found.sort_unstable();
+            prop_assert_eq!(&found, &expected);
+        }
+        prop_assert_eq!(index.nodes_free(), frames_max - expected.len());
+        prop_assert_eq!(index.entries_free(), blocks_max - model.len());
+        let mut blocks: Vec<_> = index.each_block().map(BlockNumber::raw).collect();
+        blocks.sort_unstable();
+        prop_assert_eq!(blocks, model.keys().copied().collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+/// Memory that another index has left as it was.
+fn used() -> (Vec<Entry>, Vec<Node>) {
+    let mut entries = vec![Entry::EMPTY; 5];
+    let mut nodes = vec![Node::EMPTY; 12];
+    let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+    for stamp in 1..=12 {
+        index.insert(frame(stamp % 4, stamp)).expect("there is room");
+    }
+    (entries, nodes)
+}
+
+proptest! {
+    #[test]
+    fn chains_are_as_a_map_of_sorted_lists(steps in steps()) {
+        let (mut entries, mut nodes) = used();
+        let index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        is_as_a_map_of_sorted_lists(index, (12, 4), &steps)?;
+    }
+
+    #[cfg(feature = "alloc")]
+    #[test]
+    fn the_same_in_memory_that_is_taken_as_it_is_needed(steps in steps()) {
+        let index = crate::buffers::IndexBuffers::empty_index(9);
+        is_as_a_map_of_sorted_lists(index, (9, 13), &steps)?;
+    }
+}
