@@ -16,11 +16,12 @@
 //!     one between the two in its own lane: no content is built from it, and the head of its lane
 //!     passes it before it passes that one.
 
+use zerocopy::{FromZeros, IntoBytes as _};
+
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
-use zerocopy::{FromZeros, IntoBytes as _};
 
 /// No node. The first one is number 1, so that entries of zeroes are empty.
 const NONE: u32 = 0;

@@ -650,8 +650,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             // While it goes out, unless that takes a lock: one would wait for all of it.
             let is_early = versions.locks_to_tell();
             let mut tell = |lane: &Lane<P, H>, open: &OpenRecord| {
-                let told = lane
-                    .frames_of_part(open, position, &extent, &part, |frame| versions.tell(frame));
+                let tell = |frame| versions.tell(frame);
+                let told = lane.frames_of_part(open, position, &extent, &part, tell);
                 assert!(told.is_ok(), "room for all frames was reserved");
             };
             if is_early {
