@@ -26,7 +26,7 @@ pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
     let journal = Rc::new(front(FullBlock, NOWHERE, 1));
     for &blocks in steps {
         curves.step(blocks);
-        let limit = "limit: stream, one fence";
+        let limit = "limit: stream, fence";
         let bare = Rc::clone(&bare);
         curves.point(limit, limit, blocks, move |count| {
             let mut bare = bare.borrow_mut();

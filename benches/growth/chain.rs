@@ -34,7 +34,7 @@ pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
     let mut curves = Curves::new(title, "changes of 256 B behind a whole frame, object-log");
     for (first, length) in (0..).step_by(BLOCKS as usize).zip(steps) {
         curves.step(length);
-        let limit = "copied from a hash table";
+        let limit = "copy by a hash table";
         let table = Rc::clone(&table);
         curves.point(limit, limit, 1, move |count| {
             timed(count, |turn| {

@@ -1,14 +1,21 @@
-//! Whether a plot can be shown: its tags close, and its points are where it has its axes.
+//! Whether a plot can be shown: its tags close, its points are where it has its axes, and names have
+//! room beside them.
 
 use crate::plot::{BOTTOM, HEIGHT, LEFT, Plot, RIGHT, Scale, TOP, WIDTH};
 
 /// What a text may have for characters that stand for something else.
 const ESCAPES: [&str; 3] = ["&amp;", "&lt;", "&gt;"];
 
+/// Characters of a curve's name, in a wide font.
+const NAME_MAX: usize = 21;
+
 /// Holds a plot against what was drawn of it.
 pub(crate) fn hold(plot: &Plot, svg: &str) {
     if let Err(wrong) = tags_close(svg).and_then(|()| points_are_inside(plot, svg)) {
         panic!("{}: {wrong}", plot.title);
+    }
+    for (name, _) in &plot.curves {
+        assert!(name.len() <= NAME_MAX, "{}: {name} is too long", plot.title);
     }
 }
 

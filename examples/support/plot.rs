@@ -40,8 +40,8 @@ impl Plot {
         let ticks = self.ticks();
         let y = |value: f64| bottom - (bottom - TOP) * self.scale.part(value, &ticks);
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"11\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+             viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"11\">\n\
              <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
              <text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{}</text>\n",
             escaped(self.title)
