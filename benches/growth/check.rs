@@ -1,5 +1,5 @@
-//! Whether a plot can be shown: its tags close, its points are where it has its axes, and names have
-//! room beside them.
+//! Whether a plot can be shown: its tags close, its points are where it has its axes, and names
+//! have room beside them.
 
 use crate::plot::{BOTTOM, HEIGHT, LEFT, Plot, RIGHT, Scale, TOP, WIDTH};
 

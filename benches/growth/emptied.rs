@@ -13,6 +13,7 @@ pub(crate) struct Emptied<L: Policy + Clone + Send + Sync + 'static> {
     journal: Front<L>,
     /// Makes one change of a block.
     commit: fn(&Front<L>, &[u8], u64),
+    /// A power of two.
     blocks: u64,
     /// Commits behind such a round, at most.
     most: u64,
@@ -29,6 +30,7 @@ impl<L: Policy + Clone + Send + Sync + 'static> Emptied<L> {
         commit: fn(&Front<L>, &[u8], u64),
         (blocks, most): (u64, u64),
     ) -> Self {
+        assert!(blocks.is_power_of_two(), "{blocks} blocks");
         Self { journal, commit, blocks, most, left: 0, turn: 0, emptied: 0 }
     }
 
@@ -41,7 +43,7 @@ impl<L: Policy + Clone + Send + Sync + 'static> Emptied<L> {
             }
             let piece = rest.min(self.left);
             let Self { journal, commit, blocks, turn: first, .. } = self;
-            took += timed(piece, |turn| commit(journal, images, (*first + turn) % *blocks));
+            took += timed(piece, |turn| commit(journal, images, (*first + turn) & (*blocks - 1)));
             self.turn += piece;
             self.left -= piece;
             rest -= piece;
@@ -64,7 +66,7 @@ impl<L: Policy + Clone + Send + Sync + 'static> Emptied<L> {
     pub(crate) fn leave_with(self, images: &[u8], count: u64) {
         self.journal.checkpoint().expect("empties");
         for turn in 0..count {
-            (self.commit)(&self.journal, images, turn % self.blocks);
+            (self.commit)(&self.journal, images, turn & (self.blocks - 1));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The size of a journal of one lane that is filled around, under the policy that logs whole blocks.
+//! The size of a journal of one lane that is filled around, under the policy that logs whole
+//! blocks.
 
 use std::hint::black_box;
 use std::time::Instant;
