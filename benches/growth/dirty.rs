@@ -25,7 +25,7 @@ const FRAMES: usize = 1 << 18;
 pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
     let all = [64, 512, 4096, 32768];
     let steps = asked.of(&[64, 512][..], &all, &all);
-    // All steps have lanes of the same size.
+    // All steps have lanes of the same size, which are gone around once.
     let commits = steps.iter().copied().max().unwrap_or(0) + MOST;
     let lane_bytes = RECORD_BYTES.map(|bytes| (commits * bytes).next_multiple_of(MIB));
     let mut curves = Curves::new("Nanoseconds a commit, one call", "blocks that are dirty");
@@ -44,9 +44,11 @@ pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
         }
         let journal = front_of(FullBlock, NOWHERE, 1, lane_bytes[0], FRAMES);
         let mut whole = Emptied::new(journal, commit_at_once, (blocks, MOST));
+        whole.run(images, commits);
         curves.point("4 KiB, full-block", limits[0], 1, move |count| whole.run(images, count));
         let journal = front_of(ObjectLog::new(), NOWHERE, 1, lane_bytes[1], FRAMES);
         let mut objects = Emptied::new(journal, commit_object, (blocks, MOST));
+        objects.run(images, commits);
         curves.point("256 B, object-log", limits[1], 1, move |count| objects.run(images, count));
     }
     curves.print(asked.effort())

@@ -26,13 +26,17 @@ fn steps(asked: Asked) -> &'static [u64] {
     asked.of(&[4, 16], &[4, 16, 64, 256], &[4, 16, 64, 256])
 }
 
-/// A journal on this memory, which was gone around once.
-fn gone_around(images: &[u8], region: Region, lane_bytes: u64) -> Emptied<FullBlock> {
+/// A journal on this memory, which so many commits have gone around.
+fn gone_around(
+    images: &[u8],
+    region: Region,
+    (lane_bytes, commits): (u64, u64),
+) -> Emptied<FullBlock> {
     let options = Options::new().lanes(1).lane_bytes(lane_bytes).index_frames(INDEX_FRAMES);
     let journal: Front = Journal::format(region, NOWHERE, &options).expect("formats");
     let most = lane_bytes / RECORD_BYTES - WRITTEN;
     let mut emptied = Emptied::new(journal, commit_at_once, (WRITTEN, most));
-    emptied.run(images, lane_bytes / BLOCK as u64);
+    emptied.run(images, commits);
     emptied
 }
 
@@ -44,6 +48,8 @@ const fn span_bytes(lane_bytes: u64) -> u64 {
 pub(crate) fn print_commits(images: &[u8], asked: Asked) -> Plot {
     let title = "Nanoseconds a commit of 4 KiB, one call, full-block";
     let mut curves = Curves::new(title, "MiB of the lane");
+    // As many for all, and the largest is gone around once.
+    let commits = steps(asked).iter().copied().max().unwrap_or(0) * MIB / BLOCK as u64;
     for mebibytes in steps(asked) {
         curves.step(mebibytes);
         let lane_bytes = mebibytes * MIB;
@@ -54,7 +60,8 @@ pub(crate) fn print_commits(images: &[u8], asked: Asked) -> Plot {
                 bare.commit(core::iter::once(image(images, turn)), BLOCK);
             })
         });
-        let mut emptied = gone_around(images, warm(span_bytes(lane_bytes)), lane_bytes);
+        let region = warm(span_bytes(lane_bytes));
+        let mut emptied = gone_around(images, region, (lane_bytes, commits));
         curves.point("front door", limit, 1, move |count| emptied.run(images, count));
     }
     curves.print(asked.effort())
@@ -70,9 +77,11 @@ struct Left {
 
 impl Left {
     fn new(images: &[u8], mebibytes: u64) -> Self {
-        let region = warm(span_bytes(mebibytes * MIB));
+        let lane_bytes = mebibytes * MIB;
+        let region = warm(span_bytes(lane_bytes));
         let reader = region.reader();
-        gone_around(images, region, mebibytes * MIB).leave_with(images, LIVE);
+        let once = lane_bytes / BLOCK as u64;
+        gone_around(images, region, (lane_bytes, once)).leave_with(images, LIVE);
         Self { mebibytes, bytes: copy_of(&reader), opens: Vec::new(), reads: Vec::new() }
     }
 
