@@ -20,13 +20,10 @@ use std::time::{Duration, Instant};
 use criterion::{BatchSize, Criterion};
 use journal_core::policy::{Change, Patch, Policy};
 use journal_core::units::LaneNumber;
-use journal_core::{
-    Durability, EXAMINE_BYTES_MAX, Geometry, Offset, Pmem as _, PmemRead as _, PmemShare as _,
-    examine,
-};
+use journal_core::{Durability, EXAMINE_BYTES_MAX, Geometry, Pmem as _, PmemShare as _, examine};
 use nvm_journal::{FullBlock, Journal, MapOptions, ObjectLog, Options, Region};
 use pmem_sys::NativeKernels;
-use support::media::{BLOCK, Folder, Nowhere, warm};
+use support::media::{BLOCK, Folder, Nowhere, copy_of, memory_with, sum, warm};
 use support::work::{Front, commit_at_once, commit_change, image, images, leaked};
 use support::{Asked, Effort, Table, print_load, print_machine, quantile, timed};
 
@@ -34,8 +31,6 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const BLOCKS: u64 = 1 << 16;
 const NOWHERE: Nowhere = Nowhere { blocks: BLOCKS };
-/// Memory is copied in pieces of so many bytes.
-const PIECE: usize = 1 << 20;
 
 /// Set for a process that opens a journal in this file, says how long that took, and ends.
 const OPENED: &str = "RECOVERY_BENCH_OPENS";
@@ -93,11 +88,7 @@ fn left<L: Policy + Clone + Send + Sync + 'static>(
     (1..records).for_each(commit);
     let (geometry, used_bytes) = (*journal.geometry(), used());
     drop(journal);
-    let mut bytes = vec![0; span_bytes as usize];
-    for (at, piece) in (0..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
-        reader.read_into(Offset(at), piece).expect("reads");
-    }
-    Left { bytes, geometry, records, used_bytes }
+    Left { bytes: copy_of(&reader), geometry, records, used_bytes }
 }
 
 /// One of whole blocks, in a lane that is nearly full.
@@ -121,11 +112,7 @@ fn of_objects(images: &[u8], span_bytes: u64, bytes: usize) -> Left {
 impl Left {
     /// Memory with this journal in it.
     fn region(&self) -> Region {
-        let mut region = Region::anonymous(self.bytes.len() as u64).expect("memory");
-        for (at, piece) in (0..).step_by(PIECE).zip(self.bytes.chunks(PIECE)) {
-            region.store(Offset(at), piece);
-        }
-        region
+        memory_with(&self.bytes)
     }
 
     /// A scan of it beside a plain read of its records, per KiB of them.
@@ -150,18 +137,6 @@ impl Left {
             })
         });
     }
-}
-
-/// Reads every word.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut sums = [0_u64; 8];
-    for line in bytes.chunks_exact(64) {
-        for (sum, word) in sums.iter_mut().zip(line.chunks_exact(8)) {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            *sum = sum.wrapping_add(word);
-        }
-    }
-    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
 fn records(span_bytes: u64) -> Table<'static> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use journal_core::block_device::check_request;
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation, Offset,
-    Overwrite, Pmem as _, PmemRead as _,
+    Overwrite, Pmem as _, PmemRead,
 };
 use nvm_journal::Region;
 
@@ -60,6 +60,39 @@ pub(crate) fn warm(bytes: u64) -> Region {
         region.store(Offset(at), &[1; 64]);
     }
     region
+}
+
+/// Memory is copied in pieces of so many bytes.
+const PIECE: usize = 1 << 20;
+
+/// All that is to be read.
+pub(crate) fn copy_of(reader: &impl PmemRead) -> Vec<u8> {
+    let mut bytes = vec![0; reader.len() as usize];
+    for (at, piece) in (0..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
+        reader.read_into(Offset(at), piece).expect("reads");
+    }
+    bytes
+}
+
+/// Memory with these bytes in it.
+pub(crate) fn memory_with(bytes: &[u8]) -> Region {
+    let mut region = Region::anonymous(bytes.len() as u64).expect("memory");
+    for (at, piece) in (0..).step_by(PIECE).zip(bytes.chunks(PIECE)) {
+        region.store(Offset(at), piece);
+    }
+    region
+}
+
+/// Reads every word.
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
+    let mut sums = [0_u64; 8];
+    for line in bytes.chunks_exact(64) {
+        for (sum, word) in sums.iter_mut().zip(line.chunks_exact(8)) {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            *sum = sum.wrapping_add(word);
+        }
+    }
+    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
 /// The bare medium: stores or streams, and fences, going round.

@@ -153,7 +153,12 @@ impl<'a> Table<'a> {
     }
 
     /// Measures and prints.
-    pub(crate) fn print(mut self, effort: Effort) {
+    pub(crate) fn print(self, effort: Effort) {
+        self.print_medians(effort);
+    }
+
+    /// The same, and gives the medians, in nanoseconds, in the order of the rows.
+    pub(crate) fn print_medians(mut self, effort: Effort) -> Vec<f64> {
         self.cases.iter_mut().for_each(|case| case.size_batch(effort.batch));
         let mut order: Vec<_> = (0..self.cases.len()).collect();
         let mut shuffler = Shuffler::new();
@@ -169,6 +174,7 @@ impl<'a> Table<'a> {
             }
         }
         self.report();
+        self.cases.iter().map(|case| quantile(&case.nanos, 0.5)).collect()
     }
 
     fn report(&self) {

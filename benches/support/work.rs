@@ -25,8 +25,23 @@ where
     L: Policy + Clone + Send + Sync + 'static,
     D: BlockDevice + Clone + Send + 'static,
 {
-    let options = Options::new().policy(policy).lanes(lanes).index_frames(INDEX_FRAMES);
-    let region = warm(u64::from(lanes) * LANE_BYTES + (1 << 20));
+    front_of(policy, disk, lanes, LANE_BYTES, INDEX_FRAMES)
+}
+
+/// The same with lanes of so many bytes, and an index with room for so many frames.
+pub(crate) fn front_of<L, D>(
+    policy: L,
+    disk: D,
+    lanes: u16,
+    lane_bytes: u64,
+    index_frames: usize,
+) -> Front<L, D>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+{
+    let options = Options::new().policy(policy).lanes(lanes).index_frames(index_frames);
+    let region = warm(u64::from(lanes) * lane_bytes + (1 << 20));
     Journal::format(region, disk, &options).expect("formats")
 }
 
@@ -94,7 +109,12 @@ where
 
 /// Runs on both threads at once, and takes the time from the first start to the last end.
 pub(crate) fn both(count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
-    let barrier = Barrier::new(2);
+    together(2, count, work)
+}
+
+/// The same on so many threads, of which this one is the first.
+pub(crate) fn together(threads: u64, count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
+    let barrier = Barrier::new(threads as usize);
     let one = |thread: u64| {
         barrier.wait();
         let start = Instant::now();
@@ -104,9 +124,13 @@ pub(crate) fn both(count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
         (start, Instant::now())
     };
     let one = &one;
-    let ((start, end), (other_start, other_end)) = std::thread::scope(|scope| {
-        let other = scope.spawn(move || one(1));
-        (one(0), other.join().expect("does not panic"))
+    let times: Vec<_> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|other| scope.spawn(move || one(other))).collect();
+        let first = one(0);
+        let others = others.into_iter().map(|other| other.join().expect("does not panic"));
+        core::iter::once(first).chain(others).collect()
     });
-    end.max(other_end) - start.min(other_start)
+    let start = times.iter().map(|(start, _)| *start).min();
+    let end = times.iter().map(|(_, end)| *end).max();
+    start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start)
 }

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
+#[path = "../support/plot.rs"]
 mod plot;
 mod rewrites;
 mod running;

@@ -12,7 +12,7 @@ use journal_core::{
 use nvm_journal::{AnyPolicy, ByteDelta, Journal, Options, Region};
 use sim_disk::{DiskImage, Image, Model, World};
 
-use crate::plot::Plot;
+use crate::plot::{Plot, Scale};
 use crate::whole_slots::WholeSlots;
 use crate::{BLOCK, BLOCKS, Kept, Numbers, Sweep};
 
@@ -152,6 +152,7 @@ pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
     let plot = |title, of: Of| Plot {
         title,
         below: "bytes that differ, in a hundred",
+        scale: Scale::Doubling,
         steps: PERCENT.iter().map(|percent| format!("{percent} %")).collect(),
         curves: rows
             .iter()

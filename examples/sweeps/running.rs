@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use nvm_journal::{BlockNumber, Journal, Options, Region};
 use object_log::{ObjectLog, Settings};
 
-use crate::plot::Plot;
+use crate::plot::{Plot, Scale};
 use crate::{Kept, Numbers, Sweep};
 
 const UPDATES: u64 = 40_000;
@@ -49,6 +49,7 @@ pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
     let plot = Plot {
         title: "Commits, and bytes an update",
         below: "bytes of the TxnInfo",
+        scale: Scale::Doubling,
         steps,
         curves,
     };

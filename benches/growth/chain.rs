@@ -1,0 +1,85 @@
+//! Changes that lie behind a whole block, and are applied whenever it is read.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::rc::Rc;
+
+use journal_core::policy::{Change, Patch};
+use journal_core::{BlockNumber, Durability};
+use nvm_journal::ObjectLog;
+
+use crate::curves::Curves;
+use crate::plot::Plot;
+use crate::support::media::BLOCK;
+use crate::support::work::{Front, commit_change, front_of, image};
+use crate::support::{Asked, timed};
+use crate::{MIB, NOWHERE, OBJECT_BYTES};
+
+/// Blocks of each length: more than the nearer caches hold.
+const BLOCKS: u64 = 1 << 10;
+/// More than all of them take.
+const LANE_BYTES: u64 = 128 * MIB;
+const FRAMES: usize = 1 << 18;
+/// Behind so many the same places change again.
+const PLACES: u64 = (BLOCK / OBJECT_BYTES) as u64;
+
+pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
+    let all = [0, 1, 2, 4, 8, 16, 32];
+    let steps = asked.of(&[0, 1, 4][..], &all, &all);
+    let journal = Rc::new(journal(images, steps));
+    let table: HashMap<u64, Box<[u8]>> =
+        (0..BLOCKS).map(|block| (block, image(images, block).into())).collect();
+    let table = Rc::new(table);
+    let title = "Nanoseconds a read of a block by the front door, no cache";
+    let mut curves = Curves::new(title, "changes of 256 B behind a whole frame, object-log");
+    for (first, length) in (0..).step_by(BLOCKS as usize).zip(steps) {
+        curves.step(length);
+        let limit = "copy by a hash table";
+        let table = Rc::clone(&table);
+        curves.point(limit, limit, 1, move |count| {
+            timed(count, |turn| {
+                let mut content = [0; BLOCK];
+                content.copy_from_slice(&table[&scattered(turn)]);
+                black_box(&content);
+            })
+        });
+        let journal = Rc::clone(&journal);
+        curves.point("front door", limit, 1, move |count| {
+            timed(count, |turn| {
+                let mut content = [0; BLOCK];
+                let block = BlockNumber(first + scattered(turn));
+                journal.read(block, &mut content).expect("reads");
+                black_box(&content);
+            })
+        });
+    }
+    curves.print(asked.effort())
+}
+
+/// Has so many blocks of each of these lengths in its lane.
+fn journal(images: &[u8], lengths: &[u64]) -> Front<ObjectLog> {
+    let journal = front_of(ObjectLog::new(), NOWHERE, 1, LANE_BYTES, FRAMES);
+    let commit = |block, change: Change<'_>| {
+        commit_change(&journal, block, change, Durability::Durable);
+    };
+    for (first, length) in (0..).step_by(BLOCKS as usize).zip(lengths) {
+        for block in first..first + BLOCKS {
+            commit(block, Change::Image(image(images, block)));
+            for turn in 0..*length {
+                let at = (turn % PLACES) as usize * OBJECT_BYTES;
+                let bytes = &image(images, block + turn)[..OBJECT_BYTES];
+                commit(block, Change::Patches(&[Patch { at: at as u32, bytes }]));
+            }
+        }
+    }
+    let stats = journal.stats().expect("counts");
+    let frames = lengths.iter().map(|length| (1 + length) * BLOCKS).sum();
+    assert_eq!((stats.frames as u64, stats.checkpoints), (frames, 0), "nothing went home");
+    journal
+}
+
+/// The next of the blocks, without a pattern.
+#[inline]
+fn scattered(turn: u64) -> u64 {
+    turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 & (BLOCKS - 1)
+}

@@ -1,0 +1,93 @@
+//! How costs grow: with the blocks of a transaction, the threads, the size of the journal, the
+//! blocks that are dirty, and the changes that lie behind a block.
+//!
+//! `cargo bench --bench growth` prints a table for each curve (`-- --quick` for short ones), and
+//! `-- --plots FOLDER` writes it there as SVG as well. Each row has its limit in the same rounds.
+//! There is no criterion here: a curve is read as a whole, and what it compares are rows of the
+//! same rounds; the single calls that are worth to be followed are in the other benches.
+//!
+//! The medium is plain memory, and the device throws everything away, but where blocks are read.
+//! Lanes are emptied outside of what is timed.
+#![allow(clippy::print_stdout, reason = "a bench prints its tables")]
+#![allow(clippy::std_instead_of_core, reason = "a program")]
+
+mod blocks;
+mod chain;
+mod check;
+mod curves;
+mod dirty;
+mod emptied;
+#[path = "../../examples/support/plot.rs"]
+mod plot;
+mod size;
+#[path = "../support/mod.rs"]
+mod support;
+mod threads;
+
+use std::path::{Path, PathBuf};
+
+use plot::Plot;
+use pmem_sys::NativeKernels;
+use support::media::Nowhere;
+use support::work::images;
+use support::{Asked, print_load, print_machine};
+
+const MIB: u64 = 1 << 20;
+/// Of a change of less than a block.
+const OBJECT_BYTES: usize = 256;
+/// Blocks of the device.
+const BLOCKS: u64 = 1 << 16;
+const NOWHERE: Nowhere = Nowhere { blocks: BLOCKS };
+
+/// What measures and prints a curve.
+type Measure = fn(&[u8], Asked) -> Plot;
+
+/// The curves by the names of their files.
+const CURVES: [(&str, Measure); 6] = [
+    ("blocks", blocks::print),
+    ("threads", threads::print),
+    ("size", size::print_commits),
+    ("open", size::print_opens),
+    ("dirty", dirty::print),
+    ("chain", chain::print),
+];
+
+fn main() {
+    let asked = Asked::of_arguments();
+    if asked == Asked::List {
+        CURVES.iter().for_each(|(name, _)| println!("growth/{name}: benchmark"));
+        return;
+    }
+    if asked == Asked::Try {
+        check::try_out();
+    }
+    let folder = plots_folder();
+    print_machine();
+    println!("medium: plain memory, blocks of 4 KiB, objects of {OBJECT_BYTES} bytes");
+    println!("checks: {}\n", NativeKernels::detect());
+    let images = images();
+    for (name, measure) in CURVES {
+        let plot = measure(&images, asked);
+        let svg = plot.svg();
+        check::hold(&plot, &svg);
+        if let Some(folder) = &folder {
+            save(folder, name, &svg);
+        }
+    }
+    print_load("after");
+}
+
+/// Where plots are wanted.
+fn plots_folder() -> Option<PathBuf> {
+    let mut arguments = std::env::args_os().skip_while(|argument| argument != "--plots");
+    arguments.next()?;
+    let folder = arguments.next().filter(|folder| !folder.to_string_lossy().starts_with("--"));
+    Some(folder.expect("a folder behind --plots").into())
+}
+
+fn save(folder: &Path, name: &str, svg: &str) {
+    std::fs::create_dir_all(folder).expect("a folder");
+    let file = folder.join(format!("{name}.svg"));
+    std::fs::write(&file, svg).expect("writes");
+    println!("written: {}\n", file.display());
+}
