@@ -12,6 +12,7 @@ mod faults;
 mod forged;
 mod images;
 mod noise;
+mod requests;
 mod rot;
 mod slots;
 #[path = "../support/mod.rs"]
