@@ -185,12 +185,13 @@ where
         }
         let prepared = self.prepare(work, core::slice::from_ref(operation), false);
         work.names.clear();
-        if prepared.is_ok_and(|prepared| prepared.is_ahead()) {
+        let prepared = prepared.ok()?;
+        if prepared.is_ahead() {
             // That it may go home was said of a block that is not locked.
             work.clear();
             return None;
         }
-        prepared.ok()
+        Some(prepared)
     }
 
     /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,

@@ -72,6 +72,9 @@ impl<P, H> Buffers<P, H> {
     }
 }
 
+/// So many nodes of an index are made at a time: a page of them.
+const NODES_AT_ONCE: usize = 4096 / size_of::<Node>();
+
 /// Owns what an index, or a share of one, is in.
 #[derive(Debug)]
 pub struct IndexBuffers {
@@ -122,10 +125,9 @@ impl IndexMemory for IndexBuffers {
         self.node_capacity
     }
 
-    #[inline]
-    fn add_node(&mut self) {
-        if self.nodes.len() < self.node_capacity {
-            self.nodes.push(Node::EMPTY);
-        }
+    #[cold]
+    fn add_nodes(&mut self) {
+        let more = self.nodes.len().saturating_add(NODES_AT_ONCE);
+        self.nodes.resize(more.min(self.node_capacity), Node::EMPTY);
     }
 }

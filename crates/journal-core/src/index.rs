@@ -135,8 +135,8 @@ pub trait IndexMemory {
         self.nodes().len()
     }
 
-    /// Makes the frames one more, if they are fewer than there is room for.
-    fn add_node(&mut self) {}
+    /// Makes the frames more, if they are fewer than there is room for.
+    fn add_nodes(&mut self) {}
 }
 
 /// Index memory that somebody else owns.
@@ -519,7 +519,7 @@ impl<M: IndexMemory> Index<M> {
         }
         let was_used = free <= self.touched;
         if !was_used && self.touched as usize == self.memory.nodes().len() {
-            self.memory.add_node();
+            self.memory.add_nodes();
         }
         let Some(node) = self.node_mut(free) else { return Err(Full) };
         let next_free = if was_used { node.older } else { NONE };
