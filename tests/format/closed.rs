@@ -1,12 +1,14 @@
 //! A journal that was closed says so, and whoever opens it next looks for nothing behind its
 //! records but for one right there. Everybody else looks through the whole lane.
 
-use sim_disk::{Image, Model, World};
+use sim_disk::{CrashPoints, Image, Mark, Model, Rng, World};
 
 use crate::support::forge::{RingMut, seal_copy};
 use crate::support::layout::BOOK;
 use crate::support::reader::{Content, Refusal, lanes_at, mark_of_close, small_check};
-use crate::support::{Act, Kind, Memory, Shape, Truth, What, contents, counting, refusal};
+use crate::support::{
+    Act, BLOCK_BYTES, Kind, Memory, Shape, Truth, What, contents, counting, refusal,
+};
 
 const LINE: u64 = 64;
 
@@ -180,4 +182,36 @@ fn a_mark_of_zero_is_not_taken_for_a_close() {
     let end = end_of_lane(&image);
     put_later_header(&mut image, end + LINE);
     assert_eq!(opened(&image), Err(Refusal::SuperblockLost));
+}
+
+/// A deferred record, a close, an open and another deferred record, with a power loss at every
+/// point: both readers open whatever is left and show the same, and what the close has returned on
+/// stays.
+#[test]
+fn a_power_loss_around_a_close_leaves_what_it_has_promised() {
+    let (start, closed) = (shape().format(), 1);
+    let world = World::boot(start.clone(), Model::Torn8);
+    let defer = |first| Act::Defer(0, vec![(1, What::Fill(first))]);
+    let mut memory = Memory::new(&shape().geometry());
+    let mut journal = memory.open(world.pmem(), world.disk(0), shape().kind).expect("opens");
+    Truth::default().act(&mut journal, &defer(7));
+    journal.close().expect("closes");
+    drop(memory);
+    world.returned(closed);
+    shape().drive(&world, &[defer(8)], &mut Truth::default());
+
+    let (tape, mut rng, mut images) = (world.tape(), Rng::new(1), 0);
+    for point in CrashPoints::new(&start, &tape, Model::Torn8, 0) {
+        let has_closed = point.marks().contains(&Mark::Returned(closed));
+        for choice in point.choices(1 << 8, 64, &mut rng) {
+            let found = opened(&point.image(&choice)).expect("no crash is rot");
+            let mut may_be = vec![counting(7), counting(8)];
+            if !has_closed {
+                may_be.push([0; BLOCK_BYTES]);
+            }
+            assert!(may_be.iter().any(|block| found[1] == Content::Is(*block)), "{has_closed}");
+            images += 1;
+        }
+    }
+    assert!(images > 100, "{images} images");
 }

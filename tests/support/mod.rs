@@ -266,7 +266,7 @@ impl Default for Truth {
 }
 
 impl Truth {
-    fn act<P: PmemSplit>(&mut self, journal: &mut Opened<'_, P>, act: &Act) {
+    pub(crate) fn act<P: PmemSplit>(&mut self, journal: &mut Opened<'_, P>, act: &Act) {
         match act {
             Act::Commit(lane, changes) => {
                 self.commit(journal, *lane, changes, Durability::Durable);
