@@ -33,10 +33,14 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// The eight bytes at a place, those behind the end as zeros.
 #[inline]
 pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
-    u64_at(bytes, at).unwrap_or_else(|| {
-        let rest = bytes.get(at..).unwrap_or_default().iter().take(8);
-        rest.rev().fold(0, |word, byte| (word << 8) | u64::from(*byte))
-    })
+    u64_at(bytes, at).unwrap_or_else(|| short_word_at(bytes, at))
+}
+
+#[cold]
+#[inline(never)]
+fn short_word_at(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default().iter().take(8);
+    rest.rev().fold(0, |word, byte| (word << 8) | u64::from(*byte))
 }
 
 /// So many bits, the lowest ones.
