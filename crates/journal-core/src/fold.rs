@@ -411,9 +411,11 @@ fn drop_oldest<M: IndexMemory>(
     upto: NodeId,
     cut: &Bounds,
 ) -> Option<(Batched, bool)> {
+    let older = core::iter::successors(Some(upto), |id| index.older(*id));
+    let mut id = older.filter(|id| is_dropped(&index.frame(*id), cut)).last()?;
     loop {
-        let older = core::iter::successors(Some(upto), |id| index.older(*id));
-        let id = older.filter(|id| is_dropped(&index.frame(*id), cut)).last()?;
+        let mut newer = core::iter::successors(index.newer(id), |id| index.newer(*id));
+        let next = newer.find(|id| is_dropped(&index.frame(*id), cut));
         let picked = Batched::of_slot(index, id);
         let is_free = !index.is_stale(id) && index.leave_slot(id);
         // Nobody reads it there any more when the slot is free.
@@ -421,6 +423,7 @@ fn drop_oldest<M: IndexMemory>(
         if is_free || id == upto {
             return picked.filter(|_| is_free).map(|picked| (picked, id != upto));
         }
+        id = next?;
     }
 }
 

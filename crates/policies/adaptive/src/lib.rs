@@ -206,12 +206,14 @@ impl<K: Kernels> Adaptive<K> {
             true => time_of(plain, out.as_bytes().len()).min(image_time),
             false => image_time,
         };
-        for coder in [Form::Moves, self.xor_of(images)] {
+        for coder in [Form::Moves, Form::Xor] {
             // What it takes is known, what it saves is not.
             let shortest = if is_put { out.as_bytes().len() } else { block_bytes };
             if time_of(coder, model::hoped_for(coder, shortest)) >= time {
                 continue;
             }
+            // Bits are counted for those who try.
+            let coder = if coder == Form::Xor { self.xor_of(images) } else { coder };
             let is_shorter = if is_put {
                 deltas::put_if_shorter(coder, images, out)
             } else {
