@@ -348,7 +348,8 @@ fn a_commit_whose_record_cannot_be_read_back_is_not_acknowledged() {
             });
         }
     }
-    assert!(failed > 4, "{failed}");
+    // Each part is read in two steps, its header first.
+    assert!(failed >= 4, "{failed}");
 }
 
 /// As many frames as a part has, all of them in slots, and names of all other lanes: such a front

@@ -434,7 +434,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             at = put_words(front, at, name.words());
         }
         let evidence = front.get(..at).unwrap_or_default();
-        let evidence = evidence_check(kernels, self.identity.seed, evidence);
+        let evidence = evidence_check(kernels, self.identity.seed, [evidence]);
         let [first, ..] = words;
         put_words(front, 0, [first | u64::from(evidence)]);
         for frame in frames {

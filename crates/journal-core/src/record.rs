@@ -266,9 +266,14 @@ impl RecordHeader {
         u64::from(self.lines.get()).saturating_mul(LINE_BYTES as u64)
     }
 
+    /// Bytes of its names.
+    pub(crate) fn names_bytes(&self) -> usize {
+        usize::from(self.names.get()).saturating_mul(NAME_BYTES)
+    }
+
     /// Bytes of the header and its names: what the small check covers.
     pub(crate) fn evidence_bytes(&self) -> usize {
-        usize::from(self.names.get()).saturating_mul(NAME_BYTES).saturating_add(HEADER_BYTES)
+        self.names_bytes().saturating_add(HEADER_BYTES)
     }
 
     /// Bytes of header, names and descriptors.
@@ -279,10 +284,21 @@ impl RecordHeader {
     }
 }
 
-/// The small check of a header with its names: `evidence` begins with the header, whose own place
-/// for it is zero.
-pub(crate) fn evidence_check(kernels: &impl Kernels, seed: u64, evidence: &[u8]) -> u32 {
-    (kernels.crc64(seed, evidence) & u64::from(u32::MAX)) as u32
+/// The small check of a header with its names, in pieces: they begin with the header, whose own
+/// place for it is zero.
+pub(crate) fn evidence_check<const N: usize>(
+    kernels: &impl Kernels,
+    seed: u64,
+    evidence: [&[u8]; N],
+) -> u32 {
+    let mut check = seed;
+    for piece in evidence {
+        // Most headers have no names.
+        if !piece.is_empty() {
+            check = kernels.crc64(check, piece);
+        }
+    }
+    (check & u64::from(u32::MAX)) as u32
 }
 
 /// A front whose check was found right, or is about to be computed.
@@ -402,10 +418,9 @@ impl Frame {
     }
 }
 
-/// The names in the evidence bytes of a header.
-pub(crate) fn names(evidence: &[u8]) -> impl Iterator<Item = (LaneNumber, Sequence)> + '_ {
-    let names = evidence.get(HEADER_BYTES..).unwrap_or_default();
-    names.chunks_exact(NAME_BYTES).filter_map(|bytes| {
+/// The names that some bytes behind a header are.
+pub(crate) fn names(bytes: &[u8]) -> impl Iterator<Item = (LaneNumber, Sequence)> + '_ {
+    bytes.chunks_exact(NAME_BYTES).filter_map(|bytes| {
         let name = Name::read_from_bytes(bytes).ok()?;
         Some((LaneNumber(name.lane.get()), Sequence(name.sequence.get())))
     })
@@ -428,7 +443,7 @@ mod tests {
     /// By what the check that a header says and the one that it has differ, once a bit of it or of
     /// its names is turned: for each bit.
     fn syndromes(seed: u64, evidence: &[u8]) -> Vec<u32> {
-        let check = |bytes: &[u8]| evidence_check(&PortableKernels, seed, bytes);
+        let check = |bytes: &[u8]| evidence_check(&PortableKernels, seed, [bytes]);
         let right = check(evidence);
         let of_the_check = (0..u32::BITS).map(|bit| 1 << bit);
         let mut turned = evidence.to_vec();

@@ -605,7 +605,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn stamp_at(&mut self, number: usize, position: u64) -> Result<Stamp, OpenError> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(Stamp(u64::MAX)) };
-        let mut reader = reader!(self, lane);
+        let reader = reader!(self, lane);
         let header = reader.header(position);
         // It was there a moment ago.
         let header = header.and_then(|header| header.ok_or_else(|| reader.gone(position)));

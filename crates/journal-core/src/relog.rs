@@ -476,7 +476,7 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         put(&stamp.to_le_bytes());
     }
     let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
-    let check = evidence_check(&common.kernels, lane.identity.seed, evidence);
+    let check = evidence_check(&common.kernels, lane.identity.seed, [evidence]);
     if let Some(place) = front.first_chunk_mut::<4>() {
         *place = check.to_le_bytes();
     }

@@ -9,7 +9,6 @@
 //! most a constant number of passes over the ring.
 
 use core::mem::offset_of;
-use core::ops::Range;
 
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
@@ -71,14 +70,16 @@ impl Evidence {
         &mut self,
         lane: LaneNumber,
         header: &RecordHeader,
-        evidence: &[u8],
+        behind: [&[u8]; 2],
         keeps: impl Fn(Rule) -> bool,
     ) {
         if keeps(Rule::Watermarks) {
             self.durable(lane, header.watermark.get());
         }
-        for (named, sequence) in names(evidence).filter(|_| keeps(Rule::Names)) {
-            self.durable(named, sequence.raw().saturating_add(1));
+        for bytes in behind.into_iter().filter(|_| keeps(Rule::Names)) {
+            for (named, sequence) in names(bytes) {
+                self.durable(named, sequence.raw().saturating_add(1));
+            }
         }
         self.epoch = self.epoch.max(Epoch(header.epoch.get()));
         self.generation = self.generation.max(Generation(header.generation.get()));
@@ -106,12 +107,28 @@ pub(crate) struct Walked {
     pub(crate) torn_slot: bool,
 }
 
+/// A part's front, of which nothing is checked but the header, and that the lengths can be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundFront<'a> {
+    pub(crate) header: RecordHeader,
+    stretch: Stretch<'a>,
+    /// What is behind it, where that was read with it.
+    images: Option<&'a [u8]>,
+}
+
+/// Bytes of a ring, one behind the other.
+#[derive(Clone, Copy, Debug)]
+enum Stretch<'a> {
+    /// Where they are.
+    InPlace(&'a [u8]),
+    /// So many at the start of the scratch memory: they wrap round the ring's end.
+    Copied(usize),
+}
+
 /// One part, read and checked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    pub(crate) header: RecordHeader,
-    /// Bytes of its front, which is in the scratch memory.
-    pub(crate) front: usize,
+pub(crate) struct Part<'a> {
+    pub(crate) front: FoundFront<'a>,
     /// Its check, from which the next part's continues.
     check: u64,
 }
@@ -132,7 +149,7 @@ pub(crate) struct Reader<'a, S, K> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) identity: &'a Identity,
     pub(crate) kernels: &'a K,
-    /// Holds a front.
+    /// Holds a front that wraps. None is longer.
     pub(crate) scratch: &'a mut [u8],
 }
 
@@ -147,7 +164,7 @@ fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     }
 }
 
-impl<S: Source, K: Kernels> Reader<'_, S, K> {
+impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     /// Walks the lane and gathers evidence.
     pub(crate) fn walk(
         &mut self,
@@ -193,15 +210,15 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             }
             stamp = record_stamp;
             evidence.stamp = evidence.stamp.max(stamp);
-            if record.header.is_last_part() {
-                // Its only part was read last.
-                self.take_evidence(&record.header, evidence);
-            } else {
-                let mut part = walked.tail;
-                while part < record.end {
-                    let Some(header) = self.note_evidence(part, evidence)? else { break };
-                    part = part.saturating_add(header.total_bytes().max(LINE));
+            let (mut part, mut header) = (walked.tail, record.header);
+            while part < record.end {
+                self.take_evidence(part, &header, evidence)?;
+                part = part.saturating_add(header.total_bytes().max(LINE));
+                if header.is_last_part() {
+                    break;
                 }
+                let Some(next) = self.header(part)? else { break };
+                header = next;
             }
             walked.tail = record.end;
             walked.next_sequence = Sequence(walked.next_sequence.raw().saturating_add(1));
@@ -222,7 +239,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
             if at >= end {
                 return Ok(walked);
             }
-            if let Some(header) = readable(self.note_evidence(at, evidence))?.flatten() {
+            if let Some(header) = readable(self.evidence_at(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
                 walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
                     && sequence > walked.next_sequence;
@@ -262,25 +279,43 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
     }
 
     /// Takes in what a header at `position` says, if there is one.
-    fn note_evidence(
-        &mut self,
+    fn evidence_at(
+        &self,
         position: u64,
         evidence: &mut Evidence,
     ) -> Result<Option<RecordHeader>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
-        self.take_evidence(&header, evidence);
+        self.take_evidence(position, &header, evidence)?;
         Ok(Some(header))
     }
 
-    /// Takes in what a header says whose evidence is in the scratch memory.
-    fn take_evidence(&self, header: &RecordHeader, evidence: &mut Evidence) {
-        let bytes = self.scratch.get(..header.evidence_bytes()).unwrap_or_default();
-        evidence.take(self.lane, header, bytes, |rule| self.ring.keeps(rule));
+    /// Takes in what the header at `position` says.
+    fn take_evidence(
+        &self,
+        position: u64,
+        header: &RecordHeader,
+        evidence: &mut Evidence,
+    ) -> Result<(), MediumError> {
+        let (first, second) = self.names(position, header)?;
+        evidence.take(self.lane, header, [first, second], |rule| self.ring.keeps(rule));
+        Ok(())
     }
 
-    /// The header at `position`, if it is whole and belongs there. Its evidence is left in the
-    /// scratch memory.
-    pub(crate) fn header(&mut self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
+    /// The names behind a header, up to the ring's end and from its start.
+    fn names(
+        &self,
+        position: u64,
+        header: &RecordHeader,
+    ) -> Result<(&'a [u8], &'a [u8]), MediumError> {
+        match header.names_bytes() {
+            // Not even nothing is read from behind a header without any.
+            0 => Ok((&[], &[])),
+            bytes => self.ring.slices(position.saturating_add(LINE), bytes),
+        }
+    }
+
+    /// The header at `position`, if it is whole and belongs there.
+    pub(crate) fn header(&self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
         let (line, _) = self.ring.slices(position, LINE_BYTES)?;
         let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
@@ -288,18 +323,18 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
             return Ok(None);
         }
-        if !header.counters_are_in_range() || header.evidence_bytes() as u64 > self.ring.bytes() {
+        let evidence_bytes = header.evidence_bytes();
+        let is_too_long =
+            evidence_bytes as u64 > self.ring.bytes() || evidence_bytes > self.scratch.len();
+        if !header.counters_are_in_range() || is_too_long {
             return Ok(None);
         }
-        let Some(evidence) = self.scratch.get_mut(..header.evidence_bytes()) else {
-            return Ok(None);
-        };
-        self.ring.read(position, evidence)?;
-        put_front(evidence, &[0; size_of::<u32>()]);
-        let right =
-            evidence_check(self.kernels, self.identity.seed, evidence) == header.check.get();
-        put_front(evidence, header.check.as_bytes());
-        Ok(right.then_some(header))
+        let (first, second) = self.names(position, &header)?;
+        let mut unchecked = header;
+        unchecked.check = 0.into();
+        let evidence = [unchecked.as_bytes(), first, second];
+        let right = evidence_check(self.kernels, self.identity.seed, evidence);
+        Ok((right == header.check.get()).then_some(header))
     }
 
     /// The line at `position` was readable and is not any more.
@@ -308,55 +343,91 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         MediumError::new(MediumErrorKind::Poisoned, Offset(place), LINE_BYTES)
     }
 
-    /// The header at `position` and how long its front is, with the front left in the scratch
-    /// memory. Nothing of it is checked but the header, and that the lengths can be.
-    pub(crate) fn front_at(
-        &mut self,
-        position: u64,
-    ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
+    /// The front at `position`. Nothing of it is checked but the header, and that the lengths can
+    /// be.
+    fn front_at(&mut self, position: u64) -> Result<Option<FoundFront<'a>>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
-        let (geometry, total, lists) = (self.geometry, header.total_bytes(), header.lists_bytes());
-        if header.record_kind().is_none() || lists as u64 > total || total > self.ring.bytes() {
+        let (total, lists) = (header.total_bytes(), header.lists_bytes());
+        let is_too_long = lists as u64 > total || lists > self.scratch.len();
+        if header.record_kind().is_none() || is_too_long || total > self.ring.bytes() {
             return Ok(None);
         }
-        // Every byte is read once, and none of the images: the end of a lane may be in them.
-        let frames = self.read_on(position, header.evidence_bytes()..lists)?;
-        let block_bytes = geometry.block_size.bytes() as u64;
-        let images = frames.and_then(|frames| image_count(frames).checked_mul(block_bytes));
-        let front = images.and_then(|images| total.checked_sub(images));
-        let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
-            return Ok(None);
-        };
-        let rest = self.read_on(position, lists..front)?;
-        Ok(rest.map(|_| (header, front)))
+        let frames_at = header.evidence_bytes();
+        // All at once, which nearly always can be read and does not wrap.
+        let Ok(total) = usize::try_from(total) else { return Ok(None) };
+        if let Some((whole, [])) = readable(self.ring.slices(position, total))? {
+            let frames = whole.get(frames_at..lists).unwrap_or_default();
+            let front = self.front_bytes(&header, image_count(frames));
+            let both = front.and_then(|front| whole.split_at_checked(front));
+            return Ok(both.map(|(front, images)| {
+                let stretch = Stretch::InPlace(front);
+                FoundFront { header, stretch, images: Some(images) }
+            }));
+        }
+        // None of the images is read: the end of a lane may be in them.
+        let frames_len = lists.saturating_sub(frames_at);
+        let frames = self.ring.slices(position.saturating_add(frames_at as u64), frames_len)?;
+        let images = image_count(frames.0).saturating_add(image_count(frames.1));
+        let Some(front) = self.front_bytes(&header, images) else { return Ok(None) };
+        let stretch = self.stretch(position, front)?;
+        Ok(stretch.map(|stretch| FoundFront { header, stretch, images: None }))
     }
 
-    /// Reads a range of what is at `position` to its place in the scratch memory, if it has one.
-    fn read_on(
-        &mut self,
-        position: u64,
-        range: Range<usize>,
-    ) -> Result<Option<&[u8]>, MediumError> {
-        let from = position.saturating_add(range.start as u64);
-        let Some(bytes) = self.scratch.get_mut(range) else { return Ok(None) };
-        self.ring.read(from, bytes)?;
-        Ok(Some(bytes))
+    /// How long the front of a part with so many images is, unless it would be too short, or longer
+    /// than any.
+    fn front_bytes(&self, header: &RecordHeader, images: u64) -> Option<usize> {
+        let images = images.checked_mul(self.geometry.block_size.bytes() as u64)?;
+        let front = usize::try_from(header.total_bytes().checked_sub(images)?).ok()?;
+        (header.lists_bytes()..=self.scratch.len()).contains(&front).then_some(front)
     }
 
-    /// The part at `position`, if it is whole and inside the bounds. Its front is left in the
-    /// scratch memory.
+    /// So many bytes at `position`, if there is room for them in case that they wrap.
+    fn stretch(&mut self, position: u64, len: usize) -> Result<Option<Stretch<'a>>, MediumError> {
+        let Some(room) = self.scratch.get_mut(..len) else { return Ok(None) };
+        let (first, second) = self.ring.slices(position, len)?;
+        if second.is_empty() {
+            return Ok(Some(Stretch::InPlace(first)));
+        }
+        for (into, byte) in room.iter_mut().zip(first.iter().chain(second)) {
+            *into = *byte;
+        }
+        Ok(Some(Stretch::Copied(len)))
+    }
+
+    /// The bytes of a front, the last that was found.
+    pub(crate) fn bytes_of<'b>(&'b self, front: &FoundFront<'a>) -> &'b [u8] {
+        match front.stretch {
+            Stretch::InPlace(bytes) => bytes,
+            Stretch::Copied(len) => self.scratch.get(..len).unwrap_or_default(),
+        }
+    }
+
+    /// Copies a front, the last that was found, to the scratch memory; returns how long it is.
+    pub(crate) fn copy(&mut self, front: &FoundFront<'a>) -> usize {
+        match front.stretch {
+            Stretch::InPlace(bytes) => {
+                // There is room: or else it would not have been found.
+                let room = self.scratch.iter_mut();
+                room.zip(bytes).for_each(|(into, byte)| *into = *byte);
+                bytes.len()
+            }
+            Stretch::Copied(len) => len,
+        }
+    }
+
+    /// The part at `position`, if it is whole and inside the bounds.
     pub(crate) fn part(
         &mut self,
         position: u64,
         seed: u64,
         bounds: Bounds,
-    ) -> Result<Option<Part>, MediumError> {
-        let Some((header, front)) = self.front_at(position)? else { return Ok(None) };
-        let total = header.total_bytes();
+    ) -> Result<Option<Part<'a>>, MediumError> {
+        let Some(front) = self.front_at(position)? else { return Ok(None) };
+        let total = front.header.total_bytes();
         if position.checked_add(total).is_none_or(|part_end| part_end > bounds.end) {
             return Ok(None);
         }
-        let bytes = self.scratch.get(..front).unwrap_or_default();
+        let bytes = self.bytes_of(&front);
         let parsed = Front::parse(self.geometry, bytes);
         let is_there = |frame: Frame| {
             let is_named = frame.slot(bytes).is_none_or(|named| {
@@ -372,17 +443,21 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         }
         let Some((body, found)) = bytes.split_last_chunk() else { return Ok(None) };
         let (found, mut check) = (u64::from_le_bytes(*found), seed);
-        let images = total.saturating_sub(front as u64);
+        let images = total.saturating_sub(bytes.len() as u64);
         // Not even nothing is read from behind the part: that line is none of its business.
         if images > 0 {
-            let images = usize::try_from(images).unwrap_or(usize::MAX);
-            let images_at = position.saturating_add(front as u64);
-            let (first, second) = self.ring.slices(images_at, images)?;
+            let (first, second) = match front.images {
+                Some(images) => (images, &[][..]),
+                None => {
+                    let images = usize::try_from(images).unwrap_or(usize::MAX);
+                    self.ring.slices(position.saturating_add(bytes.len() as u64), images)?
+                }
+            };
             check = self.kernels.crc64(self.kernels.crc64(check, first), second);
         }
         check = self.kernels.crc64(check, body);
         let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
-        Ok(is_right.then_some(Part { header, front, check }))
+        Ok(is_right.then_some(Part { front, check }))
     }
 
     /// The record of this sequence at `position`, if all its parts are whole.
@@ -402,7 +477,7 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         }
         loop {
             let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
-            let header = part.header;
+            let header = part.front.header;
             let belongs = is_of_a_lane(&header)
                 && (header.sequence.get() == sequence.raw()
                     || !self.ring.keeps(Rule::PlaceChecked))
@@ -426,13 +501,6 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
     }
 }
 
-/// Puts some bytes in front, where so many are.
-fn put_front(into: &mut [u8], bytes: &[u8]) {
-    if let Some(front) = into.get_mut(..bytes.len()) {
-        front.copy_from_slice(bytes);
-    }
-}
-
 /// How many images these descriptors have.
 fn image_count(frames: &[u8]) -> u64 {
     let frames = frames.chunks_exact(FRAME_BYTES);
@@ -450,11 +518,11 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
         let mut at = start;
         loop {
             let read = self.front_at(at).map_err(IndexError::Medium)?;
-            let called = read.and_then(|(header, front)| {
-                let front = self.scratch.get(..front)?;
+            let called = read.and_then(|front| {
+                let bytes = self.bytes_of(&front);
                 let called =
-                    each_frame_of_front(self.geometry, self.lane, start, at, front, &mut *call)?;
-                Some((header, called))
+                    each_frame_of_front(self.geometry, self.lane, start, at, bytes, &mut *call)?;
+                Some((front.header, called))
             });
             // It was there a moment ago.
             let Some((header, called)) = called else {

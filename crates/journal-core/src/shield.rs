@@ -121,7 +121,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         header.generation = identity.generation.raw().into();
         put(front, 0, header.as_bytes());
         let evidence = front.get(..HEADER_BYTES).unwrap_or_default();
-        let check = evidence_check(kernels, identity.seed, evidence);
+        let check = evidence_check(kernels, identity.seed, [evidence]);
         put(front, 0, &check.to_le_bytes());
         let (first, second) = self.area.slices(intent.front as u64, images)?;
         let mut check = kernels.crc64(kernels.crc64(identity.seed, first), second);
@@ -188,9 +188,12 @@ pub(crate) fn load(
     let lane = LaneNumber(u16::MAX);
     let mut reader = Reader { ring: area, lane, geometry, identity, kernels, scratch };
     let bounds = Bounds { end: area.bytes(), device_blocks };
-    let part = reader.part(0, identity.seed, bounds)?;
-    let is_intent = |header: &RecordHeader| header.record_kind() == Some(RecordKind::Intent);
-    Ok(part.filter(|part| is_intent(&part.header)).map(|part| (part.header, part.front)))
+    let Some(part) = reader.part(0, identity.seed, bounds)? else { return Ok(None) };
+    let header = part.front.header;
+    if header.record_kind() != Some(RecordKind::Intent) {
+        return Ok(None);
+    }
+    Ok(Some((header, reader.copy(&part.front))))
 }
 
 fn put(front: &mut [u8], at: usize, bytes: &[u8]) {
