@@ -272,6 +272,10 @@ impl<L, H> Options<L, H> {
     /// longest. By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which
     /// reads each block that it writes, and none for others. A commit then copies its images once
     /// more.
+    ///
+    /// Worth it for other policies that log less than whole blocks, too, where the same blocks are
+    /// changed again and again by [`Transaction::write_at`](crate::Transaction::write_at): that
+    /// reads the block first, through all that is logged of it since it was last home.
     #[must_use]
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = Some(bytes);
