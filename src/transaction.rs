@@ -100,9 +100,9 @@ where
         self.shared.check_range(block, at, into.len())?;
         self.lock(block)?;
         if self.seat.staged.image(block).is_none() {
-            let mut image = vec![0; self.shared.common.block_bytes()];
-            self.shared.read(&mut self.seat, block, &mut image)?;
+            let (image, _) = self.committed(block)?;
             into.copy_from_slice(&image[at..][..into.len()]);
+            self.seat.give_room_back(image);
         } else if let Some(image) = self.seat.staged.image(block) {
             into.copy_from_slice(&image[at..][..into.len()]);
         }
@@ -167,13 +167,24 @@ where
         if hint.kind == Kind::Append || self.seat.staged.has(block) {
             return Ok(());
         }
-        let mut old = vec![0; self.shared.common.block_bytes()];
-        match self.shared.read(&mut self.seat, block, &mut old) {
-            Ok(true) => self.seat.staged.keep_old(block, &old),
-            Err(Error::Failed) => return Err(Error::Failed),
-            Ok(false) | Err(_) => {}
+        match self.committed(block) {
+            Ok((old, is_live)) => {
+                if is_live {
+                    self.seat.staged.keep_old(block, &old);
+                }
+                self.seat.give_room_back(old);
+                Ok(())
+            }
+            Err(Error::Failed) => Err(Error::Failed),
+            Err(_) => Ok(()),
         }
-        Ok(())
+    }
+
+    /// What is committed of a block, and whether that is live.
+    fn committed(&mut self, block: BlockNumber) -> Result<(Vec<u8>, bool), Error> {
+        let mut content = self.seat.take_room(self.shared.common.block_bytes());
+        let is_live = self.shared.read(&mut self.seat, block, &mut content)?;
+        Ok((content, is_live))
     }
 
     /// Does what an operation says.
@@ -235,15 +246,15 @@ where
             self.seat.staged.patch(block, hint, None, at, bytes);
             return Ok(());
         }
-        let mut old = vec![0; self.shared.common.block_bytes()];
         // What an earlier transaction has discarded is written whole: a checkpoint may forget the
         // discard, and show something else below what is logged of it.
-        let is_live = self.shared.read(&mut self.seat, block, &mut old)?;
+        let (old, is_live) = self.committed(block)?;
         self.take(block)?;
         if is_live && self.shared.common.policy.wants_old() {
             self.seat.staged.keep_old(block, &old);
         }
         self.seat.staged.patch(block, hint, is_live.then_some(&old), at, bytes);
+        self.seat.give_room_back(old);
         Ok(())
     }
 

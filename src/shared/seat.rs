@@ -36,6 +36,8 @@ pub(crate) struct Seat<D> {
     device: D,
     pub(crate) staged: Staged,
     pub(crate) work: Work,
+    /// Room for a block, when nobody has taken it.
+    room: Vec<u8>,
     /// Whether the last commit here was deferred.
     pub(crate) defers: bool,
 }
@@ -131,6 +133,7 @@ impl<D> Seat<D> {
             device,
             staged: Staged::new(geometry.block_size.bytes()),
             work: Work::new(lane, geometry),
+            room: Vec::new(),
             defers: false,
         }
     }
@@ -138,6 +141,17 @@ impl<D> Seat<D> {
     /// The device, and where a payload is copied to be applied.
     pub(crate) fn for_reading(&mut self) -> (&mut D, &mut [u8]) {
         (&mut self.device, &mut self.work.encoded)
+    }
+
+    /// Room for so many bytes of any content, which is kept once it is given back.
+    pub(crate) fn take_room(&mut self, bytes: usize) -> Vec<u8> {
+        let mut room = core::mem::take(&mut self.room);
+        room.resize(bytes, 0);
+        room
+    }
+
+    pub(crate) fn give_room_back(&mut self, room: Vec<u8>) {
+        self.room = room;
     }
 
     /// The age of a transaction that begins now: of all ages at a time it is the only one like it.
