@@ -3,10 +3,12 @@
 //!
 //! Two oracles that share no code with the crate say what that is: what was done to a journal of
 //! known content (`rot`, `faults`), and a second reader made from FORMAT.md, which has to say the
-//! same of any bytes at all (`examine`).
+//! same of any bytes at all (`examine`). An audit finds damage that was done to a journal under way
+//! (`audit`).
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod examine;
 mod faults;
 mod forged;
@@ -18,3 +20,4 @@ mod slots;
 #[path = "../support/mod.rs"]
 mod support;
 mod tails;
+mod unresolved;

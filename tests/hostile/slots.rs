@@ -270,7 +270,7 @@ fn noise_behind_a_valid_superblock_is_no_journal_of_slots() {
 
 /// A journal whose lane 0 has one record of two parts; each has a frame of block 5, in a slot of
 /// its own where they differ.
-fn twice_in_one_record(slots: [u64; 2], entry: Option<u64>) -> Sample {
+pub(crate) fn twice_in_one_record(slots: [u64; 2], entry: Option<u64>) -> Sample {
     let sample = slotted().swap_remove(0);
     let shape = sample.shape;
     let mut image = shape.format();
