@@ -23,6 +23,7 @@ use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::seat::Seats;
+use crate::shared::under_way::UnderWay;
 use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
 use crate::sync::thread::{self, JoinHandle};
@@ -166,7 +167,7 @@ where
             failed: AtomicBool::new(false),
             bell: Bell::new(),
             caches: cached > 0,
-            writes_home: AtomicBool::new(false),
+            writes_home: UnderWay::new(),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,

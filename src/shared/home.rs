@@ -15,7 +15,7 @@ use journal_core::{
 
 use super::{Done, LaneState, LanesOf, Shared, SharesOf};
 use crate::error::Error;
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::MutexGuard;
 
 /// What writes home, with its memory.
 #[derive(Debug)]
@@ -77,9 +77,9 @@ where
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
-        self.writes_home.store(true, Ordering::Relaxed);
+        self.writes_home.begin();
         let result = self.write_and_reclaim(room, scope, &mut report);
-        self.writes_home.store(false, Ordering::Relaxed);
+        self.writes_home.end();
         if !matches!(result, Ok(()) | Err(Error::NoShield { .. })) {
             self.fail();
         }

@@ -32,6 +32,7 @@ pub(crate) mod seat;
 mod staged;
 mod touched;
 mod turn;
+pub(crate) mod under_way;
 mod unreserved;
 mod versions;
 
@@ -57,6 +58,7 @@ use home::HomeRoom;
 use reach::Reach;
 use seat::Seats;
 use turn::{Group, Turn};
+use under_way::UnderWay;
 use unreserved::Unreserved;
 
 /// Everything of a journal that its threads share.
@@ -84,8 +86,8 @@ pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
     pub(crate) gathering: Gathering,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,
-    /// Whether a checkpoint is under way, from before it settles what is durable.
-    pub(crate) writes_home: AtomicBool,
+    /// Whether a checkpoint is under way.
+    pub(crate) writes_home: UnderWay,
 }
 
 /// What has been done to make room.
@@ -273,12 +275,9 @@ impl<L, P: PmemShare, D, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
         let newest = share.tell(frame)?;
         self.common.prefetch_place(&share.index);
         if self.common.geometry.lane_places() == 0 {
-            // A checkpoint that settles later finds what is durable now: who made it durable had
-            // its lane before the checkpoint has it, or after, and then knows that one is under
-            // way.
             let is_durable = |frame: &FrameAt| {
-                self.lane(frame.lane).reach.is_durable(frame.sequence)
-                    && !self.writes_home.load(Ordering::Relaxed)
+                let reach = &self.lane(frame.lane).reach;
+                self.writes_home.all_find(|| reach.is_durable(frame.sequence))
             };
             share.index.forget_below(newest, self.keeps(Rule::OneOfEachLane), is_durable);
         }
