@@ -7,12 +7,13 @@ use std::panic::catch_unwind;
 
 use journal_core::{
     EXAMINE_BYTES_MAX, Examination, LINE_BYTES, MediumErrorKind, OpenError, PortableKernels,
-    Recovery, Row,
+    Recovery, Row, SlotSights,
 };
 use sim_disk::{Image, Model, Operation, World};
 
-use crate::support::reader::{Content, Found, Refusal};
-use crate::support::{Shape, contents, refusal};
+use crate::support::reader::{Content, Found, Medium, Refusal, crc64};
+use crate::support::versions::State;
+use crate::support::{BLOCK_BYTES, Shape, contents, refusal};
 
 /// What opening said, and what it cost.
 #[derive(Debug)]
@@ -128,6 +129,65 @@ pub(crate) fn agree(
     }
 }
 
+/// Whether what was seen of slots is what the second reader sees of them. Where it refuses the
+/// journal: whether all were looked at, and what it is refused for was seen.
+fn agree_on_slots(
+    examination: &Examination,
+    by_the_book: &Result<Found, Refusal>,
+    medium: &Medium<'_>,
+    id: &[u8],
+) -> Result<(), String> {
+    let seen = examination.lanes().iter().flat_map(|lane| [lane.slots, lane.log_blocks].map(list));
+    let seen: Vec<[u32; 6]> = seen.collect();
+    let geometry = &examination.geometry;
+    let each = [geometry.lane_slots, geometry.lane_log_blocks];
+    let mut all = seen.iter().zip(each.iter().cycle());
+    let is_all = all.all(|(seen, each)| seen.iter().sum::<u32>() == *each);
+    let some = |what: usize| seen.iter().any(|seen| seen[what] > 0);
+    let agrees = match by_the_book {
+        Ok(found) => seen == sights_by_the_book(found, medium, id),
+        Err(Refusal::RottenSlot) => some(CHANGED),
+        Err(Refusal::RottenEntry { .. }) => some(TORN) || some(ROTTEN),
+        Err(_) => true,
+    };
+    if is_all && agrees { Ok(()) } else { Err(format!("{seen:?} seen, and {by_the_book:?}")) }
+}
+
+/// How many are whole, and so on.
+fn list(seen: SlotSights) -> [u32; 6] {
+    [seen.whole, seen.changed, seen.void, seen.torn, seen.rotten, seen.missing]
+}
+/// Where they stand there.
+const WHOLE: usize = 0;
+const CHANGED: usize = 1;
+const VOID: usize = 2;
+const TORN: usize = 3;
+const ROTTEN: usize = 4;
+const MISSING: usize = 5;
+
+/// The same of each lane's slots, and of its blocks of the log, in a journal that is accepted: no
+/// entry is missing there.
+fn sights_by_the_book(found: &Found, medium: &Medium<'_>, id: &[u8]) -> Vec<[u32; 6]> {
+    let mut seen = vec![[0; 6]; 2 * found.lanes.len()];
+    for entry in &found.entries {
+        let is_logged = found.area.log_at(entry.slot).is_some();
+        let content = medium.read(found.area.slot_at(entry.slot), BLOCK_BYTES as u64);
+        let what = match (entry.state, content) {
+            (State::Void, _) => VOID,
+            (State::Torn, _) => TORN,
+            (State::Whole, _) if is_logged => WHOLE,
+            (State::Whole, None) => MISSING,
+            (State::Whole, Some(content)) => {
+                let is_as_said = crc64(crc64(0, id), content) == entry.field("content");
+                if is_as_said { WHOLE } else { CHANGED }
+            }
+        };
+        let lane = (entry.slot / found.area.each) as usize;
+        seen[2 * lane + usize::from(is_logged)][what] += 1;
+    }
+    seen
+}
+
 /// Undefined content may be anything.
 pub(crate) fn agree_on_blocks(expected: &[Content], blocks: &[Content]) -> Result<(), String> {
     for (number, (expected, block)) in expected.iter().zip(blocks).enumerate() {
@@ -154,7 +214,12 @@ pub(crate) fn examine_without(
     let examined = look(damaged.clone())?;
     let outcome = open(shape, damaged)?;
     foretells(&examined, &outcome)?;
-    agree(&shape.read_without(image, poisoned), &outcome.opened)?;
+    let by_the_book = shape.read_without(image, poisoned);
+    if let Ok(examination) = &examined {
+        let medium = Medium { bytes: image.pmem(), poisoned };
+        agree_on_slots(examination, &by_the_book, &medium, &shape.id)?;
+    }
+    agree(&by_the_book, &outcome.opened)?;
     if outcome.opened.is_err() && outcome.world.visible().pmem() != image.pmem() {
         return Err("refused, and the span was changed".into());
     }

@@ -4,14 +4,16 @@
 //! borrows the medium, so it cannot store, flush or fence: the epoch stays what it is, and nothing
 //! that a killed process left behind is called durable. Two examinations of one image say the same.
 //!
-//! It looks at rings only: without memory for an index it cannot tell which slots count. An open
-//! may still end a lane earlier for a torn slot (R10), or refuse rotten slots and entries.
+//! It counts what slots are seen to be ([`crate::examine_slots`]), but comes to its verdict by rings
+//! only: without memory for an index it cannot tell which slots count. An open may still end a lane
+//! earlier for a torn slot (R10), or refuse rotten slots and entries.
 //!
 //! **Crash**: nothing happens here that one could interrupt.
 
 use crate::check::Kernels;
 use crate::decide::Row;
 use crate::errors::OpenError;
+use crate::examine_slots::{Sights, SlotSights};
 use crate::geometry::{Geometry, LANES_MAX, Protocol};
 use crate::lane::front_bytes_max;
 use crate::pmem::Pmem;
@@ -72,6 +74,10 @@ pub struct LaneExamination {
     pub row: Row,
     /// Whether later records of the same epoch lie behind the end.
     pub records_behind: bool,
+    /// Its slots.
+    pub slots: SlotSights,
+    /// Its blocks of the disk-side log.
+    pub log_blocks: SlotSights,
 }
 
 /// What the shield area holds.
@@ -105,7 +111,7 @@ pub struct Examination {
     /// The intent in the shield area, if there is a whole one.
     pub intent: Option<IntentExamination>,
     /// What an open would find or say; whether policy, device and memory given to it fit is not in
-    /// here, nor what is in slots and their entries.
+    /// here, nor what slots and their entries make of it.
     pub verdict: Result<Recovery, OpenError>,
     lanes: [LaneExamination; LANES_MAX as usize],
 }
@@ -127,6 +133,8 @@ impl LaneExamination {
         found: 0,
         row: Row::Tail,
         records_behind: false,
+        slots: SlotSights::NONE,
+        log_blocks: SlotSights::NONE,
     };
 
     fn of(end: &End) -> Self {
@@ -138,6 +146,7 @@ impl LaneExamination {
             found: end.found(),
             row: end.row,
             records_behind: end.walked.records_behind,
+            ..Self::EMPTY
         }
     }
 }
@@ -195,6 +204,14 @@ pub fn examine(
     let mut lanes = [LaneExamination::EMPTY; LANES_MAX as usize];
     for (lane, end) in lanes.iter_mut().zip(scanned.ends(&superblock, |_| true)) {
         *lane = LaneExamination::of(&end);
+    }
+    let sights =
+        Sights { whole: &whole, geometry: &geometry, kernels, seed: identity.seed, device_blocks };
+    for (number, lane) in (0..geometry.lanes).zip(&mut lanes) {
+        sights.of_lane(LaneNumber(number), |_, is_logged, sight| match is_logged {
+            false => lane.slots.count(sight),
+            true => lane.log_blocks.count(sight),
+        })?;
     }
     let mut copies = [Offset(0), geometry.second_superblock()].map(|at| (at, CopyState::Torn));
     for (at, state) in &mut copies {

@@ -49,6 +49,7 @@ pub mod error;
 mod errors;
 mod evict;
 mod examine;
+mod examine_slots;
 mod fold;
 pub mod geometry;
 mod holders;
@@ -92,6 +93,7 @@ pub use errors::{CommitError, JournalError, OpenError};
 pub use examine::{
     CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
 };
+pub use examine_slots::{SlotSight, SlotSights, examine_slots};
 pub use fold::FoldReport;
 pub use geometry::{Geometry, GeometryError, Protocol};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};

@@ -103,6 +103,15 @@ impl SlotEntry {
         self.block.get() < device_blocks && stamps.contains(&self.stamp.get())
     }
 
+    /// What these bytes are as the entry of a slot.
+    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64, slot: SlotNumber) -> Found {
+        match self.check.get() {
+            0 => Found::Void,
+            check if check == self.right_check(kernels, seed, slot) => Found::Whole(self),
+            _ => Found::Torn,
+        }
+    }
+
     fn new(block: BlockNumber, stamp: Stamp, content: u64) -> Self {
         Self {
             block: block.raw().into(),
@@ -557,11 +566,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     ) -> Result<Found, MediumError> {
         let mut entry = SlotEntry::new(BlockNumber(0), Stamp(0), 0);
         self.entries.read_into(self.entry_place(slot), entry.as_mut_bytes())?;
-        Ok(match entry.check.get() {
-            0 => Found::Void,
-            check if check == entry.right_check(kernels, seed, slot) => Found::Whole(entry),
-            _ => Found::Torn,
-        })
+        Ok(entry.found(kernels, seed, slot))
     }
 
     /// Writes an entry (S2); a fence makes it durable.
