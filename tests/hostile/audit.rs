@@ -238,6 +238,12 @@ fn a_list_of_free_slots_has_all_of_them_once() {
     for said in [left_out, endless, miscounted, endless_log] {
         assert_eq!(said, fault(3, SlotFault::WrongList));
     }
+    // Nothing else is wrong than that the list, which has all of them, does not end there.
+    let said = with(&SLOTS, SLOTS.format(), Wrong::Nothing, |_, journal| {
+        damage(journal, |states| states[0] = states[1]);
+        journal.audit()
+    });
+    assert_eq!(said, fault(3, SlotFault::WrongList));
     let said = left_out.expect_err("is wrong").to_string();
     assert_eq!(said, "slot 3: WrongList");
 }

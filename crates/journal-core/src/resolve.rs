@@ -26,7 +26,9 @@ use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 use crate::verdict::Scanned;
 
 /// The most often that all frames are gone through. Each time but the last one drops a record that
-/// was never durable and that an earlier round did not reach; no crash makes so many.
+/// was never durable and that an earlier round did not reach: it takes thousands of deferred
+/// records whose blocks are torn in turns, each whole just where the other one is not. Chance does
+/// not do it.
 const ROUNDS_MAX: u32 = 1 << 10;
 
 /// The slots of all lanes, while a journal is opened.
