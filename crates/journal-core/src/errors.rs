@@ -252,7 +252,7 @@ pub enum OpenError {
         /// Whose content it was.
         block: BlockNumber,
     },
-    /// Slots are torn in so many ways that no crash has done it: what counts is not to be told.
+    /// Slots are torn in so many ways that chance has not done it: what counts is not to be told.
     Unresolved,
     /// A slot's entry is neither whole nor void, and no frame says what it was: bit rot.
     RottenEntry {
@@ -310,7 +310,9 @@ impl fmt::Display for OpenError {
             Self::RottenSlot { slot, block } => {
                 write!(f, "{slot} held {block}, durably, and holds something else")
             }
-            Self::Unresolved => f.write_str("more slots are torn than any crash leaves"),
+            Self::Unresolved => {
+                f.write_str("more slots are torn in turns than a crash leaves by chance")
+            }
             Self::RottenEntry { slot } => write!(f, "the entry of {slot} has rotted"),
             Self::SuperblockLost { generation, epoch } => {
                 write!(f, "a record names {generation} of {epoch}, which no superblock has")
