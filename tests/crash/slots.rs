@@ -4,9 +4,10 @@
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
+use nvm_journal::Buffers;
 use sim_disk::mutants::Mutant;
 use sim_disk::suite::{Edit, Step};
-use sim_disk::{Explorer, Model, Mutation, Mutator, Report};
+use sim_disk::{Explorer, Model, Mutation, Mutator, Report, Scenario as _, World};
 
 use crate::damage::rot_last_slot;
 use crate::program::{Kind, Program};
@@ -299,4 +300,32 @@ fn a_slot_is_not_free_while_an_older_entry_names_it() {
         let program = Program { lane_slots: 1, batch: 1, lane_bytes: 16 * 192, ..program };
         survives(&explorer(), &program);
     }
+}
+
+/// The head stands before a block that was discarded, and versions of another gather behind it. The
+/// one that was folded lies between those whose frames are dropped, and stays known: its slot's
+/// entry still names it.
+#[test]
+fn a_folded_version_stays_known_among_those_that_are_dropped() {
+    let steps = [
+        commit(0, &[(3, Discard)], Durable),
+        write(0, 0),
+        write(0, 0),
+        Step::Fold,
+        write(0, 0),
+        commit(0, &[(3, Edit::Overwrite)], Durable),
+        write(0, 3),
+        write(0, 0),
+        Step::Reclaim,
+    ];
+    let program = byte_delta(1, steps.to_vec());
+    let program = Program { lane_slots: 2, batch: 1, lane_bytes: 16 * 192, ..program };
+    let world = World::boot(program.start(), Model::Torn8);
+    let mut buffers = Buffers::new(&program.geometry(), 64, program.batch);
+    let mut journal = program.open(&world, program.policy, buffers.borrow()).expect("opens");
+    for step in &steps {
+        program.step(&world, &mut journal, step).expect("works");
+        journal.audit().unwrap_or_else(|error| panic!("{step:?}: {error}"));
+    }
+    survives(&explorer(), &program);
 }

@@ -22,3 +22,4 @@ mod slots;
 mod support;
 mod tails;
 mod unresolved;
+mod wraps;
