@@ -31,6 +31,11 @@ pub(crate) mod thread {
     }
 
     impl Patience {
+        /// For what takes longer: lets other threads run at once.
+        pub(crate) const fn of_the_slow() -> Self {
+            Self { rounds: SPINS }
+        }
+
         /// Whether the quick rounds are over.
         pub(crate) const fn is_long(&self) -> bool {
             self.rounds >= SPINS + YIELDS

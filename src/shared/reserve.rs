@@ -339,6 +339,7 @@ where
         }
         // Others may be faster than this thread to take what a checkpoint has freed.
         let kept = self.kept_bytes(needed);
+        let mut patience = Patience::of_the_slow();
         for _ in 0..TRIES {
             let unreserved = &self.lane(work.lane).unreserved;
             self.make_room(|| unreserved.left() >= more + kept)?;
@@ -355,6 +356,8 @@ where
                 work.leaves_lane = true;
                 return Err(error);
             }
+            // Whoever has it may need this processor to go on.
+            patience.pause();
         }
         // The rest is reserved by others. To wait for them might be for ever: they may be waiting
         // for a block of this one.

@@ -382,10 +382,18 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), JournalError> {
         let mut from = 0;
         loop {
+            // The oldest frame that is left of the block that is asked about again.
+            let mut left: Option<NodeId> = None;
             let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
                 let frame = index.frame(id);
                 let has_slot = frame.slot().is_some() && !index.is_stale(id);
-                if has_slot && is_dropped(&frame, cut) { drop_oldest(index, id, cut) } else { None }
+                if !has_slot || !is_dropped(&frame, cut) {
+                    return None;
+                }
+                let oldest = left.take().or_else(|| oldest_dropped(index, id, cut))?;
+                let (picked, next) = drop_oldest(index, oldest, id, cut)?;
+                left = next;
+                Some((picked, next.is_some()))
             });
             if count == 0 {
                 return Ok(());
@@ -404,26 +412,34 @@ fn is_dropped(frame: &FrameAt, cut: &Bounds) -> bool {
     !frame.folded && frame.is_below(cut)
 }
 
-/// Forgets the oldest frames of a block that go, up to and with the first one that leaves its slot
-/// free, at the latest with this one; returns that slot, and whether this one is still there.
+/// The oldest frame of a block, from this one down, that goes.
+fn oldest_dropped<M: IndexMemory>(index: &Index<M>, upto: NodeId, cut: &Bounds) -> Option<NodeId> {
+    let older = core::iter::successors(Some(upto), |id| index.older(*id));
+    older.filter(|id| is_dropped(&index.frame(*id), cut)).last()
+}
+
+/// Forgets the frames of a block that go, from the oldest on, up to and with the first one that
+/// leaves its slot free, at the latest up to a given one; returns that slot, and the oldest that is
+/// left as long as the given one is.
 fn drop_oldest<M: IndexMemory>(
     index: &mut Index<M>,
+    oldest: NodeId,
     upto: NodeId,
     cut: &Bounds,
-) -> Option<(Batched, bool)> {
-    let older = core::iter::successors(Some(upto), |id| index.older(*id));
-    let mut id = older.filter(|id| is_dropped(&index.frame(*id), cut)).last()?;
+) -> Option<(Batched, Option<NodeId>)> {
+    let mut id = oldest;
     loop {
         let mut newer = core::iter::successors(index.newer(id), |id| index.newer(*id));
         let next = newer.find(|id| is_dropped(&index.frame(*id), cut));
+        let next = next.filter(|_| id != upto);
         let picked = Batched::of_slot(index, id);
         let is_free = !index.is_stale(id) && index.leave_slot(id);
         // Nobody reads it there any more when the slot is free.
         index.remove(id);
-        if is_free || id == upto {
-            return picked.filter(|_| is_free).map(|picked| (picked, id != upto));
+        match (is_free, next) {
+            (true, _) => return picked.map(|picked| (picked, next)),
+            (false, next) => id = next?,
         }
-        id = next?;
     }
 }
 

@@ -323,9 +323,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
             return Ok(None);
         }
-        let evidence_bytes = header.evidence_bytes();
-        let is_too_long =
-            evidence_bytes as u64 > self.ring.bytes() || evidence_bytes > self.scratch.len();
+        let is_too_long = header.evidence_bytes() as u64 > self.ring.bytes();
         if !header.counters_are_in_range() || is_too_long {
             return Ok(None);
         }
@@ -348,8 +346,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     fn front_at(&mut self, position: u64) -> Result<Option<FoundFront<'a>>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
         let (total, lists) = (header.total_bytes(), header.lists_bytes());
-        let is_too_long = lists as u64 > total || lists > self.scratch.len();
-        if header.record_kind().is_none() || is_too_long || total > self.ring.bytes() {
+        let is_too_long = lists as u64 > total || total > self.ring.bytes();
+        if header.record_kind().is_none() || is_too_long {
             return Ok(None);
         }
         let frames_at = header.evidence_bytes();
@@ -373,12 +371,11 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(stretch.map(|stretch| FoundFront { header, stretch, images: None }))
     }
 
-    /// How long the front of a part with so many images is, unless it would be too short, or longer
-    /// than any.
+    /// How long the front of a part with so many images is, unless it would be longer than any.
     fn front_bytes(&self, header: &RecordHeader, images: u64) -> Option<usize> {
         let images = images.checked_mul(self.geometry.block_size.bytes() as u64)?;
         let front = usize::try_from(header.total_bytes().checked_sub(images)?).ok()?;
-        (header.lists_bytes()..=self.scratch.len()).contains(&front).then_some(front)
+        (front <= self.scratch.len()).then_some(front)
     }
 
     /// So many bytes at `position`, if there is room for them in case that they wrap.
