@@ -105,8 +105,8 @@ impl Planted {
     ) -> Result<Option<Opened<'m>>, String> {
         if let Some(index) = self.read_fails {
             world.inject(Fault::on(Operation::MemoryRead, index, FaultKind::Error));
-            // It may lie behind what the first one reads.
-            for _ in 0..2 {
+            // It may lie behind what the first ones read.
+            for _ in 0..4 {
                 match self.open(world, &mut self.memory(), 0) {
                     Err(OpenError::Medium(error)) if error.kind == MediumErrorKind::Transient => {}
                     Err(OpenError::Superblock(_)) => {}

@@ -7,7 +7,8 @@ use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Image, Mark};
 
 use crate::catalogue::make::{
-    bug, commit, deferred, explorer, images, port, rule, rule_over_ports, site, write, write_at,
+    bug, commit, deferred, explorer, images, port, rule, rule_in, rule_over_ports, site, write,
+    write_at,
 };
 use crate::catalogue::planted::Planted;
 use crate::catalogue::ports::Defect;
@@ -124,12 +125,22 @@ pub(super) fn bugs() -> Vec<Bug> {
             43,
             "PMDK, commit e8c2c3682",
             "what was built before recovery was still used after it",
-            vec![rule(Rule::IntentReloaded, explorer, {
+            vec![rule_in(&[], Rule::IntentReloaded, explorer, &{
                 let both = |edit| commit(0, &[(0, edit), (1, edit)], Durable);
                 let begin = vec![both(Edit::Write), Step::Checkpoint];
                 let end = vec![both(Edit::WriteAt), write(0, 2), Step::Checkpoint];
-                let program = Program::new(Kind::Words, 1, [begin, end].concat());
-                Program { overwrite: Overwrite::MayLeaveGarbage, ..program }
+                // The memory that it was in is used for records that wrap: some of these do.
+                (0..36_usize)
+                    .map(|at| {
+                        let (images, changes) = (at % 6, at / 6);
+                        let mut steps = begin.clone();
+                        steps.extend((0..images).flat_map(|_| [write(0, 3), Step::Checkpoint]));
+                        steps.extend((0..changes).flat_map(|_| [write_at(0, 3), Step::Checkpoint]));
+                        steps.extend(end.clone());
+                        let program = Program::new(Kind::Words, 1, steps);
+                        Program { overwrite: Overwrite::MayLeaveGarbage, ..program }
+                    })
+                    .collect::<Vec<_>>()
             })],
         ),
         bug(
