@@ -22,8 +22,6 @@ pub(crate) struct Outcome {
     pub(crate) recovery: Option<Recovery>,
     pub(crate) world: World,
     pub(crate) reads: u64,
-    /// Where entries and slots begin, if there are some.
-    slots_at: Option<u64>,
 }
 
 /// Opens and reads everything. Panics are findings, with the case that they belong to.
@@ -45,9 +43,7 @@ pub(crate) fn open(shape: &Shape, image: Image) -> Result<Outcome, String> {
     if reads > reads_max {
         return Err(format!("{reads} reads of {span_lines} lines, at most {reads_max}"));
     }
-    let geometry = shape.geometry();
-    let slots_at = (geometry.lane_places() > 0).then(|| geometry.slot_entries().raw());
-    Ok(Outcome { opened, recovery, world, reads, slots_at })
+    Ok(Outcome { opened, recovery, world, reads })
 }
 
 /// What an examination says. It makes nothing happen, and ends as soon as an opening.
@@ -69,10 +65,8 @@ fn look(image: Image) -> Result<Result<Examination, OpenError>, String> {
 
 /// Whether an examination foretells what opening says.
 fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Result<(), String> {
-    let verdict = match examined {
-        Ok(examination) => examination.verdict,
-        Err(error) => Err(*error),
-    };
+    let verdict = examined.as_ref().map_or_else(|error| Err(*error), |found| found.verdict);
+    let is_of_slots = |error| examined.as_ref().is_ok_and(|found| is_of_slots(error, found));
     let right = match (&outcome.opened, verdict) {
         // Whoever opens it may not fit; an examination does not know of them.
         (
@@ -84,7 +78,7 @@ fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Re
             _,
         ) => !matches!(examined, Err(OpenError::Superblock(_) | OpenError::Geometry(_))),
         // An examination looks at neither slots nor entries.
-        (Err(error), Ok(_)) if is_of_slots(error, outcome) => true,
+        (Err(error), Ok(_)) if is_of_slots(error) => true,
         (Ok(_), Ok(_)) if outcome.recovery.is_some_and(|found| found.torn_slots > 0) => true,
         (Err(error), Err(foretold)) => *error == foretold,
         (Ok(_), Ok(foretold)) => outcome.recovery == Some(foretold),
@@ -93,16 +87,17 @@ fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Re
     if right { Ok(()) } else { Err(format!("{verdict:?} foretold, and {:?}", outcome.opened)) }
 }
 
-/// Whether an error says something of slots or entries.
-fn is_of_slots(error: &OpenError, outcome: &Outcome) -> bool {
+/// Whether an error says something of slots or entries, which are where the medium says: its
+/// geometry may be another than that of the journal it once was.
+fn is_of_slots(error: &OpenError, examination: &Examination) -> bool {
+    let geometry = &examination.geometry;
+    let has_slots = geometry.lane_places() > 0;
     match error {
         OpenError::RottenSlot { .. } | OpenError::RottenEntry { .. } => true,
         // By an entry's stamp.
-        OpenError::Exhausted => outcome.slots_at.is_some(),
+        OpenError::Exhausted => has_slots,
         OpenError::Rot { row, .. } => *row == Row::RottenSlot,
-        OpenError::Medium(error) => {
-            outcome.slots_at.is_some_and(|slots_at| error.at.raw() >= slots_at)
-        }
+        OpenError::Medium(error) => has_slots && error.at >= geometry.slot_entries(),
         _ => false,
     }
 }

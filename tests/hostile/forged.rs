@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, Durability, Journal, NoHook, OpenError, Operation, PortableKernels,
+    BlockNumber, Durability, EXAMINE_BYTES_MAX, Journal, LINE_BYTES, NoHook, OpenError, Operation,
+    PortableKernels,
 };
 use nvm_journal::Buffers;
 use sim_disk::{Image, Model, Rng, World};
@@ -104,6 +105,42 @@ fn many_numbers_may_be_anything() {
         findings.note(result, || format!("seed {seed}, {}: {chosen:?}", sample.name));
     }
     findings.check(40_000);
+}
+
+/// What a journal says of its own shape says where its slots and their entries are.
+#[test]
+fn any_line_of_a_journal_of_another_shape_may_be_unreadable() {
+    let mut findings = Findings::default();
+    let mut reached = BTreeSet::new();
+    for sample in slotted() {
+        let superblocks = targets(&sample.found).into_iter().filter(|target| {
+            matches!(target, Target::Superblock { copies, at: 0, .. } if copies.len() == 2)
+        });
+        for (target, number) in superblocks.flat_map(|it| (0..VALUES).map(move |n| (it.clone(), n)))
+        {
+            let mut image = sample.image.clone();
+            let span = image.pmem_mut();
+            put(span, &sample.found, &target, &|was| values(number, was));
+            seal(span, &sample.found, &target);
+            let world = World::boot(image.clone(), Model::Torn8);
+            let mut scratch = vec![0; EXAMINE_BYTES_MAX];
+            let examined = journal_core::examine(&world.pmem(), &PortableKernels, &mut scratch);
+            let Ok(examination) = examined else { continue };
+            let geometry = examination.geometry;
+            if geometry == sample.shape.geometry() {
+                continue;
+            }
+            reached.insert((geometry.slot_entries(), geometry.first_slot()));
+            for line in (0..image.pmem().len()).step_by(LINE_BYTES) {
+                let result = examine_without(&sample.shape, &image, &BTreeSet::from([line]));
+                let result = result.map(drop);
+                let what = || format!("{}: {target:?}, way {number}, line {line}", sample.name);
+                findings.note(result, what);
+            }
+        }
+    }
+    findings.check(1_000);
+    assert!(reached.len() > 3, "the entries were elsewhere: {reached:?}");
 }
 
 /// Forgeries are accepted, so that they test something: a forged stamp changes what is newest.
