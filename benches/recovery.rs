@@ -5,8 +5,7 @@
 //! it runs criterion over one open. The scan is `examine`, which reads what an open reads, and
 //! builds no index.
 //!
-//! The medium is plain memory with pages of 4 KiB. Lanes are walked one after the other, by one
-//! thread, as recovery does.
+//! The medium is plain memory with pages of 4 KiB.
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
@@ -18,13 +17,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion};
-use journal_core::policy::{Change, Patch, Policy};
+use journal_core::parts::Found;
+use journal_core::policy::{Change, Patch, Policy, Update};
 use journal_core::units::LaneNumber;
-use journal_core::{Durability, EXAMINE_BYTES_MAX, Geometry, Pmem as _, PmemShare as _, examine};
+use journal_core::{
+    BlockNumber, BlockSize, Buffers, Durability, EXAMINE_BYTES_MAX, Geometry, Needs, NoHook,
+    Operation, Pmem as _, PmemShare as _, examine,
+};
 use nvm_journal::{FullBlock, Journal, MapOptions, ObjectLog, Options, Region};
 use pmem_sys::NativeKernels;
 use support::media::{BLOCK, Folder, Nowhere, copy_of, memory_with, sum, warm};
-use support::work::{Front, commit_at_once, commit_change, image, images, leaked};
+use support::work::{Front, commit_at_once, image, images, leaked};
 use support::{Asked, Effort, Table, print_load, print_machine, quantile, timed};
 
 const KIB: u64 = 1 << 10;
@@ -46,6 +49,7 @@ fn main() {
         println!("checks: {}\n", NativeKernels::detect());
         let effort = Effort { rounds: asked.of(1, 5, 31), ..asked.effort() };
         records(asked.of(4, 64, 64) * MIB).print(effort);
+        threads(asked.of(8, 64, 64) * MIB).print(effort);
         sizes(asked.of(&[4][..], &[4, 64, 256], &[4, 64, 256, 1024])).print(effort);
         print_opens(asked);
         print_load("after");
@@ -55,6 +59,9 @@ fn main() {
     criterion.final_summary();
 }
 
+/// A journal with one owner.
+type Owned<'m, L> = journal_core::Journal<'m, Region, Nowhere, L, NoHook, NativeKernels>;
+
 /// A journal as it lies in memory, and what is in it.
 struct Left {
     bytes: Vec<u8>,
@@ -63,31 +70,37 @@ struct Left {
     used_bytes: u64,
 }
 
-/// Formats a journal and fills it, as far as so many bytes, with commits of such a change, the
-/// payload of which has so many bytes; then it is left as it is.
-fn left<L: Policy + Clone + Send + Sync + 'static>(
+/// Formats a journal and fills its lanes in turn, as far as so many bytes, with commits of such a
+/// change, the payload of which has so many bytes; then it is left as it is.
+fn left<L: Policy + Clone>(
     policy: L,
+    lanes: u16,
     span_bytes: u64,
     (fill_bytes, payload): (u64, usize),
     change: impl Fn(u64, &mut dyn FnMut(Change<'_>)),
 ) -> Left {
-    let region = warm(span_bytes);
+    let mut region = warm(span_bytes);
     let reader = region.reader();
-    // No share of the index is to be full before the lane is.
+    let options = Options::new().policy(policy.clone()).lanes(lanes);
+    let plan = options.plan(span_bytes, BlockSize::DEFAULT).expect("has room");
+    let (geometry, kernels) = (plan.geometry, NativeKernels::detect());
+    journal_core::format(&mut region, NoHook, &kernels, &geometry, [1; 16], &policy, BLOCKS)
+        .expect("formats");
     let frames = fill_bytes as usize / payload * 2 + 1024;
-    let options = Options::new().policy(policy).lanes(1).index_frames(frames);
-    let journal: Front<L> = Journal::format(region, NOWHERE, &options).expect("formats");
-    let used = || journal.stats().expect("counts").total().used_bytes;
-    let commit = |turn| {
+    let mut buffers = Buffers::new(&geometry, frames, 256);
+    let opened = Owned::open(region, NOWHERE, policy, NoHook, kernels, buffers.borrow());
+    let mut journal = opened.expect("opens");
+    let mut commit = |turn: u64| {
+        let lane = LaneNumber((turn % u64::from(lanes)) as u16);
         change(turn, &mut |change| {
-            commit_change(&journal, turn % BLOCKS, change, Durability::Durable);
+            let update = Operation::Update(Update::new(BlockNumber(turn % BLOCKS), change));
+            journal.commit(lane, &[update], Durability::Durable).expect("fits");
         });
+        let used = |lane| geometry.lane_bytes - journal.free_bytes(lane).expect("is there");
+        (0..lanes).map(LaneNumber).map(used).sum::<u64>()
     };
-    commit(0);
-    let records = fill_bytes / used();
-    (1..records).for_each(commit);
-    let (geometry, used_bytes) = (*journal.geometry(), used());
-    drop(journal);
+    let records = fill_bytes / commit(0);
+    let used_bytes = (1..records).fold(0, |_, turn| commit(turn));
     Left { bytes: copy_of(&reader), geometry, records, used_bytes }
 }
 
@@ -97,14 +110,18 @@ fn of_blocks(images: &[u8], span_bytes: u64) -> Left {
 }
 
 fn of_blocks_as_far_as(images: &[u8], span_bytes: u64, fill_bytes: u64) -> Left {
-    left(FullBlock, span_bytes, (fill_bytes, BLOCK), |turn, commit| {
+    of_blocks_in(1, images, span_bytes, fill_bytes)
+}
+
+fn of_blocks_in(lanes: u16, images: &[u8], span_bytes: u64, fill_bytes: u64) -> Left {
+    left(FullBlock, lanes, span_bytes, (fill_bytes, BLOCK), |turn, commit| {
         commit(Change::Image(image(images, turn)));
     })
 }
 
-fn of_objects(images: &[u8], span_bytes: u64, bytes: usize) -> Left {
+fn of_objects(lanes: u16, images: &[u8], span_bytes: u64, bytes: usize) -> Left {
     let fill_bytes = span_bytes / 16 * 15;
-    left(ObjectLog::new(), span_bytes, (fill_bytes, bytes), |turn, commit| {
+    left(ObjectLog::new(), lanes, span_bytes, (fill_bytes, bytes), |turn, commit| {
         commit(Change::Patches(&[Patch { at: 512, bytes: &image(images, turn)[..bytes] }]));
     })
 }
@@ -137,6 +154,59 @@ impl Left {
             })
         });
     }
+
+    /// Scans of its two lanes by one thread and by two, and plain reads.
+    fn rows_by_two(self, table: &mut Table<'_>, name: &str) {
+        let region = self.region();
+        let reader: &Region = leaked(self.region());
+        let Self { geometry, used_bytes, records, .. } = self;
+        let kernels = NativeKernels::detect();
+        let examined = examine(reader, &kernels, &mut vec![0; EXAMINE_BYTES_MAX]);
+        let found: u64 = examined.expect("examines").lanes().iter().map(|lane| lane.records).sum();
+        assert_eq!(records, found, "all that was committed is there");
+        let found: &Found<_, _> =
+            leaked(Found::load(region, NoHook, &kernels).expect("is a journal"));
+        let (kib, front_bytes) = (used_bytes / KIB, Needs::of(&geometry, 1).front_bytes);
+        let lane_bytes = used_bytes as usize / 2;
+        for threads in [1, 2] {
+            let versus = format!("{name}, plain read, one thread");
+            let case = |what: &str| {
+                format!("{name}, {what}, {}", if threads == 1 { "one thread" } else { "two" })
+            };
+            table.row(case("plain read"), &versus, kib, None, move |count| {
+                timed(count, |_| {
+                    for_both(threads, |lane| {
+                        let bytes = reader.bytes(geometry.lane(lane), lane_bytes).expect("reads");
+                        black_box(sum(bytes));
+                    });
+                })
+            });
+            let versus = format!("{name}, scan, one thread");
+            table.row(case("scan"), &versus, kib, None, move |count| {
+                timed(count, |_| {
+                    for_both(threads, |lane| {
+                        let mut front = vec![0; front_bytes];
+                        let scan = found.unscanned().scan([lane], &kernels, &mut front);
+                        black_box(scan.is_ok());
+                    });
+                })
+            });
+        }
+    }
+}
+
+/// Does the same for both lanes, on a thread each or one after the other.
+fn for_both(threads: u64, work: impl Fn(LaneNumber) + Sync) {
+    let lanes = [0, 1].map(LaneNumber);
+    if threads == 1 {
+        return lanes.into_iter().for_each(work);
+    }
+    std::thread::scope(|scope| {
+        let [own, other] = lanes;
+        let work = &work;
+        scope.spawn(move || work(other));
+        work(own);
+    });
 }
 
 fn records(span_bytes: u64) -> Table<'static> {
@@ -147,9 +217,27 @@ fn records(span_bytes: u64) -> Table<'static> {
     let images = images();
     of_blocks(&images, span_bytes).rows(&mut table, "blocks of 4 KiB");
     for bytes in [1024, 256, 64] {
-        let left = of_objects(&images, span_bytes, bytes);
+        let left = of_objects(1, &images, span_bytes, bytes);
         let name = format!("{bytes} B in {} B", left.used_bytes / left.records);
         left.rows(&mut table, &name);
+    }
+    table
+}
+
+/// Scans of two lanes, by one thread and by two, each beside a plain read of as many bytes by as
+/// many threads.
+fn threads(span_bytes: u64) -> Table<'static> {
+    let mut table = Table::new(format!(
+        "the same, two lanes in {} MiB, by one thread and by two; ns per KiB over both",
+        span_bytes / MIB
+    ));
+    let images = images();
+    let fill_bytes = span_bytes / 16 * 15;
+    of_blocks_in(2, &images, span_bytes, fill_bytes).rows_by_two(&mut table, "blocks of 4 KiB");
+    for bytes in [256, 64] {
+        let left = of_objects(2, &images, span_bytes, bytes);
+        let name = format!("{bytes} B in {} B", left.used_bytes / left.records);
+        left.rows_by_two(&mut table, &name);
     }
     table
 }

@@ -18,6 +18,7 @@ use crate::any_policy::AnyPolicy;
 use crate::error::Error;
 use crate::file_disk::FileDisk;
 use crate::options::{Options, Plan};
+use crate::scan::scan;
 use crate::shared::bell::Bell;
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
@@ -107,7 +108,10 @@ where
     ///
     /// # Errors
     /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
-    pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
+    pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
+    where
+        P: Sync,
+    {
         let device_blocks = disk.block_count();
         let plan = options.plan_on(nvm.len(), disk.block_size(), device_blocks)?;
         let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
@@ -119,16 +123,24 @@ where
 
     /// Opens the journal in `nvm`, whatever state a crash has left it in. Never creates one.
     ///
+    /// Where there are several lanes of a megabyte or more, several threads scan them.
+    ///
     /// # Errors
     /// `Options`; `Open`, among them: there is no journal, another policy or device belongs to it,
     /// or something that was durable is damaged. The medium is untouched then, but after `Medium`
     /// and `Device`.
-    pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
+    pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
+    where
+        P: Sync,
+    {
         let kernels = NativeKernels::detect();
         Self::open_found(Found::load(nvm, options.hook.clone(), &kernels)?, disk, options)
     }
 
-    fn open_found(found: Found<P, H>, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
+    fn open_found(found: Found<P, H>, disk: D, options: &Options<L, H>) -> Result<Self, Error>
+    where
+        P: Sync,
+    {
         let kernels = NativeKernels::detect();
         let plan = options.plan_of(*found.geometry())?;
         let geometry = plan.geometry;
@@ -144,7 +156,7 @@ where
             Room { lanes: &mut slots, front: &mut front, block: &mut block, slots: &mut states };
         let seats = Seats::new(disk.clone(), geometry);
         let policy = options.policy.clone();
-        let opened = found.open(disk, policy, kernels, room, &mut shares)?;
+        let opened = found.open_by(disk, policy, kernels, room, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
         let mut states = states.chunks((geometry.lane_places() as usize).max(1));
@@ -510,6 +522,7 @@ where
     pub fn open_any<L>(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
     where
         L: Into<AnyPolicy> + Clone,
+        P: Sync,
     {
         let kernels = NativeKernels::detect();
         let found = Found::load(nvm, options.hook.clone(), &kernels)?;

@@ -13,6 +13,7 @@ mod hint;
 mod joined;
 mod journal;
 mod options;
+mod scan;
 mod shared;
 mod stats;
 mod sync;

@@ -5,6 +5,7 @@
 mod gathered;
 mod held;
 mod log;
+mod opens;
 mod policies;
 mod ranges;
 mod room;

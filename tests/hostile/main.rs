@@ -16,6 +16,7 @@ mod images;
 mod noise;
 mod requests;
 mod rot;
+mod scans;
 mod sights;
 mod slots;
 #[path = "../support/mod.rs"]

@@ -21,12 +21,11 @@ use crate::pmem::Pmem;
 use crate::policy::PolicyId;
 use crate::recover::{Recovery, check_fits, identity};
 use crate::ring::{RingOf, View};
-use crate::scan::Reader;
 use crate::shield;
 use crate::superblock::{Copy, Superblock, load};
-use crate::tail;
-use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence};
-use crate::verdict::{End, Scanned};
+use crate::units::{BlockSize, Epoch, Generation, LaneNumber, Offset, Sequence};
+use crate::unscanned;
+use crate::verdict::End;
 
 /// Bytes of scratch memory that are enough to examine any journal. One of smaller blocks takes
 /// less: as many as [`Needs::front_bytes`](crate::Needs::front_bytes) says.
@@ -164,7 +163,7 @@ pub fn examine(
     kernels: &impl Kernels,
     scratch: &mut [u8],
 ) -> Result<Examination, OpenError> {
-    let whole = View::of(pmem);
+    let whole = View::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
     check_fits(&geometry, pmem.len())?;
@@ -174,24 +173,9 @@ pub fn examine(
     };
     let identity = identity(&superblock, kernels);
     let device_blocks = superblock.head.device_blocks.get();
-    let mut scanned = Scanned::of(&superblock);
-    for lane in (0..geometry.lanes).map(LaneNumber) {
-        let word_at = Offset(geometry.tails().raw().saturating_add(tail::place(lane.raw())));
-        let tail_word = match geometry.protocol {
-            Protocol::OneFence => None,
-            Protocol::TailPointer => Some(tail::read(&whole.part(word_at, LINE_BYTES as u64))?),
-        };
-        let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
-        let mut reader = Reader {
-            ring: &ring,
-            lane,
-            geometry: &geometry,
-            identity: &identity,
-            kernels,
-            scratch: &mut *scratch,
-        };
-        scanned.walk(&mut reader, tail_word, device_blocks)?;
-    }
+    let lanes = (0..geometry.lanes).map(LaneNumber);
+    let mut scanned =
+        unscanned::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, scratch)?;
     let mut intent = None;
     if geometry.shield_blocks > 0 {
         let area = RingOf::new(whole.part(geometry.shield(), geometry.shield_bytes()));

@@ -15,7 +15,7 @@ use crate::errors::OpenError;
 use crate::geometry::Geometry;
 use crate::pmem::Pmem;
 use crate::recover::{check_fits, identity};
-use crate::ring::{Source as _, View};
+use crate::ring::{Source, View};
 use crate::slot::{ENTRY_BYTES, Found, SlotEntry};
 use crate::superblock::load;
 use crate::units::{BlockNumber, LaneNumber, Offset, SlotNumber, Stamp};
@@ -96,7 +96,7 @@ pub fn examine_slots(
     kernels: &impl Kernels,
     mut each: impl FnMut(SlotNumber, SlotSight),
 ) -> Result<(), OpenError> {
-    let whole = View::of(pmem);
+    let whole = View::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
     check_fits(&geometry, pmem.len())?;
@@ -114,15 +114,15 @@ pub fn examine_slots(
 }
 
 /// What it takes to look at slots.
-pub(crate) struct Sights<'a, P, K> {
-    pub(crate) whole: &'a View<'a, P>,
+pub(crate) struct Sights<'a, S, K> {
+    pub(crate) whole: &'a View<'a, S>,
     pub(crate) geometry: &'a Geometry,
     pub(crate) kernels: &'a K,
     pub(crate) seed: u64,
     pub(crate) device_blocks: u64,
 }
 
-impl<P: Pmem, K: Kernels> Sights<'_, P, K> {
+impl<S: Source, K: Kernels> Sights<'_, S, K> {
     /// Looks at all of a lane; says of each also whether it is a block of the log.
     pub(crate) fn of_lane(
         &self,

@@ -647,10 +647,6 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         &mut self.ring
     }
 
-    pub(crate) const fn tail_word(&self) -> Option<&TailWord<P, H>> {
-        self.tail_word.as_ref()
-    }
-
     pub(crate) const fn tail_word_mut(&mut self) -> Option<&mut TailWord<P, H>> {
         self.tail_word.as_mut()
     }

@@ -78,6 +78,7 @@ pub mod superblock;
 mod tail;
 pub mod units;
 mod unreadable;
+mod unscanned;
 mod verdict;
 
 pub use active::Active;

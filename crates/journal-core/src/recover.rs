@@ -33,8 +33,9 @@ use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
 use crate::slot::{self, SlotState, Slots};
 use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
-use crate::tail::{TailWord, place};
+use crate::tail::TailWord;
 use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
+use crate::unscanned::{Scan, Unscanned};
 use crate::verdict::Scanned;
 
 crate::sites! {
@@ -220,6 +221,13 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         PolicyId(self.superblock.head.policy.get())
     }
 
+    /// Its lanes, to be scanned.
+    #[must_use]
+    pub const fn unscanned(&self) -> Unscanned<'_, P, H> {
+        let Self { whole, superblock, geometry, identity, .. } = self;
+        Unscanned { whole, superblock, geometry, identity }
+    }
+
     /// Opens it. The indexes are empty, and hold all its frames afterwards.
     ///
     /// # Errors
@@ -232,10 +240,31 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         room: Room<'_, P, H>,
         indexes: &mut impl Indexes,
     ) -> Result<Opened<P, D, L, H, K>, OpenError> {
-        let Self { whole, hook, places, mut superblock, geometry, identity } = self;
-        if hook.keeps(Rule::PartnersChecked) {
-            check_partners(&superblock, &geometry, &policy, &device)?;
+        self.open_by(device, policy, kernels, room, indexes, |lanes, kernels, front| {
+            lanes.scan(lanes.lanes(), kernels, front)
+        })
+    }
+
+    /// The same, with the lanes scanned as the caller likes: all of them, on one thread or more.
+    ///
+    /// # Errors
+    /// Any [`OpenError`], those of the scan among them. All but `Medium` and `Device` leave the
+    /// span untouched.
+    pub fn open_by<D: BlockDevice, L: Policy, K: Kernels>(
+        self,
+        device: D,
+        policy: L,
+        kernels: K,
+        room: Room<'_, P, H>,
+        indexes: &mut impl Indexes,
+        scan: impl FnOnce(&Unscanned<'_, P, H>, &K, &mut [u8]) -> Result<Scan, OpenError>,
+    ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+        if self.hook.keeps(Rule::PartnersChecked) {
+            check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
+        let Scan(scanned) = scan(&self.unscanned(), &kernels, room.front)?;
+        let Self { whole, hook, places, mut superblock, geometry, identity } = self;
+        assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
         let (tails, rest) = rest.split_at(Offset(geometry.tails_bytes()))?;
@@ -249,13 +278,12 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let mut opening = Opening {
             lanes: room.lanes,
             states: room.slots,
-            scanned: Scanned::of(&superblock),
+            scanned,
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
             front: room.front,
         };
-        opening.walk(&superblock)?;
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;
         opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
         opening.build(indexes, &superblock)?;
@@ -402,19 +430,6 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     fn keeps(&self, rule: Rule) -> bool {
         let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
         lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
-    }
-
-    fn walk(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
-        let device_blocks = superblock.head.device_blocks.get();
-        for lane in self.lanes.iter().filter_map(|slot| slot.0.as_ref()) {
-            let word_at =
-                Offset(self.geometry.tails().raw().saturating_add(place(lane.number.raw())));
-            let tail_word = lane.tail_word().map(TailWord::read).transpose();
-            let tail_word = tail_word.map_err(|error| error.of_whole(word_at))?;
-            let walked = self.scanned.walk(&mut reader!(self, lane), tail_word, device_blocks);
-            walked.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
-        }
-        Ok(())
     }
 
     /// The intent of a batch that may not have reached home whole; its front is left in the

@@ -37,24 +37,42 @@ impl<P: Pmem, H: Hook> Source for Ordered<P, H> {
     }
 }
 
+impl<P: Pmem> Source for &P {
+    fn len(&self) -> u64 {
+        PmemRead::len(*self)
+    }
+
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        (**self).bytes(at, len)
+    }
+
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        (**self).read_into(at, into)
+    }
+
+    fn keeps(&self, _rule: Rule) -> bool {
+        true
+    }
+}
+
 /// A part of a span, borrowed: nothing that holds one can write.
 #[derive(Debug)]
-pub(crate) struct View<'p, P> {
-    pmem: &'p P,
+pub(crate) struct View<'p, S> {
+    whole: &'p S,
     start: Offset,
     len: u64,
 }
 
-impl<'p, P: Pmem> View<'p, P> {
+impl<'p, S: Source> View<'p, S> {
     /// All of it.
-    pub(crate) fn of(pmem: &'p P) -> Self {
-        Self { pmem, start: Offset(0), len: pmem.len() }
+    pub(crate) fn of(whole: &'p S) -> Self {
+        Self { whole, start: Offset(0), len: whole.len() }
     }
 
     /// A part of it; whatever leaves the whole cannot be read.
     pub(crate) fn part(&self, start: Offset, len: u64) -> Self {
         let start = Offset(self.start.raw().saturating_add(start.raw()));
-        Self { pmem: self.pmem, start, len }
+        Self { whole: self.whole, start, len }
     }
 
     fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
@@ -65,21 +83,22 @@ impl<'p, P: Pmem> View<'p, P> {
     }
 }
 
-impl<P: Pmem> Source for View<'_, P> {
+impl<S: Source> Source for View<'_, S> {
     fn len(&self) -> u64 {
         self.len
     }
 
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
-        self.pmem.bytes(self.place(at, len)?, len)
+        self.whole.bytes(self.place(at, len)?, len)
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
-        self.pmem.read_into(self.place(at, into.len())?, into)
+        self.whole.read_into(self.place(at, into.len())?, into)
     }
 
-    fn keeps(&self, _rule: Rule) -> bool {
-        true
+    #[inline]
+    fn keeps(&self, rule: Rule) -> bool {
+        self.whole.keeps(rule)
     }
 }
 

@@ -53,6 +53,17 @@ impl Evidence {
         Self { durable_to, epoch, generation, stamp, counter: 0 }
     }
 
+    /// Takes in what else was proven.
+    pub(crate) fn join(&mut self, more: &Self) {
+        for (known, more) in self.durable_to.iter_mut().zip(more.durable_to) {
+            *known = (*known).max(more);
+        }
+        self.epoch = self.epoch.max(more.epoch);
+        self.generation = self.generation.max(more.generation);
+        self.stamp = self.stamp.max(more.stamp);
+        self.counter = self.counter.max(more.counter);
+    }
+
     /// Takes in what the header of an intent says.
     pub(crate) fn take_intent(&mut self, header: &RecordHeader) {
         self.epoch = self.epoch.max(Epoch(header.epoch.get()));
@@ -424,6 +435,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         if position.checked_add(total).is_none_or(|part_end| part_end > bounds.end) {
             return Ok(None);
         }
+        // The front is looked through meanwhile. What foretells the processor what is read next
+        // ends with each page of memory.
+        self.kernels.prefetch(front.images.unwrap_or_default());
         let bytes = self.bytes_of(&front);
         let parsed = Front::parse(self.geometry, bytes);
         let is_there = |frame: Frame| {

@@ -51,11 +51,6 @@ impl<P: Pmem, H: Hook> TailWord<P, H> {
         Self { line }
     }
 
-    /// What the medium holds.
-    pub(crate) fn read(&self) -> Result<u64, MediumError> {
-        read(&self.line)
-    }
-
     /// Notes that everything before a log offset is durable, and makes the note so (T1).
     #[inline]
     pub(crate) fn advance(

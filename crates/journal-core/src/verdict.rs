@@ -6,7 +6,7 @@ use crate::check::Kernels;
 use crate::decide::{Facts, RecordEpoch, Row, decide};
 use crate::error::MediumError;
 use crate::errors::OpenError;
-use crate::geometry::LANES_MAX;
+use crate::geometry::{Geometry, LANES_MAX, Protocol};
 use crate::hook::Rule;
 use crate::record::{COUNTER_OPEN_END, RecordHeader};
 use crate::recover::Recovery;
@@ -16,7 +16,7 @@ use crate::superblock::{LaneStart, Superblock};
 use crate::tail::is_unopened;
 use crate::units::{LaneNumber, Sequence};
 
-/// All lanes, walked one after the other, and what their headers prove.
+/// Lanes that were walked, and what their headers prove.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanned {
     /// No tail word was ever written: they all stand at the heads.
@@ -49,7 +49,7 @@ impl End {
 
 impl Scanned {
     /// Nothing walked yet.
-    pub(crate) fn of(superblock: &Superblock) -> Self {
+    pub(crate) fn of(superblock: &Superblock, geometry: &Geometry) -> Self {
         let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
         for (start, note) in starts.iter_mut().zip(superblock.notes()) {
             *start = LaneStart { is_closed: superblock.is_closed(), ..LaneStart::from(note) };
@@ -57,7 +57,7 @@ impl Scanned {
         let (epoch, generation) = (superblock.epoch(), superblock.generation());
         Self {
             is_unopened: is_unopened(superblock),
-            has_tail_words: false,
+            has_tail_words: geometry.protocol == Protocol::TailPointer,
             starts,
             walked: [None; LANES_MAX as usize],
             evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
@@ -76,11 +76,18 @@ impl Scanned {
         let lane = self.starts.get(number).zip(self.walked.get_mut(number));
         if let Some((start, walked)) = lane {
             let tail_word = tail_word.map(|word| if self.is_unopened { start.head } else { word });
-            self.has_tail_words |= tail_word.is_some();
             let evidence = &mut self.evidence;
             *walked = Some(reader.walk(start, tail_word, device_blocks, evidence)?);
         }
         Ok(())
+    }
+
+    /// Takes in what else was walked.
+    pub(crate) fn join(&mut self, more: &Self) {
+        for (walked, more) in self.walked.iter_mut().zip(more.walked) {
+            *walked = more.or(*walked);
+        }
+        self.evidence.join(&more.evidence);
     }
 
     /// Whether an earlier open has made a record durable.

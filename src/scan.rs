@@ -1,0 +1,59 @@
+//! Scanning the lanes of a journal that is being opened, by several threads where it is worth
+//! their while.
+
+use core::num::NonZero;
+use std::thread;
+
+use journal_core::parts::{Scan, Unscanned};
+use journal_core::units::LaneNumber;
+use journal_core::{Hook, Kernels, OpenError, Pmem};
+
+/// To begin a thread takes as long as to scan about half of this.
+const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
+
+/// Scans all lanes; `front` has room for one front.
+pub(crate) fn scan<P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
+    unscanned: &Unscanned<'_, P, H>,
+    kernels: &K,
+    front: &mut [u8],
+) -> Result<Scan, OpenError> {
+    scan_by(threads_for(unscanned), unscanned, kernels, front)
+}
+
+/// How many threads scan: each at least a lane, and so much that it is worth its while.
+fn threads_for<P: Pmem, H: Hook>(unscanned: &Unscanned<'_, P, H>) -> usize {
+    let geometry = unscanned.geometry();
+    if geometry.lane_bytes < WORTH_A_THREAD_BYTES {
+        return 1;
+    }
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    processors.min(geometry.lanes.into())
+}
+
+/// Scans all lanes by so many threads, the caller's among them.
+fn scan_by<P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
+    threads: usize,
+    unscanned: &Unscanned<'_, P, H>,
+    kernels: &K,
+    front: &mut [u8],
+) -> Result<Scan, OpenError> {
+    let lanes: Vec<LaneNumber> = unscanned.lanes().collect();
+    let mut pieces = lanes.chunks(lanes.len().div_ceil(threads));
+    let own = pieces.next().unwrap_or_default();
+    let scan = |lanes: &[LaneNumber], front: &mut [u8]| {
+        unscanned.scan(lanes.iter().copied(), kernels, front)
+    };
+    thread::scope(|scope| {
+        let front_bytes = front.len();
+        let others: Vec<_> = pieces
+            .map(|lanes| scope.spawn(move || scan(lanes, &mut vec![0; front_bytes])))
+            .collect();
+        // Whoever has the lowest lanes says what is wrong, as one thread would.
+        let scans = others.into_iter().map(|other| match other.join() {
+            Ok(scan) => scan,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let own = scan(own, front);
+        scans.fold(own, |known, more| Ok(known?.and(more?)))
+    })
+}

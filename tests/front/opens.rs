@@ -1,0 +1,88 @@
+//! An open of large lanes, which several threads scan.
+
+use journal_core::units::LaneNumber;
+use journal_core::{
+    EXAMINE_BYTES_MAX, Geometry, Offset, OpenError, Pmem as _, PmemRead as _, PmemShare as _,
+    examine,
+};
+use nvm_journal::{
+    Durability, Error, FullBlock, Journal, NativeKernels, Operation, Options, Recovery, Region,
+};
+
+use crate::use_it::{BLOCK, Files, block, memory};
+
+const SPAN_BYTES: u64 = 6 << 20;
+
+fn options() -> Options {
+    Options::new().lanes(4).shield_blocks(0)
+}
+
+/// A journal with records in every lane, as a crash leaves it.
+fn left(files: &Files) -> (Vec<u8>, Geometry) {
+    let region = memory(SPAN_BYTES);
+    let reader = region.reader();
+    let journal = Journal::format(region, files.disk(), &options()).expect("formats");
+    // Each thread has a lane; one that finds none free shares it.
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let journal = &journal;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let image = [thread as u8; BLOCK];
+                    let write = Operation::write(block(8 * round + thread), &image);
+                    journal.commit(&[write], Durability::Durable).expect("fits");
+                }
+            });
+        }
+    });
+    let used = |lane: &nvm_journal::LaneStats| lane.used_bytes > 0;
+    assert!(journal.stats().expect("counts").lanes.iter().all(used), "none is empty");
+    let geometry = *journal.geometry();
+    drop(journal);
+    let mut bytes = vec![0; SPAN_BYTES as usize];
+    reader.read_into(Offset(0), &mut bytes).expect("reads");
+    (bytes, geometry)
+}
+
+fn holding(bytes: &[u8]) -> Region {
+    let mut region = memory(SPAN_BYTES);
+    region.store(Offset(0), bytes);
+    region
+}
+
+/// What opening says, which is what an examination foretells by one thread.
+fn open(files: &Files, bytes: &[u8]) -> Result<Recovery, OpenError> {
+    let region = holding(bytes);
+    let mut scratch = vec![0; EXAMINE_BYTES_MAX];
+    let examined = examine(&region, &NativeKernels::detect(), &mut scratch).expect("is a journal");
+    let opened: Result<Journal<FullBlock>, _> = Journal::open(region, files.disk(), &options());
+    let opened = match opened {
+        Ok(journal) => Ok(*journal.recovery()),
+        Err(Error::Open(error)) => Err(error),
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(opened, examined.verdict);
+    opened
+}
+
+#[test]
+fn lanes_that_several_threads_scan_are_found_as_one_finds_them() {
+    let files = Files::new("scanned");
+    let (bytes, geometry) = left(&files);
+    assert!(geometry.lane_bytes >= 1 << 20, "worth a thread");
+    let recovery = open(&files, &bytes).expect("opens");
+    assert_eq!((recovery.records, recovery.tails), (160, 4));
+    for lane in (0..4).map(LaneNumber) {
+        let mut rotten = bytes.clone();
+        rotten[geometry.lane(lane).raw() as usize + 500] ^= 4;
+        let error = open(&files, &rotten).expect_err("its first record is gone");
+        assert!(matches!(error, OpenError::Rot { lane: found, .. } if found == lane), "{error}");
+    }
+    // Of two the first one is told of.
+    let mut rotten = bytes;
+    for lane in [3, 1].map(LaneNumber) {
+        rotten[geometry.lane(lane).raw() as usize + 500] ^= 4;
+    }
+    let error = open(&files, &rotten).expect_err("their first records are gone");
+    assert!(matches!(error, OpenError::Rot { lane: LaneNumber(1), .. }), "{error}");
+}
