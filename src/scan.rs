@@ -46,14 +46,21 @@ fn scan_by<P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     thread::scope(|scope| {
         let front_bytes = front.len();
         let others: Vec<_> = pieces
-            .map(|lanes| scope.spawn(move || scan(lanes, &mut vec![0; front_bytes])))
+            .map(|lanes| {
+                let scan = move || scan(lanes, &mut vec![0; front_bytes]);
+                let thread = thread::Builder::new().name("nvm-journal-scan".into());
+                (lanes, thread.spawn_scoped(scope, scan))
+            })
             .collect();
-        // Whoever has the lowest lanes says what is wrong, as one thread would.
-        let scans = others.into_iter().map(|other| match other.join() {
-            Ok(scan) => scan,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
         let own = scan(own, front);
+        // Whoever has the lowest lanes says what is wrong, as one thread would.
+        let scans =
+            others.into_iter().map(|(lanes, other)| match other.map(|other| other.join()) {
+                Ok(Ok(scan)) => scan,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // The system has no thread to give.
+                Err(_) => scan(lanes, front),
+            });
         scans.fold(own, |known, more| Ok(known?.and(more?)))
     })
 }
