@@ -12,18 +12,18 @@ use journal_core::{Hook, Kernels, OpenError, Pmem};
 const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
 
 /// Scans all lanes; `front` has room for one front.
-pub(crate) fn scan<P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
-    unscanned: &Unscanned<'_, P, H>,
+pub(crate) fn scan<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
+    unscanned: &Unscanned<'u, P, H>,
     kernels: &K,
     front: &mut [u8],
-) -> Result<Scan, OpenError> {
+) -> Result<Scan<'u>, OpenError> {
     scan_by(threads_for(unscanned), unscanned, kernels, front)
 }
 
 /// How many threads scan: each at least a lane, and so much that it is worth its while.
 fn threads_for<P: Pmem, H: Hook>(unscanned: &Unscanned<'_, P, H>) -> usize {
     let geometry = unscanned.geometry();
-    if geometry.lane_bytes < WORTH_A_THREAD_BYTES {
+    if geometry.lanes == 1 || geometry.lane_bytes < WORTH_A_THREAD_BYTES {
         return 1;
     }
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
@@ -31,12 +31,12 @@ fn threads_for<P: Pmem, H: Hook>(unscanned: &Unscanned<'_, P, H>) -> usize {
 }
 
 /// Scans all lanes by so many threads, the caller's among them.
-fn scan_by<P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
+fn scan_by<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     threads: usize,
-    unscanned: &Unscanned<'_, P, H>,
+    unscanned: &Unscanned<'u, P, H>,
     kernels: &K,
     front: &mut [u8],
-) -> Result<Scan, OpenError> {
+) -> Result<Scan<'u>, OpenError> {
     let lanes: Vec<LaneNumber> = unscanned.lanes().collect();
     let mut pieces = lanes.chunks(lanes.len().div_ceil(threads));
     let own = pieces.next().unwrap_or_default();
@@ -58,9 +58,12 @@ fn scan_by<P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
             others.into_iter().map(|(lanes, other)| match other.map(|other| other.join()) {
                 Ok(Ok(scan)) => scan,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // The system has no thread to give.
+                // The system has no thread to give: that is no reason not to open.
                 Err(_) => scan(lanes, front),
             });
         scans.fold(own, |known, more| Ok(known?.and(more?)))
     })
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

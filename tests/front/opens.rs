@@ -2,14 +2,15 @@
 
 use journal_core::units::LaneNumber;
 use journal_core::{
-    EXAMINE_BYTES_MAX, Geometry, Offset, OpenError, Pmem as _, PmemRead as _, PmemShare as _,
-    examine,
+    BlockSize, EXAMINE_BYTES_MAX, Geometry, NoHook, Offset, OpenError, Pmem as _, PmemRead as _,
+    PmemShare as _, examine,
 };
 use nvm_journal::{
-    Durability, Error, FullBlock, Journal, NativeKernels, Operation, Options, Recovery, Region,
+    Buffers, Durability, Error, FullBlock, Journal, NativeKernels, Operation, Options, Recovery,
+    Region,
 };
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
 const SPAN_BYTES: u64 = 6 << 20;
 
@@ -18,27 +19,24 @@ fn options() -> Options {
 }
 
 /// A journal with records in every lane, as a crash leaves it.
-fn left(files: &Files) -> (Vec<u8>, Geometry) {
-    let region = memory(SPAN_BYTES);
+fn left() -> (Vec<u8>, Geometry) {
+    let mut region = memory(SPAN_BYTES);
     let reader = region.reader();
-    let journal = Journal::format(region, files.disk(), &options()).expect("formats");
-    // Each thread has a lane; one that finds none free shares it.
-    std::thread::scope(|scope| {
-        for thread in 0..8_u64 {
-            let journal = &journal;
-            scope.spawn(move || {
-                for round in 0..20 {
-                    let image = [thread as u8; BLOCK];
-                    let write = Operation::write(block(8 * round + thread), &image);
-                    journal.commit(&[write], Durability::Durable).expect("fits");
-                }
-            });
-        }
-    });
-    let used = |lane: &nvm_journal::LaneStats| lane.used_bytes > 0;
-    assert!(journal.stats().expect("counts").lanes.iter().all(used), "none is empty");
-    let geometry = *journal.geometry();
-    drop(journal);
+    let geometry = options().plan(SPAN_BYTES, BlockSize::DEFAULT).expect("has room").geometry;
+    let (kernels, files) = (NativeKernels::detect(), Files::new("filled"));
+    let id = [7; 16];
+    journal_core::format(&mut region, NoHook, &kernels, &geometry, id, &FullBlock, BLOCKS)
+        .expect("formats");
+    let mut buffers = Buffers::new(&geometry, 1024, 64);
+    let (disk, memory) = (files.disk(), buffers.borrow());
+    let opened = journal_core::Journal::open(region, disk, FullBlock, NoHook, kernels, memory);
+    let mut journal = opened.expect("opens");
+    for number in 0..160 {
+        let image = [number as u8; BLOCK];
+        let write = Operation::write(block(number), &image);
+        let lane = LaneNumber((number % 4) as u16);
+        journal.commit(lane, &[write], Durability::Durable).expect("fits");
+    }
     let mut bytes = vec![0; SPAN_BYTES as usize];
     reader.read_into(Offset(0), &mut bytes).expect("reads");
     (bytes, geometry)
@@ -68,7 +66,7 @@ fn open(files: &Files, bytes: &[u8]) -> Result<Recovery, OpenError> {
 #[test]
 fn lanes_that_several_threads_scan_are_found_as_one_finds_them() {
     let files = Files::new("scanned");
-    let (bytes, geometry) = left(&files);
+    let (bytes, geometry) = left();
     assert!(geometry.lane_bytes >= 1 << 20, "worth a thread");
     let recovery = open(&files, &bytes).expect("opens");
     assert_eq!((recovery.records, recovery.tails), (160, 4));

@@ -1,6 +1,10 @@
 //! Lanes that are scanned one by one, in any order, say together what they say in turn.
 
-use journal_core::parts::{Found, Opened, Room, Unscanned};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use journal_core::parts::{Found, Opened, Room, Scan, Unscanned};
+use journal_core::units::LaneNumber;
 use journal_core::{
     IndexBuffers, LaneSlot, Needs, NoHook, OpenError, PortableKernels, Recovery, SlotState,
 };
@@ -9,14 +13,15 @@ use sim_disk::{Image, Model, Rng, SimPmem, World};
 use crate::examine::Findings;
 use crate::images::{Sample, samples, slotted};
 use crate::support::forge::{Target, put, seal, targets};
+use crate::support::{Kind, Shape};
 
-type Scans = Result<journal_core::parts::Scan, OpenError>;
+type Scans<'u> = Result<Scan<'u>, OpenError>;
 
 /// Each lane by itself, the last one first; the lowest one that cannot be read says so.
-fn one_by_one(unscanned: &Unscanned<'_, SimPmem, NoHook>, front: &mut [u8]) -> Scans {
+fn one_by_one<'u>(unscanned: &Unscanned<'u, SimPmem, NoHook>, front: &mut [u8]) -> Scans<'u> {
     let scan = |lane| unscanned.scan([lane], &PortableKernels, front);
     let lanes: Vec<_> = unscanned.lanes().collect();
-    let mut scans: Vec<Scans> = lanes.into_iter().rev().map(scan).collect();
+    let mut scans: Vec<Scans<'u>> = lanes.into_iter().rev().map(scan).collect();
     let first = scans.pop().expect("there is a lane");
     // Of two that cannot be read the lower one counts; what is joined is joined either way round.
     scans.into_iter().rev().fold(first, |known, more| {
@@ -52,6 +57,38 @@ fn open(sample: &Sample, image: &Image, is_in_turn: bool) -> (Result<Recovery, O
     (opened, world.visible())
 }
 
+#[test]
+fn a_scan_is_of_lanes_that_there_are_and_by_memory_that_is_long_enough() {
+    let samples = samples();
+    let sample = samples.iter().find(|sample| sample.shape.lanes == 2).expect("has two lanes");
+    // There is something behind the lanes, and it can be read.
+    let mut span = sample.image.pmem().to_vec();
+    span.resize(2 * span.len(), 0);
+    let world = World::boot(Image::from_pmem(span), Model::Torn8);
+    let found = Found::load(world.pmem(), NoHook, &PortableKernels).expect("is a journal");
+    let (unscanned, needs) = (found.unscanned(), Needs::of(found.geometry(), 1));
+    let mut front = vec![0; needs.front_bytes];
+    let short = unscanned.scan(unscanned.lanes(), &PortableKernels, &mut front[1..]);
+    assert_eq!(short.err(), Some(OpenError::MemoryTooShort { slice: "front" }));
+    let outside = catch_unwind(AssertUnwindSafe(|| {
+        drop(unscanned.scan([LaneNumber(0), LaneNumber(2)], &PortableKernels, &mut front));
+    }));
+    assert!(outside.is_err(), "of two lanes the third one was scanned");
+}
+
+/// A journal of somebody else's is not even read.
+#[test]
+fn partners_come_before_any_lane() {
+    let sample = &samples()[0];
+    let mut image = sample.image.clone();
+    image.poison(sample.shape.geometry().lane(LaneNumber(0)).raw());
+    let other = [Kind::Full, Kind::Words].into_iter().find(|kind| *kind != sample.shape.kind);
+    let stranger = Shape { kind: other.expect("one of two"), ..sample.shape };
+    let says = |shape: &Shape| shape.with(&World::boot(image.clone(), Model::Torn8), |_| ()).err();
+    assert!(matches!(says(&sample.shape), Some(OpenError::Medium(_))));
+    assert!(matches!(says(&stranger), Some(OpenError::WrongPolicy { .. })));
+}
+
 fn compare(sample: &Sample, image: &Image) -> Result<bool, String> {
     let (in_turn, left) = open(sample, image, true);
     let (one_by_one, left_too) = open(sample, image, false);
@@ -81,7 +118,7 @@ fn any_journal_opens_the_same_when_its_lanes_are_scanned_one_by_one() {
         for lane in 0..sample.shape.lanes {
             // A lane that has lost its beginning, as the other's evidence shows, or not.
             let geometry = sample.shape.geometry();
-            let start = geometry.lane(journal_core::units::LaneNumber(lane)).raw();
+            let start = geometry.lane(LaneNumber(lane)).raw();
             for line in (start..start + geometry.lane_bytes).step_by(64) {
                 let mut torn = sample.image.clone();
                 torn.flip_bit(sim_disk::Medium::Pmem, line + 17, 3);

@@ -11,6 +11,8 @@
 //! **Crash** anywhere in it: the next open finds the same records, because nothing but the
 //! superblock was written, and that says of each lane just what this open has decided.
 
+use core::marker::PhantomData;
+
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::common::{Common, Identity};
@@ -225,7 +227,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
     #[must_use]
     pub const fn unscanned(&self) -> Unscanned<'_, P, H> {
         let Self { whole, superblock, geometry, identity, .. } = self;
-        Unscanned { whole, superblock, geometry, identity }
+        Unscanned { whole, superblock, geometry, identity, brand: PhantomData }
     }
 
     /// Opens it. The indexes are empty, and hold all its frames afterwards.
@@ -250,6 +252,9 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
     /// # Errors
     /// Any [`OpenError`], those of the scan among them. All but `Medium` and `Device` leave the
     /// span untouched.
+    ///
+    /// # Panics
+    /// A lane was left out.
     pub fn open_by<D: BlockDevice, L: Policy, K: Kernels>(
         self,
         device: D,
@@ -257,12 +262,12 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         kernels: K,
         room: Room<'_, P, H>,
         indexes: &mut impl Indexes,
-        scan: impl FnOnce(&Unscanned<'_, P, H>, &K, &mut [u8]) -> Result<Scan, OpenError>,
+        scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Result<Scan<'u>, OpenError>,
     ) -> Result<Opened<P, D, L, H, K>, OpenError> {
         if self.hook.keeps(Rule::PartnersChecked) {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
-        let Scan(scanned) = scan(&self.unscanned(), &kernels, room.front)?;
+        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, room.front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;

@@ -1,11 +1,14 @@
 //! Scanning the lanes of a journal that is being opened or examined: all of them by one thread, or
 //! some of them by each of several.
 
+use core::marker::PhantomData;
+
 use crate::check::Kernels;
 use crate::common::Identity;
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, Protocol};
 use crate::hook::Hook;
+use crate::lane::front_bytes_max;
 use crate::order::Ordered;
 use crate::pmem::Pmem;
 use crate::ring::{RingOf, Source, View};
@@ -25,14 +28,34 @@ pub struct Unscanned<'a, P, H> {
     pub(crate) superblock: &'a Superblock,
     pub(crate) geometry: &'a Geometry,
     pub(crate) identity: &'a Identity,
+    pub(crate) brand: Brand<'a>,
 }
 
+/// Neither longer nor shorter: what is scanned of one journal opens no other.
+pub(crate) type Brand<'a> = PhantomData<fn(&'a ()) -> &'a ()>;
+
 /// What scanning some lanes, or all, has found.
+///
+/// It opens the journal that was scanned, at that time:
+///
+/// ```compile_fail
+/// use journal_core::parts::{Found, Indexes, Room, Scan};
+/// use journal_core::{BlockDevice, Hook, Kernels, PmemSplit, Policy};
+///
+/// fn open<P: PmemSplit, H: Hook + Clone>(
+///     found: Found<P, H>,
+///     of_another: Scan<'_>,
+///     (device, policy, kernels): (impl BlockDevice, impl Policy, impl Kernels),
+///     (room, indexes): (Room<'_, P, H>, &mut impl Indexes),
+/// ) {
+///     let _ = found.open_by(device, policy, kernels, room, indexes, |_, _, _| Ok(of_another));
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a journal opens by the scans of all its lanes"]
-pub struct Scan(pub(crate) Scanned);
+pub struct Scan<'a>(pub(crate) Scanned, pub(crate) Brand<'a>);
 
-impl Scan {
+impl Scan<'_> {
     /// Both.
     pub fn and(mut self, more: Self) -> Self {
         self.0.join(&more.0);
@@ -40,7 +63,7 @@ impl Scan {
     }
 }
 
-impl<P: Pmem, H: Hook> Unscanned<'_, P, H> {
+impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
     /// The shape of the journal.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
@@ -56,16 +79,27 @@ impl<P: Pmem, H: Hook> Unscanned<'_, P, H> {
     /// [`Needs::front_bytes`](crate::Needs::front_bytes) says; its content does not matter.
     ///
     /// # Errors
-    /// `Medium`.
+    /// `Medium`; `MemoryTooShort`.
+    ///
+    /// # Panics
+    /// There is no such lane.
     pub fn scan(
         &self,
         lanes: impl IntoIterator<Item = LaneNumber>,
         kernels: &impl Kernels,
         front: &mut [u8],
-    ) -> Result<Scan, OpenError> {
-        let Self { whole, superblock, geometry, identity } = *self;
+    ) -> Result<Scan<'a>, OpenError> {
+        let Self { whole, superblock, geometry, identity, brand } = *self;
+        // Which records are whole must not depend on how much memory there is.
+        let Some(front) = front.get_mut(..front_bytes_max(geometry)) else {
+            return Err(OpenError::MemoryTooShort { slice: "front" });
+        };
+        let lanes = lanes.into_iter().inspect(|lane| {
+            assert!(lane.raw() < geometry.lanes, "there is no {lane}");
+        });
         let whole = View::of(whole);
-        scan(&whole, superblock, geometry, identity, lanes, kernels, front).map(Scan)
+        let scanned = scan(&whole, superblock, geometry, identity, lanes, kernels, front)?;
+        Ok(Scan(scanned, brand))
     }
 }
 
