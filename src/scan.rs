@@ -4,9 +4,9 @@
 use core::num::NonZero;
 use std::thread;
 
-use journal_core::parts::{Scan, Unscanned};
+use journal_core::parts::{Scanning, Unscanned};
 use journal_core::units::LaneNumber;
-use journal_core::{Hook, Kernels, OpenError, Pmem};
+use journal_core::{Hook, Kernels, Pmem};
 
 /// To begin a thread takes as long as to scan about half of this.
 const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
@@ -16,7 +16,7 @@ pub(crate) fn scan<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     unscanned: &Unscanned<'u, P, H>,
     kernels: &K,
     front: &mut [u8],
-) -> Result<Scan<'u>, OpenError> {
+) -> Scanning<'u> {
     scan_by(threads_for(unscanned), unscanned, kernels, front)
 }
 
@@ -36,7 +36,7 @@ fn scan_by<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     unscanned: &Unscanned<'u, P, H>,
     kernels: &K,
     front: &mut [u8],
-) -> Result<Scan<'u>, OpenError> {
+) -> Scanning<'u> {
     let lanes: Vec<LaneNumber> = unscanned.lanes().collect();
     let mut pieces = lanes.chunks(lanes.len().div_ceil(threads));
     let own = pieces.next().unwrap_or_default();

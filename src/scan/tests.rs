@@ -2,7 +2,7 @@ use full_block::FullBlock;
 use journal_core::parts::Found;
 use journal_core::{
     BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, MediumErrorKind, Needs,
-    NoHook, Operation, PortableKernels, Protocol,
+    NoHook, OpenError, Operation, PortableKernels, Protocol,
 };
 use sim_disk::{DiskImage, Image, Model, World};
 

@@ -3,7 +3,7 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use journal_core::parts::{Found, Opened, Room, Scan, Unscanned};
+use journal_core::parts::{Found, Opened, Room, Scanning, Unscanned};
 use journal_core::units::LaneNumber;
 use journal_core::{
     IndexBuffers, LaneSlot, Needs, NoHook, OpenError, PortableKernels, Recovery, SlotState,
@@ -15,13 +15,11 @@ use crate::images::{Sample, samples, slotted};
 use crate::support::forge::{Target, put, seal, targets};
 use crate::support::{Kind, Shape};
 
-type Scans<'u> = Result<Scan<'u>, OpenError>;
-
 /// Each lane by itself, the last one first; the lowest one that cannot be read says so.
-fn one_by_one<'u>(unscanned: &Unscanned<'u, SimPmem, NoHook>, front: &mut [u8]) -> Scans<'u> {
+fn one_by_one<'u>(unscanned: &Unscanned<'u, SimPmem, NoHook>, front: &mut [u8]) -> Scanning<'u> {
     let scan = |lane| unscanned.scan([lane], &PortableKernels, front);
     let lanes: Vec<_> = unscanned.lanes().collect();
-    let mut scans: Vec<Scans<'u>> = lanes.into_iter().rev().map(scan).collect();
+    let mut scans: Vec<Scanning<'u>> = lanes.into_iter().rev().map(scan).collect();
     let first = scans.pop().expect("there is a lane");
     // Of two that cannot be read the lower one counts; what is joined is joined either way round.
     scans.into_iter().rev().fold(first, |known, more| {

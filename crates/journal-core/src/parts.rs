@@ -32,4 +32,4 @@ pub use crate::place::{
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;
 pub use crate::unreadable::{filled_by, pinned_by, segment_to_clean};
-pub use crate::unscanned::{Scan, Unscanned};
+pub use crate::unscanned::{Scan, Scanning, Unscanned};

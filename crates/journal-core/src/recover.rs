@@ -37,7 +37,7 @@ use crate::slot::{self, SlotState, Slots};
 use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
 use crate::tail::TailWord;
 use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
-use crate::unscanned::{Scan, Unscanned};
+use crate::unscanned::{Scan, Scanning, Unscanned};
 use crate::verdict::Scanned;
 
 crate::sites! {
@@ -262,7 +262,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         kernels: K,
         room: Room<'_, P, H>,
         indexes: &mut impl Indexes,
-        scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Result<Scan<'u>, OpenError>,
+        scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
     ) -> Result<Opened<P, D, L, H, K>, OpenError> {
         if self.hook.keeps(Rule::PartnersChecked) {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;

@@ -55,6 +55,9 @@ pub(crate) type Brand<'a> = PhantomData<fn(&'a ()) -> &'a ()>;
 #[must_use = "a journal opens by the scans of all its lanes"]
 pub struct Scan<'a>(pub(crate) Scanned, pub(crate) Brand<'a>);
 
+/// How scanning ends.
+pub type Scanning<'a> = Result<Scan<'a>, OpenError>;
+
 impl Scan<'_> {
     /// Both.
     pub fn and(mut self, more: Self) -> Self {
@@ -88,7 +91,7 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
         lanes: impl IntoIterator<Item = LaneNumber>,
         kernels: &impl Kernels,
         front: &mut [u8],
-    ) -> Result<Scan<'a>, OpenError> {
+    ) -> Scanning<'a> {
         let Self { whole, superblock, geometry, identity, brand } = *self;
         // Which records are whole must not depend on how much memory there is.
         let Some(front) = front.get_mut(..front_bytes_max(geometry)) else {
