@@ -104,7 +104,7 @@ fn print_checkpoints<D: BlockDevice + Clone + Send + 'static>(
 }
 
 /// A journal that is filled again and again, and how long its commits take.
-struct Busy<D> {
+struct Busy<D: Send> {
     name: String,
     journal: Front<FullBlock, D>,
     /// Whether it is emptied before a turn, and has room for all of it.

@@ -23,7 +23,7 @@ const INDEX: BlockNumber = BlockNumber(0);
 type Transaction<'a, P, D> = nvm_journal::Transaction<'a, FullBlock, P, D, NoHook>;
 
 /// The store: an index block, and a block for each value, never written over in place.
-struct Kv<P: PmemShare, D> {
+struct Kv<P: PmemShare, D: Send> {
     journal: Journal<FullBlock, P, D>,
     /// Whether a put is two transactions, which is the bug.
     in_two: bool,

@@ -20,10 +20,11 @@ use crate::file_disk::FileDisk;
 use crate::options::{Options, Plan};
 use crate::scan::scan;
 use crate::shared::bell::Bell;
+use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
-use crate::shared::seat::Seats;
+use crate::shared::seat::{Seat, Seats};
 use crate::shared::under_way::UnderWay;
 use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
@@ -71,7 +72,7 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 /// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
 /// good order.
 #[derive(Debug)]
-pub struct Journal<L = FullBlock, P: PmemShare = Region, D = FileDisk, H = NoHook> {
+pub struct Journal<L = FullBlock, P: PmemShare = Region, D: Send = FileDisk, H = NoHook> {
     /// `None` once it is closed.
     shared: Option<Arc<SharedBy<L, P, D, H>>>,
     checkpointer: Option<Checkpointer>,
@@ -335,9 +336,28 @@ where
             return self.commit_staged(operations, durability);
         }
         let mut seat = shared.seats.sit();
-        let age = seat.next_age(&shared.seats);
+        let age = seat.next_age();
+        if let [operation] = operations {
+            let committed = shared.commit_sole(&mut seat, age, operation, durability)?;
+            if committed.is_some() {
+                seat.leave();
+                return Ok(committed);
+            }
+        }
+        Self::commit_waiting(shared, &mut seat, age, operations, durability)
+    }
+
+    /// The same, as often as it takes.
+    #[inline(never)]
+    fn commit_waiting(
+        shared: &SharedBy<L, P, D, H>,
+        seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
         loop {
-            match shared.commit_at_once(&mut seat, age, operations, durability) {
+            match shared.commit_at_once(seat, age, operations, durability) {
                 Err(Error::Conflict { block }) => shared.await_block(block)?,
                 result => return result,
             }
@@ -533,7 +553,7 @@ where
     }
 }
 
-impl<L, P: PmemShare, D, H> Journal<L, P, D, H> {
+impl<L, P: PmemShare, D: Send, H> Journal<L, P, D, H> {
     fn stop_checkpointer(&mut self) {
         if let Some(Checkpointer { thread, stop }) = self.checkpointer.take() {
             stop.store(true, Ordering::Release);
@@ -544,7 +564,7 @@ impl<L, P: PmemShare, D, H> Journal<L, P, D, H> {
     }
 }
 
-impl<L, P: PmemShare, D, H> Drop for Journal<L, P, D, H> {
+impl<L, P: PmemShare, D: Send, H> Drop for Journal<L, P, D, H> {
     fn drop(&mut self) {
         self.stop_checkpointer();
     }

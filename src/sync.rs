@@ -5,7 +5,7 @@
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(any(loom, shuttle))]
 pub(crate) use pmem_sys::explored::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, this_thread,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
@@ -71,11 +71,49 @@ pub(crate) mod thread {
     }
 }
 
-/// A number that no other living thread has.
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) fn this_thread() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
+/// A value of each thread's own. What a thread leaves behind that ends is another one's later.
+#[derive(Debug, Default)]
+pub(crate) struct OfEachThread<T: Send>(of_each_thread::Values<T>);
+
+impl<T: Send + Default> OfEachThread<T> {
+    /// Calls with this thread's own. To ask for it in that call is a panic.
+    #[inline]
+    pub(crate) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+        self.0.with(call)
     }
-    HERE.with(|here| core::ptr::from_ref(here) as usize)
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod of_each_thread {
+    use core::cell::RefCell;
+
+    use thread_local::ThreadLocal;
+
+    #[derive(Debug, Default)]
+    pub(super) struct Values<T: Send>(ThreadLocal<RefCell<T>>);
+
+    impl<T: Send + Default> Values<T> {
+        #[inline]
+        pub(super) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+            call(&mut self.0.get_or_default().borrow_mut())
+        }
+    }
+}
+
+/// An explorer's threads are all one thread of the system's. Nobody waits for another one here, so
+/// that nothing of this is for the explorer to know.
+#[cfg(any(loom, shuttle))]
+mod of_each_thread {
+    use std::collections::BTreeMap;
+    use std::sync::{Mutex, PoisonError};
+
+    #[derive(Debug, Default)]
+    pub(super) struct Values<T: Send>(Mutex<BTreeMap<usize, T>>);
+
+    impl<T: Send + Default> Values<T> {
+        pub(super) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+            let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            call(values.entry(pmem_sys::explored::this_thread()).or_default())
+        }
+    }
 }

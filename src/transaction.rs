@@ -20,7 +20,7 @@ use crate::shared::seat::{Seat, Seated};
 pub struct Transaction<'j, L, P: PmemShare, D, H>
 where
     L: Policy,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
 {
     shared: &'j SharedBy<L, P, D, H>,
@@ -34,7 +34,7 @@ impl<L, P, D, H> SharedBy<L, P, D, H>
 where
     L: Policy,
     P: PmemShare,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
 {
     /// Whether so many bytes are one block, which the device has.
@@ -63,7 +63,7 @@ impl<'j, L, P, D, H> Transaction<'j, L, P, D, H>
 where
     L: Policy,
     P: PmemShare,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
 {
     #[inline]
@@ -71,7 +71,7 @@ where
         shared.check_not_failed()?;
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
-        let age = seat.next_age(&shared.seats);
+        let age = seat.next_age();
         Ok(Self { shared, seat, age, blocked: None })
     }
 
@@ -405,7 +405,7 @@ impl<L, P, D, H> Drop for Transaction<'_, L, P, D, H>
 where
     L: Policy,
     P: PmemShare,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
 {
     fn drop(&mut self) {

@@ -8,9 +8,8 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! A transaction of one operation needs no reservation where it takes lane, share and block at
-//! once, if they are free: what it stores was prepared before (`commit_alone`), or is an image that
-//! the policy logs as it is, of which nothing has to be (`commit_image`). Else it goes the usual
+//! A transaction of one operation whose form depends on nothing else needs no reservation where it
+//! takes lane, share and block at once, if they are free (`commit_sole`). Else it goes the usual
 //! way.
 //!
 //! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
@@ -22,8 +21,8 @@
 use journal_core::parts::{
     Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared,
 };
-use journal_core::policy::{Kind, Policy};
-use journal_core::units::{LaneNumber, Sequence, Stamp};
+use journal_core::policy::Policy;
+use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{
     BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
     PmemShare, Rule,
@@ -31,7 +30,7 @@ use journal_core::{
 
 use pmem_sys::StoreLockGuard;
 
-use super::block_locks::Age;
+use super::block_locks::{Age, Stripe};
 use super::seat::{Seat, Work};
 use super::unreserved::Unreserved;
 use super::versions::SharedVersions;
@@ -62,9 +61,6 @@ type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 /// A share of the index, taken.
 type ShareGuard<'s> = StoreLockGuard<'s, Share>;
 
-/// A lane with room for the record of a block, and the share of the index with room for its frame.
-type LockedForOne<'s, P, H> = (LaneGuard<'s, P, H>, ShareGuard<'s>);
-
 /// A record that is being stored in a lane.
 struct Recording {
     open: OpenRecord,
@@ -80,7 +76,7 @@ impl<L, P, D, H, K> Shared<L, P, D, H, K>
 where
     L: Policy,
     P: PmemShare,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
     K: Kernels,
 {
@@ -113,8 +109,80 @@ where
         Ok(())
     }
 
-    /// Locks, reserves and commits in one call; nothing is staged.
+    /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
+    /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
+    /// nothing has changed.
     #[inline]
+    pub(crate) fn commit_sole(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'_>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.choose_lane(seat);
+        let lane = seat.work.lane;
+        let front = seat.work.front();
+        // Before any lock, each of which waits for the last commit's fence.
+        let Some(mut sole) = self.common.sole(operation, front) else { return Ok(None) };
+        let room = self.lane(lane);
+        let mut state = self.lock_to_commit(room)?;
+        let most = self.common.sole_bytes_max(&sole);
+        let locked = match self.has_in_hand(lane, &mut state, most) {
+            true => self.lock_sole(lane, age, sole.block())?,
+            false => None,
+        };
+        let Some((mut share, stripe)) = locked else {
+            self.let_go(room, state)?;
+            return Ok(None);
+        };
+        self.check_not_failed()?;
+        let watch = FailOnPanic(&self.failed);
+        let newest = share.index.newest(sole.block()).map(|newest| share.index.frame(newest));
+        let overwritten = sole.overwrite(newest, lane);
+        let mut record = self.begin_record(&state, room, overwritten, durability);
+        let frame = self.common.store_sole(&mut state.lane, &mut record.open, &sole, front);
+        let told = self.tell(&mut share, frame);
+        assert!(told.is_ok(), "room for the frame was looked for");
+        drop(share);
+        let bytes = record.open.bytes();
+        state.in_hand -= bytes;
+        state.stats.add_record(1, bytes);
+        let result = self.finish(state, record, room);
+        core::mem::forget(watch);
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_committed(core::slice::from_ref(operation), committed);
+        }
+        if result.is_ok() || !self.has_failed() {
+            self.blocks.unlock(stripe);
+        }
+        result
+    }
+
+    /// Takes a block, for who holds its lane, with its share of the index, where that has room for
+    /// its frame: if both are free and nothing has to be done before.
+    #[inline(always)]
+    fn lock_sole(
+        &self,
+        lane: LaneNumber,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
+        let share = self.share(block)?;
+        let stripe = self.blocks.stripe(block);
+        if !share.has_room() || self.blocks.try_lock(stripe, age).is_err() {
+            return Ok(None);
+        }
+        // Whoever has deferred what it overwrites in another lane, or gathered it, said so before
+        // the block was free. It may be this block: that is looked into by the usual way.
+        if self.gathering.has_any() || self.has_deferred_beside(lane) {
+            self.blocks.unlock(stripe);
+            return Ok(None);
+        }
+        Ok(Some((share, stripe)))
+    }
+
+    /// Locks, reserves and commits in one call; nothing is staged.
     pub(crate) fn commit_at_once(
         &self,
         seat: &mut Seat<D>,
@@ -125,24 +193,6 @@ where
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
-        if let [operation] = operations {
-            let block = operation.block();
-            let image = self.common.sure_image(operation);
-            if let (Some(image), Durability::Durable) = (image, durability) {
-                let most = self.record_bytes_max(1);
-                if let Some(locked) = self.lock_at_once(work, age, block, most)? {
-                    let commit = |work: &mut Work| self.commit_image(work, locked, block, image);
-                    return self.end(work, operations, commit);
-                }
-            } else if let Some(prepared) = self.prepare_alone(work, operation) {
-                if let Some(locked) = self.lock_at_once(work, age, block, prepared.bytes)? {
-                    let commit = |work: &mut Work| {
-                        self.commit_alone(work, locked, operations, &prepared, durability)
-                    };
-                    return self.end(work, operations, commit);
-                }
-            }
-        }
         for (at, operation) in operations.iter().enumerate() {
             let before = &operations[..at];
             if let Err(error) = self.take_block(work, age, before, operation.block()) {
@@ -166,32 +216,6 @@ where
         }
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
         self.end(work, operations, commit)
-    }
-
-    /// What a transaction of one operation takes, if that depends on nothing which others might
-    /// change before its block is locked. To name a record of another lane is part of it.
-    #[inline]
-    fn prepare_alone(&self, work: &mut Work, operation: &Operation<'_>) -> Option<Prepared> {
-        let is_free = match operation {
-            Operation::Update(update) => update.kind == Kind::Overwrite,
-            _ => true,
-        };
-        if self.common.geometry.lane_places() > 0 || !is_free {
-            return None;
-        }
-        if self.lanes.len() > 1 {
-            let other = u16::from(work.lane == LaneNumber(0));
-            work.names.name(LaneNumber(other), Sequence(0));
-        }
-        let prepared = self.prepare(work, core::slice::from_ref(operation), false);
-        work.names.clear();
-        let prepared = prepared.ok()?;
-        if prepared.is_ahead() {
-            // That it may go home was said of a block that is not locked.
-            work.clear();
-            return None;
-        }
-        Some(prepared)
     }
 
     /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,
@@ -240,8 +264,7 @@ where
                 bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
-            let mut versions =
-                SharedVersions { shared: self, lane, answers, told: None, held: None };
+            let mut versions = SharedVersions { shared: self, lane, answers, told: None };
             let prepared =
                 self.common.prepare(operations, names, &mut scratch, free, &mut versions)?;
             let (slots, log_blocks) = (prepared.new_slots, prepared.log_blocks);
@@ -319,43 +342,11 @@ where
         }
         // Before anything streams out: a locked instruction would wait for it.
         self.unreserve_bytes_beyond(work, prepared.bytes);
-        let state = self.lock_to_commit(self.lane(work.lane))?;
-        self.check_not_failed()?;
-        let record = self.begin_record(&state, work, durability);
-        self.store(state, record, work, operations, &prepared, None)
-    }
-
-    /// Takes all that a transaction of one block needs, if it is there to be had at once.
-    #[inline]
-    fn lock_at_once(
-        &self,
-        work: &mut Work,
-        age: Age,
-        block: BlockNumber,
-        bytes: u64,
-    ) -> Result<Option<LockedForOne<'_, P, H>>, Error> {
-        if self.common.geometry.lane_places() > 0 {
-            return Ok(None);
-        }
         let room = self.lane(work.lane);
-        let mut state = self.lock_to_commit(room)?;
-        let is_there = self.has_in_hand(work.lane, &mut state, bytes);
-        if is_there {
-            let mut share = self.share(block)?;
-            if share.has_room() && self.try_lock_block(work, age, block).is_ok() {
-                // Whoever has deferred what it overwrites in another lane, or gathered it, said so
-                // before the block was free.
-                if !self.gathering.has_any() && !self.has_deferred_beside(work.lane) {
-                    self.reserve_frame(&mut share, work, block);
-                    return Ok(Some((state, share)));
-                }
-                // It may be this block: that is looked into by the usual way.
-                self.unlock_blocks(work);
-                work.held.clear();
-            }
-        }
-        self.let_go(room, state)?;
-        Ok(None)
+        let state = self.lock_to_commit(room)?;
+        self.check_not_failed()?;
+        let record = self.begin_record(&state, room, work.overwritten, durability);
+        self.store(state, record, work, operations, &prepared)
     }
 
     /// Whether another lane than this one has deferred records.
@@ -363,47 +354,6 @@ where
     fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
         let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
         lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
-    }
-
-    /// Commits one image, all of a transaction, that is logged as it is. The shortest of all ways:
-    /// nothing is prepared, and the index is told when the image is on its way.
-    #[inline]
-    fn commit_image(
-        &self,
-        work: &mut Work,
-        (mut state, mut share): LockedForOne<'_, P, H>,
-        block: BlockNumber,
-        image: &[u8],
-    ) -> Result<Option<Committed>, Error> {
-        self.check_not_failed()?;
-        let bytes = self.common.image_record_bytes(&work.names);
-        state.in_hand -= bytes;
-        let mut record = self.begin_record(&state, work, Durability::Durable);
-        let (names, scratch, _) = work.for_preparing();
-        let (lane, open) = (&mut state.lane, &mut record.open);
-        let frame = self.common.store_image(lane, open, block, image, names, scratch.front);
-        let told = self.tell(&mut share, frame);
-        assert!(told.is_ok(), "room for the frame was reserved");
-        drop(share);
-        state.stats.add_record(1, bytes);
-        self.finish(state, record, self.lane(work.lane))
-    }
-
-    /// Commits what was prepared of one operation, all of a transaction.
-    #[inline]
-    fn commit_alone(
-        &self,
-        work: &mut Work,
-        (mut state, share): LockedForOne<'_, P, H>,
-        operations: &[Operation<'_>],
-        prepared: &Prepared,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        self.check_not_failed()?;
-        state.in_hand -= prepared.bytes;
-        work.reserved_bytes = prepared.bytes;
-        let record = self.begin_record(&state, work, durability);
-        self.store(state, record, work, operations, prepared, Some(share))
     }
 
     /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
@@ -432,19 +382,20 @@ where
     }
 
     /// Begins a record whose stamp is above those of what it overwrites.
-    #[inline]
+    #[inline(always)]
     fn begin_record(
         &self,
         state: &LaneState<P, H>,
-        work: &Work,
+        room: &LaneRoom<P, H>,
+        overwritten: Stamp,
         durability: Durability,
     ) -> Recording {
-        let waits = self.lane(work.lane).turn.is_busy() && state.group.has_room();
+        let waits = room.turn.is_busy() && state.group.has_room();
         let pace = match durability {
             Durability::Durable if !waits => Pace::AtOnce,
             _ => Pace::Deferred,
         };
-        let overwritten = if self.keeps(Rule::StampAbove) { work.overwritten } else { Stamp(0) };
+        let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
         let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
         Recording { open: state.lane.begin(stamp, pace), durability, waits }
     }
@@ -458,7 +409,6 @@ where
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
-        held: Option<ShareGuard<'_>>,
     ) -> Result<Option<Committed>, Error> {
         let open = &mut record.open;
         let mut placed = Vec::new();
@@ -468,7 +418,7 @@ where
         let content = Content { operations, names, prepared, ends: Ends::Record };
         // Nobody sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
-        let mut versions = SharedVersions { shared: self, lane, answers, told, held };
+        let mut versions = SharedVersions { shared: self, lane, answers, told };
         let LaneState { lane, slots, .. } = &mut *state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
@@ -491,7 +441,7 @@ where
     }
 
     /// Ends a record that is stored, and makes it durable if that is asked for.
-    #[inline]
+    #[inline(always)]
     fn finish(
         &self,
         mut state: LaneGuard<'_, P, H>,
@@ -613,7 +563,7 @@ where
     ) -> Result<(), Error> {
         let lane = work.lane;
         let (names, mut scratch, answers) = work.for_preparing();
-        let mut versions = SharedVersions { shared: self, lane, answers, told: None, held: None };
+        let mut versions = SharedVersions { shared: self, lane, answers, told: None };
         let content = Content { operations, names, prepared, ends: Ends::Record };
         self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
         work.reserved_log -= prepared.log_blocks;

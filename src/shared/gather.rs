@@ -168,7 +168,7 @@ impl<L, P, D, H, K> Shared<L, P, D, H, K>
 where
     L: Policy,
     P: PmemShare,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
     K: Kernels,
 {

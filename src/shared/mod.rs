@@ -63,7 +63,7 @@ use unreserved::Unreserved;
 
 /// Everything of a journal that its threads share.
 #[derive(Debug)]
-pub(crate) struct Shared<L, P: PmemShare, D, H, K> {
+pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) common: Common<L, K>,
     pub(crate) hook: H,
     pub(crate) lanes: Box<[CachePadded<LaneRoom<P, H>>]>,
@@ -141,12 +141,11 @@ impl Share {
         Self { index, reserved: 0, cache: Cache::new(cached_blocks) }
     }
 
-    /// Takes in a frame that room is reserved for.
-    #[inline]
+    /// Takes in a frame that there is room for.
+    #[inline(always)]
     pub(crate) fn tell(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let newest = self.index.insert(frame)?;
         self.cache.forget(frame.block);
-        self.reserved -= 1;
         Ok(newest)
     }
 
@@ -189,7 +188,7 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
     }
 }
 
-impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
+impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.hook.keeps(rule)
     }
@@ -268,9 +267,9 @@ impl<L, P: PmemShare, D, H: Hook, K> Shared<L, P, D, H, K> {
     }
 }
 
-impl<L, P: PmemShare, D, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
+impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     /// Takes a frame into its share of the index, and out of it what nothing needs any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
         let newest = share.tell(frame)?;
         self.common.prefetch_place(&share.index);
@@ -286,9 +285,9 @@ impl<L, P: PmemShare, D, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
 }
 
 /// The lanes, as whatever writes home borrows them.
-pub(crate) struct LanesOf<'s, L, P: PmemShare, D, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
+pub(crate) struct LanesOf<'s, L, P: PmemShare, D: Send, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
 
-impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
+impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
     fn with<R>(
         &mut self,
         lane: LaneNumber,
@@ -333,9 +332,11 @@ impl<L, P: PmemShare, D, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> 
 ///
 /// A share whose holder panicked cannot be given out; the journal has failed then, and the copy
 /// that is given instead is empty and thrown away.
-pub(crate) struct SharesOf<'s, L, P: PmemShare, D, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
+pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
+    pub(crate) &'s Shared<L, P, D, H, K>,
+);
 
-impl<L, P: PmemShare, D, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
+impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
     type Memory = IndexBuffers;
 
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexBuffers>) -> R) -> R {
@@ -376,7 +377,7 @@ impl Indexes for Unshared {
 
 /// A medium error behind a failed fence: the outcome is unknown, and stays so.
 pub(crate) fn failed_fence<T>(
-    shared: &Shared<impl Sized, impl PmemShare, impl Sized, impl Hook, impl Sized>,
+    shared: &Shared<impl Sized, impl PmemShare, impl Send, impl Hook, impl Sized>,
     error: MediumError,
 ) -> Result<T, Error> {
     shared.fail();

@@ -5,8 +5,6 @@
 //! to transactions under way, here. So a commit cannot fail for lack of space, and a transaction
 //! that could is refused while it is made.
 
-use core::mem;
-
 use journal_core::parts::Operations;
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
@@ -29,14 +27,15 @@ impl<L, P, D, H, K> Shared<L, P, D, H, K>
 where
     L: Policy,
     P: PmemShare,
-    D: BlockDevice + Clone,
+    D: BlockDevice + Clone + Send,
     H: Hook,
     K: Kernels,
 {
     /// Chooses the lane of a transaction that begins.
     #[inline]
     pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
-        if self.lane(seat.favourite).turn.is_busy() || mem::take(&mut seat.work.leaves_lane) {
+        if self.lane(seat.favourite).turn.is_busy() || seat.work.leaves_lane {
+            seat.work.leaves_lane = false;
             seat.favourite = self.seats.another_lane();
         }
         // Deferred commits in several lanes would have to make each other durable.

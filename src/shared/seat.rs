@@ -1,35 +1,37 @@
 //! Seats: what one transaction at a time works with.
 //!
-//! A seat has the buffers, a device handle and the favourite lane of whoever sits there. Threads
-//! come back to the same seat, so that its memory is warm and its lane their own. When all seats
-//! are taken, a new one is made for one transaction.
+//! A seat has the buffers, a device handle and the favourite lane of whoever sits there. Each
+//! thread has seats of its own, as many as it has had transactions at once, and comes back to the
+//! first that is free: its memory is warm, its lane the thread's own, and to sit down takes no
+//! lock, so that it can be done while the last commit's fence still goes on. Those of a thread that
+//! has ended are another one's.
 
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
-use crossbeam_utils::CachePadded;
 use journal_core::parts::{Names, Places, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Needs};
-use pmem_sys::{StoreLock, StoreLockGuard};
 
 use super::block_locks::{Age, Stripe};
 use super::staged::Staged;
 use super::versions::Answer;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, this_thread};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, OfEachThread, Ordering};
 
-/// Threads that find a seat without an allocation.
-const SEATS: usize = if cfg!(any(loom, shuttle)) { 4 } else { 64 };
+/// A thread that has had more transactions at once does not keep the memory of all of them.
+const KEPT_SEATS: usize = 8;
 
-/// The number of every seat that is made for one transaction.
-const EXTRA: u64 = SEATS as u64;
-const NUMBER_BITS: u32 = EXTRA.ilog2() + 1;
+/// Of an age, those that say which seat it is of.
+const NUMBER_BITS: u32 = 24;
 
 /// What one transaction works with.
 #[derive(Debug)]
 pub(crate) struct Seat<D> {
+    /// No other seat of the journal has it. From 1 on, so that no age is zero.
     number: u64,
-    /// Transactions begun here.
+    /// Transactions begun here. It may come round: ages are of one seat each, and compared while
+    /// their transactions live.
     clock: u64,
     /// The lane of its transactions, as long as they are durable.
     pub(crate) favourite: LaneNumber,
@@ -101,6 +103,11 @@ impl Work {
         (&self.names, scratch, &mut self.answers)
     }
 
+    /// Where the front of a record is made.
+    pub(crate) fn front(&mut self) -> &mut [u8] {
+        &mut self.front
+    }
+
     /// Slots of older versions that are held.
     pub(crate) fn held_slots(&self) -> impl Iterator<Item = (BlockNumber, SlotNumber)> + '_ {
         self.answers.iter().filter_map(Answer::held)
@@ -155,143 +162,157 @@ impl<D> Seat<D> {
     }
 
     /// The age of a transaction that begins now: of all ages at a time it is the only one like it.
-    pub(crate) fn next_age(&mut self, seats: &Seats<D>) -> Age {
-        match self.number {
-            EXTRA => self.clock = seats.extra.begin(self.clock),
-            _ => self.clock += 1,
-        }
+    #[inline]
+    pub(crate) fn next_age(&mut self) -> Age {
+        self.clock += 1;
         Age(self.clock << NUMBER_BITS | self.number)
     }
 }
 
 /// A seat, as long as somebody sits there.
 #[derive(Debug)]
-pub(crate) enum Seated<'s, D> {
-    Kept(StoreLockGuard<'s, Option<Box<Seat<D>>>>),
-    Extra(Box<ExtraSeat<'s, D>>),
+pub(crate) struct Seated<'s, D: Send> {
+    /// Some, until it is given back.
+    seat: Option<Box<Seat<D>>>,
+    /// Which of the thread's it is.
+    at: usize,
+    seats: &'s Seats<D>,
+    /// It stays in its thread.
+    _stays: PhantomData<MutexGuard<'s, ()>>,
 }
 
-/// A seat that is made for one transaction.
-#[derive(Debug)]
-pub(crate) struct ExtraSeat<'s, D> {
-    seat: Seat<D>,
-    extra: &'s Extra,
-}
-
-impl<D> Drop for ExtraSeat<'_, D> {
-    fn drop(&mut self) {
-        self.extra.end(self.seat.clock);
-    }
-}
-
-/// The transactions without a kept seat.
-#[derive(Debug)]
-struct Extra {
-    /// The clock of the next one.
-    clock: AtomicU64,
-    /// The clocks of those under way, and their threads.
-    threads: Mutex<Vec<(u64, usize)>>,
-}
-
-impl Extra {
-    fn new() -> Self {
-        Self { clock: AtomicU64::new(1), threads: Mutex::new(Vec::new()) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, usize)>> {
-        // Nothing in here panics half-way.
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A transaction of this thread begins where the one of this clock was; returns its own.
-    fn begin(&self, before: u64) -> u64 {
-        let clock = self.clock.fetch_add(1, Ordering::Relaxed);
-        self.end(before);
-        self.lock().push((clock, this_thread()));
-        clock
-    }
-
-    fn end(&self, clock: u64) {
-        self.lock().retain(|(known, _)| *known != clock);
-    }
-
-    /// Whether the transaction of this clock is this thread's own.
-    fn is_own(&self, clock: u64) -> bool {
-        self.lock().contains(&(clock, this_thread()))
-    }
-}
-
-impl<D> Deref for Seated<'_, D> {
+impl<D: Send> Deref for Seated<'_, D> {
     type Target = Seat<D>;
 
     #[inline]
     fn deref(&self) -> &Seat<D> {
-        match self {
-            Self::Kept(guard) => guard.as_ref().expect("a seat is made before it is taken"),
-            Self::Extra(extra) => &extra.seat,
-        }
+        self.seat.as_ref().expect("nobody has left yet")
     }
 }
 
-impl<D> DerefMut for Seated<'_, D> {
+impl<D: Send> DerefMut for Seated<'_, D> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Seat<D> {
-        match self {
-            Self::Kept(guard) => guard.as_mut().expect("a seat is made before it is taken"),
-            Self::Extra(extra) => &mut extra.seat,
+        self.seat.as_mut().expect("nobody has left yet")
+    }
+}
+
+impl<D: Send> Seated<'_, D> {
+    /// Gives it back, in fewer steps than to drop it takes.
+    #[inline(always)]
+    pub(crate) fn leave(mut self) {
+        if let (Some(seat), true) = (self.seat.take(), self.at < KEPT_SEATS) {
+            self.seats.own.with(|own| own.give_back(self.at, Some(seat)));
+            core::mem::forget(self);
         }
     }
 }
 
-/// Where a seat is kept, once it is made.
-type Place<D> = StoreLock<Option<Box<Seat<D>>>>;
+impl<D: Send> Drop for Seated<'_, D> {
+    fn drop(&mut self) {
+        let seat = self.seat.take();
+        // Who panics leaves nothing that anybody uses again.
+        let seat = seat.filter(|_| self.at < KEPT_SEATS && !std::thread::panicking());
+        self.seats.own.with(|own| own.give_back(self.at, seat));
+    }
+}
+
+/// The seats of one thread.
+#[derive(Debug)]
+struct OwnSeats<D>(Vec<OwnSeat<D>>);
+
+#[derive(Debug)]
+struct OwnSeat<D> {
+    number: u64,
+    is_taken: bool,
+    /// None while somebody sits there, and until it is made.
+    seat: Option<Box<Seat<D>>>,
+}
+
+/// One that was free.
+struct Taken<D> {
+    at: usize,
+    number: u64,
+    /// None where it has yet to be made.
+    seat: Option<Box<Seat<D>>>,
+}
+
+impl<D> Default for OwnSeats<D> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<D> OwnSeats<D> {
+    /// Takes the first one that is free.
+    #[inline(always)]
+    fn take(&mut self) -> Option<Taken<D>> {
+        let at = self.0.iter().position(|own| !own.is_taken)?;
+        let own = &mut self.0[at];
+        own.is_taken = true;
+        Some(Taken { at, number: own.number, seat: own.seat.take() })
+    }
+
+    /// Has one more, which is taken; returns which.
+    fn add(&mut self, number: u64) -> usize {
+        self.0.push(OwnSeat { number, is_taken: true, seat: None });
+        self.0.len() - 1
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, at: usize, seat: Option<Box<Seat<D>>>) {
+        let own = &mut self.0[at];
+        own.is_taken = false;
+        own.seat = seat;
+    }
+}
 
 /// All seats of a journal.
 #[derive(Debug)]
-pub(crate) struct Seats<D> {
-    seats: Box<[CachePadded<Place<D>>]>,
-    /// The thread that sat down last at each.
-    threads: Box<[CachePadded<AtomicUsize>]>,
+pub(crate) struct Seats<D: Send> {
+    own: OfEachThread<OwnSeats<D>>,
+    /// Seats there are, of all threads.
+    count: AtomicUsize,
     /// Counted up with every new seat: each has another favourite lane than the one before.
     next_lane: AtomicUsize,
-    extra: Extra,
     device: Mutex<D>,
     geometry: Geometry,
 }
 
-impl<D: BlockDevice + Clone> Seats<D> {
+impl<D: BlockDevice + Clone + Send> Seats<D> {
     pub(crate) fn new(device: D, geometry: Geometry) -> Self {
         Self {
-            seats: (0..SEATS).map(|_| CachePadded::new(StoreLock::new(None))).collect(),
-            threads: (0..SEATS).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
+            own: OfEachThread::default(),
+            count: AtomicUsize::new(0),
             next_lane: AtomicUsize::new(0),
-            extra: Extra::new(),
             device: Mutex::new(device),
             geometry,
         }
     }
 
-    /// Takes a seat: the one this thread had before, if it is free.
-    #[inline]
+    /// Takes a seat of this thread's own.
+    #[inline(always)]
     pub(crate) fn sit(&self) -> Seated<'_, D> {
-        let thread = this_thread();
-        let first = (thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - 6)) % SEATS;
-        for number in (first..SEATS).chain(0..first) {
-            // A seat whose last user panicked is not used again.
-            let Ok(Some(mut guard)) = self.seats[number].try_lock() else { continue };
-            if guard.is_none() {
-                *guard = Some(Box::new(self.make(number as u64)));
-            }
-            self.threads[number].store(thread, Ordering::Relaxed);
-            return Seated::Kept(guard);
-        }
-        Seated::Extra(Box::new(ExtraSeat { seat: self.make(EXTRA), extra: &self.extra }))
+        let (at, seat) = match self.own.with(OwnSeats::take) {
+            Some(Taken { at, seat: Some(seat), .. }) => (at, seat),
+            Some(Taken { at, number, seat: None }) => (at, self.make(number)),
+            None => self.add(),
+        };
+        Seated { seat: Some(seat), at, seats: self, _stays: PhantomData }
     }
 
     #[cold]
-    fn make(&self, number: u64) -> Seat<D> {
+    fn add(&self) -> (usize, Box<Seat<D>>) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) as u64 + 1;
+        assert!(number >> NUMBER_BITS == 0, "no memory holds the seats that there are before it");
+        let seat = self.make(number);
+        (self.own.with(|own| own.add(number)), seat)
+    }
+
+    #[cold]
+    fn make(&self, number: u64) -> Box<Seat<D>> {
         let device = self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Seat::new(number, self.another_lane(), device, &self.geometry)
+        Box::new(Seat::new(number, self.another_lane(), device, &self.geometry))
     }
 
     /// The next lane, for a seat whose own is busy.
@@ -301,13 +322,10 @@ impl<D: BlockDevice + Clone> Seats<D> {
     }
 
     /// Whether the transaction of this age is this thread's own, so that waiting for it would be
-    /// for ever. Who has found the age on a block finds who sat down before that.
+    /// for ever.
     pub(crate) fn is_own(&self, age: Age) -> bool {
         let number = age.0 & ((1 << NUMBER_BITS) - 1);
-        match self.threads.get(number as usize) {
-            Some(thread) => thread.load(Ordering::Relaxed) == this_thread(),
-            None => self.extra.is_own(age.0 >> NUMBER_BITS),
-        }
+        self.own.with(|own| own.0.iter().any(|seat| seat.number == number))
     }
 }
 
@@ -347,23 +365,64 @@ mod tests {
     }
 
     #[test]
+    fn seats_are_taken_in_their_order() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let [first, second, third] = [seats.sit(), seats.sit(), seats.sit()];
+        let numbers = [first.number, second.number, third.number];
+        assert_eq!(numbers, [1, 2, 3]);
+        drop((third, first));
+        let [first, third] = [seats.sit(), seats.sit()];
+        assert_eq!([first.number, second.number, third.number], numbers);
+    }
+
+    #[test]
     fn there_is_always_another_seat_and_all_ages_differ() {
         let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
-        let mut seated: Vec<_> = (0..SEATS + 10).map(|_| seats.sit()).collect();
-        let mut ages: Vec<_> = seated.iter_mut().map(|seat| seat.next_age(&seats)).collect();
-        ages.extend(seated.iter_mut().map(|seat| seat.next_age(&seats)));
+        let mut seated: Vec<_> = (0..100).map(|_| seats.sit()).collect();
+        let mut ages: Vec<_> = seated.iter_mut().map(|seat| seat.next_age()).collect();
+        ages.extend(seated.iter_mut().map(|seat| seat.next_age()));
         ages.sort_unstable();
         assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "each there once");
         assert!(ages.iter().all(|age| age.0 != 0));
-        let newest: Vec<_> = seated.iter_mut().map(|seat| seat.next_age(&seats)).collect();
-        let is_own = |age: &Age| seats.is_own(*age);
-        assert!(newest.iter().all(is_own), "all of them are this thread's");
+        assert!(ages.iter().all(|age| seats.is_own(*age)), "all of them are this thread's");
         let others = std::thread::scope(|scope| {
-            let look = scope.spawn(|| newest.iter().filter(|age| is_own(age)).count());
+            let look = scope.spawn(|| ages.iter().filter(|age| seats.is_own(**age)).count());
             look.join().expect("looks")
         });
         assert_eq!(others, 0, "none of them is another's");
         drop(seated);
-        assert!(seats.extra.lock().is_empty(), "they are over");
+        let kept = seats.own.with(|own| own.0.iter().filter(|own| own.seat.is_some()).count());
+        assert_eq!(kept, KEPT_SEATS);
+        let numbers: Vec<_> = (0..100).map(|_| seats.sit()).map(|seat| seat.number).collect();
+        assert!(numbers.iter().all(|number| *number == 1), "it is the first again");
+    }
+
+    #[test]
+    fn an_age_is_of_its_seat_when_the_clock_comes_round() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let mut seat = seats.sit();
+        seat.clock = (1 << (u64::BITS - NUMBER_BITS)) - 2;
+        let ages = [seat.next_age(), seat.next_age(), seat.next_age()];
+        assert!(ages.iter().all(|age| age.0 != 0 && seats.is_own(*age)));
+        assert!(ages[0] != ages[1] && ages[1] != ages[2]);
+    }
+
+    #[test]
+    fn nobody_uses_again_what_was_left_by_a_panic() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        std::thread::scope(|scope| {
+            let panics = || {
+                let mut seat = seats.sit();
+                seat.work.overwritten = Stamp(7);
+                std::panic::resume_unwind(Box::new("on purpose"));
+            };
+            scope.spawn(panics).join().expect_err("panics");
+            // It may be where the one before was, which has ended.
+            let next = || {
+                let seat = seats.sit();
+                seat.work.overwritten
+            };
+            assert_eq!(scope.spawn(next).join().expect("sits"), Stamp(0));
+        });
     }
 }

@@ -10,9 +10,7 @@ use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Hook, Kernels, PmemShare, Rule};
 
-use pmem_sys::StoreLockGuard;
-
-use super::{Share, Shared};
+use super::Shared;
 
 /// What was said of one block.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +28,7 @@ impl Answer {
 }
 
 /// Knows versions by the shared index.
-pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D, H, K> {
+pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D: Send, H, K> {
     pub(crate) shared: &'s Shared<L, P, D, H, K>,
     /// The lane that is committed through.
     pub(crate) lane: LaneNumber,
@@ -38,11 +36,9 @@ pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D, H, K> {
     pub(crate) answers: &'w mut Vec<Answer>,
     /// The blocks whose frames were told of; kept only where somebody asks for it.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
-    /// The share of the first frame that is told of, where it is held already.
-    pub(crate) held: Option<StoreLockGuard<'s, Share>>,
 }
 
-impl<L, P: PmemShare, D, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
+impl<L, P: PmemShare, D: Send, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
     fn answer(&mut self, block: BlockNumber) -> usize {
         match self.answers.binary_search_by_key(&block, |answer| answer.block) {
             Ok(at) => at,
@@ -61,7 +57,9 @@ impl<L, P: PmemShare, D, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
     }
 }
 
-impl<L, P: PmemShare, D, H: Hook, K: Kernels> Versions for SharedVersions<'_, '_, L, P, D, H, K> {
+impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
+    for SharedVersions<'_, '_, L, P, D, H, K>
+{
     fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
         let at = self.answer(block);
         if let Some(known) = self.answers[at].older_slot {
@@ -96,14 +94,14 @@ impl<L, P: PmemShare, D, H: Hook, K: Kernels> Versions for SharedVersions<'_, '_
     }
 
     fn locks_to_tell(&self) -> bool {
-        self.held.is_none()
+        true
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        let held = self.held.take().map_or_else(|| self.shared.share(frame.block), Ok);
         // A share whose holder panicked: the journal has failed.
-        let Ok(mut share) = held else { return Ok(()) };
+        let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };
         self.shared.tell(&mut share, frame)?;
+        share.reserved -= 1;
         if let Some(told) = &mut self.told {
             told.push(frame.block);
         }

@@ -32,6 +32,7 @@ use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
 use crate::scan::IndexError;
+use crate::sole::Sole;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use crate::unreadable::segment_to_clean;
 
@@ -184,9 +185,13 @@ where
         self.common.prefetch(operations);
         self.check_usable(lane)?;
         self.common.validate(operations)?;
-        if let ([operation], Durability::Durable, false) = (operations, durability, bypasses) {
-            if let Some(image) = self.common.sure_image(operation) {
-                return self.commit_image(lane, operation.block(), image);
+        let pace = match durability {
+            Durability::Durable => Pace::AtOnce,
+            Durability::Deferred => Pace::Deferred,
+        };
+        if let ([operation], false) = (operations, bypasses) {
+            if let Some(sole) = self.common.sole(operation, self.front) {
+                return self.commit_sole(lane, sole, pace);
             }
         }
         let mut names = Names::NONE;
@@ -211,38 +216,25 @@ where
         if prepared.is_ahead() {
             self.write_ahead(lane, operations, &names, &prepared)?;
         }
-        let pace = match durability {
-            Durability::Durable => Pace::AtOnce,
-            Durability::Deferred => Pace::Deferred,
-        };
         let open = self.begin_record(lane, overwritten, pace);
         self.store(lane, open, operations, &names, &prepared)
     }
 
-    /// Commits one image that will be logged as it is.
+    /// Commits one operation, all of a transaction.
     #[inline]
-    fn commit_image(
+    fn commit_sole(
         &mut self,
         lane: LaneNumber,
-        block: BlockNumber,
-        image: &[u8],
+        mut sole: Sole<'_>,
+        pace: Pace,
     ) -> Result<Committed, CommitError> {
-        let newest = self.index.newest(block).map(|newest| self.index.frame(newest));
-        let overwritten = newest.map_or(Stamp(0), |newest| newest.stamp);
-        let mut some;
-        let names = match newest.filter(|newest| newest.lane != lane) {
-            Some(newest) => {
-                some = Names::NONE;
-                some.name(newest.lane, newest.sequence);
-                &some
-            }
-            None => &Names::NONE,
-        };
-        self.see_to_space(lane, self.common.image_record_bytes(names), 1)?;
+        let newest = self.index.newest(sole.block()).map(|newest| self.index.frame(newest));
+        let overwritten = sole.overwrite(newest, lane);
+        self.see_to_space(lane, self.common.sole_bytes(&sole), 1)?;
         self.settle_other_lanes(lane)?;
-        let mut open = self.begin_record(lane, overwritten, Pace::AtOnce);
+        let mut open = self.begin_record(lane, overwritten, pace);
         let InLane { lane: at, .. } = self.lanes.in_lane(lane);
-        let frame = self.common.store_image(at, &mut open, block, image, names, self.front);
+        let frame = self.common.store_sole(at, &mut open, &sole, self.front);
         let told = versions!(self, lane).tell(frame);
         assert!(told.is_ok(), "room for the frame was seen to");
         self.finish(lane, open)

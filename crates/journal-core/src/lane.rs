@@ -68,16 +68,6 @@ pub(crate) trait Images {
     fn image(&self, frame: &FrameIn) -> &[u8];
 }
 
-/// There is one.
-pub(crate) struct OneImage<'a>(pub(crate) &'a [u8]);
-
-impl Images for OneImage<'_> {
-    #[inline]
-    fn image(&self, _frame: &FrameIn) -> &[u8] {
-        self.0
-    }
-}
-
 /// There are none.
 pub(crate) struct NoImages;
 
@@ -129,8 +119,7 @@ impl Names {
             let lane = (left != 0).then(|| left.trailing_zeros() as u16)?;
             left &= left.wrapping_sub(1);
             let sequence = self.sequences.get(usize::from(lane))?;
-            let sequence = sequence.raw().into();
-            Some(Name { lane: lane.into(), reserved: [0; 6], sequence })
+            Some(Name::new(LaneNumber(lane), *sequence))
         })
     }
 }
@@ -162,6 +151,18 @@ pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
         .saturating_add(geometry.block_size.bytes().saturating_mul(ENCODED_BLOCKS))
         .saturating_add(CHECK_BYTES);
     bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// What a front says beside its payloads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lists<'a, N> {
+    pub(crate) frames: &'a [FrameIn],
+    pub(crate) name_count: usize,
+    /// As many.
+    pub(crate) names: N,
+    pub(crate) last: bool,
+    /// Where in the front the payloads end that lie behind them.
+    pub(crate) end: usize,
 }
 
 /// One part of a record, before it is stored.
@@ -199,7 +200,7 @@ pub struct OpenRecord {
     /// Parts stored so far; a header has room for the lower bits.
     parts: u64,
     /// The check of the parts so far.
-    check: u64,
+    pub(crate) check: u64,
     /// Where the record began, to go back there.
     pub(crate) start: u64,
     /// Where its next part goes. The lane's own tail stays in front of the record until that is
@@ -394,31 +395,37 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let Some(extent) = extent else {
             unreachable!("the transaction was cut into parts that fit")
         };
-        let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
-        assert!(used <= self.ring.bytes(), "L1: the space was reserved");
+        self.check_fits(open, &extent);
         extent
     }
 
-    /// Builds the front of a part, all but its check.
-    ///
-    /// It is made of whole words, and read back by words: what loads more than one store has
-    /// stored would wait until that has left the processor, behind all that streams.
+    /// A next part of this size fits.
     #[inline]
-    fn build_front<I: Images + ?Sized>(
+    pub(crate) fn check_fits(&self, open: &OpenRecord, extent: &Extent) {
+        let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
+        assert!(used <= self.ring.bytes(), "L1: the space was reserved");
+    }
+
+    /// Puts header, names and descriptors of a part.
+    ///
+    /// A front is made of whole words, and read back by words: what loads more than one store has
+    /// stored would wait until that has left the processor, behind all that streams.
+    #[inline(always)]
+    fn put_lists(
         &self,
         open: &OpenRecord,
-        part: &Part<'_, I>,
+        lists: Lists<'_, impl IntoIterator<Item = Name>>,
         extent: &Extent,
         kernels: &impl Kernels,
         front: &mut [u8],
     ) {
-        let Part { frames, encoded, names, last, .. } = *part;
+        let Lists { frames, name_count, names, last, .. } = lists;
         let mut header = RecordHeader::new_zeroed();
         header.kind = RecordKind::Commit as u8;
         header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
         header.lines = extent.lines().into();
         header.frames = u16::try_from(frames.len()).unwrap_or(u16::MAX).into();
-        header.names = u16::try_from(names.count()).unwrap_or(u16::MAX).into();
+        header.names = u16::try_from(name_count).unwrap_or(u16::MAX).into();
         header.position = open.next.into();
         header.sequence = self.next_sequence.raw().into();
         header.epoch = self.identity.epoch.raw().into();
@@ -430,7 +437,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         let words = header.words();
         let mut at = put_words(front, 0, words);
-        for name in names.each() {
+        for name in names {
             at = put_words(front, at, name.words());
         }
         let evidence = front.get(..at).unwrap_or_default();
@@ -447,16 +454,6 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             };
             at = put_words(front, at, frame.words());
         }
-        let end = at.saturating_add(encoded.len());
-        if let Some(place) = front.get_mut(at..end).filter(|_| !encoded.is_empty()) {
-            place.copy_from_slice(encoded);
-        }
-        // Few words or none: not worth a call.
-        let rest = front.get_mut(end..).unwrap_or_default();
-        let odd = rest.len().checked_rem(WORD_BYTES).unwrap_or(0);
-        let (odd, rest) = rest.split_at_mut(odd);
-        odd.fill(0);
-        rest.chunks_exact_mut(WORD_BYTES).for_each(|word| word.copy_from_slice(&[0; WORD_BYTES]));
     }
 
     /// Calls with every frame of a part whose log offset this is.
@@ -531,23 +528,63 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         part: &Part<'_, I>,
         extent: &Extent,
         kernels: &impl Kernels,
-        scratch: &mut [u8],
+        front: &mut [u8],
     ) {
+        let Part { frames, encoded, names, last, .. } = *part;
         let mut image_at = open.next.saturating_add(extent.front as u64);
         let mut check = open.check;
-        for frame in part.frames.iter().filter(|frame| frame.form == Form::Image) {
+        for frame in frames.iter().filter(|frame| frame.form == Form::Image) {
             let image = part.images.image(frame);
-            match open.pace {
-                Pace::AtOnce => open.add(self.ring.write(site::IMAGE, image_at, image)),
-                Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, image_at, image),
-            }
+            check = self.store_image(open, image_at, image, check, kernels);
             image_at = image_at.saturating_add(image.len() as u64);
-            check = kernels.crc64(check, image);
         }
+        let name_count = names.count();
+        let lists = name_count.saturating_mul(NAME_BYTES).saturating_add(HEADER_BYTES);
+        let lists = frames.len().saturating_mul(FRAME_BYTES).saturating_add(lists);
+        let end = lists.saturating_add(encoded.len());
+        if let Some(place) = front.get_mut(lists..end).filter(|_| !encoded.is_empty()) {
+            place.copy_from_slice(encoded);
+        }
+        let lists = Lists { frames, name_count, names: names.each(), last, end };
+        self.store_front(open, extent, lists, check, kernels, front);
+    }
+
+    /// Stores an image of a part; returns the check with it.
+    #[inline(always)]
+    pub(crate) fn store_image(
+        &mut self,
+        open: &mut OpenRecord,
+        at: u64,
+        image: &[u8],
+        check: u64,
+        kernels: &impl Kernels,
+    ) -> u64 {
+        match open.pace {
+            Pace::AtOnce => open.add(self.ring.write(site::IMAGE, at, image)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, at, image),
+        }
+        kernels.crc64(check, image)
+    }
+
+    /// Stores the front of a part whose payloads are in it: puts the lists before them
+    /// and, behind, what fills the last line, with the check of all of it and of what is stored of
+    /// the record.
+    #[inline(always)]
+    pub(crate) fn store_front(
+        &mut self,
+        open: &mut OpenRecord,
+        extent: &Extent,
+        lists: Lists<'_, impl IntoIterator<Item = Name>>,
+        mut check: u64,
+        kernels: &impl Kernels,
+        scratch: &mut [u8],
+    ) {
         let Some(front) = scratch.get_mut(..extent.front) else {
             unreachable!("the transaction was cut into parts that fit")
         };
-        self.build_front(open, part, extent, kernels, front);
+        let end = lists.end;
+        self.put_lists(open, lists, extent, kernels, front);
+        front.get_mut(end..).unwrap_or_default().fill(0);
         if let Some((body, place)) = front.split_last_chunk_mut() {
             check = kernels.crc64(check, body);
             *place = check.to_le_bytes();
@@ -569,7 +606,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// Returns what a fence has to complete, deferred records before it included; `None` for one
     /// that is deferred itself.
-    #[inline]
+    #[inline(always)]
     pub fn close(
         &mut self,
         open: OpenRecord,
@@ -633,7 +670,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// # Errors
     /// The medium's: the outcome is unknown, and the lane must not be used any more.
-    #[inline]
+    #[inline(always)]
     pub fn fence(&mut self, record: InFlight<Sequence>) -> Result<Durable<Sequence>, MediumError> {
         let mut durable = self.ring.fence(site::FENCE, record)?;
         if let Some(word) = &mut self.tail_word {

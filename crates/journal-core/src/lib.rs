@@ -73,6 +73,7 @@ mod scan;
 mod segment;
 mod shield;
 pub mod slot;
+mod sole;
 mod stream;
 pub mod superblock;
 mod tail;

@@ -31,5 +31,6 @@ pub use crate::place::{
 };
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;
+pub use crate::sole::Sole;
 pub use crate::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::unscanned::{Scan, Scanning, Unscanned};

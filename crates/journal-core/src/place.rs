@@ -11,7 +11,7 @@ use crate::errors::CommitError;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Full, Index, IndexMemory};
-use crate::lane::{Ends, FrameIn, Images, InLane, Lane, Names, OneImage, OpenRecord, Part};
+use crate::lane::{Ends, FrameIn, Images, InLane, Lane, Names, OpenRecord, Part};
 use crate::memory::Batched;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Class, Encoder, Placement, Policy, Update};
@@ -372,45 +372,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     fn logs_image(&self, update: &Update<'_>) -> bool {
         let is_whole = update.old.is_none() && update.change.image().is_some();
         is_whole && !update.change.is_nothing() && self.policy.logs_images()
-    }
-
-    /// The image of an operation that will be logged as it is: where that is all of a transaction,
-    /// nothing has to be prepared.
-    #[inline]
-    #[must_use]
-    pub fn sure_image<'a>(&self, operation: &Operation<'a>) -> Option<&'a [u8]> {
-        let Operation::Update(update) = operation else { return None };
-        update.change.image().filter(|_| self.logs_image(update))
-    }
-
-    /// Bytes of the record of one image that names so many others.
-    #[inline]
-    #[must_use]
-    pub fn image_record_bytes(&self, names: &Names) -> u64 {
-        extent(&self.geometry, names.count(), 1, 0, 1).map_or(u64::MAX, |extent| extent.total)
-    }
-
-    /// Stores the record of one image, for which there is room, and returns its frame. What
-    /// [`prepare`](Self::prepare) and [`store`](Self::store) would make of it, in fewer steps.
-    #[inline]
-    pub fn store_image<P: Pmem, H: Hook>(
-        &self,
-        lane: &mut Lane<P, H>,
-        open: &mut OpenRecord,
-        block: BlockNumber,
-        image: &[u8],
-        names: &Names,
-        front: &mut [u8],
-    ) -> FrameAt {
-        let len = u32::try_from(image.len()).unwrap_or(u32::MAX);
-        let frame = FrameIn { block, len, form: Form::Image, operation: 0 };
-        let images = &OneImage(image);
-        let frames = &[frame];
-        let part = Part { frames, encoded: &[], images, image_count: 1, names, last: true };
-        let extent = lane.size_part(open, &part, &self.geometry);
-        let payload = open.position().saturating_add(extent.front as u64);
-        lane.store_part(open, &part, &extent, &self.kernels, front);
-        lane.frame_at(open, frame, payload)
     }
 
     /// The policy's answer, which is not asked where there is nothing to ask.

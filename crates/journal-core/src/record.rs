@@ -21,7 +21,7 @@
 //! that the last part's covers all of them, in order.
 
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::Kernels;
 use crate::geometry::Geometry;
@@ -199,6 +199,7 @@ impl Extent {
 
 /// The sizes of a part with so many names, frames, bytes of encoded payload and images; `None`
 /// when a header could not say them.
+#[inline(always)]
 pub(crate) fn extent(
     geometry: &Geometry,
     names: usize,
@@ -217,24 +218,39 @@ pub(crate) fn extent(
     Some(Extent { front, total })
 }
 
+/// What the fields are as words. They are put together in registers: to load a word that was stored
+/// in smaller pieces would take until these have left the processor.
 impl Name {
+    pub(crate) fn new(lane: LaneNumber, sequence: Sequence) -> Self {
+        Self { lane: lane.raw().into(), reserved: [0; 6], sequence: sequence.raw().into() }
+    }
+
+    #[inline]
     pub(crate) fn words(self) -> [u64; 2] {
-        let words: [U64; 2] = transmute!(self);
-        words.map(U64::get)
+        [self.lane.get().into(), self.sequence.get()]
     }
 }
 
 impl FrameHeader {
+    #[inline]
     pub(crate) fn words(self) -> [u64; 2] {
-        let words: [U64; 2] = transmute!(self);
-        words.map(U64::get)
+        let Self { block, len, form, reserved: _ } = self;
+        [block.get(), u64::from(len.get()) | u64::from(form) << 32]
     }
 }
 
 impl RecordHeader {
+    #[inline]
     pub(crate) fn words(self) -> [u64; 8] {
-        let words: [U64; 8] = transmute!(self);
-        words.map(U64::get)
+        let Self { check, kind, flags, part, lines, frames, names, .. } = self;
+        let (check, part) = (u64::from(check.get()), u64::from(part.get()));
+        let first = check | u64::from(kind) << 32 | u64::from(flags) << 40 | part << 48;
+        let (frames, names) = (u64::from(frames.get()), u64::from(names.get()));
+        let second = u64::from(lines.get()) | frames << 32 | names << 48;
+        let Self { position, sequence, epoch, generation, watermark, stamp, .. } = self;
+        let [position, sequence] = [position.get(), sequence.get()];
+        let [epoch, generation] = [epoch.get(), generation.get()];
+        [first, second, position, sequence, epoch, generation, watermark.get(), stamp.get()]
     }
 
     /// Its kind, if there is such a one.

@@ -187,24 +187,27 @@ impl<K: Kernels> Adaptive<K> {
     fn fastest(&self, images: &Images<'_>, out: &mut Encoder<'_>) -> Choice {
         let block_bytes = images.new.len();
         let medium = &self.settings.medium;
+        let later_ns = model::later_ns(medium, block_bytes);
         let time_of = |form: Form, payload_bytes: usize| {
             let now = medium.time_of(payload_bytes).saturating_add(coding_ns(form, block_bytes));
-            now.saturating_add(model::later_ns(medium, block_bytes))
+            now.saturating_add(later_ns)
         };
-        let by_bound = |form: &Form| {
-            let bound = form.bound(images.changed).unwrap_or(block_bytes);
-            time_of(*form, bound.saturating_add(HEADER_BYTES))
-        };
-        let plain = PLAIN.into_iter().min_by_key(by_bound).unwrap_or(Form::Runs);
         let image_time = medium.time_of(block_bytes);
+        let by_bound = |form: Form| {
+            // How long it would be is not asked of what is too slow whatever that is.
+            let bound = (time_of(form, 0) < image_time).then(|| form.bound(images.changed))?;
+            let bytes = bound.unwrap_or(block_bytes).saturating_add(HEADER_BYTES);
+            Some((time_of(form, bytes), form)).filter(|(time, _)| *time < image_time)
+        };
+        let plain = PLAIN.into_iter().filter_map(by_bound).min_by_key(|(time, _)| *time);
         let (mut is_put, mut spent) = (false, 0_u64);
-        if by_bound(&plain) < image_time {
-            is_put = deltas::put(&self.kernels, plain, images, out).is_ok();
-            spent = coding_ns(plain, block_bytes);
+        if let Some((_, form)) = plain {
+            is_put = deltas::put(&self.kernels, form, images, out).is_ok();
+            spent = coding_ns(form, block_bytes);
         }
-        let mut time = match is_put {
-            true => time_of(plain, out.as_bytes().len()).min(image_time),
-            false => image_time,
+        let mut time = match plain {
+            Some((_, form)) if is_put => time_of(form, out.as_bytes().len()).min(image_time),
+            _ => image_time,
         };
         for coder in [Form::Moves, Form::Xor] {
             // What it takes is known, what it saves is not.

@@ -99,9 +99,14 @@ impl Changed {
     /// How many units have a new word.
     #[must_use]
     pub fn unit_count(&self, unit: Unit) -> usize {
-        let mut room = NO_UNITS;
-        let units = self.units(unit, &mut room);
-        units.iter().map(|number| number.count_ones() as usize).sum()
+        let (words, numbers) = (unit.words(), self.numbers());
+        if words > WORDS_PER_NUMBER {
+            let units = numbers.chunks(words / WORDS_PER_NUMBER);
+            return units.filter(|unit| unit.iter().any(|number| *number != 0)).count();
+        }
+        let firsts = unit_firsts(words);
+        let count = |number: &u64| (gathered(*number, words) & firsts).count_ones() as usize;
+        numbers.iter().map(count).sum()
     }
 
     /// How many bits differ between two images in these words. With images of this block's length
@@ -177,6 +182,24 @@ impl Changed {
         }
         room.get(..count.div_ceil(WORDS_PER_NUMBER)).unwrap_or_default()
     }
+}
+
+/// The bits of the first words of units of so many, a power of two up to a number's.
+const fn unit_firsts(words: usize) -> u64 {
+    match u64::MAX.checked_div(low_bits(words)) {
+        Some(firsts) => firsts,
+        None => 0,
+    }
+}
+
+/// With the bit of each first word set if that of any word of its unit is.
+fn gathered(number: u64, words: usize) -> u64 {
+    let (mut all, mut shift) = (number, 1);
+    while shift < words {
+        all |= all >> shift;
+        shift = shift.wrapping_mul(2);
+    }
+    all
 }
 
 /// Room for the bits of any unit.

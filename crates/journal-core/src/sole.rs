@@ -1,0 +1,149 @@
+//! A transaction of one operation, by the shortest way: nothing is kept of it but one frame, and
+//! what the policy encodes is put where the front of its record will have it.
+//!
+//! [`crate::place`] is the way of all others, and would store the same bytes.
+//!
+//! All of it, and what it calls in [`crate::lane`], is inlined at any price: a call spills some ten
+//! registers, and what a commit waits for is room in the processor's queue of stores.
+
+use crate::check::Kernels;
+use crate::common::Common;
+use crate::hook::Hook;
+use crate::index::FrameAt;
+use crate::lane::{FrameIn, Lane, Lists, OpenRecord};
+use crate::place::Operation;
+use crate::pmem::Pmem;
+use crate::policy::{Encoder, Placement, Policy};
+use crate::record::{Extent, FRAME_BYTES, Form, HEADER_BYTES, NAME_BYTES, Name, extent};
+use crate::units::{BlockNumber, LaneNumber, Stamp};
+
+/// Where the payload lies in a front that names no record.
+const PAYLOAD_AT: usize = HEADER_BYTES + FRAME_BYTES;
+
+/// What a transaction of one operation logs. What the policy has encoded lies in the front that it
+/// was made with, until it is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Sole<'a> {
+    frame: FrameIn,
+    /// Empty where it logs none.
+    image: &'a [u8],
+    /// The record of another lane that it overwrites.
+    named: Option<Name>,
+}
+
+impl Sole<'_> {
+    /// Whose content it changes.
+    #[inline]
+    #[must_use]
+    pub const fn block(&self) -> BlockNumber {
+        self.frame.block
+    }
+
+    /// Notes which frame of its block was the newest, when it is committed through this lane;
+    /// returns the stamp that its own has to be above.
+    #[inline]
+    pub fn overwrite(&mut self, newest: Option<FrameAt>, lane: LaneNumber) -> Stamp {
+        let named = newest.filter(|newest| newest.lane != lane);
+        self.named = named.map(|newest| Name::new(newest.lane, newest.sequence));
+        newest.map_or(Stamp(0), |newest| newest.stamp)
+    }
+
+    const fn names(&self) -> usize {
+        if self.named.is_some() { 1 } else { 0 }
+    }
+
+    /// Bytes of payload that lie in the front, and images behind it.
+    const fn payload(&self) -> (usize, usize) {
+        match self.frame.form {
+            Form::Image => (0, 1),
+            _ => (self.frame.len as usize, 0),
+        }
+    }
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// What an operation becomes that is all of a transaction. `None` where that depends on more
+    /// than the operation, on older versions or on what is free, and where nothing is to be logged
+    /// or can be: [`prepare`](Self::prepare) says what.
+    #[inline(always)]
+    pub fn sole<'a>(&self, operation: &Operation<'a>, front: &mut [u8]) -> Option<Sole<'a>> {
+        if self.geometry.lane_places() > 0 {
+            return None;
+        }
+        let (form, len, image): (_, _, &[u8]) = match operation {
+            Operation::Update(update) => {
+                // A policy always has a whole block of room.
+                let room = front.get_mut(PAYLOAD_AT..)?.get_mut(..self.block_bytes())?;
+                let mut encoder = Encoder::new(room);
+                match self.placement(update, &mut encoder, false) {
+                    Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
+                    Placement::Image => {
+                        let image = update.change.image()?;
+                        (Form::Image, image.len(), image)
+                    }
+                    _ => return None,
+                }
+            }
+            Operation::Discard(_) => (Form::Discard, 0, &[]),
+            Operation::Active(..) => return None,
+        };
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let frame = FrameIn { block: operation.block(), len, form, operation: 0 };
+        Some(Sole { frame, image, named: None })
+    }
+
+    #[inline(always)]
+    fn sole_extent(&self, sole: &Sole<'_>, names: usize) -> Extent {
+        let (encoded, images) = sole.payload();
+        let extent = extent(&self.geometry, names, 1, encoded, images);
+        let Some(extent) = extent else { unreachable!("any frame fits a record of its own") };
+        extent
+    }
+
+    /// Bytes that its record takes.
+    #[inline]
+    #[must_use]
+    pub fn sole_bytes(&self, sole: &Sole<'_>) -> u64 {
+        self.sole_extent(sole, sole.names()).total
+    }
+
+    /// The same where it is not known yet which frame it overwrites, which may be one of another
+    /// lane.
+    #[inline]
+    #[must_use]
+    pub fn sole_bytes_max(&self, sole: &Sole<'_>) -> u64 {
+        self.sole_extent(sole, usize::from(self.geometry.lanes > 1)).total
+    }
+
+    /// Stores its record, for which there is room, and returns its frame. The front is the one that
+    /// it was made with.
+    #[inline(always)]
+    pub fn store_sole<P: Pmem, H: Hook>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        sole: &Sole<'_>,
+        front: &mut [u8],
+    ) -> FrameAt {
+        let Sole { frame, image, named } = *sole;
+        let extent = self.sole_extent(sole, sole.names());
+        lane.check_fits(open, &extent);
+        let (encoded, _) = sole.payload();
+        let names_bytes = sole.names().saturating_mul(NAME_BYTES);
+        let payload_at = PAYLOAD_AT.saturating_add(names_bytes);
+        let end = payload_at.saturating_add(encoded);
+        if names_bytes > 0 && encoded > 0 && end <= front.len() {
+            front.copy_within(PAYLOAD_AT..PAYLOAD_AT.saturating_add(encoded), payload_at);
+        }
+        let mut check = open.check;
+        let mut payload = open.position().saturating_add(payload_at as u64);
+        if frame.form == Form::Image {
+            payload = open.position().saturating_add(extent.front as u64);
+            check = lane.store_image(open, payload, image, check, &self.kernels);
+        }
+        let lists =
+            Lists { frames: &[frame], name_count: sole.names(), names: named, last: true, end };
+        lane.store_front(open, &extent, lists, check, &self.kernels, front);
+        lane.frame_at(open, frame, payload)
+    }
+}
