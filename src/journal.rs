@@ -504,9 +504,11 @@ where
             let share = share.lock().map_err(|_| Error::Failed)?;
             stats.frames += share.index.frames();
             stats.blocks += share.index.blocks();
-            stats.cached.blocks += share.cache.blocks();
-            stats.cached.hits += share.cache.asked.hits;
-            stats.cached.misses += share.cache.asked.misses;
+            if let Some(cache) = &share.cache {
+                stats.cached.blocks += cache.blocks();
+                stats.cached.hits += cache.asked.hits;
+                stats.cached.misses += cache.asked.misses;
+            }
         }
         let Done { checkpoints, checkpointed, folded } = shared.done();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);

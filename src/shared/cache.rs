@@ -45,14 +45,9 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// For so many blocks at most.
-    pub(crate) fn new(blocks_max: usize) -> Self {
-        Self { blocks_max, ..Self::default() }
-    }
-
-    #[inline]
-    pub(crate) const fn is_on(&self) -> bool {
-        self.blocks_max > 0
+    /// For so many blocks at most; none for none.
+    pub(crate) fn new(blocks_max: usize) -> Option<Box<Self>> {
+        (blocks_max > 0).then(|| Box::new(Self { blocks_max, ..Self::default() }))
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -85,9 +80,6 @@ impl Cache {
         image: &[u8],
         has_frames: impl Fn(BlockNumber) -> bool,
     ) {
-        if !self.is_on() {
-            return;
-        }
         let stamp = newest.unwrap_or(Stamp(0));
         if let Some(kept) = self.kept.get_mut(&block.raw()) {
             kept.image.copy_from_slice(image);
@@ -103,11 +95,8 @@ impl Cache {
     }
 
     /// Forgets a block: a frame of it enters the index (C2).
-    #[inline]
     pub(crate) fn forget(&mut self, block: BlockNumber) {
-        if self.is_on() {
-            self.kept.remove(&block.raw());
-        }
+        self.kept.remove(&block.raw());
     }
 
     /// Makes room for one block: goes round once for one that was not read lately and has no frames
@@ -155,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_counts_up_to_its_frame_and_when_that_has_gone() {
-        let mut cache = Cache::new(4);
+        let mut cache = Cache::new(4).expect("of some");
         keep(&mut cache, 1, 7, &[]);
         assert!(has(&mut cache, 1, Some(7)) && has(&mut cache, 1, None));
         assert!(!has(&mut cache, 1, Some(6)) && !has(&mut cache, 1, Some(8)));
@@ -165,14 +154,12 @@ mod tests {
         cache.forget(BlockNumber(1));
         assert!(!has(&mut cache, 1, None));
         assert_eq!(cache.asked, Asked { hits: 3, misses: 4 });
-        let mut off = Cache::new(0);
-        keep(&mut off, 1, 7, &[]);
-        assert!(!off.is_on() && off.blocks() == 0);
+        assert!(Cache::new(0).is_none());
     }
 
     #[test]
     fn blocks_with_frames_stay_as_long_as_there_are_others() {
-        let mut cache = Cache::new(4);
+        let mut cache = Cache::new(4).expect("of some");
         let logged = [1, 3];
         for block in 0..4 {
             keep(&mut cache, block, 0, &logged);
@@ -193,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_read_again_and_again_stays() {
-        let mut cache = Cache::new(8);
+        let mut cache = Cache::new(8).expect("of some");
         for block in 0..200 {
             keep(&mut cache, block, 0, &[]);
             keep(&mut cache, 1000, 0, &[]);

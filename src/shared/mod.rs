@@ -43,7 +43,7 @@ use journal_core::parts::{
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, FoldReport, Hook, IndexBuffers, JournalError, Kernels,
-    MediumError, PmemShare, Recovery, Rule, SlotState,
+    LINE_BYTES, MediumError, PmemShare, Recovery, Rule, SlotState,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -126,14 +126,18 @@ pub(crate) struct LaneState<P, H> {
     pub(crate) stats: LaneStats,
 }
 
-/// One share of the index.
+/// One share of the index: with its lock two lines, since the next one that a commit takes is
+/// seldom in the caches.
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) index: Index<IndexBuffers>,
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
-    pub(crate) cache: Cache,
+    pub(crate) cache: Option<Box<Cache>>,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<StoreLock<Share>>() <= 2 * LINE_BYTES || cfg!(any(loom, shuttle)));
 
 impl Share {
     pub(crate) fn new(frames: usize, cached_blocks: usize) -> Self {
@@ -145,13 +149,15 @@ impl Share {
     #[inline(always)]
     pub(crate) fn tell(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let newest = self.index.insert(frame)?;
-        self.cache.forget(frame.block);
+        if let Some(cache) = &mut self.cache {
+            cache.forget(frame.block);
+        }
         Ok(newest)
     }
 
     /// Keeps a block's content up to its newest frame, or as it is home.
     pub(crate) fn keep(&mut self, block: BlockNumber, image: &[u8]) {
-        let Self { index, cache, .. } = self;
+        let Self { index, cache: Some(cache), .. } = self else { return };
         let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
         cache.keep(block, newest, image, |block| index.newest(block).is_some());
     }

@@ -94,7 +94,7 @@ where
         into: &mut [u8],
     ) -> bool {
         let newest = newest.map(|newest| share.index.frame(newest).stamp);
-        let found = share.cache.look_up(block, newest);
+        let found = share.cache.as_mut().and_then(|cache| cache.look_up(block, newest));
         found.map(|image| into.copy_from_slice(image)).is_some()
     }
 
