@@ -63,8 +63,7 @@ impl BlockLocks {
         // Pairs with the release of who had it before.
         match holder.load(Ordering::Acquire) {
             0 => {
-                // Who finds the age finds out whose it is, even without the share.
-                holder.store(age.0, Ordering::Release);
+                holder.store(age.0, Ordering::Relaxed);
                 Ok(true)
             }
             found if found == age.0 => Ok(false),
@@ -74,7 +73,7 @@ impl BlockLocks {
 
     /// Who has a stripe at this moment.
     pub(crate) fn holder_of(&self, stripe: Stripe) -> Option<Age> {
-        match self.holder(stripe).load(Ordering::Acquire) {
+        match self.holder(stripe).load(Ordering::Relaxed) {
             0 => None,
             age => Some(Age(age)),
         }
@@ -96,7 +95,7 @@ impl BlockLocks {
 }
 
 #[cfg(all(test, loom))]
-pub(crate) mod explored;
+mod explored;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

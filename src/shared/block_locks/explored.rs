@@ -6,7 +6,7 @@ use loom::thread;
 use pmem_sys::StoreLock;
 
 use super::*;
-use crate::shared::explored::{Word, explore, is_caught};
+use crate::shared::explored::{Word, each_order_is_needed, explore, is_caught};
 
 struct Block {
     locks: BlockLocks,
@@ -72,7 +72,7 @@ fn steps_got_wrong_are_caught() {
     assert!(is_caught(None, move || count(2, take, releases_nothing)));
 }
 
-/// The models of `each_order_is_needed`, beside those of seats.
-pub(crate) fn two_that_count() {
-    count(2, take, BlockLocks::unlock);
+#[test]
+fn every_order_is_needed() {
+    each_order_is_needed("block_locks.rs", None, &[|| count(2, take, BlockLocks::unlock)]);
 }
