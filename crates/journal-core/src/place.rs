@@ -367,11 +367,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         bad.map_or(Ok(()), |range| Err(CommitError::BadRange { block, range }))
     }
 
-    /// Whether an update is logged as an image, whatever else is to be said of it.
+    /// The image of an update that is logged as it is, whatever else is to be said of it.
     #[inline]
-    fn logs_image(&self, update: &Update<'_>) -> bool {
-        let is_whole = update.old.is_none() && update.change.image().is_some();
-        is_whole && !update.change.is_nothing() && self.policy.logs_images()
+    fn sure_image<'a>(&self, update: &Update<'a>) -> Option<&'a [u8]> {
+        let is_sure = update.old.is_none() && !update.change.is_nothing();
+        update.change.image().filter(|_| is_sure && self.policy.logs_images())
     }
 
     /// The policy's answer, which is not asked where there is nothing to ask.
@@ -385,9 +385,9 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if update.change.is_nothing() {
             return Placement::Unchanged;
         }
-        let placement = match self.logs_image(update) {
-            true => Placement::Image,
-            false => self.policy.place(update, out),
+        let placement = match self.sure_image(update) {
+            Some(_) => Placement::Image,
+            None => self.policy.place(update, out),
         };
         let goes = bypasses && update.class == Class::Data && update.change.image().is_some();
         match placement {
@@ -420,9 +420,18 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let room = places.encoded..places.encoded.saturating_add(block_bytes);
             let Some(room) = scratch.encoded.get_mut(room) else { break };
             let operation = operations.operation(next);
-            if let Some((form, len, later)) =
-                self.place_one(&operation, room, taken, free, versions)?
-            {
+            let sure = match &operation {
+                Operation::Update(update) if !free.bypasses => self.sure_image(update),
+                _ => None,
+            };
+            let placed = match sure {
+                Some(image) => {
+                    let len = u32::try_from(image.len()).unwrap_or(u32::MAX);
+                    Some((Form::Image, len, Later::Nothing))
+                }
+                None => self.place_one(&operation, room, taken, free, versions)?,
+            };
+            if let Some((form, len, later)) = placed {
                 let block = operation.block();
                 let operation = u32::try_from(next).map_err(|_| CommitError::TooManyFrames)?;
                 *place = FrameIn { block, len, form, operation };
