@@ -16,6 +16,17 @@ use crate::shared::seat::{Seat, Seated};
 /// it itself sees what it has written. Dropped, it is aborted, without a trace.
 ///
 /// The blocks' new contents are kept in memory until the commit.
+///
+/// It stays in its thread, to which it belongs as its buffers do, and which would wait for itself
+/// if it did not know:
+///
+/// ```compile_fail,E0277
+/// use nvm_journal::core::NoHook;
+/// use nvm_journal::{FileDisk, FullBlock, Region, Transaction};
+///
+/// fn sent<T: Send>() {}
+/// sent::<Transaction<'static, FullBlock, Region, FileDisk, NoHook>>();
+/// ```
 #[derive(Debug)]
 pub struct Transaction<'j, L, P: PmemShare, D, H>
 where
