@@ -136,6 +136,7 @@ where
             self.let_go(room, state)?;
             return Ok(None);
         };
+        seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
         let watch = FailOnPanic(&self.failed);
         let newest = share.index.newest(sole.block()).map(|newest| share.index.frame(newest));

@@ -128,6 +128,25 @@ fn a_thread_that_found_no_seat_is_waited_for_and_knows_itself() {
     journal.transact(|tx| tx.write(block(5), &image)).expect("is free again");
 }
 
+/// Deferred commits meet those of other threads in one lane, and durable ones have the thread's
+/// own: as the commit before was.
+#[test]
+fn one_operation_alone_goes_by_the_lane_of_its_kind() {
+    let files = Files::new("lane-of-its-kind");
+    let options = Options::new().lanes(2);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    // Has the first lane for its own.
+    let first = journal.begin().expect("begins");
+    let lane_of = |durability| {
+        let committed = journal.commit(&[Operation::write(block(1), &[1; BLOCK])], durability);
+        committed.expect("commits").expect("was logged").lane.raw()
+    };
+    let (durable, deferred) = (Durability::Durable, Durability::Deferred);
+    let ends = [durable, deferred, deferred, deferred, durable, durable];
+    assert_eq!(ends.map(lane_of), [1, 1, 0, 0, 0, 1]);
+    drop(first);
+}
+
 /// Lets the first record of a lane wait, stores the second, and panics in the third.
 #[derive(Clone, Debug, Default)]
 struct Third {
