@@ -208,7 +208,9 @@ where
             }
         }
         // All is known by now, so that no more is reserved than it takes.
+        let watch = FailOnPanic(&self.failed);
         let prepared = self.prepare_to_fit(work, operations);
+        core::mem::forget(watch);
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {

@@ -2,6 +2,8 @@
 //! blocks, from one thread and from many, and found again by whoever opens the journal.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::{DeviceFacts, Overwrite};
@@ -86,6 +88,48 @@ fn what_a_policy_sends_home_is_there_before_its_record() {
         }
         assert_eq!(journal.stats().expect("counts").total().appended_home, 2);
     }
+}
+
+/// Logs images, and panics once when it is told to.
+#[derive(Clone, Debug, Default)]
+struct Panicking(Arc<AtomicBool>);
+
+impl Policy for Panicking {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E64)
+    }
+
+    fn place(&self, _update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        if self.0.swap(false, Ordering::Relaxed) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+        Placement::Image
+    }
+
+    fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
+        Err(ApplyError::Malformed { at: 0 })
+    }
+}
+
+/// What a commit says that comes after one of the same operations in which the policy panicked.
+fn after_a_panic(name: &str, operations: &[Operation<'_>]) -> Result<(), Error> {
+    let files = Files::new(name);
+    let policy = Panicking::default();
+    let options = Options::new().policy(policy.clone());
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let commit = || journal.commit(operations, Durability::Durable).map(drop);
+    commit().expect("commits");
+    policy.0.store(true, Ordering::Relaxed);
+    catch_unwind(AssertUnwindSafe(commit)).expect_err("panics");
+    commit()
+}
+
+#[test]
+fn a_policy_that_panics_leaves_nobody_waiting() {
+    let image = [1; BLOCK];
+    let both = [Operation::write(block(1), &image), Operation::write(block(2), &image)];
+    assert_eq!(after_a_panic("panics-alone", &both[..1]), Ok(()), "nothing was locked yet");
+    assert_eq!(after_a_panic("panics-beside", &both), Err(Error::Failed));
 }
 
 /// A number that looks random.
