@@ -176,6 +176,7 @@ pub(crate) struct Seated<'s, D: Send> {
     seat: Option<Box<Seat<D>>>,
     /// Which of the thread's it is.
     at: usize,
+    number: u64,
     seats: &'s Seats<D>,
     /// It stays in its thread.
     _stays: PhantomData<MutexGuard<'s, ()>>,
@@ -202,7 +203,7 @@ impl<D: Send> Seated<'_, D> {
     #[inline(always)]
     pub(crate) fn leave(mut self) {
         if let (Some(seat), true) = (self.seat.take(), self.at < KEPT_SEATS) {
-            self.seats.own.with(|own| own.give_back(self.at, Some(seat)));
+            self.seats.own.with(|own| own.give_back(self.at, self.number, Some(seat)));
             core::mem::forget(self);
         }
     }
@@ -213,7 +214,7 @@ impl<D: Send> Drop for Seated<'_, D> {
         let seat = self.seat.take();
         // Who panics leaves nothing that anybody uses again.
         let seat = seat.filter(|_| self.at < KEPT_SEATS && !std::thread::panicking());
-        self.seats.own.with(|own| own.give_back(self.at, seat));
+        self.seats.own.with(|own| own.give_back(self.at, self.number, seat));
     }
 }
 
@@ -260,10 +261,12 @@ impl<D> OwnSeats<D> {
     }
 
     #[inline(always)]
-    fn give_back(&mut self, at: usize, seat: Option<Box<Seat<D>>>) {
-        let own = &mut self.0[at];
-        own.is_taken = false;
-        own.seat = seat;
+    fn give_back(&mut self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+        // A thread that ends may have lost its own before it gives all of them back.
+        if let Some(own) = self.0.get_mut(at).filter(|own| own.number == number) {
+            own.is_taken = false;
+            own.seat = seat;
+        }
     }
 }
 
@@ -298,7 +301,7 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
             Some(Taken { at, number, seat: None }) => (at, self.make(number)),
             None => self.add(),
         };
-        Seated { seat: Some(seat), at, seats: self, _stays: PhantomData }
+        Seated { number: seat.number, seat: Some(seat), at, seats: self, _stays: PhantomData }
     }
 
     #[cold]

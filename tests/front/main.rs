@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 mod gathered;
 mod held;
 mod log;

@@ -1,8 +1,9 @@
 //! Every policy behind the same door: chosen as a type or at run time, with fewer slots than
 //! blocks, from one thread and from many, and found again by whoever opens the journal.
 
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
