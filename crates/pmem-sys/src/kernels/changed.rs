@@ -69,9 +69,9 @@ impl Comparing {
 unsafe fn changed_lines(width: Width, older: &[u8], newer: &[u8], lines: usize, mask: &mut [u64]) {
     let (older, newer, mask) = (older.as_ptr(), newer.as_ptr(), mask.as_mut_ptr());
     match width {
-        // zmm16 has no narrow alias that older code uses: no `vzeroupper` is owed. The bits of eight
-        // lines are put together before they are stored: whoever loads a number that was stored
-        // in pieces waits until they have left the processor.
+        // zmm16 has no narrow alias that older code uses: no `vzeroupper` is owed. The bits of
+        // eight lines are put together before they are stored: whoever loads a number that was
+        // stored in pieces waits until they have left the processor.
         // SAFETY: reads `lines` times 64 bytes of each image and writes `lines` bytes of the mask,
         // by the caller's promise, which is for the instructions too.
         Width::Bits512 => unsafe {
