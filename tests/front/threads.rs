@@ -100,11 +100,11 @@ fn a_thread_is_told_that_it_waits_for_itself() {
 }
 
 #[test]
-fn a_thread_that_found_no_seat_is_waited_for_and_knows_itself() {
-    let files = Files::new("no-seat");
+fn a_thread_with_many_transactions_waits_for_others_and_knows_its_own() {
+    let files = Files::new("many-seats");
     let options = Options::new().background_checkpoint(false);
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
-    // All seats that are kept.
+    // More than it keeps the memory of.
     let seated: Vec<_> = (0..64).map(|_| journal.begin().expect("begins")).collect();
     let image = [7; BLOCK];
     let (written, is_written) = mpsc::channel();
