@@ -1,13 +1,13 @@
 //! Many threads at once.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use journal_core::Offset;
 use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
-use nvm_journal::{Durability, Error, Journal, Operation, Options};
+use nvm_journal::{Durability, Error, FileDisk, FullBlock, Journal, Operation, Options, Region};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -147,27 +147,40 @@ fn one_operation_alone_goes_by_the_lane_of_its_kind() {
     drop(first);
 }
 
-/// Lets the first record of a lane wait, stores the second, and panics in the third.
-#[derive(Clone, Debug, Default)]
-struct Third {
-    records: Arc<AtomicU32>,
-    opened: Arc<AtomicU32>,
+/// Lets the first record of a lane wait for others to come, and panics in one of them if asked to.
+#[derive(Clone, Debug)]
+struct Held {
+    /// What each record's front was stored as.
+    fronts: Arc<Mutex<Vec<&'static str>>>,
+    opened: Arc<AtomicBool>,
+    panics_in: Option<usize>,
 }
 
-impl Third {
+impl Held {
+    fn new(panics_in: Option<usize>) -> Self {
+        Self { fronts: Arc::default(), opened: Arc::default(), panics_in }
+    }
+
+    fn fronts(&self) -> Vec<&'static str> {
+        self.fronts.lock().expect("nobody panics with it").clone()
+    }
+
     fn meet(&self, site: Site) {
         if !["commit.front", "deferred.front"].contains(&site.name) {
             return;
         }
-        match self.records.fetch_add(1, Ordering::SeqCst) {
-            0 => wait_until(|| self.opened.load(Ordering::SeqCst) == 1),
-            2 => std::panic::resume_unwind(Box::new("on purpose")),
-            _ => {}
+        let record = self.fronts().len();
+        self.fronts.lock().expect("nobody panics with it").push(site.name);
+        if record == 0 {
+            wait_until(|| self.opened.load(Ordering::SeqCst));
+        }
+        if Some(record) == self.panics_in {
+            std::panic::resume_unwind(Box::new("on purpose"));
         }
     }
 }
 
-impl Hook for Third {
+impl Hook for Held {
     fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
         self.meet(site);
         pmem.store(at, bytes);
@@ -193,30 +206,58 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
+/// A thread stores a record, and is held; others come and wait for the lane behind it.
+struct Behind {
+    journal: Arc<Journal<FullBlock, Region, FileDisk, Held>>,
+    hook: Held,
+    done: mpsc::Sender<Result<(), Error>>,
+    ends: mpsc::Receiver<Result<(), Error>>,
+}
+
+impl Behind {
+    fn new(files: &Files, panics_in: Option<usize>) -> Self {
+        let hook = Held::new(panics_in);
+        let options = Options::new().policy(FullBlock).lanes(1).lane_bytes(64 << 10);
+        let options = options.hook(hook.clone());
+        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        let (done, ends) = mpsc::channel();
+        Self { journal: Arc::new(journal), hook, done, ends }
+    }
+
+    /// Holds the record of block 0 until those of two others wait for its lane.
+    fn hold(&self, others: [u64; 2]) {
+        self.start(0);
+        wait_until(|| self.hook.fronts().len() == 1);
+        others.into_iter().for_each(|number| self.start(number));
+        // Time to come as far as the lane.
+        std::thread::sleep(Duration::from_millis(50));
+        self.hook.opened.store(true, Ordering::SeqCst);
+    }
+
+    /// Writes a block in a thread of its own, which takes the lane before it takes the block.
+    fn start(&self, number: u64) {
+        let (journal, done) = (Arc::clone(&self.journal), self.done.clone());
+        std::thread::spawn(move || {
+            let operations = [Operation::write(block(number), &[1; BLOCK])];
+            let committed = journal.commit(&operations, Durability::Durable);
+            done.send(committed.map(drop)).expect("is waited for");
+        });
+    }
+
+    /// What became of the next one that is done.
+    fn end(&self) -> Result<(), Error> {
+        self.ends.recv_timeout(Duration::from_secs(20)).expect("nobody waits for ever")
+    }
+}
+
 /// While the first of three threads stores its record the others come and wait for the lane. The
 /// second leaves its record to the third to fence, and the third panics. Returns what became of
 /// the other two, in the order in which they were done.
 fn the_last_of_a_group_panics(name: &str) -> [Result<(), Error>; 2] {
     let files = Files::new(name);
-    let hook = Third::default();
-    let options = Options::new().lanes(1).lane_bytes(64 << 10).hook(hook.clone());
-    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
-    let (journal, (done, ends)) = (Arc::new(journal), mpsc::channel());
-    let start = |number: u64| {
-        let (journal, done) = (Arc::clone(&journal), done.clone());
-        std::thread::spawn(move || {
-            let committed = journal.transact(|tx| tx.write(block(number), &[1; BLOCK]));
-            done.send(committed).expect("is waited for");
-        });
-    };
-    start(0);
-    wait_until(|| hook.records.load(Ordering::SeqCst) == 1);
-    [1, 2].into_iter().for_each(start);
-    // Time to come as far as the lane.
-    std::thread::sleep(Duration::from_millis(50));
-    hook.opened.store(1, Ordering::SeqCst);
-    let end = || ends.recv_timeout(Duration::from_secs(20)).expect("nobody waits for ever");
-    [end(), end()]
+    let behind = Behind::new(&files, Some(2));
+    behind.hold([1, 2]);
+    [behind.end(), behind.end()]
 }
 
 #[test]
@@ -228,4 +269,29 @@ fn a_group_whose_last_panics_is_told() {
         second == Err(Error::Failed)
     };
     assert!((0..20).any(is_told), "the second is always alone");
+}
+
+/// The second leaves its record to the third to fence, and that finds its block taken. Whether it
+/// was left to it.
+fn the_last_of_a_group_finds_its_block_taken(name: &str) -> bool {
+    let files = Files::new(name);
+    let behind = Behind::new(&files, None);
+    let journal = Arc::clone(&behind.journal);
+    let mut holder = journal.begin().expect("begins");
+    holder.write(block(2), &[2; BLOCK]).expect("fits");
+    behind.hold([1, 2]);
+    // The third is not done before its block is free, and nobody else comes.
+    assert_eq!([behind.end(), behind.end()], [Ok(()), Ok(())]);
+    let was_left = behind.hook.fronts()[1] == "deferred.front";
+    drop(holder);
+    assert_eq!(behind.end(), Ok(()));
+    was_left
+}
+
+#[test]
+fn who_can_commit_nothing_fences_all_the_same_what_was_left_to_it() {
+    // The third may have the lane before the second.
+    let was_left =
+        |round| the_last_of_a_group_finds_its_block_taken(&format!("block-taken-{round}"));
+    assert!((0..20).any(was_left), "the second is never before the third");
 }
