@@ -336,7 +336,7 @@ where
             return self.commit_staged(operations, durability);
         }
         let mut seat = shared.seats.sit();
-        let age = seat.next_age();
+        let age = seat.next_age(shared.blocks.age_behind());
         if let [operation] = operations {
             let committed = shared.commit_sole(&mut seat, age, operation, durability)?;
             if committed.is_some() {

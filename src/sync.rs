@@ -24,16 +24,34 @@ pub(crate) mod thread {
     /// Rounds after those in which it lets other threads run.
     const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
+    /// So many of the first rounds are one where a waiter is to look seldom.
+    const SELDOM: u32 = 4;
+    /// Pauses of such a round: up to some microseconds, in which several commits are done.
+    const LONG: u32 = 64;
+
     /// Waiting for something that takes no longer than a commit, most of the time.
     #[derive(Debug, Default)]
     pub(crate) struct Patience {
         rounds: u32,
+        is_seldom: bool,
     }
 
     impl Patience {
+        /// For what whoever has it gives back only to take it again: each look takes a line away
+        /// that they need, and to have it after each of their commits, all the lines that go with
+        /// it, which takes as long as a commit.
+        pub(crate) const fn of_the_next() -> Self {
+            Self { rounds: 0, is_seldom: true }
+        }
+
         /// For what takes longer: lets other threads run at once.
         pub(crate) const fn of_the_slow() -> Self {
-            Self { rounds: SPINS }
+            Self { rounds: SPINS, is_seldom: false }
+        }
+
+        /// Whether it has begun to let other threads run.
+        pub(crate) const fn has_spun(&self) -> bool {
+            self.rounds >= SPINS
         }
 
         /// Whether the quick rounds are over.
@@ -43,16 +61,18 @@ pub(crate) mod thread {
 
         /// Waits a little, and longer the more often it is called.
         pub(crate) fn pause(&mut self) {
-            wait(self.rounds);
-            self.rounds = self.rounds.saturating_add(1);
+            let (rounds, pauses) = if self.is_seldom { (SELDOM, LONG) } else { (1, 1) };
+            wait(self.rounds, pauses);
+            let is_quick = self.rounds < SPINS;
+            self.rounds = self.rounds.saturating_add(if is_quick { rounds } else { 1 });
         }
     }
 
     #[cfg(not(any(loom, shuttle)))]
-    fn wait(rounds: u32) {
+    fn wait(rounds: u32, pauses: u32) {
         match rounds {
-            // One at a time: on some processors a pause is as long as a line takes to come over.
-            rounds if rounds < SPINS => core::hint::spin_loop(),
+            // On some processors a pause is as long as a line takes to come over.
+            rounds if rounds < SPINS => (0..pauses).for_each(|_| core::hint::spin_loop()),
             rounds if rounds < SPINS + YIELDS => std::thread::yield_now(),
             _ => std::thread::sleep(Duration::from_micros(20)),
         }
@@ -60,7 +80,7 @@ pub(crate) mod thread {
 
     /// An explorer has no time: to wait is to let others run.
     #[cfg(any(loom, shuttle))]
-    fn wait(_rounds: u32) {
+    fn wait(_rounds: u32, _pauses: u32) {
         pmem_sys::explored::thread::yield_now();
     }
 

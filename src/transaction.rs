@@ -82,7 +82,7 @@ where
         shared.check_not_failed()?;
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
-        let age = seat.next_age();
+        let age = seat.next_age(shared.blocks.age_behind());
         Ok(Self { shared, seat, age, blocked: None })
     }
 

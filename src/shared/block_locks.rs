@@ -8,7 +8,12 @@
 //! *Wait-die*: a transaction that already holds something waits only for younger ones; where an
 //! older one is in the way, it gives up and is tried again, as old as it was. So
 //! nobody waits in a circle, and whoever is oldest gets through. One that holds nothing yet may
-//! wait for anybody: nobody waits for it.
+//! wait for anybody: of those who hold something, nobody waits for it.
+//!
+//! *Claims*: who has waited a while for a block claims it. What is younger is refused then, as if
+//! the claimant had the block; who holds something does not wait for what is older, so nobody who
+//! does waits for a claim. Whatever begins behind the first wait of a transaction is younger than
+//! it ([`BlockLocks::age_behind`]), so that it waits only for those that were there before.
 
 use journal_core::BlockNumber;
 use journal_core::parts::share_of;
@@ -30,6 +35,49 @@ pub(crate) struct BlockLocks {
     shares: usize,
     /// The words of one share, less one.
     mask: usize,
+    /// The youngest that ever had to wait.
+    waited: AtomicU64,
+}
+
+/// Who has waited long for words of one share of the index, behind the lock of that.
+#[derive(Debug, Default)]
+pub(crate) struct Claims(Option<Box<Claim>>);
+
+#[derive(Debug)]
+struct Claim {
+    stripe: Stripe,
+    age: Age,
+    others: Claims,
+}
+
+impl Claims {
+    /// Has a stripe kept from whoever is younger, until it is given up.
+    pub(crate) fn add(&mut self, stripe: Stripe, age: Age) {
+        let others = core::mem::take(self);
+        self.0 = Some(Box::new(Claim { stripe, age, others }));
+    }
+
+    pub(crate) fn give_up(&mut self, stripe: Stripe, age: Age) {
+        match &mut self.0 {
+            None => {}
+            Some(claim) if (claim.stripe, claim.age) != (stripe, age) => {
+                claim.others.give_up(stripe, age);
+            }
+            Some(claim) => self.0 = claim.others.0.take(),
+        }
+    }
+
+    /// The oldest that has claimed a stripe, if it is older than this.
+    #[inline]
+    fn older(&self, stripe: Stripe, age: Age) -> Option<Age> {
+        if self.0.is_none() { None } else { self.oldest(stripe).filter(|oldest| *oldest < age) }
+    }
+
+    #[cold]
+    fn oldest(&self, stripe: Stripe) -> Option<Age> {
+        let claims = core::iter::successors(self.0.as_deref(), |claim| claim.others.0.as_deref());
+        claims.filter(|claim| claim.stripe == stripe).map(|claim| claim.age).min()
+    }
 }
 
 impl BlockLocks {
@@ -37,7 +85,7 @@ impl BlockLocks {
     pub(crate) fn new(shares: usize, stripes: usize) -> Self {
         let each = stripes.next_power_of_two();
         let holders = (0..shares * each).map(|_| AtomicU64::new(0)).collect();
-        Self { holders, shares, mask: each - 1 }
+        Self { holders, shares, mask: each - 1, waited: AtomicU64::new(0) }
     }
 
     #[inline]
@@ -52,23 +100,37 @@ impl BlockLocks {
         &self.holders[stripe.0 as usize]
     }
 
-    /// Takes a stripe, for who has the lock of its share; returns whether it was not held before by
-    /// the same transaction.
+    /// Takes a stripe, for who has the lock of its share, and so the claims there; returns whether
+    /// it was not held before by the same transaction.
     ///
     /// # Errors
-    /// Who has it instead.
+    /// Who has it instead, or will have it.
     #[inline]
-    pub(crate) fn try_lock(&self, stripe: Stripe, age: Age) -> Result<bool, Age> {
+    pub(crate) fn try_lock(&self, claims: &Claims, stripe: Stripe, age: Age) -> Result<bool, Age> {
         let holder = self.holder(stripe);
         // Pairs with the release of who had it before.
         match holder.load(Ordering::Acquire) {
             0 => {
+                if let Some(claimant) = claims.older(stripe, age) {
+                    return Err(claimant);
+                }
                 holder.store(age.0, Ordering::Relaxed);
                 Ok(true)
             }
             found if found == age.0 => Ok(false),
             found => Err(Age(found)),
         }
+    }
+
+    /// A transaction has to wait, or to give up for now.
+    pub(crate) fn note_waits(&self, age: Age) {
+        self.waited.fetch_max(age.0, Ordering::Relaxed);
+    }
+
+    /// What the age of a transaction that begins now has to be above.
+    #[inline]
+    pub(crate) fn age_behind(&self) -> Age {
+        Age(self.waited.load(Ordering::Relaxed))
     }
 
     /// Who has a stripe at this moment.
@@ -103,14 +165,55 @@ mod tests {
 
     #[test]
     fn a_stripe_has_one_holder_who_may_ask_again() {
-        let locks = BlockLocks::new(1, 3);
+        let (locks, claims) = (BlockLocks::new(1, 3), Claims::default());
         let stripe = locks.stripe(BlockNumber(7));
-        assert_eq!(locks.try_lock(stripe, Age(2)), Ok(true));
-        assert_eq!(locks.try_lock(stripe, Age(2)), Ok(false));
-        assert_eq!(locks.try_lock(stripe, Age(1)), Err(Age(2)));
+        assert_eq!(locks.try_lock(&claims, stripe, Age(2)), Ok(true));
+        assert_eq!(locks.try_lock(&claims, stripe, Age(2)), Ok(false));
+        assert_eq!(locks.try_lock(&claims, stripe, Age(1)), Err(Age(2)));
         assert_eq!(locks.holder_of(stripe), Some(Age(2)));
         locks.unlock(stripe);
-        assert_eq!((locks.holder_of(stripe), locks.try_lock(stripe, Age(1))), (None, Ok(true)));
+        assert_eq!(
+            (locks.holder_of(stripe), locks.try_lock(&claims, stripe, Age(1))),
+            (None, Ok(true))
+        );
+    }
+
+    #[test]
+    fn what_is_claimed_is_kept_from_whoever_is_younger() {
+        let (locks, mut claims) = (BlockLocks::new(1, 2), Claims::default());
+        let (stripe, other) = (Stripe(0), Stripe(1));
+        for age in [6, 4, 5] {
+            claims.add(stripe, Age(age));
+        }
+        let mut ask = |claims: &Claims, stripe, age| {
+            let asked = locks.try_lock(claims, stripe, Age(age));
+            if asked == Ok(true) {
+                locks.unlock(stripe);
+            }
+            asked
+        };
+        assert_eq!(ask(&claims, stripe, 7), Err(Age(4)), "the oldest is first");
+        assert_eq!(ask(&claims, stripe, 5), Err(Age(4)), "claimants have an order too");
+        assert_eq!(ask(&claims, stripe, 4), Ok(true));
+        assert_eq!(ask(&claims, stripe, 3), Ok(true), "who is older does not wait for it");
+        assert_eq!(ask(&claims, other, 7), Ok(true));
+        claims.give_up(other, Age(4));
+        claims.give_up(stripe, Age(4));
+        assert_eq!(ask(&claims, stripe, 7), Err(Age(5)));
+        claims.give_up(stripe, Age(6));
+        claims.give_up(stripe, Age(5));
+        assert_eq!(ask(&claims, stripe, 7), Ok(true));
+        assert!(claims.0.is_none());
+    }
+
+    #[test]
+    fn what_has_a_stripe_keeps_it_whoever_claims_it() {
+        let (locks, mut claims) = (BlockLocks::new(1, 1), Claims::default());
+        let stripe = Stripe(0);
+        assert_eq!(locks.try_lock(&claims, stripe, Age(9)), Ok(true));
+        claims.add(stripe, Age(3));
+        assert_eq!(locks.try_lock(&claims, stripe, Age(9)), Ok(false));
+        assert_eq!(locks.try_lock(&claims, stripe, Age(3)), Err(Age(9)));
     }
 
     #[test]

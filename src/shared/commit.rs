@@ -171,7 +171,7 @@ where
     ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
         let share = self.share(block)?;
         let stripe = self.blocks.stripe(block);
-        if !share.has_room() || self.blocks.try_lock(stripe, age) != Ok(true) {
+        if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
             return Ok(None);
         }
         // Whoever has deferred what it overwrites in another lane, or gathered it, said so before

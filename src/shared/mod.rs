@@ -51,7 +51,7 @@ use crate::error::Error;
 use crate::stats::LaneStats;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use bell::Bell;
-use block_locks::BlockLocks;
+use block_locks::{BlockLocks, Claims};
 use cache::Cache;
 use gather::Gathering;
 use home::HomeRoom;
@@ -134,6 +134,8 @@ pub(crate) struct Share {
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
     pub(crate) cache: Option<Box<Cache>>,
+    /// Of those who wait for its blocks.
+    pub(crate) claims: Claims,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -142,7 +144,8 @@ const _: () = assert!(size_of::<StoreLock<Share>>() <= 2 * LINE_BYTES || cfg!(an
 impl Share {
     pub(crate) fn new(frames: usize, cached_blocks: usize) -> Self {
         let index = IndexBuffers::empty_index(frames);
-        Self { index, reserved: 0, cache: Cache::new(cached_blocks) }
+        let cache = Cache::new(cached_blocks);
+        Self { index, reserved: 0, cache, claims: Claims::default() }
     }
 
     /// Takes in a frame that there is room for.

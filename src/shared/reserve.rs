@@ -51,7 +51,7 @@ where
         block: BlockNumber,
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
         let mut share = self.share(block)?;
-        if let Err(holder) = self.try_lock_block(work, age, block) {
+        if let Err(holder) = self.try_lock_block(&share, work, age, block) {
             drop(share);
             share = self.wait_to_lock(work, age, block, holder)?;
         }
@@ -67,21 +67,23 @@ where
     /// Locks a block for who has the lock of its share.
     ///
     /// # Errors
-    /// Who has it instead.
+    /// Who has it instead, or will have it.
     #[inline]
-    pub(crate) fn try_lock_block(
+    fn try_lock_block(
         &self,
+        share: &Share,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
     ) -> Result<(), Age> {
         let stripe = self.blocks.stripe(block);
-        if self.blocks.try_lock(stripe, age)? {
+        if self.blocks.try_lock(&share.claims, stripe, age)? {
             work.held.push(stripe);
         }
         Ok(())
     }
 
+    /// Waits for a block, if that may be. Who has waited a while claims it.
     #[cold]
     fn wait_to_lock(
         &self,
@@ -90,27 +92,45 @@ where
         block: BlockNumber,
         mut holder: Age,
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
+        self.blocks.note_waits(age);
         let stripe = self.blocks.stripe(block);
         let holds_nothing = work.held.is_empty();
-        let mut patience = Patience::default();
-        loop {
+        let mut patience = Patience::of_the_next();
+        let mut has_claim = false;
+        let mut look = || {
             self.check_not_failed()?;
             let may_wait = holds_nothing || holder > age;
             if !may_wait || self.seats.is_own(holder) {
                 return Err(Error::Conflict { block });
             }
             patience.pause();
+            if patience.has_spun() && !has_claim {
+                self.share(block)?.claims.add(stripe, age);
+                (has_claim, patience) = (true, Patience::default());
+            }
             // Looking first leaves the share to others.
             if let Some(found) = self.blocks.holder_of(stripe) {
                 holder = found;
-                continue;
+                return Ok(None);
             }
             let share = self.share(block)?;
-            match self.try_lock_block(work, age, block) {
-                Ok(()) => return Ok(share),
-                Err(found) => holder = found,
+            let locked = self.try_lock_block(&share, work, age, block);
+            Ok(locked.map_err(|found| holder = found).is_ok().then_some(share))
+        };
+        let mut locked = loop {
+            match look() {
+                Ok(None) => {}
+                Ok(Some(share)) => break Ok(share),
+                Err(error) => break Err(error),
+            }
+        };
+        if has_claim {
+            match &mut locked {
+                Ok(share) => share.claims.give_up(stripe, age),
+                Err(_) => self.share(block)?.claims.give_up(stripe, age),
             }
         }
+        locked
     }
 
     /// Waits a while for a block that another transaction has, or until it is free.

@@ -161,10 +161,11 @@ impl<D> Seat<D> {
         self.room = room;
     }
 
-    /// The age of a transaction that begins now: of all ages at a time it is the only one like it.
+    /// The age of a transaction that begins now, which is above another one: of all ages at a time
+    /// it is the only one like it.
     #[inline]
-    pub(crate) fn next_age(&mut self) -> Age {
-        self.clock += 1;
+    pub(crate) fn next_age(&mut self, behind: Age) -> Age {
+        self.clock = self.clock.max(behind.0 >> NUMBER_BITS) + 1;
         Age(self.clock << NUMBER_BITS | self.number)
     }
 }
@@ -382,8 +383,8 @@ mod tests {
     fn there_is_always_another_seat_and_all_ages_differ() {
         let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
         let mut seated: Vec<_> = (0..100).map(|_| seats.sit()).collect();
-        let mut ages: Vec<_> = seated.iter_mut().map(|seat| seat.next_age()).collect();
-        ages.extend(seated.iter_mut().map(|seat| seat.next_age()));
+        let mut ages: Vec<_> = seated.iter_mut().map(|seat| seat.next_age(Age(0))).collect();
+        ages.extend(seated.iter_mut().map(|seat| seat.next_age(Age(0))));
         ages.sort_unstable();
         assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "each there once");
         assert!(ages.iter().all(|age| age.0 != 0));
@@ -405,9 +406,22 @@ mod tests {
         let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
         let mut seat = seats.sit();
         seat.clock = (1 << (u64::BITS - NUMBER_BITS)) - 2;
-        let ages = [seat.next_age(), seat.next_age(), seat.next_age()];
+        let ages = [(); 3].map(|()| seat.next_age(Age(0)));
         assert!(ages.iter().all(|age| age.0 != 0 && seats.is_own(*age)));
         assert!(ages[0] != ages[1] && ages[1] != ages[2]);
+    }
+
+    #[test]
+    fn an_age_is_above_the_one_that_it_is_to_be_behind() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let [mut first, mut second] = [seats.sit(), seats.sit()];
+        for _ in 0..10 {
+            first.next_age(Age(0));
+        }
+        let waits = first.next_age(Age(0));
+        let before = second.next_age(Age(0));
+        let behind = [second.next_age(waits), first.next_age(waits)];
+        assert!(before < waits && behind.iter().all(|age| *age > waits));
     }
 
     #[test]

@@ -10,28 +10,31 @@ use crate::shared::explored::{Word, each_order_is_needed, explore, is_caught};
 
 struct Block {
     locks: BlockLocks,
-    share: StoreLock<()>,
+    share: StoreLock<Claims>,
     content: Word,
 }
 
 type Takes = fn(&Block, Stripe, Age) -> bool;
 
 fn take(block: &Block, stripe: Stripe, age: Age) -> bool {
-    let _share = block.share.lock().expect("nobody panics");
-    block.locks.try_lock(stripe, age).is_ok()
+    let share = block.share.lock().expect("nobody panics");
+    block.locks.try_lock(&share, stripe, age).is_ok()
 }
 
 /// The same where the share is free, and not otherwise: nobody waits, so that more of them can be
 /// explored.
 fn take_at_once(block: &Block, stripe: Stripe, age: Age) -> bool {
     let share = block.share.try_lock().expect("nobody panics");
-    share.is_some() && block.locks.try_lock(stripe, age).is_ok()
+    share.is_some_and(|share| block.locks.try_lock(&share, stripe, age).is_ok())
 }
 
 /// Each counts the block's content up, if it gets the block.
 fn count(transactions: u64, takes: Takes, unlocks: fn(&BlockLocks, Stripe)) {
-    let block =
-        Block { locks: BlockLocks::new(1, 1), share: StoreLock::new(()), content: Word::new() };
+    let block = Block {
+        locks: BlockLocks::new(1, 1),
+        share: StoreLock::new(Claims::default()),
+        content: Word::new(),
+    };
     let block = Arc::new(block);
     let stripe = block.locks.stripe(BlockNumber(7));
     let transact = move |block: &Block, age| {
@@ -64,7 +67,8 @@ fn one_transaction_at_a_time_has_a_block_and_sees_what_was_done_before() {
 
 #[test]
 fn steps_got_wrong_are_caught() {
-    let without_the_share: Takes = |block, stripe, age| block.locks.try_lock(stripe, age).is_ok();
+    let without_the_share: Takes =
+        |block, stripe, age| block.locks.try_lock(&Claims::default(), stripe, age).is_ok();
     assert!(is_caught(None, move || count(2, without_the_share, BlockLocks::unlock)));
     let releases_nothing = |locks: &BlockLocks, stripe| {
         locks.holder(stripe).store(0, Ordering::Relaxed);

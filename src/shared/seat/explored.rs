@@ -35,7 +35,7 @@ fn nobody_sits_where_another_one_does() {
             let mut first = seats.sit();
             let mut second = seats.sit();
             assert_ne!(first.number, second.number);
-            [first.next_age(), second.next_age()]
+            [first.next_age(Age(0)), second.next_age(Age(0))]
         };
         let its = Arc::clone(&seats);
         let other = thread::spawn(move || sit(&its));
@@ -54,9 +54,9 @@ fn takes_a_seat_and_a_block() {
     let (its, its_blocks) = (Arc::clone(&seats), Arc::clone(&blocks));
     let other = thread::spawn(move || {
         let mut seat = its.sit();
-        let age = seat.next_age();
+        let age = seat.next_age(Age(0));
         let share = its_blocks.1.lock().expect("nobody panics");
-        its_blocks.0.try_lock(stripe, age).expect("is free");
+        its_blocks.0.try_lock(&Claims::default(), stripe, age).expect("is free");
         drop(share);
         its_blocks.0.unlock(stripe);
     });
