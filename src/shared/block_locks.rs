@@ -185,7 +185,7 @@ mod tests {
         for age in [6, 4, 5] {
             claims.add(stripe, Age(age));
         }
-        let mut ask = |claims: &Claims, stripe, age| {
+        let ask = |claims: &Claims, stripe, age| {
             let asked = locks.try_lock(claims, stripe, Age(age));
             if asked == Ok(true) {
                 locks.unlock(stripe);
