@@ -358,7 +358,7 @@ where
     ) -> Result<Option<Committed>, Error> {
         loop {
             match shared.commit_at_once(seat, age, operations, durability) {
-                Err(Error::Conflict { block }) => shared.await_block(block)?,
+                Err(Error::Conflict { block }) => shared.await_block(block, age)?,
                 result => return result,
             }
         }

@@ -365,7 +365,7 @@ where
     pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
         match self.blocked.take() {
-            Some(block) => self.shared.await_block(block),
+            Some(block) => self.shared.await_block(block, self.age),
             None => self.shared.check_not_failed(),
         }
     }

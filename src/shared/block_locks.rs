@@ -18,7 +18,6 @@
 use journal_core::BlockNumber;
 use journal_core::parts::share_of;
 
-use crate::sync::thread::Patience;
 use crate::sync::{AtomicU64, Ordering};
 
 /// When a transaction began, and which it is: unique while it lives, and lower for older ones.
@@ -69,7 +68,7 @@ impl Claims {
 
     /// The oldest that has claimed a stripe, if it is older than this.
     #[inline]
-    fn older(&self, stripe: Stripe, age: Age) -> Option<Age> {
+    pub(crate) fn older(&self, stripe: Stripe, age: Age) -> Option<Age> {
         if self.0.is_none() { None } else { self.oldest(stripe).filter(|oldest| *oldest < age) }
     }
 
@@ -138,14 +137,6 @@ impl BlockLocks {
         match self.holder(stripe).load(Ordering::Relaxed) {
             0 => None,
             age => Some(Age(age)),
-        }
-    }
-
-    /// Waits until a stripe is free, or for a while; takes nothing.
-    pub(crate) fn await_free(&self, stripe: Stripe) {
-        let mut patience = Patience::default();
-        while !patience.is_long() && self.holder(stripe).load(Ordering::Relaxed) != 0 {
-            patience.pause();
         }
     }
 

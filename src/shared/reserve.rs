@@ -133,16 +133,25 @@ where
         locked
     }
 
-    /// Waits a while for a block that another transaction has, or until it is free.
+    /// Waits a while for a block that another transaction has, or until it is free for this one;
+    /// takes nothing.
     ///
     /// # Errors
     /// `Conflict` when the other one is this thread's own: that wait would have no end.
-    pub(crate) fn await_block(&self, block: BlockNumber) -> Result<(), Error> {
-        let holder = self.blocks.holder_of(self.blocks.stripe(block));
+    pub(crate) fn await_block(&self, block: BlockNumber, age: Age) -> Result<(), Error> {
+        let stripe = self.blocks.stripe(block);
+        let mut holder = self.blocks.holder_of(stripe);
         if holder.is_some_and(|holder| self.seats.is_own(holder)) {
             return Err(Error::Conflict { block });
         }
-        self.blocks.await_free(self.blocks.stripe(block));
+        let mut patience = Patience::default();
+        while !patience.is_long() {
+            if holder.is_none() && self.share(block)?.claims.older(stripe, age).is_none() {
+                break;
+            }
+            patience.pause();
+            holder = self.blocks.holder_of(stripe);
+        }
         self.check_not_failed()
     }
 

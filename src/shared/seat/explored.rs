@@ -8,7 +8,7 @@ use pmem_sys::StoreLock;
 
 use super::*;
 use crate::file_disk::tests::TinyDisk;
-use crate::shared::block_locks::BlockLocks;
+use crate::shared::block_locks::{BlockLocks, Claims};
 use crate::shared::explored::{explore, let_others_run};
 
 const GEOMETRY: Geometry = Geometry {
