@@ -61,10 +61,10 @@ pub(crate) mod thread {
 
         /// Waits a little, and longer the more often it is called.
         pub(crate) fn pause(&mut self) {
-            let (rounds, pauses) = if self.is_seldom { (SELDOM, LONG) } else { (1, 1) };
+            let is_long = self.is_seldom && self.rounds < SPINS;
+            let (rounds, pauses) = if is_long { (SELDOM, LONG) } else { (1, 1) };
             wait(self.rounds, pauses);
-            let is_quick = self.rounds < SPINS;
-            self.rounds = self.rounds.saturating_add(if is_quick { rounds } else { 1 });
+            self.rounds = self.rounds.saturating_add(rounds);
         }
     }
 

@@ -8,7 +8,7 @@ use journal_core::{Offset, Pmem as _, PmemRead as _};
 use nvm_journal::{FullBlock, Journal, MapOptions, Options};
 
 use crate::support::media::{BLOCK, Folder};
-use crate::support::work::{Front, INDEX_FRAMES, commit_at_once, image, make_room};
+use crate::support::work::{Front, INDEX_FRAMES, commit_at_once, image, make_room, record_bytes};
 use crate::support::{Effort, Table, timed};
 use crate::{BLOCKS, NOWHERE};
 
@@ -35,12 +35,21 @@ pub(crate) fn on_disk(images: &[u8], effort: Effort) {
         file.write_all_at(&[1; BLOCK], at).expect("writes");
     }
     file.sync_all().expect("syncs");
+    let one = || commit_at_once(&journal, images, 0);
+    let record = images[..record_bytes(&journal, one)].to_vec();
     let mut table = Table::new("4 KiB durable in a plain file");
     let versus = "pwrite, fdatasync";
     table.row(versus, versus, 1, None, |count| {
         timed(count, |turn| {
             let at = turn * BLOCK as u64 % FILE_BYTES;
             file.write_all_at(image(images, turn), at).expect("writes");
+            file.sync_data().expect("syncs");
+        })
+    });
+    table.row("pwrite of its record, fdatasync", versus, 1, None, |count| {
+        timed(count, |turn| {
+            let at = turn * record.len() as u64 % (FILE_BYTES - record.len() as u64);
+            file.write_all_at(&record, at).expect("writes");
             file.sync_data().expect("syncs");
         })
     });

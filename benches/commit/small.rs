@@ -12,7 +12,7 @@ use pmem_sys::NativeKernels;
 use crate::owner::{Owner, whole_block};
 use crate::support::media::{Aligned, BLOCK, Bare, MemoryDisk, warm};
 use crate::support::work::{
-    Front, LANE_BYTES, commit_at_once, commit_change, front, image, leaked, make_room,
+    Front, LANE_BYTES, commit_at_once, commit_change, front, image, leaked, make_room, record_bytes,
 };
 use crate::support::{Table, timed};
 use crate::{BLOCKS, NOWHERE};
@@ -74,6 +74,9 @@ pub(crate) fn objects(images: &[u8]) -> Table<'_> {
     for bytes in [64, 256, 1024] {
         let versus = format!("{bytes:>4} B, limit");
         table.row(versus.clone(), &versus, 1, None, bare_commits(images, bare, bytes));
+        let mut one = at_once(images, journal, bytes);
+        let record = bare_commits(images, bare, record_bytes(journal, || one(1)));
+        table.row(format!("{bytes:>4} B, its record alone"), &versus, 1, None, record);
         let name = format!("{bytes:>4} B, front door, in one call");
         table.row(name, &versus, 1, None, at_once(images, journal, bytes));
         let name = format!("{bytes:>4} B, core, one owner");

@@ -9,9 +9,17 @@ use nvm_journal::FullBlock;
 
 use crate::owner::whole_block;
 use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{LANE_BYTES, commit_at_once, front, image, leaked, make_room};
+use crate::support::work::{
+    LANE_BYTES, commit_at_once, front, image, leaked, make_room, record_bytes,
+};
 use crate::support::{Table, timed};
 use crate::{BLOCKS, NOWHERE, commit};
+
+/// Writes of so many neighbours.
+fn writes(images: &[u8], first: u64, blocks: u64) -> Vec<Operation<'_>> {
+    let write = |at| Operation::write(BlockNumber(first + at), image(images, at));
+    (0..blocks).map(write).collect()
+}
 
 pub(crate) fn blocks(images: &[u8]) -> Table<'_> {
     let mut table = Table::new("durable transactions of whole blocks, one thread, full-block");
@@ -26,6 +34,22 @@ pub(crate) fn blocks(images: &[u8]) -> Table<'_> {
                 bare.commit(pieces, blocks as usize * BLOCK);
             })
         });
+        let one = || journal.commit(&writes(images, 0, blocks), Durability::Durable);
+        let front = record_bytes(journal, one) - blocks as usize * BLOCK;
+        table.row(
+            format!("{blocks:>2} blocks, its record alone"),
+            &versus,
+            1,
+            None,
+            move |count| {
+                let mut bare = bare.borrow_mut();
+                timed(count, |turn| {
+                    let pieces = (0..blocks).map(|block| image(images, turn + block));
+                    let front = &image(images, turn)[..front];
+                    bare.commit(pieces.chain([front]), blocks as usize * BLOCK);
+                })
+            },
+        );
         if blocks > 1 {
             let name = format!("{blocks:>2} blocks, each with a fence, not atomic");
             table.row(name, &versus, 1, None, move |count| {
@@ -42,15 +66,13 @@ pub(crate) fn blocks(images: &[u8]) -> Table<'_> {
             timed(count, |turn| commit(journal, images, turn * blocks % (BLOCKS - 64), blocks))
         });
     }
-    for blocks in [8_usize, 64] {
+    for blocks in [8_u64, 64] {
         let name = format!("{blocks:>2} blocks, front door, in one call");
         let versus = format!("{blocks:>2} blocks, limit");
         table.row(name, &versus, 1, None, move |count| {
-            make_room(journal, count, blocks as u64);
+            make_room(journal, count, blocks);
             timed(count, |turn| {
-                let first = turn * blocks as u64 % (BLOCKS - 64);
-                let write = |at| Operation::write(BlockNumber(first + at), image(images, at));
-                let operations: Vec<_> = (0..blocks as u64).map(write).collect();
+                let operations = writes(images, turn * blocks % (BLOCKS - 64), blocks);
                 black_box(journal.commit(&operations, Durability::Durable).is_ok());
             })
         });

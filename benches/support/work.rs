@@ -84,6 +84,18 @@ pub(crate) fn commit_change<L, D>(
     black_box(journal.commit(&operations, durability).is_ok());
 }
 
+/// How many bytes of a lane the record of one commit takes.
+pub(crate) fn record_bytes<L, D, R>(journal: &Front<L, D>, commit: impl FnOnce() -> R) -> usize
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+{
+    let stored = || journal.stats().expect("counts").total().bytes;
+    let before = stored();
+    black_box(commit());
+    (stored() - before) as usize
+}
+
 /// Empties a journal when so many commits of so many blocks might not fit any more. Not before
 /// every batch: a checkpoint leaves nothing in the caches.
 pub(crate) fn make_room<L, D>(journal: &Front<L, D>, commits: u64, blocks: u64)
