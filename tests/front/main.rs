@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod claims;
 mod gathered;
 mod held;
 mod log;
