@@ -201,6 +201,10 @@ where
 
     /// Begins a transaction. Dropped, it is aborted.
     ///
+    /// A thread may have several at once. But while one of them waits for a block, nothing is done
+    /// for the others; and if who has that block waits for one of theirs, that is for ever. So
+    /// where other threads want the same blocks, one at a time.
+    ///
     /// # Errors
     /// `Failed`.
     #[inline]

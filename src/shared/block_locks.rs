@@ -13,7 +13,8 @@
 //! *Claims*: who has waited a while for a block claims it. What is younger is refused then, as if
 //! the claimant had the block; who holds something does not wait for what is older, so nobody who
 //! does waits for a claim. Whatever begins behind the first wait of a transaction is younger than
-//! it ([`BlockLocks::age_behind`]), so that it waits only for those that were there before.
+//! it ([`BlockLocks::age_behind`]), so that from its claim on it waits only for those that were
+//! there before. A claim goes when its transaction has to give up for an older one.
 
 use journal_core::BlockNumber;
 use journal_core::parts::share_of;
@@ -34,7 +35,7 @@ pub(crate) struct BlockLocks {
     shares: usize,
     /// The words of one share, less one.
     mask: usize,
-    /// The youngest that ever had to wait.
+    /// The youngest that had to wait.
     waited: AtomicU64,
 }
 
@@ -123,7 +124,11 @@ impl BlockLocks {
 
     /// A transaction has to wait, or to give up for now.
     pub(crate) fn note_waits(&self, age: Age) {
-        self.waited.fetch_max(age.0, Ordering::Relaxed);
+        // Ages come round.
+        let is_later = |waited: u64| age.0.wrapping_sub(waited) < 1 << 63;
+        let later = |waited| is_later(waited).then_some(age.0);
+        // What is not later is noted already.
+        let _ = self.waited.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
     /// What the age of a transaction that begins now has to be above.
@@ -195,6 +200,19 @@ mod tests {
         claims.give_up(stripe, Age(5));
         assert_eq!(ask(&claims, stripe, 7), Ok(true));
         assert!(claims.0.is_none());
+    }
+
+    #[test]
+    fn the_youngest_that_waited_is_known_also_when_ages_come_round() {
+        let locks = BlockLocks::new(1, 1);
+        let behind = |age| {
+            locks.note_waits(Age(age));
+            locks.age_behind().0
+        };
+        assert_eq!([behind(7), behind(5), behind(9)], [7, 7, 9]);
+        let nearly = u64::MAX / 2;
+        assert_eq!([behind(nearly), behind(u64::MAX - 1), behind(3)], [nearly, u64::MAX - 1, 3]);
+        assert_eq!([behind(u64::MAX), behind(4)], [3, 4]);
     }
 
     #[test]

@@ -133,26 +133,24 @@ where
         locked
     }
 
-    /// Waits a while for a block that another transaction has, or until it is free for this one;
+    /// Waits until a block that another transaction has is free for this one, which holds nothing;
     /// takes nothing.
     ///
     /// # Errors
     /// `Conflict` when the other one is this thread's own: that wait would have no end.
     pub(crate) fn await_block(&self, block: BlockNumber, age: Age) -> Result<(), Error> {
         let stripe = self.blocks.stripe(block);
-        let mut holder = self.blocks.holder_of(stripe);
-        if holder.is_some_and(|holder| self.seats.is_own(holder)) {
-            return Err(Error::Conflict { block });
-        }
         let mut patience = Patience::default();
-        while !patience.is_long() {
-            if holder.is_none() && self.share(block)?.claims.older(stripe, age).is_none() {
-                break;
+        loop {
+            self.check_not_failed()?;
+            match self.blocks.holder_of(stripe) {
+                Some(holder) if self.seats.is_own(holder) => return Err(Error::Conflict { block }),
+                Some(_) => {}
+                None if self.share(block)?.claims.older(stripe, age).is_some() => {}
+                None => return Ok(()),
             }
             patience.pause();
-            holder = self.blocks.holder_of(stripe);
         }
-        self.check_not_failed()
     }
 
     /// Bytes that a record of so many blocks takes at most, whatever the policy decides.

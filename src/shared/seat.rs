@@ -25,6 +25,9 @@ const KEPT_SEATS: usize = 8;
 /// Of an age, those that say which seat it is of.
 const NUMBER_BITS: u32 = 24;
 
+/// The others.
+const CLOCK_MAX: u64 = u64::MAX >> NUMBER_BITS;
+
 /// What one transaction works with.
 #[derive(Debug)]
 pub(crate) struct Seat<D> {
@@ -165,7 +168,7 @@ impl<D> Seat<D> {
     /// it is the only one like it.
     #[inline]
     pub(crate) fn next_age(&mut self, behind: Age) -> Age {
-        self.clock = self.clock.max(behind.0 >> NUMBER_BITS) + 1;
+        self.clock = (self.clock.max(behind.0 >> NUMBER_BITS) + 1) & CLOCK_MAX;
         Age(self.clock << NUMBER_BITS | self.number)
     }
 }
@@ -405,7 +408,7 @@ mod tests {
     fn an_age_is_of_its_seat_when_the_clock_comes_round() {
         let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
         let mut seat = seats.sit();
-        seat.clock = (1 << (u64::BITS - NUMBER_BITS)) - 2;
+        seat.clock = CLOCK_MAX - 1;
         let ages = [(); 3].map(|()| seat.next_age(Age(0)));
         assert!(ages.iter().all(|age| age.0 != 0 && seats.is_own(*age)));
         assert!(ages[0] != ages[1] && ages[1] != ages[2]);
@@ -422,6 +425,9 @@ mod tests {
         let before = second.next_age(Age(0));
         let behind = [second.next_age(waits), first.next_age(waits)];
         assert!(before < waits && behind.iter().all(|age| *age > waits));
+        // They come round together.
+        let behind = [first.next_age(Age(u64::MAX)), second.next_age(Age(u64::MAX))];
+        assert!(behind.iter().all(|age| *age < waits) && behind[0] != behind[1]);
     }
 
     #[test]
