@@ -49,11 +49,6 @@ pub(crate) mod thread {
             Self { rounds: SPINS, is_seldom: false }
         }
 
-        /// Whether it has begun to let other threads run.
-        pub(crate) const fn has_spun(&self) -> bool {
-            self.rounds >= SPINS
-        }
-
         /// Whether the quick rounds are over.
         pub(crate) const fn is_long(&self) -> bool {
             self.rounds >= SPINS + YIELDS

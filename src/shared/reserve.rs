@@ -104,7 +104,7 @@ where
                 return Err(Error::Conflict { block });
             }
             patience.pause();
-            if patience.has_spun() && !has_claim {
+            if patience.is_long() && !has_claim {
                 self.share(block)?.claims.add(stripe, age);
                 (has_claim, patience) = (true, Patience::default());
             }

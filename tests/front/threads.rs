@@ -117,7 +117,7 @@ fn the_next_is_who_has_waited(name: &str, write_again: impl Fn(&Journal, &[u8]))
         let journal = &journal;
         scope.spawn(move || journal.commit(&[second], Durability::Durable).expect("gets through"));
         // Time to wait so long that it naps.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(100));
         first.commit().expect("commits");
         write_again(journal, &[3; BLOCK]);
     });
