@@ -57,6 +57,7 @@ impl Claims {
         self.0 = Some(Box::new(Claim { stripe, age, others }));
     }
 
+    /// The claimant has it, or has given up.
     pub(crate) fn give_up(&mut self, stripe: Stripe, age: Age) {
         match &mut self.0 {
             None => {}
