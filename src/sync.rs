@@ -38,8 +38,7 @@ pub(crate) mod thread {
 
     impl Patience {
         /// For what whoever has it gives back only to take it again: each look takes a line away
-        /// that they need, and to have it after each of their commits, all the lines that go with
-        /// it, which takes as long as a commit.
+        /// that they need, and to have it after each of their commits, all that go with it.
         pub(crate) const fn of_the_next() -> Self {
             Self { rounds: 0, is_seldom: true }
         }
