@@ -713,6 +713,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             identity: &lane.identity,
             kernels: &self.kernels,
             scratch: front,
+            all: None,
         };
         reader.each_frame(open.start, &mut call).map(drop)
     }

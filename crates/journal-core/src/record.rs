@@ -271,9 +271,10 @@ impl RecordHeader {
 
     /// Whether no counter is where none can be.
     pub(crate) fn counters_are_in_range(&self) -> bool {
-        [self.position, self.sequence, self.epoch, self.generation, self.watermark, self.stamp]
-            .iter()
-            .all(|counter| counter.get() < COUNTER_END)
+        let Self { position, sequence, epoch, generation, watermark, stamp, .. } = self;
+        let counters = [position, sequence, epoch, generation, watermark, stamp];
+        // The end is a power of two: the bits of all of them are below it, or one of them is not.
+        counters.iter().fold(0, |bits, counter| bits | counter.get()) < COUNTER_END
     }
 
     /// Bytes of the whole part.
@@ -300,8 +301,11 @@ impl RecordHeader {
     }
 }
 
+const _: () = assert!(COUNTER_END.is_power_of_two());
+
 /// The small check of a header with its names, in pieces: they begin with the header, whose own
 /// place for it is zero.
+#[inline]
 pub(crate) fn evidence_check<const N: usize>(
     kernels: &impl Kernels,
     seed: u64,
@@ -317,6 +321,22 @@ pub(crate) fn evidence_check<const N: usize>(
     (check & u64::from(u32::MAX)) as u32
 }
 
+/// Whether the small check that a header says is the one of it and its names, in pieces.
+#[inline]
+pub(crate) fn is_evidence(
+    kernels: &impl Kernels,
+    seed: u64,
+    header: &RecordHeader,
+    names: [&[u8]; 2],
+) -> bool {
+    // A CRC begins with the sum of the seed and the first word, so that what is to be zero there
+    // may as well be in both.
+    let check = header.check.get();
+    let [first, second] = names;
+    let evidence = [header.as_bytes(), first, second];
+    evidence_check(kernels, seed ^ u64::from(check), evidence) == check
+}
+
 /// A front whose check was found right, or is about to be computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front<'a> {
@@ -324,6 +344,10 @@ pub(crate) struct Front<'a> {
     pub(crate) frames: &'a [FrameHeader],
     /// Everything between the descriptors and the check.
     pub(crate) encoded: &'a [u8],
+    /// All of it.
+    pub(crate) bytes: &'a [u8],
+    /// Whether some frame is in a slot, or in the disk-side log.
+    pub(crate) has_slots: bool,
 }
 
 /// One frame of a front.
@@ -337,53 +361,48 @@ pub(crate) struct Frame {
 }
 
 impl<'a> Front<'a> {
-    /// Takes a front apart. `None` when it contradicts itself or the geometry.
+    /// Takes the front apart that these bytes begin with. `None` when it contradicts itself or the
+    /// geometry.
+    #[inline(always)]
     pub(crate) fn parse(geometry: &Geometry, bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = RecordHeader::ref_from_prefix(bytes).ok()?;
-        let names = usize::from(header.names.get()).checked_mul(NAME_BYTES)?;
-        let rest = rest.get(names..)?;
+        let rest = rest.get(header.names_bytes()..)?;
         let count = usize::from(header.frames.get());
         let (frames, rest) = <[FrameHeader]>::ref_from_prefix_with_elems(rest, count).ok()?;
-        let encoded = rest.get(..rest.len().checked_sub(CHECK_BYTES)?)?;
-        let front = Self { header, frames, encoded };
-        front.is_consistent(geometry, bytes.len()).then_some(front)
-    }
-
-    fn is_consistent(&self, geometry: &Geometry, front_bytes: usize) -> bool {
         let block_bytes = geometry.block_size.bytes();
-        let kind = self.header.record_kind();
-        let mut encoded = 0_usize;
-        let mut images = 0_usize;
-        for frame in self.frames {
+        let kind = header.record_kind();
+        let (mut encoded, mut images, mut has_slots) = (0_usize, 0_usize, false);
+        for frame in frames {
             let len = frame.len.get() as usize;
             match Form::from_byte(frame.form) {
                 Some(Form::Image) if len == block_bytes => images = images.saturating_add(1),
                 // Only images can be repeated.
-                _ if kind == Some(RecordKind::Intent) => return false,
+                _ if kind == Some(RecordKind::Intent) => return None,
                 Some(Form::Discard) if len == 0 => {}
                 // A copy stands for itself.
-                _ if kind == Some(RecordKind::Copy) => return false,
+                _ if kind == Some(RecordKind::Copy) => return None,
                 Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
                 Some(Form::Slot | Form::Log) if len == SLOT_FRAME_BYTES => {
                     encoded = encoded.saturating_add(len);
+                    has_slots = true;
                 }
                 Some(Form::Home) if len == 0 => {}
-                _ => return false,
+                _ => return None,
             }
         }
         if kind.is_some_and(RecordKind::has_stamps) {
-            encoded = encoded.saturating_add(self.frames.len().saturating_mul(STAMP_BYTES));
+            encoded = encoded.saturating_add(count.saturating_mul(STAMP_BYTES));
         }
+        let names = usize::from(header.names.get());
+        let extent = extent(geometry, names, count, encoded, images)?;
+        let behind = extent.front.checked_sub(header.lists_bytes())?;
+        let encoded = rest.get(..behind.checked_sub(CHECK_BYTES)?)?;
+        let front = Self { header, frames, encoded, bytes: bytes.get(..extent.front)?, has_slots };
         // What is copied is older than its copy, so that a record's stamp is above all of its own.
-        let is_older = |stamp: u64| stamp != 0 && stamp < self.header.stamp.get();
-        if kind == Some(RecordKind::Copy) && !self.copied_stamps().all(is_older) {
-            return false;
-        }
-        let names = usize::from(self.header.names.get());
-        let extent = extent(geometry, names, self.frames.len(), encoded, images);
-        extent.is_some_and(|extent| {
-            extent.front == front_bytes && extent.total == self.header.total_bytes()
-        })
+        let is_older = |stamp: u64| stamp != 0 && stamp < header.stamp.get();
+        let is_right = extent.total == header.total_bytes()
+            && (kind != Some(RecordKind::Copy) || front.copied_stamps().all(is_older));
+        is_right.then_some(front)
     }
 
     /// The stamps of what the frames are copies of, in their order.

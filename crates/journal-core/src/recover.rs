@@ -426,6 +426,7 @@ macro_rules! reader {
             identity: $opening.identity,
             kernels: $opening.kernels,
             scratch: &mut *$opening.front,
+            all: None,
         }
     };
 }

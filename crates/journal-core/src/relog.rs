@@ -39,7 +39,7 @@ use crate::order::InFlight;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::{
-    Extent, FRAMES_PER_PART, Form, FrameHeader, RecordHeader, RecordKind, STAMP_BYTES,
+    Extent, FRAMES_PER_PART, Form, FrameHeader, Front, RecordHeader, RecordKind, STAMP_BYTES,
     evidence_check, extent,
 };
 use crate::scan::{IndexError, Reader, each_frame_of_front};
@@ -346,13 +346,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             lane.end_copy(in_flight, total, copying.stamp)
         })??;
         let mut copied = scratch.batch.iter();
-        let inserted =
-            each_frame_of_front(&common.geometry, number, position, position, bytes, |frame| {
-                let stamp = Stamp(copied.next().map_or(0, |batched| batched.stamp));
-                let frame = FrameAt { stamp, ..frame };
-                indexes.of(frame.block, |index| index.insert(frame)).map(drop)
-            });
-        assert_eq!(inserted, Some(Ok(())), "room for all frames was seen to");
+        let geometry = &common.geometry;
+        let Some(front) = Front::parse(geometry, bytes) else {
+            unreachable!("it was put together a moment ago");
+        };
+        let inserted = each_frame_of_front(geometry, number, position, position, &front, |frame| {
+            let stamp = Stamp(copied.next().map_or(0, |batched| batched.stamp));
+            let frame = FrameAt { stamp, ..frame };
+            indexes.of(frame.block, |index| index.insert(frame)).map(drop)
+        });
+        assert_eq!(inserted, Ok(()), "room for all frames was seen to");
         Ok(true)
     }
 }
@@ -384,6 +387,7 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         identity: &lane.identity,
         kernels: &common.kernels,
         scratch: &mut *scratch.front,
+        all: None,
     };
     let batch = &mut *scratch.batch;
     let mut copies = Copies { batch, count: 0, images: 0, names: Names::NONE };

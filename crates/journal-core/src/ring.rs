@@ -23,6 +23,7 @@ impl<P: Pmem, H: Hook> Source for Ordered<P, H> {
         PmemRead::len(self)
     }
 
+    #[inline]
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
         Self::bytes(self, at, len)
     }
@@ -42,6 +43,7 @@ impl<P: Pmem> Source for &P {
         PmemRead::len(*self)
     }
 
+    #[inline]
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
         (**self).bytes(at, len)
     }
@@ -75,6 +77,7 @@ impl<'p, S: Source> View<'p, S> {
         Self { whole: self.whole, start, len }
     }
 
+    #[inline]
     fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
         let end = at.raw().checked_add(len as u64).filter(|end| *end <= self.len);
         let place = end.and_then(|_| self.start.raw().checked_add(at.raw()));
@@ -88,6 +91,7 @@ impl<S: Source> Source for View<'_, S> {
         self.len
     }
 
+    #[inline]
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
         self.whole.bytes(self.place(at, len)?, len)
     }
@@ -119,6 +123,7 @@ struct Pieces {
 }
 
 impl Pieces {
+    #[inline]
     const fn of(ring_bytes: u64, position: u64, len: usize) -> Self {
         let place = match position.checked_rem(ring_bytes) {
             Some(place) => place,
@@ -194,8 +199,23 @@ impl<S: Source> RingOf<S> {
         self.bytes
     }
 
+    #[inline]
     const fn pieces(&self, position: u64, len: usize) -> Pieces {
         Pieces::of(self.bytes, position, len)
+    }
+
+    /// All of its bytes, in their places, if none of them is unreadable.
+    pub(crate) fn all(&self) -> Option<&[u8]> {
+        self.region.bytes(Offset(0), usize::try_from(self.bytes).ok()?).ok()
+    }
+
+    /// Where a log offset is.
+    #[inline]
+    pub(crate) const fn place(&self, position: u64) -> u64 {
+        match position.checked_rem(self.bytes) {
+            Some(place) => place,
+            None => 0,
+        }
     }
 
     /// The bytes of a range, in two pieces where it wraps.

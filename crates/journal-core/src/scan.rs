@@ -10,7 +10,7 @@
 
 use core::mem::offset_of;
 
-use zerocopy::{FromBytes as _, IntoBytes as _};
+use zerocopy::FromBytes as _;
 
 use crate::check::Kernels;
 use crate::common::Identity;
@@ -20,7 +20,7 @@ use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::Rule;
 use crate::index::{FrameAt, Full};
 use crate::record::{
-    FRAME_BYTES, Form, Frame, FrameHeader, Front, RecordHeader, RecordKind, evidence_check, names,
+    FRAME_BYTES, Form, Frame, FrameHeader, Front, RecordHeader, RecordKind, is_evidence, names,
 };
 use crate::ring::{RingOf, Source};
 use crate::superblock::LaneStart;
@@ -29,6 +29,10 @@ use crate::units::{
 };
 
 const LINE: u64 = LINE_BYTES as u64;
+
+/// Images are checked in pieces of so many bytes, while what is behind each is on its way to the
+/// caches.
+const AHEAD_BYTES: usize = 4096;
 
 /// So many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
@@ -77,6 +81,7 @@ impl Evidence {
     }
 
     /// Takes in what a header of `lane` says, with the names behind it.
+    #[inline(always)]
     fn take(
         &mut self,
         lane: LaneNumber,
@@ -118,28 +123,10 @@ pub(crate) struct Walked {
     pub(crate) torn_slot: bool,
 }
 
-/// A part's front, of which nothing is checked but the header, and that the lengths can be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FoundFront<'a> {
-    pub(crate) header: RecordHeader,
-    stretch: Stretch<'a>,
-    /// What is behind it, where that was read with it.
-    images: Option<&'a [u8]>,
-}
-
-/// Bytes of a ring, one behind the other.
-#[derive(Clone, Copy, Debug)]
-enum Stretch<'a> {
-    /// Where they are.
-    InPlace(&'a [u8]),
-    /// So many at the start of the scratch memory: they wrap round the ring's end.
-    Copied(usize),
-}
-
 /// One part, read and checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
-    pub(crate) front: FoundFront<'a>,
+    pub(crate) header: &'a RecordHeader,
     /// Its check, from which the next part's continues.
     check: u64,
 }
@@ -162,6 +149,8 @@ pub(crate) struct Reader<'a, S, K> {
     pub(crate) kernels: &'a K,
     /// Holds a front that wraps. None is longer.
     pub(crate) scratch: &'a mut [u8],
+    /// All of the ring, if somebody has asked for it.
+    pub(crate) all: Option<&'a [u8]>,
 }
 
 /// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
@@ -184,6 +173,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
+        // If some of it cannot be read, it depends on what is there whether that matters.
+        self.all = self.ring.all();
         let end = start.head.saturating_add(self.ring.bytes());
         let tail_word = tail_word.filter(|_| self.ring.keeps(Rule::TailWords));
         let is_place =
@@ -209,7 +200,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         let mut stamp = Stamp(0);
         while let Some(record) = self.record(walked.tail, walked.next_sequence, bounds)? {
             let below_note = walked.next_sequence < start.epoch_first;
-            let is_older = self.epoch_of(&record.header) == RecordEpoch::Older;
+            let is_older = self.epoch_of(record.header) == RecordEpoch::Older;
             if !below_note && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
                 walked.void_behind = true;
                 break;
@@ -223,7 +214,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             evidence.stamp = evidence.stamp.max(stamp);
             let (mut part, mut header) = (walked.tail, record.header);
             while part < record.end {
-                self.take_evidence(part, &header, evidence)?;
+                self.take_evidence(part, header, evidence)?;
                 part = part.saturating_add(header.total_bytes().max(LINE));
                 if header.is_last_part() {
                     break;
@@ -252,7 +243,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             }
             if let Some(header) = readable(self.evidence_at(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
-                walked.records_behind |= self.epoch_of(&header) == RecordEpoch::Current
+                walked.records_behind |= self.epoch_of(header) == RecordEpoch::Current
                     && sequence > walked.next_sequence;
             }
             at = at.saturating_add(LINE);
@@ -267,7 +258,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         }
         while at < end {
             let len = end.saturating_sub(at).min(SKIPPED_BYTES);
-            let lines = readable(self.ring.slices(at, len as usize))?;
+            let lines = readable(self.slices(at, len as usize))?;
             let Some((first, second)) = lines else { return Ok(at) };
             for line in first.chunks_exact(LINE_BYTES).chain(second.chunks_exact(LINE_BYTES)) {
                 let position = line.get(offset_of!(RecordHeader, position)..);
@@ -294,13 +285,14 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         &self,
         position: u64,
         evidence: &mut Evidence,
-    ) -> Result<Option<RecordHeader>, MediumError> {
+    ) -> Result<Option<&'a RecordHeader>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
-        self.take_evidence(position, &header, evidence)?;
+        self.take_evidence(position, header, evidence)?;
         Ok(Some(header))
     }
 
     /// Takes in what the header at `position` says.
+    #[inline(always)]
     fn take_evidence(
         &self,
         position: u64,
@@ -313,6 +305,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     }
 
     /// The names behind a header, up to the ring's end and from its start.
+    #[inline(always)]
     fn names(
         &self,
         position: u64,
@@ -321,14 +314,15 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         match header.names_bytes() {
             // Not even nothing is read from behind a header without any.
             0 => Ok((&[], &[])),
-            bytes => self.ring.slices(position.saturating_add(LINE), bytes),
+            bytes => self.slices(position.saturating_add(LINE), bytes),
         }
     }
 
     /// The header at `position`, if it is whole and belongs there.
-    pub(crate) fn header(&self, position: u64) -> Result<Option<RecordHeader>, MediumError> {
-        let (line, _) = self.ring.slices(position, LINE_BYTES)?;
-        let Ok(header) = RecordHeader::read_from_bytes(line) else { return Ok(None) };
+    #[inline(always)]
+    pub(crate) fn header(&self, position: u64) -> Result<Option<&'a RecordHeader>, MediumError> {
+        let (line, _) = self.slices(position, LINE_BYTES)?;
+        let Ok(header) = RecordHeader::ref_from_bytes(line) else { return Ok(None) };
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
         let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
         if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
@@ -338,137 +332,160 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         if !header.counters_are_in_range() || is_too_long {
             return Ok(None);
         }
-        let (first, second) = self.names(position, &header)?;
-        let mut unchecked = header;
-        unchecked.check = 0.into();
-        let evidence = [unchecked.as_bytes(), first, second];
-        let right = evidence_check(self.kernels, self.identity.seed, evidence);
-        Ok((right == header.check.get()).then_some(header))
+        let (first, second) = self.names(position, header)?;
+        let is_right = is_evidence(self.kernels, self.identity.seed, header, [first, second]);
+        Ok(is_right.then_some(header))
     }
 
     /// The line at `position` was readable and is not any more.
     pub(crate) fn gone(&self, position: u64) -> MediumError {
-        let place = position.checked_rem(self.ring.bytes()).unwrap_or(0);
-        MediumError::new(MediumErrorKind::Poisoned, Offset(place), LINE_BYTES)
+        let place = Offset(self.ring.place(position));
+        MediumError::new(MediumErrorKind::Poisoned, place, LINE_BYTES)
     }
 
-    /// The front at `position`. Nothing of it is checked but the header, and that the lengths can
-    /// be.
-    fn front_at(&mut self, position: u64) -> Result<Option<FoundFront<'a>>, MediumError> {
-        let Some(header) = self.header(position)? else { return Ok(None) };
+    /// The bytes of a range of the ring, in two pieces where it wraps.
+    #[inline(always)]
+    fn slices(&self, position: u64, len: usize) -> Result<(&'a [u8], &'a [u8]), MediumError> {
+        let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
+        match self.all.and_then(|all| all.get(place..)?.get(..len)) {
+            Some(bytes) => Ok((bytes, &[])),
+            None => self.ring.slices(position, len),
+        }
+    }
+
+    /// How long the part with this header is, unless it contradicts itself.
+    #[inline(always)]
+    fn part_bytes(&self, header: &RecordHeader) -> Option<usize> {
         let (total, lists) = (header.total_bytes(), header.lists_bytes());
         let is_too_long = lists as u64 > total || total > self.ring.bytes();
-        if header.record_kind().is_none() || is_too_long {
-            return Ok(None);
-        }
-        let frames_at = header.evidence_bytes();
-        // All at once, which nearly always can be read and does not wrap.
-        let Ok(total) = usize::try_from(total) else { return Ok(None) };
-        if let Some((whole, [])) = readable(self.ring.slices(position, total))? {
-            let frames = whole.get(frames_at..lists).unwrap_or_default();
-            let front = self.front_bytes(&header, image_count(frames));
-            let both = front.and_then(|front| whole.split_at_checked(front));
-            return Ok(both.map(|(front, images)| {
-                let stretch = Stretch::InPlace(front);
-                FoundFront { header, stretch, images: Some(images) }
-            }));
-        }
+        let is_part = header.record_kind().is_some() && !is_too_long;
+        is_part.then_some(usize::try_from(total).ok()?)
+    }
+
+    /// The front at `position`. Nothing of it is checked but the header, and that it does not
+    /// contradict itself.
+    fn front_at(&mut self, position: u64) -> Result<Option<Front<'_>>, MediumError> {
+        let Some(header) = self.header(position)? else { return Ok(None) };
+        let Some(total) = self.part_bytes(header) else { return Ok(None) };
+        let longest = self.scratch.len();
+        let front = match readable(self.slices(position, total))? {
+            Some((whole, [])) => Front::parse(self.geometry, whole),
+            _ => self.scattered_front(position, header)?,
+        };
+        Ok(front.filter(|front| front.bytes.len() <= longest))
+    }
+
+    /// The front with this header, of a part that wraps, or some of which cannot be read.
+    fn scattered_front(
+        &mut self,
+        position: u64,
+        header: &RecordHeader,
+    ) -> Result<Option<Front<'_>>, MediumError> {
         // None of the images is read: the end of a lane may be in them.
+        let (frames_at, lists) = (header.evidence_bytes(), header.lists_bytes());
         let frames_len = lists.saturating_sub(frames_at);
-        let frames = self.ring.slices(position.saturating_add(frames_at as u64), frames_len)?;
+        let frames = self.slices(position.saturating_add(frames_at as u64), frames_len)?;
         let images = image_count(frames.0).saturating_add(image_count(frames.1));
-        let Some(front) = self.front_bytes(&header, images) else { return Ok(None) };
-        let stretch = self.stretch(position, front)?;
-        Ok(stretch.map(|stretch| FoundFront { header, stretch, images: None }))
-    }
-
-    /// How long the front of a part with so many images is, unless it would be longer than any.
-    fn front_bytes(&self, header: &RecordHeader, images: u64) -> Option<usize> {
-        let images = images.checked_mul(self.geometry.block_size.bytes() as u64)?;
-        let front = usize::try_from(header.total_bytes().checked_sub(images)?).ok()?;
-        (front <= self.scratch.len()).then_some(front)
-    }
-
-    /// So many bytes at `position`, if there is room for them in case that they wrap.
-    fn stretch(&mut self, position: u64, len: usize) -> Result<Option<Stretch<'a>>, MediumError> {
-        let Some(room) = self.scratch.get_mut(..len) else { return Ok(None) };
-        let (first, second) = self.ring.slices(position, len)?;
-        if second.is_empty() {
-            return Ok(Some(Stretch::InPlace(first)));
-        }
-        for (into, byte) in room.iter_mut().zip(first.iter().chain(second)) {
-            *into = *byte;
-        }
-        Ok(Some(Stretch::Copied(len)))
-    }
-
-    /// The bytes of a front, the last that was found.
-    pub(crate) fn bytes_of<'b>(&'b self, front: &FoundFront<'a>) -> &'b [u8] {
-        match front.stretch {
-            Stretch::InPlace(bytes) => bytes,
-            Stretch::Copied(len) => self.scratch.get(..len).unwrap_or_default(),
-        }
-    }
-
-    /// Copies a front, the last that was found, to the scratch memory; returns how long it is.
-    pub(crate) fn copy(&mut self, front: &FoundFront<'a>) -> usize {
-        match front.stretch {
-            Stretch::InPlace(bytes) => {
-                // There is room: or else it would not have been found.
-                let room = self.scratch.iter_mut();
-                room.zip(bytes).for_each(|(into, byte)| *into = *byte);
-                bytes.len()
+        let images = images.checked_mul(self.geometry.block_size.bytes() as u64);
+        let front = images.and_then(|images| header.total_bytes().checked_sub(images));
+        let front = front.and_then(|front| usize::try_from(front).ok());
+        let Some(len) = front.filter(|len| *len <= self.scratch.len()) else { return Ok(None) };
+        let bytes = match self.slices(position, len)? {
+            (whole, []) => whole,
+            (first, second) => {
+                let room = self.scratch.get_mut(..len).unwrap_or_default();
+                for (into, byte) in room.iter_mut().zip(first.iter().chain(second)) {
+                    *into = *byte;
+                }
+                room
             }
-            Stretch::Copied(len) => len,
-        }
+        };
+        Ok(Front::parse(self.geometry, bytes))
+    }
+
+    /// Copies the front at `position` to the scratch memory; returns how long it is.
+    pub(crate) fn copy_front(&mut self, position: u64) -> Result<Option<usize>, MediumError> {
+        let Some(front) = self.front_at(position)? else { return Ok(None) };
+        let len = front.bytes.len();
+        let room = self.scratch.get_mut(..len).unwrap_or_default();
+        self.ring.read(position, room)?;
+        Ok(Some(len))
     }
 
     /// The part at `position`, if it is whole and inside the bounds.
+    #[inline(always)]
     pub(crate) fn part(
         &mut self,
         position: u64,
         seed: u64,
         bounds: Bounds,
     ) -> Result<Option<Part<'a>>, MediumError> {
-        let Some(front) = self.front_at(position)? else { return Ok(None) };
-        let total = front.header.total_bytes();
-        if position.checked_add(total).is_none_or(|part_end| part_end > bounds.end) {
+        let Some(header) = self.header(position)? else { return Ok(None) };
+        let Some(total) = self.part_bytes(header) else { return Ok(None) };
+        if position.checked_add(total as u64).is_none_or(|part_end| part_end > bounds.end) {
             return Ok(None);
         }
-        // The front is looked through meanwhile. What foretells the processor what is read next
-        // ends with each page of memory.
-        self.kernels.prefetch(front.images.unwrap_or_default());
-        let bytes = self.bytes_of(&front);
-        let parsed = Front::parse(self.geometry, bytes);
-        let is_there = |frame: Frame| {
-            let is_named = frame.slot(bytes).is_none_or(|named| {
-                let slot = SlotNumber(named.slot.get());
-                let is_logged = self.geometry.log_block(slot).is_some();
-                self.geometry.lane_of_slot(slot) == self.lane
-                    && is_logged == (frame.form == Form::Log)
-            });
-            frame.block.raw() < bounds.device_blocks && is_named
+        // All at once, which nearly always can be read and does not wrap.
+        let check = match readable(self.slices(position, total))? {
+            Some((whole, [])) => self.check_of(position, whole, seed, bounds),
+            _ => self.check_of_scattered(position, header, seed, bounds)?,
         };
-        if !parsed.is_some_and(|front| front.frames(self.geometry).all(is_there)) {
+        Ok(check.map(|check| Part { header, check }))
+    }
+
+    /// The check of the part at `position`, if it is whole and inside the bounds.
+    #[inline(always)]
+    fn check_of(&self, position: u64, part: &[u8], seed: u64, bounds: Bounds) -> Option<u64> {
+        let front = Front::parse(self.geometry, part)?;
+        let images = part.get(front.bytes.len()..)?;
+        if front.bytes.len() > self.scratch.len()
+            || !is_in(&front, self.geometry, self.lane, bounds)
+        {
+            return None;
+        }
+        let mut check = seed;
+        let mut at = position.saturating_add(front.bytes.len() as u64);
+        for piece in images.chunks(AHEAD_BYTES) {
+            at = at.saturating_add(piece.len() as u64);
+            self.prefetch(at);
+            check = self.kernels.crc64(check, piece);
+        }
+        whole_check(&front, self.kernels, check, self.ring.keeps(Rule::RecordCheck))
+    }
+
+    /// Begins to bring what is at `position` into the caches, if all of the ring can be read. What
+    /// foretells the processor what is read next ends with each page of memory.
+    #[inline]
+    fn prefetch(&self, position: u64) {
+        let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
+        let ahead = self.all.and_then(|all| all.get(place..)?.get(..AHEAD_BYTES));
+        self.kernels.prefetch(ahead.unwrap_or_default());
+    }
+
+    /// The same of one that wraps, or some of which cannot be read.
+    #[cold]
+    fn check_of_scattered(
+        &mut self,
+        position: u64,
+        header: &RecordHeader,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Result<Option<u64>, MediumError> {
+        let Self { ring, lane, geometry, kernels, .. } = *self;
+        let Some(front) = self.scattered_front(position, header)? else { return Ok(None) };
+        if !is_in(&front, geometry, lane, bounds) {
             return Ok(None);
         }
-        let Some((body, found)) = bytes.split_last_chunk() else { return Ok(None) };
-        let (found, mut check) = (u64::from_le_bytes(*found), seed);
-        let images = total.saturating_sub(bytes.len() as u64);
+        let images = header.total_bytes().saturating_sub(front.bytes.len() as u64);
+        let mut check = seed;
         // Not even nothing is read from behind the part: that line is none of its business.
         if images > 0 {
-            let (first, second) = match front.images {
-                Some(images) => (images, &[][..]),
-                None => {
-                    let images = usize::try_from(images).unwrap_or(usize::MAX);
-                    self.ring.slices(position.saturating_add(bytes.len() as u64), images)?
-                }
-            };
-            check = self.kernels.crc64(self.kernels.crc64(check, first), second);
+            let behind = position.saturating_add(front.bytes.len() as u64);
+            let images = usize::try_from(images).unwrap_or(usize::MAX);
+            let (first, second) = ring.slices(behind, images)?;
+            check = kernels.crc64(kernels.crc64(check, first), second);
         }
-        check = self.kernels.crc64(check, body);
-        let is_right = check == found || !self.ring.keeps(Rule::RecordCheck);
-        Ok(is_right.then_some(Part { front, check }))
+        Ok(whole_check(&front, kernels, check, ring.keeps(Rule::RecordCheck)))
     }
 
     /// The record of this sequence at `position`, if all its parts are whole.
@@ -477,10 +494,10 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         sequence: Sequence,
         bounds: Bounds,
-    ) -> Result<Option<Record>, MediumError> {
+    ) -> Result<Option<Record<'a>>, MediumError> {
         let mut at = position;
         let mut seed = self.identity.seed;
-        let mut first: Option<RecordHeader> = None;
+        let mut first: Option<&RecordHeader> = None;
         let mut index = 0_u16;
         // Not even read: behind a tail word nothing matters, not even whether it can be read.
         if position >= bounds.end {
@@ -488,8 +505,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         }
         loop {
             let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
-            let header = part.front.header;
-            let belongs = is_of_a_lane(&header)
+            let header = part.header;
+            let belongs = is_of_a_lane(header)
                 && (header.sequence.get() == sequence.raw()
                     || !self.ring.keeps(Rule::PlaceChecked))
                 && header.part.get() == index
@@ -512,6 +529,28 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     }
 }
 
+/// Whether the frames of a front are of blocks, and in slots of the lane, that there are.
+#[inline(always)]
+fn is_in(front: &Front<'_>, geometry: &Geometry, lane: LaneNumber, bounds: Bounds) -> bool {
+    let is_there = |frame: &FrameHeader| frame.block.get() < bounds.device_blocks;
+    let is_named = |frame: Frame| {
+        frame.slot(front.bytes).is_none_or(|named| {
+            let slot = SlotNumber(named.slot.get());
+            let is_logged = geometry.log_block(slot).is_some();
+            geometry.lane_of_slot(slot) == lane && is_logged == (frame.form == Form::Log)
+        })
+    };
+    front.frames.iter().all(is_there) && (!front.has_slots || front.frames(geometry).all(is_named))
+}
+
+/// The check of a part, continued from that of its images, if it is right.
+#[inline(always)]
+fn whole_check(front: &Front<'_>, kernels: &impl Kernels, images: u64, looks: bool) -> Option<u64> {
+    let (body, right) = front.bytes.split_last_chunk()?;
+    let check = kernels.crc64(images, body);
+    (check == u64::from_le_bytes(*right) || !looks).then_some(check)
+}
+
 /// How many images these descriptors have.
 fn image_count(frames: &[u8]) -> u64 {
     let frames = frames.chunks_exact(FRAME_BYTES);
@@ -528,20 +567,15 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
     ) -> Result<u64, IndexError> {
         let mut at = start;
         loop {
-            let read = self.front_at(at).map_err(IndexError::Medium)?;
-            let called = read.and_then(|front| {
-                let bytes = self.bytes_of(&front);
-                let called =
-                    each_frame_of_front(self.geometry, self.lane, start, at, bytes, &mut *call)?;
-                Some((front.header, called))
-            });
+            let (geometry, lane) = (self.geometry, self.lane);
             // It was there a moment ago.
-            let Some((header, called)) = called else {
-                return Err(IndexError::Medium(self.gone(at)));
-            };
+            let gone = self.gone(at);
+            let front = self.front_at(at).map_err(IndexError::Medium)?;
+            let front = front.ok_or(IndexError::Medium(gone))?;
+            let called = each_frame_of_front(geometry, lane, start, at, &front, &mut *call);
             called.map_err(|Full| IndexError::Full)?;
-            at = at.saturating_add(header.total_bytes());
-            if header.is_last_part() {
+            at = at.saturating_add(front.header.total_bytes());
+            if front.header.is_last_part() {
                 return Ok(at);
             }
         }
@@ -549,20 +583,19 @@ impl<S: Source, K: Kernels> Reader<'_, S, K> {
 }
 
 /// Calls with every frame of the part at `position`, whose front is given, of the record that
-/// begins at `record`; `None` where that is no front.
+/// begins at `record`.
 pub(crate) fn each_frame_of_front(
     geometry: &Geometry,
     lane: LaneNumber,
     record: u64,
     position: u64,
-    bytes: &[u8],
+    front: &Front<'_>,
     mut call: impl FnMut(FrameAt) -> Result<(), Full>,
-) -> Option<Result<(), Full>> {
-    let front = Front::parse(geometry, bytes)?;
+) -> Result<(), Full> {
     let is_intent = front.header.record_kind() == Some(RecordKind::Intent);
     let mut frames = front.frames(geometry).zip(front.stamps());
-    let called = frames.try_for_each(|(frame, stamp)| {
-        let slot = frame.slot(bytes);
+    frames.try_for_each(|(frame, stamp)| {
+        let slot = frame.slot(front.bytes);
         if is_intent {
             return Ok(());
         }
@@ -577,8 +610,7 @@ pub(crate) fn each_frame_of_front(
             form: frame.form,
             folded: false,
         })
-    });
-    Some(called)
+    })
 }
 
 /// Whether a part of its kind can be where it is: no intent is in a lane, and a copy is whole.
@@ -601,9 +633,9 @@ pub(crate) enum IndexError {
 
 /// A whole record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct Record<'a> {
     /// The header of its first part.
-    pub(crate) header: RecordHeader,
+    pub(crate) header: &'a RecordHeader,
     /// Behind its last part.
     pub(crate) end: u64,
 }

@@ -186,14 +186,14 @@ pub(crate) fn load(
     scratch: &mut [u8],
 ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
     let lane = LaneNumber(u16::MAX);
-    let mut reader = Reader { ring: area, lane, geometry, identity, kernels, scratch };
+    let mut reader = Reader { ring: area, lane, geometry, identity, kernels, scratch, all: None };
     let bounds = Bounds { end: area.bytes(), device_blocks };
     let Some(part) = reader.part(0, identity.seed, bounds)? else { return Ok(None) };
-    let header = part.front.header;
+    let header = *part.header;
     if header.record_kind() != Some(RecordKind::Intent) {
         return Ok(None);
     }
-    Ok(Some((header, reader.copy(&part.front))))
+    Ok(reader.copy_front(0)?.map(|front| (header, front)))
 }
 
 fn put(front: &mut [u8], at: usize, bytes: &[u8]) {

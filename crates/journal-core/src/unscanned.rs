@@ -125,8 +125,9 @@ pub(crate) fn scan(
             Protocol::TailPointer => Some(tail::read(&whole.part(word_at, LINE_BYTES as u64))?),
         };
         let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
+        let scratch = &mut *scratch;
         let mut reader =
-            Reader { ring: &ring, lane, geometry, identity, kernels, scratch: &mut *scratch };
+            Reader { ring: &ring, lane, geometry, identity, kernels, scratch, all: None };
         scanned.walk(&mut reader, tail_word, device_blocks)?;
     }
     Ok(scanned)
