@@ -19,8 +19,8 @@ use crate::record::Form;
 const KEPT_MAX: usize = 2 * LANES_MAX as usize;
 
 /// Whether the content is wholly in the record, or there is none.
-const fn covers(frame: &FrameAt) -> bool {
-    matches!(frame.form, Form::Image | Form::Discard)
+const fn covers(form: Form) -> bool {
+    matches!(form, Form::Image | Form::Discard)
 }
 
 /// Whether a newer frame of its lane can stand for it. Not what says where a block's content is.
@@ -41,16 +41,16 @@ impl<M: IndexMemory> Index<M> {
     /// lane has to pass it before those of other lanes pass what is newer.
     ///
     /// Not while a checkpoint is under way: what it has settled may end below the second.
-    #[inline]
+    #[inline(always)]
     pub fn forget_below(
         &mut self,
         newest: NodeId,
         keeps_of_each_lane: bool,
         is_durable: impl FnOnce(&FrameAt) -> bool,
     ) {
-        let whole = |id: NodeId| covers(&self.frame(id)).then(|| self.older(id)).flatten();
-        let Some(second) = whole(newest) else { return };
-        let Some(below) = whole(second) else { return };
+        let below = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()))?.older();
+        let Some(second) = below(newest) else { return };
+        let Some(below) = below(second) else { return };
         if is_durable(&self.frame(second)) {
             self.forget_from(below, keeps_of_each_lane);
         }
@@ -88,13 +88,13 @@ impl<M: IndexMemory> Index<M> {
         let stamp = frame.stamp;
         self.remove(known);
         // What comes behind a cover says only that stamps have risen.
-        let stays = covers(&noted) && !covers(&frame);
+        let stays = covers(noted.form) && !covers(frame.form);
         self.insert_awaited(if stays { FrameAt { stamp, ..noted } } else { frame })
     }
 
     /// All frames were noted: blocks without a cover keep no place.
     pub(crate) fn keep_covers(&mut self) {
-        self.remove_where(|frame| !covers(frame));
+        self.remove_where(|frame| !covers(frame.form));
     }
 
     /// Takes in a frame of a block whose cover may still be to come.

@@ -85,6 +85,20 @@ impl Node {
     };
 }
 
+impl Node {
+    /// How the frame carries the content.
+    #[inline]
+    pub(crate) const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The frame before it, of the same block.
+    #[inline]
+    pub(crate) fn older(&self) -> Option<NodeId> {
+        (self.older != NONE).then_some(NodeId(self.older))
+    }
+}
+
 /// A frame as the index knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameAt {
@@ -406,7 +420,7 @@ impl<M: IndexMemory> Index<M> {
     /// The frame before this one, of the same block.
     #[must_use]
     pub fn older(&self, id: NodeId) -> Option<NodeId> {
-        self.node(id.0).map(|node| node.older).filter(|older| *older != NONE).map(NodeId)
+        self.node(id.0).and_then(Node::older)
     }
 
     /// The frame after this one, of the same block.
@@ -489,6 +503,7 @@ impl<M: IndexMemory> Index<M> {
     ///
     /// # Errors
     /// [`Full`], with nothing added.
+    #[inline(always)]
     pub fn insert(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let id = self.insert_found(frame)?;
         if let Some(slot) = frame.slot() {
@@ -502,6 +517,7 @@ impl<M: IndexMemory> Index<M> {
     ///
     /// # Errors
     /// [`Full`], with nothing added.
+    #[inline(always)]
     pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let place = self.find(frame.block.raw()).ok_or(Full)?;
         let (free, entries_free) = (self.next_free(), self.entries_free());
