@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{Found, Opened, Room};
+use journal_core::parts::{EntryPlaces, Found, Opened, Room};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
@@ -169,6 +169,7 @@ where
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
         let shared = Arc::new(Shared {
             common,
+            entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
             hook: options.hook.clone(),
             lanes,
             shares: shares.0.into_iter().map(|it| CachePadded::new(StoreLock::new(it))).collect(),

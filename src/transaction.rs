@@ -164,6 +164,7 @@ where
     ) -> Result<(), Error> {
         self.shared.check_request(block, image.len())?;
         self.shared.common.prefetch_image(image);
+        self.shared.prefetch_block(block);
         self.take(block)?;
         if self.shared.common.policy.wants_old() {
             self.keep_old(block, hint)?;

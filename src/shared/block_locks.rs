@@ -97,6 +97,12 @@ impl BlockLocks {
         Stripe((share * (self.mask + 1) + (scattered as usize & self.mask)) as u32)
     }
 
+    /// Where it says who has a stripe.
+    #[inline]
+    pub(crate) fn place(&self, stripe: Stripe) -> *const u8 {
+        core::ptr::from_ref(self.holder(stripe)).cast()
+    }
+
     fn holder(&self, stripe: Stripe) -> &AtomicU64 {
         &self.holders[stripe.0 as usize]
     }

@@ -125,6 +125,7 @@ where
         let front = seat.work.front();
         // Before any lock, each of which waits for the last commit's fence.
         let Some(mut sole) = self.common.sole(operation, front) else { return Ok(None) };
+        self.prefetch_block(sole.block());
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
         let most = self.common.sole_bytes_max(&sole);
@@ -139,7 +140,9 @@ where
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
         let watch = FailOnPanic(&self.failed);
-        let newest = share.index.newest(sole.block()).map(|newest| share.index.frame(newest));
+        let newest = share.index.newest(sole.block());
+        self.common.prefetch_frame(&share.index, newest);
+        let newest = newest.map(|newest| share.index.frame(newest));
         let overwritten = sole.overwrite(newest, lane);
         let mut record = self.begin_record(&state, room, overwritten, durability);
         let frame = self.common.store_sole(&mut state.lane, &mut record.open, &sole, front);
@@ -196,6 +199,9 @@ where
         let work = &mut seat.work;
         for (at, operation) in operations.iter().enumerate() {
             let before = &operations[..at];
+            if let Some(next) = operations.get(at + 1) {
+                self.prefetch_block(next.block());
+            }
             if let Err(error) = self.take_block(work, age, before, operation.block()) {
                 self.abort(work, before);
                 return Err(error);

@@ -284,7 +284,9 @@ where
             return false;
         }
         share.reserved += 1;
-        if let Some(newest) = share.index.newest(block) {
+        let newest = share.index.newest(block);
+        self.common.prefetch_frame(&share.index, newest);
+        if let Some(newest) = newest {
             let frame = share.index.frame(newest);
             work.overwritten = work.overwritten.max(frame.stamp);
             if frame.lane != work.lane {

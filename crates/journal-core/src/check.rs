@@ -32,6 +32,12 @@ pub trait Kernels {
     fn prefetch(&self, bytes: &[u8]) {
         let _ = bytes;
     }
+
+    /// The same of the line at an address, which is not read: nothing has to be there.
+    #[inline]
+    fn prefetch_line(&self, at: *const u8) {
+        let _ = at;
+    }
 }
 
 /// Portable code for everything.
@@ -54,6 +60,11 @@ impl<K: Kernels + ?Sized> Kernels for &K {
     #[inline]
     fn prefetch(&self, bytes: &[u8]) {
         (**self).prefetch(bytes);
+    }
+
+    #[inline]
+    fn prefetch_line(&self, at: *const u8) {
+        (**self).prefetch_line(at);
     }
 }
 

@@ -125,6 +125,32 @@ pub struct FrameAt {
     pub folded: bool,
 }
 
+/// Where an index keeps its entries: for who wants one of them in the caches before it has the
+/// index.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryPlaces {
+    /// An address.
+    first: usize,
+    count: usize,
+}
+
+impl EntryPlaces {
+    /// Those of an index, which stay there.
+    #[must_use]
+    pub fn of(index: &Index<impl IndexMemory>) -> Self {
+        let entries = index.memory.entries();
+        Self { first: entries.as_ptr().addr(), count: entries.len() }
+    }
+
+    /// Where a block's entry is looked for first.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, block: BlockNumber) -> *const u8 {
+        let before = home_place(block.raw(), self.count).wrapping_mul(size_of::<Entry>());
+        core::ptr::without_provenance(self.first.wrapping_add(before))
+    }
+}
+
 /// The index has no room for another block or frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -233,6 +259,13 @@ const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+/// Where the entry of a block is looked for first, of so many places.
+#[inline]
+fn home_place(block: u64, places: usize) -> usize {
+    let scaled = u128::from(scatter(block)).wrapping_mul(places as u128).checked_shr(64);
+    usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
+}
+
 /// Which of `count` indexes (a power of two) has this block.
 #[inline]
 #[must_use]
@@ -321,6 +354,13 @@ impl<M: IndexMemory> Index<M> {
         self.node(self.next_free()).map_or(&[], |node| node.stamp.as_bytes())
     }
 
+    /// The same of the frame below one, of the same block.
+    #[inline]
+    pub(crate) fn node_below(&self, newest: NodeId) -> &[u8] {
+        let older = self.node(newest.0).and_then(|node| self.node(node.older));
+        older.map_or(&[], |node| node.stamp.as_bytes())
+    }
+
     /// Frames that there is room for, when it is empty.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -370,9 +410,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     fn home_place(&self, block: u64) -> usize {
-        let places = self.memory.entries().len() as u128;
-        let scaled = u128::from(scatter(block)).wrapping_mul(places).checked_shr(64);
-        usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
+        home_place(block, self.memory.entries().len())
     }
 
     fn next_place(&self, place: usize) -> usize {

@@ -10,7 +10,7 @@ use crate::common::Common;
 use crate::errors::CommitError;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
-use crate::index::{FrameAt, Full, Index, IndexMemory};
+use crate::index::{FrameAt, Full, Index, IndexMemory, NodeId};
 use crate::lane::{Ends, FrameIn, Images, InLane, Lane, Names, OpenRecord, Part};
 use crate::memory::Batched;
 use crate::pmem::Pmem;
@@ -310,6 +310,21 @@ impl<L, K: Kernels> Common<L, K> {
     #[inline]
     pub fn prefetch_place(&self, index: &Index<impl IndexMemory>) {
         self.kernels.prefetch(index.next_node());
+    }
+
+    /// Begins to bring what a frame changes in an index into the caches, beside the newest frame of
+    /// its block. Before it streams out: a cache that has to fetch something waits behind all of
+    /// that.
+    #[inline]
+    pub fn prefetch_frame(&self, index: &Index<impl IndexMemory>, newest: Option<NodeId>) {
+        self.prefetch_place(index);
+        self.kernels.prefetch(newest.map_or(&[], |newest| index.node_below(newest)));
+    }
+
+    /// Begins to bring the line at an address into the caches.
+    #[inline]
+    pub fn prefetch_line(&self, at: *const u8) {
+        self.kernels.prefetch_line(at);
     }
 }
 

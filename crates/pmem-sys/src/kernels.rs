@@ -121,6 +121,14 @@ impl Kernels for NativeKernels {
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
         let _ = bytes;
     }
+
+    #[inline]
+    fn prefetch_line(&self, at: *const u8) {
+        #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+        x86_64::prefetch_line(at);
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
+        let _ = at;
+    }
 }
 
 impl fmt::Display for NativeKernels {

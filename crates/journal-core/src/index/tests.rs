@@ -135,3 +135,20 @@ proptest! {
         is_as_a_map_of_sorted_lists(index, (9, 13), &steps)?;
     }
 }
+
+#[test]
+fn an_entry_is_where_it_is_said_to_be() {
+    let mut entries = vec![Entry::EMPTY; 64];
+    let mut nodes = vec![Node::EMPTY; 8];
+    let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+    let places = EntryPlaces::of(&index);
+    for block in 0..8 {
+        index.insert(frame(block, 1)).expect("there is room");
+    }
+    let at_home = |block: &u64| {
+        let entry = index.entry(BlockNumber(*block)).expect("it was inserted");
+        core::ptr::from_ref(entry).cast() == places.place(BlockNumber(*block))
+    };
+    // All but those that found another block in their place.
+    assert!((0..8).filter(at_home).count() > 4);
+}

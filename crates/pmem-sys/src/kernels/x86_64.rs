@@ -153,13 +153,17 @@ fn load_four(bytes: &[u8; 64]) -> [__m128i; 4] {
     })
 }
 
+/// Begins to load the line at an address.
+#[inline]
+pub(super) fn prefetch_line(at: *const u8) {
+    // SAFETY: a hint, without effect but on the caches; it does not even fault.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+}
+
 /// Begins to load the lines of these bytes.
 #[inline]
 pub(super) fn prefetch(bytes: &[u8]) {
-    let begin = |line: &[u8]| {
-        // SAFETY: a hint, without effect but on the caches; it does not even fault.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    };
+    let begin = |line: &[u8]| prefetch_line(line.as_ptr());
     // Eight at a time: nearly all of it is whole blocks, and the counting would cost more.
     let mut eights = bytes.chunks_exact(8 * LINE_BYTES);
     for eight in &mut eights {
