@@ -95,7 +95,8 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
-/// The bare medium: stores or streams, and fences, going round.
+/// The bare medium: stores or streams, and fences, going round. Those of two threads share no line.
+#[repr(align(128))]
 pub(crate) struct Bare {
     pub(crate) region: Region,
     next: u64,

@@ -64,6 +64,12 @@ impl Batch {
     fn is_empty(&self) -> bool {
         self.transactions == 0
     }
+
+    /// An empty one in the same memory.
+    fn emptied(mut self) -> Self {
+        self.staged.clear();
+        Self { staged: self.staged, ..Self::new(0) }
+    }
 }
 
 /// What is gathered now.
@@ -71,6 +77,8 @@ impl Batch {
 struct Gathered {
     running: Batch,
     committing: Option<Arc<Batch>>,
+    /// One that was committed, and whose memory the next one takes.
+    spare: Option<Batch>,
     stats: GatherStats,
 }
 
@@ -94,7 +102,8 @@ impl Gathering {
     pub(crate) fn new(geometry: &Geometry, pacing: Pacing, buffer_bytes: usize) -> Self {
         let block_bytes = geometry.block_size.bytes();
         let running = Batch::new(block_bytes);
-        let gathered = Gathered { running, committing: None, stats: GatherStats::default() };
+        let stats = GatherStats::default();
+        let gathered = Gathered { running, committing: None, spare: None, stats };
         Self {
             gathered: Mutex::new(gathered),
             turn: Mutex::new(Box::new(Work::new(LaneNumber(0), geometry))),
@@ -298,7 +307,8 @@ where
             return false;
         }
         if !gathered.running.is_empty() {
-            let next = Batch::new(self.gathering.block_bytes);
+            let spare = gathered.spare.take();
+            let next = spare.unwrap_or_else(|| Batch::new(self.gathering.block_bytes));
             let sealed = core::mem::replace(&mut gathered.running, next);
             gathered.committing = Some(Arc::new(sealed));
         }
@@ -344,6 +354,7 @@ where
         }
         let mut gathered = self.gathering.lock();
         gathered.committing = None;
+        gathered.spare = Arc::into_inner(sealed).map(Batch::emptied);
         gathered.stats.commits += 1;
         let is_there = !gathered.running.is_empty();
         self.gathering.is_there.store(is_there, Ordering::Release);
