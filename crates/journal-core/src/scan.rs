@@ -140,6 +140,15 @@ pub(crate) struct Bounds {
     pub(crate) device_blocks: u64,
 }
 
+impl Bounds {
+    /// Whether the part at `position` ends at or before the end. What is right but for that, and
+    /// cannot be read, is an error all the same: who knows what it was.
+    #[inline(always)]
+    fn hold(&self, position: u64, header: &RecordHeader) -> bool {
+        position.checked_add(header.total_bytes()).is_some_and(|part_end| part_end <= self.end)
+    }
+}
+
 /// What there is to read a lane with.
 pub(crate) struct Reader<'a, S, K> {
     pub(crate) ring: &'a RingOf<S>,
@@ -422,9 +431,6 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     ) -> Result<Option<Part<'a>>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
         let Some(total) = self.part_bytes(header) else { return Ok(None) };
-        if position.checked_add(total as u64).is_none_or(|part_end| part_end > bounds.end) {
-            return Ok(None);
-        }
         // All at once, which nearly always can be read and does not wrap.
         let check = match readable(self.slices(position, total))? {
             Some((whole, [])) => self.check_of(position, whole, seed, bounds),
@@ -438,6 +444,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     fn check_of(&self, position: u64, part: &[u8], seed: u64, bounds: Bounds) -> Option<u64> {
         let front = Front::parse(self.geometry, part)?;
         let images = part.get(front.bytes.len()..)?;
+        if !bounds.hold(position, front.header) {
+            return None;
+        }
         if front.bytes.len() > self.scratch.len()
             || !is_in(&front, self.geometry, self.lane, bounds)
         {
@@ -473,7 +482,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     ) -> Result<Option<u64>, MediumError> {
         let Self { ring, lane, geometry, kernels, .. } = *self;
         let Some(front) = self.scattered_front(position, header)? else { return Ok(None) };
-        if !is_in(&front, geometry, lane, bounds) {
+        if !bounds.hold(position, header) || !is_in(&front, geometry, lane, bounds) {
             return Ok(None);
         }
         let images = header.total_bytes().saturating_sub(front.bytes.len() as u64);
