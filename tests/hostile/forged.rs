@@ -190,6 +190,36 @@ fn images_of_what_is_no_part_need_not_be_readable() {
     }
 }
 
+/// What a part that cannot be one says has to be readable all the same, and its images need not be:
+/// as far as anybody knows it was one.
+#[test]
+fn what_reaches_behind_the_end_of_a_lane_has_to_be_readable() {
+    let shape = Shape { lane_bytes: 4096, ..Shape::new(Kind::Words, 1) };
+    let mut image = shape.format();
+    let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes: 4096 };
+    // One that is whole, and behind it one as long as the ring.
+    for (at, sequence, lines, form, len) in
+        [(0, 1, 2, BOOK.discard, 0), (128, 2, 64, BOOK.image, 64)]
+    {
+        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", lines), ("frames", 1)];
+        let more = [("position", at), ("sequence", sequence), ("stamp", sequence)];
+        for (name, value) in header.into_iter().chain(more) {
+            ring.put(at, BOOK.header.field(name), value);
+        }
+        for (name, value) in [("form", form), ("len", len)] {
+            ring.put(at + 64, BOOK.frame.field(name), value);
+        }
+        ring.seal_part(at, &shape.id, crc64(0, &shape.id));
+    }
+    for (line, counts) in [(192, true), (1024, false)] {
+        let unreadable = BTreeSet::from([lane + line]);
+        let outcome = examine_without(&shape, &image, &unreadable).expect("agree");
+        let is_medium = matches!(outcome.opened, Err(OpenError::Medium(_)));
+        assert_eq!(is_medium, counts, "line at {line}: {:?}", outcome.opened);
+    }
+}
+
 /// Each part of a record is evidence, the first one of two as well.
 #[test]
 fn what_any_part_of_a_record_names_counts() {

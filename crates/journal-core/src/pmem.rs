@@ -97,8 +97,8 @@ pub trait Pmem: PmemRead {
     /// What this medium is.
     fn facts(&self) -> PmemFacts;
 
-    /// The current content at `at`, without a copy. A scan asks for all of a lane at once, and only
-    /// if that is an error for less: what it takes should not grow with the length.
+    /// The current content at `at`, without a copy. A scan asks for all of a lane at once, and for
+    /// less where some of that is poisoned: what a call takes should not grow with the length.
     ///
     /// # Errors
     /// As [`PmemRead::read_into`].

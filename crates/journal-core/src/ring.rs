@@ -204,9 +204,9 @@ impl<S: Source> RingOf<S> {
         Pieces::of(self.bytes, position, len)
     }
 
-    /// All of its bytes, in their places, if none of them is unreadable.
-    pub(crate) fn all(&self) -> Option<&[u8]> {
-        self.region.bytes(Offset(0), usize::try_from(self.bytes).ok()?).ok()
+    /// All of its bytes, in their places.
+    pub(crate) fn all(&self) -> Result<&[u8], MediumError> {
+        self.region.bytes(Offset(0), usize::try_from(self.bytes).unwrap_or(usize::MAX))
     }
 
     /// Where a log offset is.

@@ -158,7 +158,7 @@ pub(crate) struct Reader<'a, S, K> {
     pub(crate) kernels: &'a K,
     /// Holds a front that wraps. None is longer.
     pub(crate) scratch: &'a mut [u8],
-    /// All of the ring, if somebody has asked for it.
+    /// All of the ring, if somebody has asked for it, and none of it is poisoned.
     pub(crate) all: Option<&'a [u8]>,
 }
 
@@ -182,8 +182,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
-        // If some of it cannot be read, it depends on what is there whether that matters.
-        self.all = self.ring.all();
+        // Where some of it is poisoned, it depends on what is there whether that matters.
+        self.all = readable(self.ring.all())?;
         let end = start.head.saturating_add(self.ring.bytes());
         let tail_word = tail_word.filter(|_| self.ring.keeps(Rule::TailWords));
         let is_place =
