@@ -182,8 +182,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
-        // Where some of it is poisoned, it depends on what is there whether that matters.
-        self.all = readable(self.ring.all())?;
+        // Each line of it will be looked at, but where the journal was closed. Where some of it is
+        // poisoned, it depends on what is there whether that matters.
+        self.all = if start.is_closed { None } else { readable(self.ring.all())? };
         let end = start.head.saturating_add(self.ring.bytes());
         let tail_word = tail_word.filter(|_| self.ring.keeps(Rule::TailWords));
         let is_place =
