@@ -182,9 +182,16 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
-        // Each line of it will be looked at, but where the journal was closed. Where some of it is
-        // poisoned, it depends on what is there whether that matters.
-        self.all = if start.is_closed { None } else { readable(self.ring.all())? };
+        // Each line of it will be looked at, but where the journal was closed. Where not all of
+        // them can be read, the walk finds out which, and whether that matters; an error that it
+        // does not meet is told at its end.
+        let mut failed = None;
+        if !start.is_closed {
+            match readable(self.ring.all()) {
+                Ok(all) => self.all = all,
+                Err(error) => failed = Some(error),
+            }
+        }
         let end = start.head.saturating_add(self.ring.bytes());
         let tail_word = tail_word.filter(|_| self.ring.keeps(Rule::TailWords));
         let is_place =
@@ -249,7 +256,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         loop {
             at = self.skip_lines_without_header(at, end)?;
             if at >= end {
-                return Ok(walked);
+                return failed.map_or(Ok(walked), Err);
             }
             if let Some(header) = readable(self.evidence_at(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
