@@ -65,7 +65,7 @@ fn an_examination_reports_a_read_that_fails() {
             }
         }
     }
-    findings.check(100);
+    findings.check(140);
 }
 
 /// Opens, reads everything, checkpoints; what was read, if it got so far.
