@@ -30,9 +30,12 @@ use crate::units::{
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// Images are checked in pieces of so many bytes, while what is behind each is on its way to the
-/// caches.
-const AHEAD_BYTES: usize = 4096;
+/// Images are checked in pieces of so many bytes, while as much of what lies [`AHEAD_BYTES`] behind
+/// is on its way to the caches. Asked for in larger pieces, it fills what a processor waits with,
+/// and the rest waits for that.
+const PIECE_BYTES: usize = 2048;
+/// Far enough that the memory has as much to do as it can take.
+const AHEAD_BYTES: u64 = 12 << 10;
 
 /// So many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
@@ -461,11 +464,15 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             return None;
         }
         let mut check = seed;
-        let mut at = position.saturating_add(front.bytes.len() as u64);
-        for piece in images.chunks(AHEAD_BYTES) {
-            at = at.saturating_add(piece.len() as u64);
-            self.prefetch(at);
-            check = self.kernels.crc64(check, piece);
+        if !images.is_empty() {
+            let mut ahead = position.saturating_add(AHEAD_BYTES);
+            self.prefetch(ahead, front.bytes.len());
+            ahead = ahead.saturating_add(front.bytes.len() as u64);
+            for piece in images.chunks(PIECE_BYTES) {
+                self.prefetch(ahead, piece.len());
+                ahead = ahead.saturating_add(piece.len() as u64);
+                check = self.kernels.crc64(check, piece);
+            }
         }
         whole_check(&front, self.kernels, check, self.ring.keeps(Rule::RecordCheck))
     }
@@ -473,9 +480,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     /// Begins to bring what is at `position` into the caches, if all of the ring can be read. What
     /// foretells the processor what is read next ends with each page of memory.
     #[inline]
-    fn prefetch(&self, position: u64) {
+    fn prefetch(&self, position: u64, len: usize) {
         let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
-        let ahead = self.all.and_then(|all| all.get(place..)?.get(..AHEAD_BYTES));
+        let ahead = self.all.and_then(|all| all.get(place..)?.get(..len));
         self.kernels.prefetch(ahead.unwrap_or_default());
     }
 
