@@ -24,6 +24,7 @@ use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
+use crate::shared::index_parts::IndexParts;
 use crate::shared::seat::{Seat, Seats};
 use crate::shared::under_way::UnderWay;
 use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
@@ -150,8 +151,8 @@ where
         let mut front = vec![0; needs.front_bytes];
         let mut block = vec![0; needs.blocks_bytes];
         let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
-        let share = |_| Share::new(plan.share_frames, cached);
-        let mut shares = Unshared((0..plan.shares).map(share).collect());
+        let indexes = IndexParts::indexes(plan.shares, plan.share_frames);
+        let mut shares = Unshared(indexes.map(|index| Share::new(index, cached)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let room =
             Room { lanes: &mut slots, front: &mut front, block: &mut block, slots: &mut states };

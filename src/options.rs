@@ -14,8 +14,8 @@ use journal_core::{
 const LANES: u16 = 4;
 /// A lane has at least so many blocks, where nobody says how many lanes.
 const LANE_BLOCKS_MIN: u64 = 64;
-/// The most shares of the index; a power of two. The memory of each is asked for when a journal is
-/// opened, which for more of them takes longer than all the rest of opening one that was closed.
+/// The most shares of the index; a power of two. Each is two lines, which are the less often in the
+/// near caches the more there are.
 const SHARES_MAX: usize = 128;
 /// The share of the span that goes to slots where a policy wants some, in 256ths.
 const SLOT_SHARE: u8 = 192;

@@ -25,6 +25,7 @@ pub(crate) mod commit;
 mod explored;
 pub(crate) mod gather;
 pub(crate) mod home;
+pub(crate) mod index_parts;
 mod reach;
 pub(crate) mod read;
 mod reserve;
@@ -43,8 +44,8 @@ use journal_core::parts::{
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, FoldReport, Hook, IndexBuffers, JournalError, Kernels,
-    LINE_BYTES, MediumError, PmemShare, Recovery, Rule, SlotState,
+    BlockNumber, CheckpointReport, FoldReport, Hook, JournalError, Kernels, LINE_BYTES,
+    MediumError, PmemShare, Recovery, Rule, SlotState,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -56,6 +57,7 @@ use block_locks::{BlockLocks, Claims};
 use cache::Cache;
 use gather::Gathering;
 use home::HomeRoom;
+use index_parts::IndexParts;
 use reach::Reach;
 use seat::Seats;
 use turn::{Group, Turn};
@@ -133,7 +135,7 @@ pub(crate) struct LaneState<P, H> {
 /// seldom in the caches.
 #[derive(Debug)]
 pub(crate) struct Share {
-    pub(crate) index: Index<IndexBuffers>,
+    pub(crate) index: Index<IndexParts>,
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
     pub(crate) cache: Option<Box<Cache>>,
@@ -145,8 +147,7 @@ pub(crate) struct Share {
 const _: () = assert!(size_of::<StoreLock<Share>>() <= 2 * LINE_BYTES || cfg!(any(loom, shuttle)));
 
 impl Share {
-    pub(crate) fn new(frames: usize, cached_blocks: usize) -> Self {
-        let index = IndexBuffers::empty_index(frames);
+    pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize) -> Self {
         let cache = Cache::new(cached_blocks);
         Self { index, reserved: 0, cache, claims: Claims::default() }
     }
@@ -369,16 +370,16 @@ pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
 );
 
 impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
-    type Memory = IndexBuffers;
+    type Memory = IndexParts;
 
-    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexBuffers>) -> R) -> R {
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
         match self.0.share(block) {
             Ok(mut share) => call(&mut share.index),
-            Err(_) => call(&mut IndexBuffers::empty_index(0)),
+            Err(_) => call(&mut IndexParts::none()),
         }
     }
 
-    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexBuffers>)) {
+    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
         for share in &self.0.shares {
             match share.lock() {
                 Ok(mut share) => call(&mut share.index),
@@ -395,14 +396,14 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, 
 pub(crate) struct Unshared(pub(crate) Vec<Share>);
 
 impl Indexes for Unshared {
-    type Memory = IndexBuffers;
+    type Memory = IndexParts;
 
-    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexBuffers>) -> R) -> R {
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
         let count = self.0.len();
         call(&mut self.0[share_of(block, count)].index)
     }
 
-    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexBuffers>)) {
+    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
         self.0.iter_mut().for_each(|share| call(&mut share.index));
     }
 }

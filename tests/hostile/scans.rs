@@ -3,10 +3,10 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use journal_core::parts::{Found, Opened, Room, Scanning, Unscanned};
+use journal_core::parts::{Found, Index, Lent, Opened, Room, Scanning, Unscanned};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    IndexBuffers, LaneSlot, Needs, NoHook, OpenError, PortableKernels, Recovery, SlotState,
+    Entry, LaneSlot, Needs, NoHook, Node, OpenError, PortableKernels, Recovery, SlotState,
 };
 use sim_disk::{Image, Model, Rng, SimPmem, World};
 
@@ -39,7 +39,8 @@ fn open(sample: &Sample, image: &Image, is_in_turn: bool) -> (Result<Recovery, O
         let (mut front, mut block) = (vec![0xA5; needs.front_bytes], vec![0; needs.blocks_bytes]);
         let room =
             Room { lanes: &mut lanes, front: &mut front, block: &mut block, slots: &mut slots };
-        let mut index = IndexBuffers::empty_index(1024);
+        let (mut entries, mut nodes) = (vec![Entry::EMPTY; 2048], vec![Node::EMPTY; 1024]);
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
         let (disk, kind) = (world.disk(0), sample.shape.kind);
         let opened = if is_in_turn {
             found.open(disk, kind, PortableKernels, room, &mut index)

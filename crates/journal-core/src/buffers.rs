@@ -4,15 +4,12 @@
 
 extern crate alloc;
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zerocopy::FromZeros;
-
 use crate::geometry::Geometry;
 use crate::hook::NoHook;
-use crate::index::{Entry, Index, IndexMemory, Node};
+use crate::index::{Entry, Node};
 use crate::memory::{Batched, JournalMemory, LaneSlot, Needs};
 use crate::slot::SlotState;
 
@@ -69,65 +66,5 @@ impl<P, H> Buffers<P, H> {
             blocks: &mut self.blocks,
             slots: &mut self.slots,
         }
-    }
-}
-
-/// So many nodes of an index are made at a time: a page of them.
-const NODES_AT_ONCE: usize = 4096 / size_of::<Node>();
-
-/// Owns what an index, or a share of one, is in.
-#[derive(Debug)]
-pub struct IndexBuffers {
-    entries: Box<[Entry]>,
-    /// Room for all of them, and those that were used.
-    nodes: Vec<Node>,
-    node_capacity: usize,
-}
-
-impl IndexBuffers {
-    /// An empty index with room for so many frames. None of its memory is touched before it is
-    /// needed, and none is asked for later.
-    #[must_use]
-    pub fn empty_index(frames: usize) -> Index<Self> {
-        // A third more, and one that stays empty, to keep searches short.
-        let count = frames.saturating_add(frames / 3).saturating_add(2);
-        // Zeroes are empty entries; and who asks for memory that is not there does not go on.
-        let zeroes = <[Entry]>::new_box_zeroed_with_elems(count);
-        let entries = zeroes.unwrap_or_else(|_| vec![Entry::EMPTY; count].into());
-        let nodes = Vec::with_capacity(frames);
-        Index::over_empty(Self { entries, nodes, node_capacity: frames })
-    }
-}
-
-impl IndexMemory for IndexBuffers {
-    #[inline]
-    fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    #[inline]
-    fn entries_mut(&mut self) -> &mut [Entry] {
-        &mut self.entries
-    }
-
-    #[inline]
-    fn nodes(&self) -> &[Node] {
-        &self.nodes
-    }
-
-    #[inline]
-    fn nodes_mut(&mut self) -> &mut [Node] {
-        &mut self.nodes
-    }
-
-    #[inline]
-    fn node_capacity(&self) -> usize {
-        self.node_capacity
-    }
-
-    #[cold]
-    fn add_nodes(&mut self) {
-        let more = self.nodes.len().saturating_add(NODES_AT_ONCE);
-        self.nodes.resize(more.min(self.node_capacity), Node::EMPTY);
     }
 }

@@ -46,7 +46,7 @@ impl Entry {
 }
 
 /// Room for one frame: a line of its own, so that adding one touches no other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(align(64))]
 pub struct Node {
     stamp: u64,
@@ -59,7 +59,8 @@ pub struct Node {
     /// The block's entry is found by it when the node is dropped.
     block: u64,
     lane: u16,
-    form: Form,
+    /// A [`Form`], or zero.
+    form: u8,
     pub(crate) folded: bool,
     pub(crate) stale: bool,
     /// Whether it stands for a frame that an open has yet to come to.
@@ -78,7 +79,7 @@ impl Node {
         newer: NONE,
         block: 0,
         lane: 0,
-        form: Form::Discard,
+        form: 0,
         folded: false,
         stale: false,
         awaited: false,
@@ -89,7 +90,11 @@ impl Node {
     /// How the frame carries the content.
     #[inline]
     pub(crate) const fn form(&self) -> Form {
-        self.form
+        match Form::from_byte(self.form) {
+            Some(form) => form,
+            // It stands for no frame.
+            None => Form::Discard,
+        }
     }
 
     /// The frame before it, of the same block.
@@ -169,14 +174,6 @@ pub trait IndexMemory {
     fn nodes(&self) -> &[Node];
     /// The same, to write.
     fn nodes_mut(&mut self) -> &mut [Node];
-
-    /// How many frames there is room for.
-    fn node_capacity(&self) -> usize {
-        self.nodes().len()
-    }
-
-    /// Makes the frames more, if they are fewer than there is room for.
-    fn add_nodes(&mut self) {}
 }
 
 /// Index memory that somebody else owns.
@@ -316,11 +313,12 @@ impl<M: IndexMemory> Index<M> {
     /// An empty index; what the memory holds makes no difference.
     pub fn new(mut memory: M) -> Self {
         memory.entries_mut().fill(Entry::EMPTY);
-        Self::over_empty(memory)
+        Self::over_zeroes(memory)
     }
 
-    /// The same in memory of which all entries are [`Entry::EMPTY`].
-    pub(crate) const fn over_empty(memory: M) -> Self {
+    /// The same in memory of which all entries are zero, as [`Entry::EMPTY`] is: none of it is
+    /// touched before it is needed.
+    pub const fn over_zeroes(memory: M) -> Self {
         Self { memory, free: NONE, touched: 0, nodes_used: 0, entries_used: 0, changes: 0 }
     }
 
@@ -336,7 +334,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// Where the next frame will be kept: in a place that was used before, if there is one.
     fn next_free(&self) -> u32 {
-        if self.free != NONE || self.touched as usize >= self.memory.node_capacity() {
+        if self.free != NONE || self.touched as usize >= self.memory.nodes().len() {
             return self.free;
         }
         self.touched.wrapping_add(1)
@@ -364,7 +362,7 @@ impl<M: IndexMemory> Index<M> {
     /// Frames that there is room for, when it is empty.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.memory.node_capacity().min(self.memory.entries().len().saturating_sub(1))
+        self.memory.nodes().len().min(self.memory.entries().len().saturating_sub(1))
     }
 
     /// Frames in it.
@@ -393,7 +391,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     fn nodes_free(&self) -> usize {
-        self.memory.node_capacity().saturating_sub(self.nodes_used)
+        self.memory.nodes().len().saturating_sub(self.nodes_used)
     }
 
     /// Blocks that can still be added. One place stays empty, to end every search.
@@ -478,7 +476,7 @@ impl<M: IndexMemory> Index<M> {
             record: node.record,
             payload: node.payload,
             len: node.len,
-            form: node.form,
+            form: node.form(),
             folded: node.folded,
         }
     }
@@ -497,7 +495,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// Places for frames, used or not.
     pub(crate) fn places(&self) -> usize {
-        self.memory.node_capacity()
+        self.memory.nodes().len()
     }
 
     /// The frame in a place, if there is one.
@@ -572,9 +570,6 @@ impl<M: IndexMemory> Index<M> {
             (newer, older) = (older, node.older);
         }
         let was_used = free <= self.touched;
-        if !was_used && self.touched as usize == self.memory.nodes().len() {
-            self.memory.add_nodes();
-        }
         let Some(node) = self.node_mut(free) else { return Err(Full) };
         let next_free = if was_used { node.older } else { NONE };
         *node = Node {
@@ -587,7 +582,7 @@ impl<M: IndexMemory> Index<M> {
             newer,
             block: frame.block.raw(),
             lane: frame.lane.raw(),
-            form: frame.form,
+            form: frame.form as u8,
             folded: frame.folded,
             stale: false,
             awaited: false,

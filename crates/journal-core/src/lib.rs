@@ -86,7 +86,7 @@ pub use active::Active;
 pub use audit::{AuditError, SlotFault};
 pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
 #[cfg(feature = "alloc")]
-pub use buffers::{Buffers, IndexBuffers};
+pub use buffers::Buffers;
 pub use check::{Kernels, PortableKernels};
 pub use checkpoint::{CheckpointReport, Scope};
 pub use decide::Row;

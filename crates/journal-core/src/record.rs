@@ -167,7 +167,8 @@ pub enum Form {
 }
 
 impl Form {
-    const fn from_byte(byte: u8) -> Option<Self> {
+    #[inline]
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Image),
             2 => Some(Self::Encoded),

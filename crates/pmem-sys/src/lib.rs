@@ -91,6 +91,7 @@ mod span;
 mod store_lock;
 mod visibility;
 mod write;
+mod zeroes;
 
 pub use calibrate::{Calibration, CalibrationPoint};
 pub use emulator::EmulatorModel;
@@ -101,3 +102,4 @@ pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 pub use options::MapOptions;
 pub use region::{Reader, Region};
 pub use store_lock::{OVERDUE_AFTER_NAPS, Poisoned, StoreLock, StoreLockGuard, WAKE_DELAY_MAX};
+pub use zeroes::Zeroes;

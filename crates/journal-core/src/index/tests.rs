@@ -128,10 +128,10 @@ proptest! {
         is_as_a_map_of_sorted_lists(index, (12, 4), &steps)?;
     }
 
-    #[cfg(feature = "alloc")]
     #[test]
-    fn the_same_in_memory_that_is_taken_as_it_is_needed(steps in steps()) {
-        let index = crate::buffers::IndexBuffers::empty_index(9);
+    fn the_same_in_memory_of_zeroes(steps in steps()) {
+        let (mut entries, mut nodes) = ([Entry::new_zeroed(); 14], [Node::new_zeroed(); 9]);
+        let index = Index::over_zeroes(Lent { entries: &mut entries, nodes: &mut nodes });
         is_as_a_map_of_sorted_lists(index, (9, 13), &steps)?;
     }
 }

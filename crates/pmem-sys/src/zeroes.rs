@@ -1,0 +1,161 @@
+//! Ordinary memory that is zero at first, in many parts.
+//!
+//! Guarantees: all parts are of one mapping, which is freed with the last of them; each begins at a
+//! line. None of it is touched, and so none takes a page of the machine, before it is used, however
+//! small the parts are: an allocator clears what it does not know to be new, and maps large pieces
+//! one by one. A crash does not come into it: the memory dies with its process.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use std::alloc::handle_alloc_error;
+use std::sync::Arc;
+
+use journal_core::LINE_BYTES;
+use memmap2::{MmapMut, MmapRaw};
+use zerocopy::FromZeros;
+
+/// Some values in memory that was zero, of which others have the rest.
+///
+/// ```
+/// use pmem_sys::Zeroes;
+///
+/// let mut parts = Zeroes::<u32>::parts(3, 1000);
+/// parts[1][999] = 7;
+/// assert_eq!((parts[1][999], parts[2][0]), (7, 0));
+/// ```
+pub struct Zeroes<T> {
+    first: NonNull<T>,
+    len: usize,
+    /// What `first` is in, if there is anything.
+    mapping: Option<Arc<MmapRaw>>,
+    /// They belong to it.
+    _values: PhantomData<T>,
+}
+
+// SAFETY: a part has its values for itself, as a vector has, and what it shares with others is only
+// when the mapping is freed, which is counted.
+unsafe impl<T: Send> Send for Zeroes<T> {}
+// SAFETY: as above; behind a shared part there are only shared values.
+unsafe impl<T: Sync> Sync for Zeroes<T> {}
+
+impl<T: FromZeros + Copy> Zeroes<T> {
+    /// None.
+    pub const EMPTY: Self =
+        Self { first: NonNull::dangling(), len: 0, mapping: None, _values: PhantomData };
+
+    /// So many parts of so many values.
+    ///
+    /// Who asks for memory that is not there does not go on, as with vectors.
+    ///
+    /// # Panics
+    /// When they are more bytes than there are addresses.
+    #[must_use]
+    pub fn parts(count: usize, len: usize) -> Vec<Self> {
+        const { assert!(align_of::<T>() <= LINE_BYTES, "a part begins at a line") };
+        // An odd number of lines: parts that are used alike would push each other out of caches
+        // that have a few places for all lines some power of two apart.
+        let lines = len.checked_mul(size_of::<T>()).map(|bytes| bytes.div_ceil(LINE_BYTES));
+        let part_bytes = lines.and_then(|lines| match lines {
+            0 => Some(0),
+            lines => (lines | 1).checked_mul(LINE_BYTES),
+        });
+        let sizes = part_bytes.and_then(|part| Some((part, part.checked_mul(count)?)));
+        let Some((part_bytes, bytes)) = sizes.filter(|(_, bytes)| *bytes <= isize::MAX as usize)
+        else {
+            panic!("{count} parts of {len} values are more than can be addressed")
+        };
+        if bytes == 0 {
+            return (0..count).map(|_| Self { len, ..Self::EMPTY }).collect();
+        }
+        let Ok(mapping) = MmapMut::map_anon(bytes) else {
+            handle_alloc_error(Layout::array::<u8>(bytes).expect("it can be addressed"))
+        };
+        let mapping = Arc::new(MmapRaw::from(mapping));
+        let part = |at: usize| {
+            let first = mapping.as_mut_ptr().wrapping_add(at * part_bytes).cast();
+            let first = NonNull::new(first).expect("nothing is mapped at zero");
+            Self { first, len, mapping: Some(Arc::clone(&mapping)), _values: PhantomData }
+        };
+        (0..count).map(part).collect()
+    }
+}
+
+impl<T> Deref for Zeroes<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `first` is dangling and aligned where the values take no bytes. Else there are
+        // `len` of them inside the mapping, which lives as long as this does, at a line and so
+        // aligned; zeroes are values, and only values were written since. Nobody else has them.
+        unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Zeroes<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and this is borrowed alone.
+        unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T> fmt::Debug for Zeroes<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_mapped = self.mapping.is_some();
+        f.debug_struct("Zeroes").field("len", &self.len).field("is_mapped", &is_mapped).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, FromZeros)]
+    #[repr(align(64))]
+    struct Wide(u8);
+
+    #[test]
+    fn parts_are_zero_at_lines_and_apart() {
+        let mut parts = Zeroes::<[u8; 3]>::parts(5, 40);
+        assert!(parts.iter().all(|part| part.len() == 40 && **part == [[0; 3]; 40]));
+        assert!(parts.iter().all(|part| part.as_ptr().addr() % LINE_BYTES == 0));
+        let apart = parts[1].as_ptr().addr() - parts[0].as_ptr().addr();
+        assert_eq!(apart / LINE_BYTES % 2, 1, "not in the same places of a cache");
+        for (number, part) in (1..).zip(&mut parts) {
+            part.fill([number; 3]);
+        }
+        for (number, part) in (1..).zip(&parts) {
+            assert_eq!(**part, [[number; 3]; 40]);
+        }
+        let wide = Zeroes::<Wide>::parts(2, 3);
+        assert!(wide.iter().flat_map(|part| part.iter()).all(|wide| wide.0 == 0));
+    }
+
+    #[test]
+    fn the_last_part_keeps_the_memory() {
+        let mut parts = Zeroes::<u64>::parts(3, 600);
+        let mut last = parts.pop().expect("there are three");
+        drop(parts);
+        last[599] = 1;
+        let sum = std::thread::spawn(move || last.iter().sum::<u64>());
+        assert_eq!(sum.join().expect("adds"), 1);
+    }
+
+    #[test]
+    fn nothing_takes_nothing() {
+        assert!(Zeroes::<u64>::parts(0, 5).is_empty());
+        let parts = Zeroes::<u64>::parts(2, 0);
+        assert!(parts.iter().all(|part| part.is_empty() && part.mapping.is_none()));
+        assert!(Zeroes::<u64>::EMPTY.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "more than can be addressed")]
+    fn what_cannot_be_addressed_is_refused() {
+        let _ = Zeroes::<u64>::parts(usize::MAX / 64, 64);
+    }
+}
