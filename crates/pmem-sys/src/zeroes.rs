@@ -1,16 +1,18 @@
 //! Ordinary memory that is zero at first, in many parts.
 //!
-//! Guarantees: all parts are of one mapping, which is freed with the last of them; each begins at a
-//! line. None of it is touched, and so none takes a page of the machine, before it is used, however
-//! small the parts are: an allocator clears what it does not know to be new, and maps large pieces
-//! one by one. A crash does not come into it: the memory dies with its process.
+//! Guarantees: all parts are of one piece of memory, which is freed with the last of them; each
+//! begins at a line. Where all of it is large it is a mapping, of which nothing is touched, and so
+//! takes a page of the machine, before it is used, however small the parts are: an allocator clears
+//! what it does not know to be new, and maps large pieces one by one. Where all of it is small,
+//! clearing what was used before costs less than pages that are new. A crash does not come into it:
+//! the memory dies with its process.
 
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::alloc::handle_alloc_error;
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::Arc;
 
 use journal_core::LINE_BYTES;
@@ -30,13 +32,58 @@ pub struct Zeroes<T> {
     first: NonNull<T>,
     len: usize,
     /// What `first` is in, if there is anything.
-    mapping: Option<Arc<MmapRaw>>,
+    _memory: Option<Arc<Memory>>,
     /// They belong to it.
     _values: PhantomData<T>,
 }
 
+/// From how many bytes on memory is mapped.
+const MAPPED_FROM_BYTES: usize = 512 << 10;
+
+/// What parts are of.
+enum Memory {
+    Mapped(MmapRaw),
+    Allocated(NonNull<u8>, Layout),
+}
+
+// SAFETY: an address; what is there belongs to the parts.
+unsafe impl Send for Memory {}
+// SAFETY: as above: nothing is done with a shared one but to read the address.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Memory for a layout. `None` where there is not as much.
+    ///
+    /// # Safety
+    /// The layout has bytes.
+    unsafe fn new(layout: Layout) -> Option<Self> {
+        if layout.size() >= MAPPED_FROM_BYTES {
+            return MmapMut::map_anon(layout.size()).ok().map(|map| Self::Mapped(map.into()));
+        }
+        // SAFETY: the layout has bytes: the caller's promise.
+        let first = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self::Allocated(first, layout))
+    }
+
+    fn first(&self) -> *mut u8 {
+        match self {
+            Self::Mapped(map) => map.as_mut_ptr(),
+            Self::Allocated(first, _) => first.as_ptr(),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Self::Allocated(first, layout) = *self {
+            // SAFETY: allocated with this layout, and this is its only owner's end.
+            unsafe { dealloc(first.as_ptr(), layout) };
+        }
+    }
+}
+
 // SAFETY: a part has its values for itself, as a vector has, and what it shares with others is only
-// when the mapping is freed, which is counted.
+// when the memory is freed, which is counted.
 unsafe impl<T: Send> Send for Zeroes<T> {}
 // SAFETY: as above; behind a shared part there are only shared values.
 unsafe impl<T: Sync> Sync for Zeroes<T> {}
@@ -44,7 +91,7 @@ unsafe impl<T: Sync> Sync for Zeroes<T> {}
 impl<T: FromZeros + Copy> Zeroes<T> {
     /// None.
     pub const EMPTY: Self =
-        Self { first: NonNull::dangling(), len: 0, mapping: None, _values: PhantomData };
+        Self { first: NonNull::dangling(), len: 0, _memory: None, _values: PhantomData };
 
     /// So many parts of so many values.
     ///
@@ -63,21 +110,23 @@ impl<T: FromZeros + Copy> Zeroes<T> {
             lines => (lines | 1).checked_mul(LINE_BYTES),
         });
         let sizes = part_bytes.and_then(|part| Some((part, part.checked_mul(count)?)));
-        let Some((part_bytes, bytes)) = sizes.filter(|(_, bytes)| *bytes <= isize::MAX as usize)
-        else {
+        let layout = sizes.and_then(|(part_bytes, bytes)| {
+            Some((part_bytes, Layout::from_size_align(bytes, LINE_BYTES).ok()?))
+        });
+        let Some((part_bytes, layout)) = layout else {
             panic!("{count} parts of {len} values are more than can be addressed")
         };
-        if bytes == 0 {
+        if layout.size() == 0 {
             return (0..count).map(|_| Self { len, ..Self::EMPTY }).collect();
         }
-        let Ok(mapping) = MmapMut::map_anon(bytes) else {
-            handle_alloc_error(Layout::array::<u8>(bytes).expect("it can be addressed"))
-        };
-        let mapping = Arc::new(MmapRaw::from(mapping));
+        // SAFETY: it has bytes.
+        let memory = unsafe { Memory::new(layout) };
+        let Some(memory) = memory else { handle_alloc_error(layout) };
+        let memory = Arc::new(memory);
         let part = |at: usize| {
-            let first = mapping.as_mut_ptr().wrapping_add(at * part_bytes).cast();
-            let first = NonNull::new(first).expect("nothing is mapped at zero");
-            Self { first, len, mapping: Some(Arc::clone(&mapping)), _values: PhantomData }
+            let first = memory.first().wrapping_add(at * part_bytes).cast();
+            let first = NonNull::new(first).expect("nothing is at zero");
+            Self { first, len, _memory: Some(Arc::clone(&memory)), _values: PhantomData }
         };
         (0..count).map(part).collect()
     }
@@ -89,7 +138,7 @@ impl<T> Deref for Zeroes<T> {
     #[inline]
     fn deref(&self) -> &[T] {
         // SAFETY: `first` is dangling and aligned where the values take no bytes. Else there are
-        // `len` of them inside the mapping, which lives as long as this does, at a line and so
+        // `len` of them inside the memory, which lives as long as this does, at a line and so
         // aligned; zeroes are values, and only values were written since. Nobody else has them.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
@@ -105,8 +154,7 @@ impl<T> DerefMut for Zeroes<T> {
 
 impl<T> fmt::Debug for Zeroes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_mapped = self.mapping.is_some();
-        f.debug_struct("Zeroes").field("len", &self.len).field("is_mapped", &is_mapped).finish()
+        f.debug_struct("Zeroes").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -120,8 +168,16 @@ mod tests {
 
     #[test]
     fn parts_are_zero_at_lines_and_apart() {
-        let mut parts = Zeroes::<[u8; 3]>::parts(5, 40);
-        assert!(parts.iter().all(|part| part.len() == 40 && **part == [[0; 3]; 40]));
+        for len in [40, if cfg!(miri) { 80 } else { MAPPED_FROM_BYTES / 3 / 4 }] {
+            are_zero_at_lines_and_apart(len);
+        }
+        let wide = Zeroes::<Wide>::parts(2, 3);
+        assert!(wide.iter().flat_map(|part| part.iter()).all(|wide| wide.0 == 0));
+    }
+
+    fn are_zero_at_lines_and_apart(len: usize) {
+        let mut parts = Zeroes::<[u8; 3]>::parts(5, len);
+        assert!(parts.iter().all(|part| part.len() == len && **part == vec![[0; 3]; len]));
         assert!(parts.iter().all(|part| part.as_ptr().addr() % LINE_BYTES == 0));
         let apart = parts[1].as_ptr().addr() - parts[0].as_ptr().addr();
         assert_eq!(apart / LINE_BYTES % 2, 1, "not in the same places of a cache");
@@ -129,10 +185,8 @@ mod tests {
             part.fill([number; 3]);
         }
         for (number, part) in (1..).zip(&parts) {
-            assert_eq!(**part, [[number; 3]; 40]);
+            assert_eq!(**part, vec![[number; 3]; len]);
         }
-        let wide = Zeroes::<Wide>::parts(2, 3);
-        assert!(wide.iter().flat_map(|part| part.iter()).all(|wide| wide.0 == 0));
     }
 
     #[test]
@@ -149,7 +203,7 @@ mod tests {
     fn nothing_takes_nothing() {
         assert!(Zeroes::<u64>::parts(0, 5).is_empty());
         let parts = Zeroes::<u64>::parts(2, 0);
-        assert!(parts.iter().all(|part| part.is_empty() && part.mapping.is_none()));
+        assert!(parts.iter().all(|part| part.is_empty() && part._memory.is_none()));
         assert!(Zeroes::<u64>::EMPTY.is_empty());
     }
 
