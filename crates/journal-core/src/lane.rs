@@ -136,6 +136,9 @@ pub enum Ends {
 /// The most bytes of encoded payload that one part has, in blocks.
 pub(crate) const ENCODED_BLOCKS: usize = 2;
 
+/// From how many bytes on a front goes out in two pieces.
+const AHEAD_FROM_BYTES: usize = 3 * LINE_BYTES;
+
 /// The most bytes of a front that a frame takes, beside what its policy encodes.
 const FRAME_BYTES_MAX: usize = FRAME_BYTES + SLOT_FRAME_BYTES;
 
@@ -569,6 +572,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Stores the front of a part whose payloads are in it: puts the lists before them
     /// and, behind, what fills the last line, with the check of all of it and of what is stored of
     /// the record.
+    ///
+    /// It may go out in two pieces. They are lines like any others that one fence completes: in
+    /// whatever order they arrive, the record counts when all of it is there.
     #[inline(always)]
     pub(crate) fn store_front(
         &mut self,
@@ -585,15 +591,22 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let end = lists.end;
         self.put_lists(open, lists, extent, kernels, front);
         front.get_mut(end..).unwrap_or_default().fill(0);
+        // All but the line with the check is on its way while that is computed.
+        let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
+        let ahead = if is_ahead { front.len().saturating_sub(LINE_BYTES) } else { 0 };
+        if is_ahead {
+            let lines = front.get(..ahead).unwrap_or_default();
+            open.add(self.ring.write_piece(site::FRONT, open.next, lines, extent.total));
+        }
         if let Some((body, place)) = front.split_last_chunk_mut() {
             check = kernels.crc64(check, body);
             *place = check.to_le_bytes();
         }
+        let (at, rest) = (open.next.saturating_add(ahead as u64), front.get(ahead..));
+        let rest = rest.unwrap_or_default();
         match open.pace {
-            Pace::AtOnce => {
-                open.add(self.ring.write_piece(site::FRONT, open.next, front, extent.total));
-            }
-            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, open.next, front),
+            Pace::AtOnce => open.add(self.ring.write_piece(site::FRONT, at, rest, extent.total)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, at, rest),
         }
         if self.ring.keeps(Rule::PartsChained) {
             open.check = check;
