@@ -362,6 +362,9 @@ where
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
+        if let Some(committed) = shared.commit_few(seat, age, operations, durability)? {
+            return Ok(Some(committed));
+        }
         loop {
             match shared.commit_at_once(seat, age, operations, durability) {
                 Err(Error::Conflict { block }) => shared.await_block(block, age)?,

@@ -16,7 +16,7 @@ const LANES: u16 = 4;
 const LANE_BLOCKS_MIN: u64 = 64;
 /// The most shares of the index; a power of two. Each is two lines, which are the less often in the
 /// near caches the more there are.
-const SHARES_MAX: usize = 128;
+pub(crate) const SHARES_MAX: usize = 128;
 /// The share of the span that goes to slots where a policy wants some, in 256ths.
 const SLOT_SHARE: u8 = 192;
 /// Segments of a lane in the disk-side log, where a policy wants one.

@@ -8,9 +8,7 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! A transaction of one operation whose form depends on nothing else needs no reservation where it
-//! takes lane, share and block at once, if they are free (`commit_sole`). Else it goes the usual
-//! way.
+//! What can be committed at once goes a shorter way ([`at_once`](super::at_once)).
 //!
 //! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
 //! the lane to the next and waits. The last of them, or the one that completes a
@@ -30,18 +28,18 @@ use journal_core::{
 
 use pmem_sys::StoreLockGuard;
 
-use super::block_locks::{Age, Stripe};
+use super::block_locks::Age;
 use super::seat::{Seat, Work};
 use super::unreserved::Unreserved;
 use super::versions::SharedVersions;
-use super::{LaneRoom, LaneState, Share, Shared, failed_fence};
+use super::{LaneRoom, LaneState, Shared, failed_fence};
 use crate::error::Error;
 use crate::sync::thread::Patience;
 use crate::sync::{AtomicBool, Ordering};
 
 /// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
 /// held may be half done. Forgotten when it does not.
-struct FailOnPanic<'s>(&'s AtomicBool);
+pub(super) struct FailOnPanic<'s>(pub(super) &'s AtomicBool);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
@@ -56,21 +54,15 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 }
 
 /// A lane, taken.
-type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
-
-/// A share of the index, taken.
-type ShareGuard<'s> = StoreLockGuard<'s, Share>;
+pub(super) type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 
 /// A record that is being stored in a lane.
-struct Recording {
-    open: OpenRecord,
+pub(super) struct Recording {
+    pub(super) open: OpenRecord,
     durability: Durability,
     /// Whether others wait for the lane, to whom it is left to fence.
     waits: bool,
 }
-
-/// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
-const IN_HAND_BYTES: u64 = 64 << 10;
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
 where
@@ -107,83 +99,6 @@ where
         self.commit_gathered()?;
         self.note_overwritten(work, operations);
         Ok(())
-    }
-
-    /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
-    /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
-    /// nothing has changed.
-    #[inline]
-    pub(crate) fn commit_sole(
-        &self,
-        seat: &mut Seat<D>,
-        age: Age,
-        operation: &Operation<'_>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        self.choose_lane(seat);
-        let lane = seat.work.lane;
-        let front = seat.work.front();
-        // Before any lock, each of which waits for the last commit's fence.
-        let Some(mut sole) = self.common.sole(operation, front) else { return Ok(None) };
-        self.prefetch_block(sole.block());
-        let room = self.lane(lane);
-        let mut state = self.lock_to_commit(room)?;
-        let most = self.common.sole_bytes_max(&sole);
-        let locked = match self.has_in_hand(lane, &mut state, most) {
-            true => self.lock_sole(lane, age, sole.block())?,
-            false => None,
-        };
-        let Some((mut share, stripe)) = locked else {
-            self.let_go(room, state)?;
-            return Ok(None);
-        };
-        seat.defers = durability == Durability::Deferred;
-        self.check_not_failed()?;
-        let watch = FailOnPanic(&self.failed);
-        let newest = share.index.newest(sole.block());
-        self.common.prefetch_frame(&share.index, newest);
-        let newest = newest.map(|newest| share.index.frame(newest));
-        let overwritten = sole.overwrite(newest, lane);
-        let mut record = self.begin_record(&state, room, overwritten, durability);
-        let frame = self.common.store_sole(&mut state.lane, &mut record.open, &sole, front);
-        let told = self.tell(&mut share, frame);
-        assert!(told.is_ok(), "room for the frame was looked for");
-        drop(share);
-        let bytes = record.open.bytes();
-        state.in_hand -= bytes;
-        state.stats.add_record(1, bytes);
-        let result = self.finish(state, record, room);
-        core::mem::forget(watch);
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(core::slice::from_ref(operation), committed);
-        }
-        if result.is_ok() || !self.has_failed() {
-            self.blocks.unlock(stripe);
-        }
-        result
-    }
-
-    /// Takes a block, for who holds its lane, with its share of the index, where that has room for
-    /// its frame: if both are free and nothing has to be done before.
-    #[inline(always)]
-    fn lock_sole(
-        &self,
-        lane: LaneNumber,
-        age: Age,
-        block: BlockNumber,
-    ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
-        let share = self.share(block)?;
-        let stripe = self.blocks.stripe(block);
-        if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
-            return Ok(None);
-        }
-        // Whoever has deferred what it overwrites in another lane, or gathered it, said so before
-        // the block was free. It may be this block: that is looked into by the usual way.
-        if self.gathering.has_any() || self.has_deferred_beside(lane) {
-            self.blocks.unlock(stripe);
-            return Ok(None);
-        }
-        Ok(Some((share, stripe)))
     }
 
     /// Locks, reserves and commits in one call; nothing is staged.
@@ -358,41 +273,9 @@ where
         self.store(state, record, work, operations, &prepared)
     }
 
-    /// Whether another lane than this one has deferred records.
-    #[inline]
-    fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
-        let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
-        lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
-    }
-
-    /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
-    /// that mostly nothing that others watch has to be changed.
-    #[inline]
-    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
-        state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
-    }
-
-    #[cold]
-    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
-        let more = bytes - state.in_hand;
-        let many = more.max((self.common.geometry.lane_bytes >> 8).min(IN_HAND_BYTES));
-        let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
-        state.in_hand += taken.unwrap_or(0);
-        taken.is_some()
-    }
-
-    /// Gives a lane back that nothing was stored in.
-    #[cold]
-    fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
-        let is_awaited = state.group.is_awaited();
-        drop(state);
-        // They have left it to this one to fence.
-        if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
-    }
-
     /// Begins a record whose stamp is above those of what it overwrites.
     #[inline(always)]
-    fn begin_record(
+    pub(super) fn begin_record(
         &self,
         state: &LaneState<P, H>,
         room: &LaneRoom<P, H>,
@@ -451,7 +334,7 @@ where
 
     /// Ends a record that is stored, and makes it durable if that is asked for.
     #[inline(always)]
-    fn finish(
+    pub(super) fn finish(
         &self,
         mut state: LaneGuard<'_, P, H>,
         record: Recording,
@@ -490,7 +373,11 @@ where
 
     /// Keeps the images of a transaction for readers, and for who writes their blocks next.
     #[cold]
-    fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, committed: &Committed) {
+    pub(super) fn keep_committed<O: Operations + ?Sized>(
+        &self,
+        operations: &O,
+        committed: &Committed,
+    ) {
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             let Some(image) = update.change.image() else { continue };
@@ -534,7 +421,11 @@ where
     }
 
     #[cold]
-    fn settle_lane(&self, room: &LaneRoom<P, H>, but: Option<LaneNumber>) -> Result<(), Error> {
+    pub(super) fn settle_lane(
+        &self,
+        room: &LaneRoom<P, H>,
+        but: Option<LaneNumber>,
+    ) -> Result<(), Error> {
         let mut state = self.lock_lane(room)?;
         let is_own = but == Some(state.lane.number());
         if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {

@@ -17,6 +17,7 @@
 //! What is released after a commit's fence is released by plain stores: no locked instruction runs
 //! between the fence and the return.
 
+pub(crate) mod at_once;
 pub(crate) mod bell;
 pub(crate) mod block_locks;
 pub(crate) mod cache;
@@ -59,7 +60,7 @@ use gather::Gathering;
 use home::HomeRoom;
 use index_parts::IndexParts;
 use reach::Reach;
-use seat::Seats;
+use seat::{Seats, Work};
 use turn::{Group, Turn};
 use under_way::UnderWay;
 use unreserved::Unreserved;
@@ -301,6 +302,20 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 }
 
 impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
+    /// Notes what the next frame of a block, which is locked, will overwrite.
+    #[inline]
+    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
+        let newest = share.index.newest(block);
+        self.common.prefetch_frame(&share.index, newest);
+        if let Some(newest) = newest {
+            let frame = share.index.frame(newest);
+            work.overwritten = work.overwritten.max(frame.stamp);
+            if frame.lane != work.lane {
+                work.names.name(frame.lane, frame.sequence);
+            }
+        }
+    }
+
     /// Takes a frame into its share of the index, and out of it what nothing needs any more.
     #[inline(always)]
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {

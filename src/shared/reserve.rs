@@ -188,7 +188,6 @@ where
 
     /// Sees to it that there are slots, where nobody else does: what finds none goes into the ring,
     /// whole, and from there home.
-    #[inline]
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
         let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;
@@ -214,6 +213,9 @@ where
         drop(share);
         if !is_there {
             self.make_room_for_frame(work, others, block)?;
+        }
+        if self.common.geometry.lane_places() == 0 {
+            return Ok(());
         }
         let seen_to = self.see_to_places(work);
         self.or_give_up_frame(seen_to, block)
@@ -284,15 +286,7 @@ where
             return false;
         }
         share.reserved += 1;
-        let newest = share.index.newest(block);
-        self.common.prefetch_frame(&share.index, newest);
-        if let Some(newest) = newest {
-            let frame = share.index.frame(newest);
-            work.overwritten = work.overwritten.max(frame.stamp);
-            if frame.lane != work.lane {
-                work.names.name(frame.lane, frame.sequence);
-            }
-        }
+        self.note_overwritten_by(work, share, block);
         true
     }
 

@@ -128,9 +128,10 @@ fn after_a_panic(name: &str, operations: &[Operation<'_>]) -> Result<(), Error> 
 #[test]
 fn a_policy_that_panics_leaves_nobody_waiting() {
     let image = [1; BLOCK];
-    let both = [Operation::write(block(1), &image), Operation::write(block(2), &image)];
-    assert_eq!(after_a_panic("panics-alone", &both[..1]), Ok(()), "nothing was locked yet");
-    assert_eq!(after_a_panic("panics-beside", &both), Err(Error::Failed));
+    let many: Vec<_> = (0..17).map(|at| Operation::write(block(at), &image)).collect();
+    assert_eq!(after_a_panic("panics-alone", &many[..1]), Ok(()), "nothing was locked yet");
+    assert_eq!(after_a_panic("panics-beside", &many[..2]), Ok(()), "nor here");
+    assert_eq!(after_a_panic("panics-among-many", &many), Err(Error::Failed));
 }
 
 /// A number that looks random.

@@ -15,10 +15,10 @@ use crate::lane::{Ends, FrameIn, Images, InLane, Lane, Names, OpenRecord, Part};
 use crate::memory::Batched;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Class, Encoder, Placement, Policy, Update};
-use crate::record::{Extent, FRAMES_PER_PART, Form, extent};
+use crate::record::{Extent, FRAMES_PER_PART, Form, NAME_BYTES, extent};
 use crate::scan::{IndexError, Reader};
 use crate::slot::{Rewrite, SLOT_FRAME_BYTES, SlotFrame};
-use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber};
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber};
 use zerocopy::IntoBytes as _;
 
 /// One block's share of a transaction.
@@ -261,6 +261,22 @@ impl Prepared {
     #[must_use]
     pub const fn is_ahead(&self) -> bool {
         self.appends > 0 || self.log_blocks > 0
+    }
+
+    /// Whether its record has one part.
+    #[inline]
+    #[must_use]
+    pub const fn is_one_part(&self) -> bool {
+        self.parts == 1 && self.at_hand
+    }
+
+    /// Bytes that its record takes when it overwrites frames of all other lanes, where it was
+    /// prepared with no names.
+    #[inline]
+    #[must_use]
+    pub const fn bytes_max(&self, geometry: &Geometry) -> u64 {
+        let names = (geometry.lanes as usize).saturating_sub(1).saturating_mul(NAME_BYTES);
+        self.bytes.saturating_add(names.next_multiple_of(LINE_BYTES) as u64)
     }
 
     pub(crate) const fn bypasses(&self) -> bool {

@@ -1,0 +1,312 @@
+//! Committing what can be committed at once: where lane, blocks and shares of the index are free,
+//! and what is logged depends on nothing but the operations. Then nothing is reserved, nothing is
+//! waited for but the lane, and a share is taken once.
+//!
+//! Whatever else there is goes the usual way ([`commit`](super::commit)), as if it had not been
+//! tried: whoever finds something taken gives back what it has.
+//!
+//! The lane comes before the shares here, and of them several are held at a time. That is in order
+//! since nobody waits for a share with another one in hand: it is taken if it is free.
+//!
+//! **Crash**: as in `journal_core`.
+
+use journal_core::parts::{Content, Ends, FrameAt, FreePlaces, Full, InLane, Versions, share_of};
+use journal_core::policy::Policy;
+use journal_core::units::{LaneNumber, SlotNumber};
+use journal_core::{
+    BlockDevice, BlockNumber, Committed, Durability, Hook, Kernels, Operation, PmemShare,
+};
+use pmem_sys::StoreLockGuard;
+
+use super::block_locks::{Age, Stripe};
+use super::commit::{FailOnPanic, LaneGuard};
+use super::seat::{Seat, Work};
+use super::{LaneRoom, LaneState, Share, Shared};
+use crate::error::Error;
+use crate::options::SHARES_MAX;
+
+/// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
+const IN_HAND_BYTES: u64 = 64 << 10;
+
+/// The most operations of which all shares are taken at once: others wait for them while the images
+/// go out.
+const FEW: usize = 16;
+
+const _: () = assert!(SHARES_MAX <= u128::BITS as usize, "each share has a bit");
+
+/// A share of the index, taken.
+type ShareGuard<'s> = StoreLockGuard<'s, Share>;
+
+/// The shares of the blocks of a few operations, taken.
+struct HeldShares<'s, 'o, L, P: PmemShare, D: Send, H, K> {
+    shared: &'s Shared<L, P, D, H, K>,
+    operations: &'o [Operation<'o>],
+    guards: [Option<ShareGuard<'s>>; FEW],
+    /// Of each operation, the guard of its block.
+    of: [u8; FEW],
+    /// The operation whose frame comes next, or one before it.
+    next: usize,
+    /// Whether the policy has asked for what depends on more than the operations.
+    depends: bool,
+}
+
+impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L, P, D, H, K> {
+    fn none(shared: &'s Shared<L, P, D, H, K>, operations: &'o [Operation<'o>]) -> Self {
+        Self {
+            shared,
+            operations,
+            guards: [const { None }; FEW],
+            of: [0; FEW],
+            next: 0,
+            depends: false,
+        }
+    }
+
+    /// Takes all blocks and their shares, and notes what is overwritten; returns whether all were
+    /// free, with room for the frames.
+    fn take_all(&mut self, work: &mut Work, age: Age) -> Result<bool, Error> {
+        let shared = self.shared;
+        let (mut taken, mut numbers, mut count) = (0_u128, [0_u8; FEW], 0);
+        for (at, operation) in self.operations.iter().enumerate() {
+            let block = operation.block();
+            let number = share_of(block, shared.shares.len());
+            let held = match taken & (1 << number) {
+                0 => {
+                    let guard = shared.shares[number].try_lock().map_err(|_| shared.poisoned())?;
+                    let Some(guard) = guard else { return Ok(false) };
+                    (self.guards[count], numbers[count]) = (Some(guard), number as u8);
+                    taken |= 1 << number;
+                    count += 1;
+                    count - 1
+                }
+                _ => {
+                    let known = numbers[..count].iter().position(|known| *known == number as u8);
+                    known.unwrap_or(FEW)
+                }
+            };
+            self.of[at] = held as u8;
+            let Some(Some(share)) = self.guards.get(held) else { return Ok(false) };
+            // Some of them may be of the same share.
+            if share.index.room() < share.reserved + self.operations.len() {
+                return Ok(false);
+            }
+            let stripe = shared.blocks.stripe(block);
+            match shared.blocks.try_lock(&share.claims, stripe, age) {
+                Ok(true) => work.held.push(stripe),
+                Ok(false) => {}
+                Err(_) => return Ok(false),
+            }
+            shared.note_overwritten_by(work, share, block);
+        }
+        Ok(true)
+    }
+}
+
+impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions for HeldShares<'_, '_, L, P, D, H, K> {
+    fn older_slot(&mut self, _block: BlockNumber) -> Option<SlotNumber> {
+        self.depends = true;
+        None
+    }
+
+    fn may_go_home(&mut self, _block: BlockNumber) -> bool {
+        self.depends = true;
+        false
+    }
+
+    fn is_own(&self, _slot: SlotNumber) -> bool {
+        false
+    }
+
+    #[inline]
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        // Not of every operation there is a frame, but in their order.
+        while self.operations[self.next].block() != frame.block {
+            self.next += 1;
+        }
+        match &mut self.guards[usize::from(self.of[self.next])] {
+            Some(share) => self.shared.tell(share, frame),
+            None => unreachable!("the shares of all operations were taken"),
+        }
+    }
+}
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
+    /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
+    /// nothing has changed.
+    #[inline]
+    pub(crate) fn commit_sole(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'_>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.choose_lane(seat);
+        let lane = seat.work.lane;
+        let front = seat.work.front();
+        // Before any lock, each of which waits for the last commit's fence.
+        let Some(mut sole) = self.common.sole(operation, front) else { return Ok(None) };
+        self.prefetch_block(sole.block());
+        let room = self.lane(lane);
+        let mut state = self.lock_to_commit(room)?;
+        let most = self.common.sole_bytes_max(&sole);
+        let locked = match self.has_in_hand(lane, &mut state, most) {
+            true => self.lock_sole(lane, age, sole.block())?,
+            false => None,
+        };
+        let Some((mut share, stripe)) = locked else {
+            self.let_go(room, state)?;
+            return Ok(None);
+        };
+        seat.defers = durability == Durability::Deferred;
+        self.check_not_failed()?;
+        let watch = FailOnPanic(&self.failed);
+        let newest = share.index.newest(sole.block());
+        self.common.prefetch_frame(&share.index, newest);
+        let newest = newest.map(|newest| share.index.frame(newest));
+        let overwritten = sole.overwrite(newest, lane);
+        let mut record = self.begin_record(&state, room, overwritten, durability);
+        let frame = self.common.store_sole(&mut state.lane, &mut record.open, &sole, front);
+        let told = self.tell(&mut share, frame);
+        assert!(told.is_ok(), "room for the frame was looked for");
+        drop(share);
+        let bytes = record.open.bytes();
+        state.in_hand -= bytes;
+        state.stats.add_record(1, bytes);
+        let result = self.finish(state, record, room);
+        core::mem::forget(watch);
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_committed(core::slice::from_ref(operation), committed);
+        }
+        if result.is_ok() || !self.has_failed() {
+            self.blocks.unlock(stripe);
+        }
+        result
+    }
+
+    /// Takes a block, for who holds its lane, with its share of the index, where that has room for
+    /// its frame: if both are free and nothing has to be done before.
+    #[inline(always)]
+    fn lock_sole(
+        &self,
+        lane: LaneNumber,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
+        let share = self.share(block)?;
+        let stripe = self.blocks.stripe(block);
+        if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
+            return Ok(None);
+        }
+        // Whoever has deferred what it overwrites in another lane, or gathered it, said so before
+        // the block was free. It may be this block: that is looked into by the usual way.
+        if self.gathering.has_any() || self.has_deferred_beside(lane) {
+            self.blocks.unlock(stripe);
+            return Ok(None);
+        }
+        Ok(Some((share, stripe)))
+    }
+
+    /// Commits a few operations, all of a transaction, in the same way.
+    #[inline]
+    pub(crate) fn commit_few(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
+            return Ok(None);
+        }
+        self.choose_lane(seat);
+        let lane = seat.work.lane;
+        // Before any lock, each of which waits for the last commit's fence.
+        operations.iter().for_each(|operation| self.prefetch_block(operation.block()));
+        let mut held = HeldShares::none(self, operations);
+        let (names, mut scratch, _) = seat.work.for_preparing();
+        let free = FreePlaces::default();
+        let prepared = self.common.prepare(operations, names, &mut scratch, free, &mut held);
+        let Some(prepared) = prepared.ok().filter(|it| it.is_one_part() && !held.depends) else {
+            return Ok(None);
+        };
+        let room = self.lane(lane);
+        let mut state = self.lock_to_commit(room)?;
+        let most = prepared.bytes_max(&self.common.geometry);
+        let is_taken = self.has_in_hand(lane, &mut state, most)
+            && held.take_all(&mut seat.work, age)?
+            && !self.gathering.has_any()
+            && !self.has_deferred_beside(lane);
+        let work = &mut seat.work;
+        if !is_taken {
+            drop(held);
+            self.unlock_blocks(work);
+            work.clear();
+            self.let_go(room, state)?;
+            return Ok(None);
+        }
+        seat.defers = durability == Durability::Deferred;
+        self.check_not_failed()?;
+        let watch = FailOnPanic(&self.failed);
+        let mut record = self.begin_record(&state, room, work.overwritten, durability);
+        let (names, mut scratch, _) = work.for_preparing();
+        let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
+        let LaneState { lane, slots, .. } = &mut *state;
+        let mut in_lane = InLane { lane, states: slots };
+        self.common.store(&mut in_lane, &mut record.open, &content, &mut scratch, &mut held);
+        drop(held);
+        let bytes = record.open.bytes();
+        state.in_hand -= bytes;
+        state.stats.add_record(prepared.frames as u64, bytes);
+        let result = self.finish(state, record, room);
+        core::mem::forget(watch);
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_committed(operations, committed);
+        }
+        if result.is_ok() || !self.has_failed() {
+            self.unlock_blocks(work);
+        }
+        work.clear();
+        result
+    }
+
+    /// Whether another lane than this one has deferred records.
+    #[inline]
+    fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
+        let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
+        lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
+    }
+
+    /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
+    /// that mostly nothing that others watch has to be changed.
+    #[inline]
+    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
+    }
+
+    #[cold]
+    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        let more = bytes - state.in_hand;
+        let many = more.max((self.common.geometry.lane_bytes >> 8).min(IN_HAND_BYTES));
+        let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
+        state.in_hand += taken.unwrap_or(0);
+        taken.is_some()
+    }
+
+    /// Gives a lane back that nothing was stored in.
+    #[cold]
+    fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
+        let is_awaited = state.group.is_awaited();
+        drop(state);
+        // They have left it to this one to fence.
+        if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
+    }
+}
