@@ -1,5 +1,7 @@
 //! Whole blocks from two threads at once.
 
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use journal_core::{BlockNumber, Offset, PmemSplit as _};
@@ -16,6 +18,17 @@ pub(crate) fn halves() -> &'static [Mutex<Bare>; 2] {
     leaked([halves.0, halves.1].map(|half| Mutex::new(Bare::new(half))))
 }
 
+/// Waits for the line's number, and hands the next one over.
+fn hand_over(line: &AtomicU64, number: u64) {
+    let mut looks = 0_u32;
+    while line.load(Ordering::Acquire) != number {
+        looks += 1;
+        // The other one may need this processor.
+        if looks % (1 << 10) == 0 { std::thread::yield_now() } else { spin_loop() }
+    }
+    line.store(number + 1, Ordering::Release);
+}
+
 pub(crate) fn two(images: &[u8]) -> Table<'_> {
     let mut table = Table::new("two threads, one block each; time per block over both");
     let journal: &_ = leaked(front(FullBlock, NOWHERE, 2));
@@ -27,6 +40,12 @@ pub(crate) fn two(images: &[u8]) -> Table<'_> {
     let one_limit = "limit, one thread";
     table.row(one_limit, one_limit, 1, None, move |count| timed(count, |turn| bare(0, turn)));
     table.row("limit, two threads", one_limit, 2, None, move |count| both(count, bare));
+    // How far the two processors are from each other, which a virtual machine's may change.
+    let line: &_ = leaked(AtomicU64::new(0));
+    table.row("a line, from one thread to the other", one_limit, 2, None, move |count| {
+        line.store(0, Ordering::Relaxed);
+        both(count, |thread, turn| hand_over(line, 2 * turn + thread))
+    });
     let one = "front door, one thread";
     table.row(one, one, 1, None, move |count| {
         make_room(journal, count, 1);

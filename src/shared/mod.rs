@@ -10,9 +10,10 @@
 //! | the turn to commit that | a mutex | one at a time |
 //!
 //! Order of locks: blocks, then the turn to commit what is gathered, then what writes home, then a
-//! lane, then what is gathered, then a share of the index; of lanes and of shares nobody holds two.
-//! A block is taken with its share in hand, but nobody waits for it like that: only while nothing
-//! is held but other blocks, and [`block_locks`] says why that ends.
+//! lane, then what is gathered, then a share of the index; of lanes nobody holds two, and nobody
+//! waits for a share who holds another. A block is taken with its share in hand, but nobody waits
+//! for it like that: only while nothing is held but other blocks, and [`block_locks`] says why that
+//! ends. Who commits [`at_once`] takes shares and blocks with a lane in hand, if they are free.
 //!
 //! What is released after a commit's fence is released by plain stores: no locked instruction runs
 //! between the fence and the return.
