@@ -24,8 +24,8 @@ const fn covers(form: Form) -> bool {
 }
 
 /// Whether a newer frame of its lane can stand for it. Not what says where a block's content is.
-const fn is_plain(frame: &FrameAt) -> bool {
-    matches!(frame.form, Form::Image | Form::Discard | Form::Encoded)
+const fn is_plain(form: Form) -> bool {
+    matches!(form, Form::Image | Form::Discard | Form::Encoded)
 }
 
 /// The same frame, whatever stamp it is noted under.
@@ -58,15 +58,18 @@ impl<M: IndexMemory> Index<M> {
 
     /// Forgets a frame and what is older, but for the newest of each lane.
     fn forget_from(&mut self, first: NodeId, keeps_of_each_lane: bool) {
-        let (mut next, mut seen) = (Some(first), [!keeps_of_each_lane; LANES_MAX as usize]);
-        let mut kept = 0_usize;
+        const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
+        let mut seen = if keeps_of_each_lane { 0_u32 } else { u32::MAX };
+        let (mut next, mut kept) = (Some(first), 0_usize);
         while let Some(id) = next.filter(|_| kept < KEPT_MAX) {
-            next = self.older(id);
-            let frame = self.frame(id);
-            let lane = seen.get_mut(usize::from(frame.lane.raw())).filter(|_| is_plain(&frame));
-            if lane.is_some_and(|seen| core::mem::replace(seen, true)) {
+            let Some(node) = self.node(id.0) else { break };
+            next = node.older();
+            let bit = 1_u32.checked_shl(node.lane().raw().into()).unwrap_or(0);
+            let bit = if is_plain(node.form()) { bit } else { 0 };
+            if seen & bit != 0 {
                 self.remove(id);
             } else {
+                seen |= bit;
                 kept = kept.saturating_add(1);
             }
         }
@@ -127,9 +130,9 @@ impl<M: IndexMemory> Index<M> {
         let mut chain = core::iter::successors(first, |id| self.older(*id)).take(KEPT_MAX);
         let stands_for = |id: &NodeId| {
             let older = self.frame(*id);
-            older.lane == frame.lane && is_plain(&older)
+            older.lane == frame.lane && is_plain(older.form)
         };
-        if let Some(older) = chain.find(stands_for).filter(|_| is_plain(frame)) {
+        if let Some(older) = chain.find(stands_for).filter(|_| is_plain(frame.form)) {
             self.remove(older);
         }
     }

@@ -97,6 +97,12 @@ impl Node {
         }
     }
 
+    /// The lane that it lies in.
+    #[inline]
+    pub(crate) const fn lane(&self) -> LaneNumber {
+        LaneNumber(self.lane)
+    }
+
     /// The frame before it, of the same block.
     #[inline]
     pub(crate) fn older(&self) -> Option<NodeId> {
