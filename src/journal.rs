@@ -365,9 +365,12 @@ where
         if let Some(committed) = shared.commit_few(seat, age, operations, durability)? {
             return Ok(Some(committed));
         }
+        let mut found_free = 0;
         loop {
             match shared.commit_at_once(seat, age, operations, durability) {
-                Err(Error::Conflict { block }) => shared.await_block(block, age)?,
+                Err(Error::Conflict { block }) => {
+                    shared.await_block(block, age, &mut found_free)?;
+                }
                 result => return result,
             }
         }

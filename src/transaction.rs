@@ -39,6 +39,8 @@ where
     age: Age,
     /// What was in the way, when something was: then nothing but beginning again is of use.
     blocked: Option<BlockNumber>,
+    /// How often in turn that was free when it came to wait for it.
+    found_free: u32,
 }
 
 impl<L, P, D, H> SharedBy<L, P, D, H>
@@ -83,7 +85,7 @@ where
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
         let age = seat.next_age(shared.blocks.age_behind());
-        Ok(Self { shared, seat, age, blocked: None })
+        Ok(Self { shared, seat, age, blocked: None, found_free: 0 })
     }
 
     /// Reads a block: what this transaction has written, or else what is committed. Nobody changes
@@ -366,7 +368,7 @@ where
     pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
         match self.blocked.take() {
-            Some(block) => self.shared.await_block(block, self.age),
+            Some(block) => self.shared.await_block(block, self.age, &mut self.found_free),
             None => self.shared.check_not_failed(),
         }
     }

@@ -1,16 +1,20 @@
-//! Committing what can be committed at once: where lane, blocks and shares of the index are free,
-//! and what is logged depends on nothing but the operations. Then nothing is reserved, nothing is
-//! waited for but the lane, and a share is taken once.
+//! Committing what can be committed at once: where blocks and shares of the index are free, and
+//! what is logged depends on nothing but the operations. Then nothing is reserved but what the
+//! lane's holder has in hand, and a share is taken once.
 //!
 //! Whatever else there is goes the usual way ([`commit`](super::commit)), as if it had not been
-//! tried: whoever finds something taken gives back what it has.
+//! tried: whoever finds a block taken gives back what it has.
 //!
-//! The lane comes before the shares here, and of them several are held at a time. That is in order
-//! since nobody waits for a share with another one in hand: it is taken if it is free.
+//! The lane comes before the blocks here, which is in order since none of them is waited for. Of
+//! several operations all shares are held at a time, which is in order since nobody waits for a
+//! share with another one in hand: each is taken if it is free. One operation waits for its only
+//! one.
 //!
 //! **Crash**: as in `journal_core`.
 
-use journal_core::parts::{Content, Ends, FrameAt, FreePlaces, Full, InLane, Versions, share_of};
+use journal_core::parts::{
+    Content, Ends, FrameAt, FreePlaces, Full, InLane, Prepared, Versions, share_of,
+};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{
@@ -28,9 +32,10 @@ use crate::options::SHARES_MAX;
 /// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
 const IN_HAND_BYTES: u64 = 64 << 10;
 
-/// The most operations of which all shares are taken at once: others wait for them while the images
-/// go out.
+/// The most operations of which all shares are taken at once, and the most bytes: others wait for
+/// them while the images go out.
 const FEW: usize = 16;
+const FEW_BYTES: u64 = 128 << 10;
 
 const _: () = assert!(SHARES_MAX <= u128::BITS as usize, "each share has a bit");
 
@@ -235,9 +240,9 @@ where
         let (names, mut scratch, _) = seat.work.for_preparing();
         let free = FreePlaces::default();
         let prepared = self.common.prepare(operations, names, &mut scratch, free, &mut held);
-        let Some(prepared) = prepared.ok().filter(|it| it.is_one_part() && !held.depends) else {
-            return Ok(None);
-        };
+        let is_short = |prepared: &Prepared| prepared.is_one_part() && prepared.bytes <= FEW_BYTES;
+        let prepared = prepared.ok().filter(|prepared| is_short(prepared) && !held.depends);
+        let Some(prepared) = prepared else { return Ok(None) };
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
         let most = prepared.bytes_max(&self.common.geometry);

@@ -1,5 +1,6 @@
-//! The memory that the shares of an index are in: parts of one mapping, which takes a page of the
-//! machine where a block or a frame comes to lie in it, and none before.
+//! The memory that the shares of an index are in: parts of two pieces, one for the tables and one
+//! for the frames. Where they are large, nothing of them is touched before a block or a frame comes
+//! to lie there.
 
 use journal_core::parts::{Index, IndexMemory};
 use journal_core::{Entry, Node};

@@ -20,6 +20,10 @@ use crate::sync::thread::Patience;
 /// So many times a transaction makes room before it takes the space for reserved by others.
 const TRIES: u32 = 8;
 
+/// So many times in turn a transaction finds the block free for which it has given up, before it is
+/// sure that room is what it gives up for.
+const FREE_MAX: u32 = 32;
+
 /// What is kept of a lane is no more than one part in so many.
 const KEPT_SHARE: u64 = 16;
 
@@ -134,13 +138,24 @@ where
     }
 
     /// Waits until a block that another transaction has is free for this one, which holds nothing;
-    /// takes nothing.
+    /// takes nothing. Where it was room that others have reserved, nobody may have the block: so
+    /// it is counted how often in turn it was found free.
     ///
     /// # Errors
-    /// `Conflict` when the other one is this thread's own: that wait would have no end.
-    pub(crate) fn await_block(&self, block: BlockNumber, age: Age) -> Result<(), Error> {
+    /// `Conflict` when the other one is this thread's own, or the room may be: that wait would have
+    /// no end.
+    pub(crate) fn await_block(
+        &self,
+        block: BlockNumber,
+        age: Age,
+        found_free: &mut u32,
+    ) -> Result<(), Error> {
         let stripe = self.blocks.stripe(block);
         let mut patience = Patience::default();
+        *found_free += 1;
+        if *found_free > FREE_MAX && self.seats.has_several() {
+            return Err(Error::Conflict { block });
+        }
         loop {
             self.check_not_failed()?;
             match self.blocks.holder_of(stripe) {
@@ -149,6 +164,7 @@ where
                 None if self.share(block)?.claims.older(stripe, age).is_some() => {}
                 None => return Ok(()),
             }
+            *found_free = 0;
             patience.pause();
         }
     }

@@ -328,6 +328,11 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
         LaneNumber((self.next_lane.fetch_add(1, Ordering::Relaxed) % count) as u16)
     }
 
+    /// Whether this thread has another transaction open beside the one that asks.
+    pub(crate) fn has_several(&self) -> bool {
+        self.own.with(|own| own.0.iter().filter(|seat| seat.is_taken).count() > 1)
+    }
+
     /// Whether the transaction of this age is this thread's own, so that waiting for it would be
     /// for ever.
     pub(crate) fn is_own(&self, age: Age) -> bool {

@@ -4,6 +4,7 @@
 
 mod alone;
 mod claims;
+mod few;
 mod gathered;
 mod held;
 mod log;

@@ -44,6 +44,8 @@ struct Workload {
     checkpoints: bool,
     /// Whether another thread reads.
     reads: bool,
+    /// Whether most transactions are of a few blocks that all of them change, in one call.
+    few: bool,
     /// What whoever stores or fences a record does meanwhile.
     pause: fn(),
     /// Commits and fences of all runs.
@@ -67,6 +69,7 @@ impl Workload {
             gathered: 0,
             checkpoints: false,
             reads: false,
+            few: false,
             pause: || thread::sleep(Duration::from_micros(100)),
             totals: Arc::default(),
         }
@@ -75,6 +78,14 @@ impl Workload {
     /// The changes of one transaction, in any order of blocks.
     fn changes(&self, rng: &mut Rng, thread: u64) -> Vec<(usize, Change)> {
         let own = (thread as usize + 2) % crate::oracle::BLOCKS;
+        if self.few && rng.below(4) > 0 {
+            let any = |_| rng.below(crate::oracle::BLOCKS as u64) as usize;
+            let mut blocks: Vec<_> = (0..3).map(any).collect();
+            blocks.push(own);
+            blocks.sort_unstable();
+            blocks.dedup();
+            return blocks.into_iter().map(|block| (block, Write)).collect();
+        }
         let mut changes = vec![(own, [Write, Touch, Append][rng.below(3) as usize])];
         if self.shared > 0 && rng.below(3) > 0 {
             let shared = rng.below(self.shared) as usize;
@@ -310,4 +321,28 @@ fn images_alone_beside_deferred_ones_survive_sampled_crashes() {
     let mut workload = Workload::of(Logged::Whole, 2, 4);
     workload.program.lane_bytes = 16 * 64;
     Workload { shared: 1, deferred: 2, rounds: 6, ..workload }.survives(12);
+}
+
+/// A few operations in one call take a way of their own.
+#[test]
+fn a_few_in_one_call_survive_sampled_crashes() {
+    for logs in [Logged::Halves, Logged::Whole] {
+        for (lanes, deferred, gathered, checkpoints) in [
+            (1, 0, 0, false),
+            (2, 0, 0, true),
+            (3, 1, 0, true),
+            (2, 2, 0, false),
+            (2, 1, 1, true),
+            (1, 1, 1, true),
+        ] {
+            let mut workload = Workload::of(logs, lanes, 4);
+            workload.program.lane_bytes = 32 * 64;
+            if logs == Logged::Halves {
+                workload.program.overwrite = Overwrite::MayLeaveGarbage;
+            }
+            let (few, reads, rounds) = (true, true, 5);
+            Workload { shared: 2, few, deferred, gathered, reads, checkpoints, rounds, ..workload }
+                .survives(12);
+        }
+    }
 }

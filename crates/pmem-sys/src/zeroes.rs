@@ -18,7 +18,7 @@ use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::Arc;
 
 use journal_core::LINE_BYTES;
-use memmap2::{Advice, MmapMut, MmapRaw};
+use memmap2::{MmapMut, MmapRaw};
 use zerocopy::FromZeros;
 
 /// Some values in memory that was zero, of which others have the rest.
@@ -65,7 +65,8 @@ impl Memory {
             let bytes = layout.size().checked_add(2 * LARGE_PAGE_BYTES)?;
             let map = MmapRaw::from(MmapMut::map_anon(bytes).ok()?);
             // Where there are none it does with small ones.
-            let _ = map.advise(Advice::HugePage);
+            #[cfg(target_os = "linux")]
+            let _ = map.advise(memmap2::Advice::HugePage);
             return Some(Self::Mapped(map));
         }
         // SAFETY: the layout has bytes: the caller's promise.
