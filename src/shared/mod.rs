@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
 //! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
-//! | a share of the index | a [`StoreLock`] each | everybody, for a moment, or while a short record goes out |
+//! | a share of the index | a [`StoreLock`] each | everybody, for a moment or for a short record |
 //! | what writes home | a mutex | one checkpoint at a time |
 //! | what is gathered | a mutex | everybody, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
