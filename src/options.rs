@@ -506,8 +506,7 @@ pub struct Plan {
     /// Bytes of persistent memory that are used.
     pub nvm_bytes: u64,
     /// Bytes of ordinary memory that an open journal takes at worst, beside two blocks and the
-    /// transaction itself for each thread that has one open, and some megabytes where the index is
-    /// in large pages.
+    /// transaction itself for each thread that has one open.
     pub dram_bytes: usize,
     /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
     pub gathered_bytes: usize,

@@ -1,10 +1,14 @@
 //! The memory that the shares of an index are in: parts of two pieces, one for the tables and one
-//! for the frames. Where they are large, nothing of them is touched before a block or a frame comes
-//! to lie there.
+//! for the frames. Frames lie side by side, in memory that is used again behind a checkpoint, and
+//! take a page now and then. A block's place in a table may be in any page; those are taken before
+//! anybody waits for one, unless they are so many that an open would take long.
 
 use journal_core::parts::{Index, IndexMemory};
 use journal_core::{Entry, Node};
-use pmem_sys::Zeroes;
+use pmem_sys::{Taken, Zeroes};
+
+/// To take as many bytes at once takes one millisecond to three.
+const AT_ONCE_BELOW_BYTES: usize = 8 << 20;
 
 /// What one share keeps its table and its frames in.
 #[derive(Debug)]
@@ -18,7 +22,11 @@ impl IndexParts {
     pub(crate) fn indexes(count: usize, frames: usize) -> impl Iterator<Item = Index<Self>> {
         // A third more, and one that stays empty, to keep searches short.
         let entries = frames.saturating_add(frames / 3).saturating_add(2);
-        let parts = Zeroes::parts(count, entries).into_iter().zip(Zeroes::parts(count, frames));
+        let bytes = entries.saturating_mul(count).saturating_mul(size_of::<Entry>());
+        let taken = if bytes < AT_ONCE_BELOW_BYTES { Taken::AtOnce } else { Taken::AsUsed };
+        let entries = Zeroes::parts(count, entries, taken);
+        let nodes = Zeroes::parts(count, frames, Taken::AsUsed);
+        let parts = entries.into_iter().zip(nodes);
         parts.map(|(entries, nodes)| Index::over_zeroes(Self { entries, nodes }))
     }
 

@@ -102,4 +102,4 @@ pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 pub use options::MapOptions;
 pub use region::{Reader, Region};
 pub use store_lock::{OVERDUE_AFTER_NAPS, Poisoned, StoreLock, StoreLockGuard, WAKE_DELAY_MAX};
-pub use zeroes::Zeroes;
+pub use zeroes::{Taken, Zeroes};

@@ -2,12 +2,15 @@
 //!
 //! Guarantees: all parts are of one piece of memory, which is freed with the last of them; each
 //! begins at a line. Where all of it is large it is a mapping, of which nothing is touched, and so
-//! takes a page of the machine, before it is used, however small the parts are: an allocator clears
-//! what it does not know to be new, and maps large pieces one by one. Large pages are asked for: a
-//! call that comes to a new one waits for some hundred microseconds, but with small ones every
-//! fortieth of the first calls waited for two. Where all of it is small, clearing what was used
-//! before costs less than pages that are new. A crash does not come into it: the memory dies with
-//! its process.
+//! takes a page of the machine, before it is used ([`Taken::AsUsed`]), however small the parts are:
+//! an allocator clears what it does not know to be new, and maps large pieces one by one. Where it
+//! is small, clearing what was used before costs less than pages that are new. A crash does not
+//! come into it: the memory dies with its process.
+//!
+//! Large pages are not asked for. With them a hundredth of the first calls of one thread waited for
+//! less, but two threads took two and a half times as long (an index of 17 MB on an AMD EPYC of
+//! family 26): what one writes lies beside what the other one does, and a processor fetches ahead
+//! further in a large page.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -18,15 +21,15 @@ use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::Arc;
 
 use journal_core::LINE_BYTES;
-use memmap2::{MmapMut, MmapRaw};
+use memmap2::{MmapOptions, MmapRaw};
 use zerocopy::FromZeros;
 
 /// Some values in memory that was zero, of which others have the rest.
 ///
 /// ```
-/// use pmem_sys::Zeroes;
+/// use pmem_sys::{Taken, Zeroes};
 ///
-/// let mut parts = Zeroes::<u32>::parts(3, 1000);
+/// let mut parts = Zeroes::<u32>::parts(3, 1000, Taken::AsUsed);
 /// parts[1][999] = 7;
 /// assert_eq!((parts[1][999], parts[2][0]), (7, 0));
 /// ```
@@ -39,12 +42,20 @@ pub struct Zeroes<T> {
     _values: PhantomData<T>,
 }
 
-/// What the kernel takes for one page where it is asked for large ones, on most machines.
-const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// From how many bytes on memory is mapped.
+const MAPPED_FROM_BYTES: usize = 512 << 10;
+
+/// When mapped memory takes pages of the machine: one takes half a microsecond to two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// All of them before anybody uses one, so that nobody waits for one then.
+    AtOnce,
+    /// Each when it is first used.
+    AsUsed,
+}
 
 /// What parts are of.
 enum Memory {
-    /// From the first large page on.
     Mapped(MmapRaw),
     Allocated(NonNull<u8>, Layout),
 }
@@ -59,15 +70,14 @@ impl Memory {
     ///
     /// # Safety
     /// The layout has bytes.
-    unsafe fn new(layout: Layout) -> Option<Self> {
-        if layout.size() >= LARGE_PAGE_BYTES {
-            // Whole large pages, wherever it begins.
-            let bytes = layout.size().checked_add(2 * LARGE_PAGE_BYTES)?;
-            let map = MmapRaw::from(MmapMut::map_anon(bytes).ok()?);
-            // Where there are none it does with small ones.
-            #[cfg(target_os = "linux")]
-            let _ = map.advise(memmap2::Advice::HugePage);
-            return Some(Self::Mapped(map));
+    unsafe fn new(layout: Layout, taken: Taken) -> Option<Self> {
+        if layout.size() >= MAPPED_FROM_BYTES {
+            let mut options = MmapOptions::new();
+            options.len(layout.size());
+            if taken == Taken::AtOnce {
+                options.populate();
+            }
+            return options.map_anon().ok().map(|map| Self::Mapped(map.into()));
         }
         // SAFETY: the layout has bytes: the caller's promise.
         let first = NonNull::new(unsafe { alloc_zeroed(layout) })?;
@@ -76,10 +86,7 @@ impl Memory {
 
     fn first(&self) -> *mut u8 {
         match self {
-            Self::Mapped(map) => {
-                let first = map.as_mut_ptr();
-                first.wrapping_add(first.align_offset(LARGE_PAGE_BYTES))
-            }
+            Self::Mapped(map) => map.as_mut_ptr(),
             Self::Allocated(first, _) => first.as_ptr(),
         }
     }
@@ -112,7 +119,7 @@ impl<T: FromZeros + Copy> Zeroes<T> {
     /// # Panics
     /// When they are more bytes than there are addresses.
     #[must_use]
-    pub fn parts(count: usize, len: usize) -> Vec<Self> {
+    pub fn parts(count: usize, len: usize, taken: Taken) -> Vec<Self> {
         const { assert!(align_of::<T>() <= LINE_BYTES, "a part begins at a line") };
         // An odd number of lines: parts that are used alike would push each other out of caches
         // that have a few places for all lines some power of two apart.
@@ -132,7 +139,7 @@ impl<T: FromZeros + Copy> Zeroes<T> {
             return (0..count).map(|_| Self { len, ..Self::EMPTY }).collect();
         }
         // SAFETY: it has bytes.
-        let memory = unsafe { Memory::new(layout) };
+        let memory = unsafe { Memory::new(layout, taken) };
         let Some(memory) = memory else { handle_alloc_error(layout) };
         let memory = Arc::new(memory);
         let part = |at: usize| {
@@ -180,15 +187,17 @@ mod tests {
 
     #[test]
     fn parts_are_zero_at_lines_and_apart() {
-        for len in [40, if cfg!(miri) { 80 } else { LARGE_PAGE_BYTES / 3 / 4 }] {
-            are_zero_at_lines_and_apart(len);
+        let mapped = if cfg!(miri) { 80 } else { MAPPED_FROM_BYTES / 3 / 4 };
+        for (len, taken) in [(40, Taken::AtOnce), (mapped, Taken::AtOnce), (mapped, Taken::AsUsed)]
+        {
+            are_zero_at_lines_and_apart(len, taken);
         }
-        let wide = Zeroes::<Wide>::parts(2, 3);
+        let wide = Zeroes::<Wide>::parts(2, 3, Taken::AsUsed);
         assert!(wide.iter().flat_map(|part| part.iter()).all(|wide| wide.0 == 0));
     }
 
-    fn are_zero_at_lines_and_apart(len: usize) {
-        let mut parts = Zeroes::<[u8; 3]>::parts(5, len);
+    fn are_zero_at_lines_and_apart(len: usize, taken: Taken) {
+        let mut parts = Zeroes::<[u8; 3]>::parts(5, len, taken);
         assert!(parts.iter().all(|part| part.len() == len && **part == vec![[0; 3]; len]));
         assert!(parts.iter().all(|part| part.as_ptr().addr() % LINE_BYTES == 0));
         let apart = parts[1].as_ptr().addr() - parts[0].as_ptr().addr();
@@ -203,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_last_part_keeps_the_memory() {
-        let mut parts = Zeroes::<u64>::parts(3, 600);
+        let mut parts = Zeroes::<u64>::parts(3, 600, Taken::AsUsed);
         let mut last = parts.pop().expect("there are three");
         drop(parts);
         last[599] = 1;
@@ -213,8 +222,8 @@ mod tests {
 
     #[test]
     fn nothing_takes_nothing() {
-        assert!(Zeroes::<u64>::parts(0, 5).is_empty());
-        let parts = Zeroes::<u64>::parts(2, 0);
+        assert!(Zeroes::<u64>::parts(0, 5, Taken::AsUsed).is_empty());
+        let parts = Zeroes::<u64>::parts(2, 0, Taken::AtOnce);
         assert!(parts.iter().all(|part| part.is_empty() && part._memory.is_none()));
         assert!(Zeroes::<u64>::EMPTY.is_empty());
     }
@@ -222,6 +231,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "more than can be addressed")]
     fn what_cannot_be_addressed_is_refused() {
-        let _ = Zeroes::<u64>::parts(usize::MAX / 64, 64);
+        let _ = Zeroes::<u64>::parts(usize::MAX / 64, 64, Taken::AsUsed);
     }
 }
