@@ -12,10 +12,10 @@ use nvm_journal::{
 use crate::use_it::{BLOCK, Files, block, memory};
 
 /// Numbers that differ from round to round, the same ones each time.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         (mixed ^ (mixed >> 27)) % limit

@@ -5,9 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, mpsc};
 
-use journal_core::policy::{
-    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
-};
+use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockSize, Hook, MediumError, MediumErrorKind, Offset, OpenError, Pmem, PmemRead,
@@ -15,16 +13,9 @@ use journal_core::{
 };
 use nvm_journal::{AnyPolicy, Durability, Error, Journal, ObjectLog, Operation, Options};
 
+use crate::claims::Dice;
+use crate::policies::Homeward;
 use crate::use_it::{BLOCK, Files, block, memory};
-
-struct Dice(u64);
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 27)) % limit
-    }
-}
 
 const SPAN: u64 = 2 << 20;
 
@@ -305,20 +296,6 @@ fn a_few_leave_the_room_in_the_index_that_others_have_reserved() {
         journal.commit(&both, Durability::Durable).expect("makes room");
     }
     tx.commit().expect("has reserved it");
-}
-
-#[derive(Clone, Debug)]
-struct Homeward;
-impl Policy for Homeward {
-    fn id(&self) -> PolicyId {
-        PolicyId(0x7E63)
-    }
-    fn place(&self, _update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
-        Placement::Home
-    }
-    fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
-        Err(ApplyError::Malformed { at: 0 })
-    }
 }
 
 #[test]

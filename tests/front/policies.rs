@@ -57,7 +57,7 @@ impl Model {
 
 /// Sends home whatever it is asked about, live or not.
 #[derive(Clone, Debug)]
-struct Homeward;
+pub(crate) struct Homeward;
 
 impl Policy for Homeward {
     fn id(&self) -> PolicyId {
