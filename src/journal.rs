@@ -151,7 +151,8 @@ where
         let mut front = vec![0; needs.front_bytes];
         let mut block = vec![0; needs.blocks_bytes];
         let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
-        let indexes = IndexParts::indexes(plan.shares, plan.share_frames);
+        let at_once = options.settings.index_at_once;
+        let indexes = IndexParts::indexes(plan.shares, plan.share_frames, at_once);
         let mut shares = Unshared(indexes.map(|index| Share::new(index, cached)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let room =

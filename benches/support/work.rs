@@ -19,7 +19,7 @@ pub(crate) const LANE_BYTES: u64 = 64 << 20;
 /// Frames that an index has room for: so many that no share of it is full before the lane is.
 pub(crate) const INDEX_FRAMES: usize = 1 << 17;
 
-/// A journal of so many lanes, on plain memory that was touched.
+/// A journal of so many lanes, on plain memory that was touched, as its index's was.
 pub(crate) fn front<L, D>(policy: L, disk: D, lanes: u16) -> Front<L, D>
 where
     L: Policy + Clone + Send + Sync + 'static,
@@ -41,6 +41,7 @@ where
     D: BlockDevice + Clone + Send + 'static,
 {
     let options = Options::new().policy(policy).lanes(lanes).index_frames(index_frames);
+    let options = options.index_at_once(true);
     let region = warm(u64::from(lanes) * lane_bytes + (1 << 20));
     Journal::format(region, disk, &options).expect("formats")
 }

@@ -1,7 +1,8 @@
 //! The memory that the shares of an index are in: parts of two pieces, one for the tables and one
 //! for the frames. Frames lie side by side, in memory that is used again behind a checkpoint, and
 //! take a page now and then. A block's place in a table may be in any page; those are taken before
-//! anybody waits for one, unless they are so many that an open would take long.
+//! anybody waits for one, unless they are so many that an open would take long. Who opens may ask
+//! for all of both.
 
 use journal_core::parts::{Index, IndexMemory};
 use journal_core::{Entry, Node};
@@ -18,14 +19,18 @@ pub(crate) struct IndexParts {
 }
 
 impl IndexParts {
-    /// So many empty indexes, each with room for so many frames.
-    pub(crate) fn indexes(count: usize, frames: usize) -> impl Iterator<Item = Index<Self>> {
+    /// So many empty indexes, each with room for so many frames; whether all pages are taken.
+    pub(crate) fn indexes(
+        count: usize,
+        frames: usize,
+        at_once: bool,
+    ) -> impl Iterator<Item = Index<Self>> {
         // A third more, and one that stays empty, to keep searches short.
         let entries = frames.saturating_add(frames / 3).saturating_add(2);
         let bytes = entries.saturating_mul(count).saturating_mul(size_of::<Entry>());
-        let taken = if bytes < AT_ONCE_BELOW_BYTES { Taken::AtOnce } else { Taken::AsUsed };
-        let entries = Zeroes::parts(count, entries, taken);
-        let nodes = Zeroes::parts(count, frames, Taken::AsUsed);
+        let taken = |at_once| if at_once { Taken::AtOnce } else { Taken::AsUsed };
+        let entries = Zeroes::parts(count, entries, taken(at_once || bytes < AT_ONCE_BELOW_BYTES));
+        let nodes = Zeroes::parts(count, frames, taken(at_once));
         let parts = entries.into_iter().zip(nodes);
         parts.map(|(entries, nodes)| Index::over_zeroes(Self { entries, nodes }))
     }

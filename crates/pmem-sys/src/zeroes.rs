@@ -17,7 +17,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::Arc;
 
 use journal_core::LINE_BYTES;
@@ -45,7 +45,8 @@ pub struct Zeroes<T> {
 /// From how many bytes on memory is mapped.
 const MAPPED_FROM_BYTES: usize = 512 << 10;
 
-/// When mapped memory takes pages of the machine: one takes half a microsecond to two.
+/// When memory takes pages of the machine: one takes half a microsecond to two, and in a virtual
+/// machine that has given memory back ten and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// All of them before anybody uses one, so that nobody waits for one then.
@@ -79,8 +80,15 @@ impl Memory {
             }
             return options.map_anon().ok().map(|map| Self::Mapped(map.into()));
         }
-        // SAFETY: the layout has bytes: the caller's promise.
-        let first = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        if taken == Taken::AsUsed {
+            // SAFETY: the layout has bytes: the caller's promise.
+            let first = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+            return Some(Self::Allocated(first, layout));
+        }
+        // SAFETY: as above.
+        let first = NonNull::new(unsafe { alloc(layout) })?;
+        // SAFETY: so many bytes were allocated there, and are nobody else's.
+        unsafe { first.write_bytes(0, layout.size()) };
         Some(Self::Allocated(first, layout))
     }
 
