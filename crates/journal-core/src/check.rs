@@ -19,6 +19,14 @@ pub trait Kernels {
         crc64(seed, bytes)
     }
 
+    /// The same of bytes that were stored a moment ago, word by word: a wider load than the store
+    /// may wait until that has left the processor.
+    #[inline]
+    #[must_use]
+    fn crc64_of_stored(&self, seed: u64, bytes: &[u8]) -> u64 {
+        self.crc64(seed, bytes)
+    }
+
     /// Which words differ: bit `n % 64` of `mask[n / 64]` says whether word `n` (the 8 bytes from
     /// `8 * n` on; the last word may be a short one) is another in `newer`. Words that only one
     /// image has, and those without a bit in `mask`, are not looked at; all other bits are cleared.
@@ -50,6 +58,11 @@ impl<K: Kernels + ?Sized> Kernels for &K {
     #[inline]
     fn crc64(&self, seed: u64, bytes: &[u8]) -> u64 {
         (**self).crc64(seed, bytes)
+    }
+
+    #[inline]
+    fn crc64_of_stored(&self, seed: u64, bytes: &[u8]) -> u64 {
+        (**self).crc64_of_stored(seed, bytes)
     }
 
     #[inline]

@@ -444,7 +444,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             at = put_words(front, at, name.words());
         }
         let evidence = front.get(..at).unwrap_or_default();
-        let evidence = evidence_check(kernels, self.identity.seed, [evidence]);
+        let evidence = evidence_check(kernels, self.identity.seed, evidence);
         let [first, ..] = words;
         put_words(front, 0, [first | u64::from(evidence)]);
         for frame in frames {
@@ -599,7 +599,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             open.add(self.ring.write_piece(site::FRONT, open.next, lines, extent.total));
         }
         if let Some((body, place)) = front.split_last_chunk_mut() {
-            check = kernels.crc64(check, body);
+            check = kernels.crc64_of_stored(check, body);
             *place = check.to_le_bytes();
         }
         let (at, rest) = (open.next.saturating_add(ahead as u64), front.get(ahead..));

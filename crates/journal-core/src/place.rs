@@ -745,6 +745,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             kernels: &self.kernels,
             scratch: front,
             all: None,
+            lap: 0,
         };
         reader.each_frame(open.start, &mut call).map(drop)
     }

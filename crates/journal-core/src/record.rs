@@ -208,15 +208,18 @@ pub(crate) fn extent(
     encoded: usize,
     images: usize,
 ) -> Option<Extent> {
-    u16::try_from(names).ok()?;
-    u16::try_from(frames).ok()?;
-    let lists = names.checked_mul(NAME_BYTES)?.checked_add(frames.checked_mul(FRAME_BYTES)?)?;
-    let front = HEADER_BYTES.checked_add(lists)?.checked_add(encoded)?.checked_add(CHECK_BYTES)?;
-    let front = front.checked_next_multiple_of(LINE_BYTES)?;
-    let images = (images as u64).checked_mul(geometry.block_size.bytes() as u64)?;
-    let total = images.checked_add(front as u64)?;
-    u32::try_from(total.checked_div(LINE_BYTES as u64)?).ok()?;
-    Some(Extent { front, total })
+    if names | frames | images > usize::from(u16::MAX) || encoded as u64 > u64::from(u32::MAX) {
+        return None;
+    }
+    // So none of these comes near the end of its type, nor their lines near that of a header.
+    let lists = (names as u64).wrapping_mul(NAME_BYTES as u64);
+    let lists = lists.wrapping_add((frames as u64).wrapping_mul(FRAME_BYTES as u64));
+    let front =
+        lists.wrapping_add((HEADER_BYTES + CHECK_BYTES) as u64).wrapping_add(encoded as u64);
+    let front = front.next_multiple_of(LINE_BYTES as u64);
+    let images = (images as u64).wrapping_mul(geometry.block_size.bytes() as u64);
+    let total = images.wrapping_add(front);
+    Some(Extent { front: usize::try_from(front).ok()?, total })
 }
 
 /// What the fields are as words. They are put together in registers: to load a word that was stored
@@ -304,22 +307,10 @@ impl RecordHeader {
 
 const _: () = assert!(COUNTER_END.is_power_of_two());
 
-/// The small check of a header with its names, in pieces: they begin with the header, whose own
-/// place for it is zero.
+/// The small check of a header with its names, just stored; its own place for it is zero.
 #[inline]
-pub(crate) fn evidence_check<const N: usize>(
-    kernels: &impl Kernels,
-    seed: u64,
-    evidence: [&[u8]; N],
-) -> u32 {
-    let mut check = seed;
-    for piece in evidence {
-        // Most headers have no names.
-        if !piece.is_empty() {
-            check = kernels.crc64(check, piece);
-        }
-    }
-    (check & u64::from(u32::MAX)) as u32
+pub(crate) fn evidence_check(kernels: &impl Kernels, seed: u64, evidence: &[u8]) -> u32 {
+    (kernels.crc64_of_stored(seed, evidence) & u64::from(u32::MAX)) as u32
 }
 
 /// Whether the small check that a header says is the one of it and its names, in pieces.
@@ -333,9 +324,12 @@ pub(crate) fn is_evidence(
     // A CRC begins with the sum of the seed and the first word, so that what is to be zero there
     // may as well be in both.
     let check = header.check.get();
-    let [first, second] = names;
-    let evidence = [header.as_bytes(), first, second];
-    evidence_check(kernels, seed ^ u64::from(check), evidence) == check
+    let mut right = kernels.crc64(seed ^ u64::from(check), header.as_bytes());
+    // Most headers have no names.
+    for piece in names.into_iter().filter(|piece| !piece.is_empty()) {
+        right = kernels.crc64(right, piece);
+    }
+    right & u64::from(u32::MAX) == u64::from(check)
 }
 
 /// A front whose check was found right, or is about to be computed.
@@ -349,6 +343,8 @@ pub(crate) struct Front<'a> {
     pub(crate) bytes: &'a [u8],
     /// Whether some frame is in a slot, or in the disk-side log.
     pub(crate) has_slots: bool,
+    /// The highest of the frames' blocks.
+    pub(crate) highest_block: u64,
 }
 
 /// One frame of a front.
@@ -373,7 +369,9 @@ impl<'a> Front<'a> {
         let block_bytes = geometry.block_size.bytes();
         let kind = header.record_kind();
         let (mut encoded, mut images, mut has_slots) = (0_usize, 0_usize, false);
+        let mut highest_block = 0;
         for frame in frames {
+            highest_block = frame.block.get().max(highest_block);
             let len = frame.len.get() as usize;
             match Form::from_byte(frame.form) {
                 Some(Form::Image) if len == block_bytes => images = images.saturating_add(1),
@@ -398,7 +396,8 @@ impl<'a> Front<'a> {
         let extent = extent(geometry, names, count, encoded, images)?;
         let behind = extent.front.checked_sub(header.lists_bytes())?;
         let encoded = rest.get(..behind.checked_sub(CHECK_BYTES)?)?;
-        let front = Self { header, frames, encoded, bytes: bytes.get(..extent.front)?, has_slots };
+        let bytes = bytes.get(..extent.front)?;
+        let front = Self { header, frames, encoded, bytes, has_slots, highest_block };
         // What is copied is older than its copy, so that a record's stamp is above all of its own.
         let is_older = |stamp: u64| stamp != 0 && stamp < header.stamp.get();
         let is_right = extent.total == header.total_bytes()
@@ -479,7 +478,7 @@ mod tests {
     /// By what the check that a header says and the one that it has differ, once a bit of it or of
     /// its names is turned: for each bit.
     fn syndromes(seed: u64, evidence: &[u8]) -> Vec<u32> {
-        let check = |bytes: &[u8]| evidence_check(&PortableKernels, seed, [bytes]);
+        let check = |bytes: &[u8]| evidence_check(&PortableKernels, seed, bytes);
         let right = check(evidence);
         let of_the_check = (0..u32::BITS).map(|bit| 1 << bit);
         let mut turned = evidence.to_vec();

@@ -427,6 +427,7 @@ macro_rules! reader {
             kernels: $opening.kernels,
             scratch: &mut *$opening.front,
             all: None,
+            lap: 0,
         }
     };
 }
@@ -627,7 +628,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
         let Some(lane) = lane else { return Ok(Stamp(u64::MAX)) };
         let reader = reader!(self, lane);
-        let header = reader.header(position);
+        let header = reader.placed_at(position);
         // It was there a moment ago.
         let header = header.and_then(|header| header.ok_or_else(|| reader.gone(position)));
         let header = header.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;

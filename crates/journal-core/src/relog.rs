@@ -388,6 +388,7 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         kernels: &common.kernels,
         scratch: &mut *scratch.front,
         all: None,
+        lap: 0,
     };
     let batch = &mut *scratch.batch;
     let mut copies = Copies { batch, count: 0, images: 0, names: Names::NONE };
@@ -480,7 +481,7 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         put(&stamp.to_le_bytes());
     }
     let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
-    let check = evidence_check(&common.kernels, lane.identity.seed, [evidence]);
+    let check = evidence_check(&common.kernels, lane.identity.seed, evidence);
     if let Some(place) = front.first_chunk_mut::<4>() {
         *place = check.to_le_bytes();
     }

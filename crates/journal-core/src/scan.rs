@@ -35,7 +35,11 @@ const LINE: u64 = LINE_BYTES as u64;
 /// and the rest waits for that.
 const PIECE_BYTES: usize = 2048;
 /// Far enough that the memory has as much to do as it can take.
-const AHEAD_BYTES: u64 = 12 << 10;
+const AHEAD_BYTES: usize = 12 << 10;
+
+/// Shorter parts without images are brought near by what the processor foretells: to ask takes
+/// longer.
+const FORETOLD_BELOW_BYTES: usize = 1 << 10;
 
 /// So many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
@@ -83,25 +87,37 @@ impl Evidence {
         }
     }
 
-    /// Takes in what a header of `lane` says, with the names behind it.
-    #[inline(always)]
-    fn take(
-        &mut self,
-        lane: LaneNumber,
-        header: &RecordHeader,
-        behind: [&[u8]; 2],
-        keeps: impl Fn(Rule) -> bool,
-    ) {
+    /// Takes in what headers of `lane` say.
+    fn take(&mut self, lane: LaneNumber, said: Said, keeps: impl Fn(Rule) -> bool) {
         if keeps(Rule::Watermarks) {
-            self.durable(lane, header.watermark.get());
+            self.durable(lane, said.watermark);
         }
-        for bytes in behind.into_iter().filter(|_| keeps(Rule::Names)) {
-            for (named, sequence) in names(bytes) {
-                self.durable(named, sequence.raw().saturating_add(1));
-            }
+        self.epoch = self.epoch.max(Epoch(said.epoch));
+        self.generation = self.generation.max(Generation(said.generation));
+    }
+
+    /// Takes in names.
+    fn take_names(&mut self, bytes: &[u8]) {
+        for (named, sequence) in names(bytes) {
+            self.durable(named, sequence.raw().saturating_add(1));
         }
-        self.epoch = self.epoch.max(Epoch(header.epoch.get()));
-        self.generation = self.generation.max(Generation(header.generation.get()));
+    }
+}
+
+/// The highest that headers of a lane say, without their names.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    watermark: u64,
+    epoch: u64,
+    generation: u64,
+}
+
+impl Said {
+    #[inline(always)]
+    fn join(&mut self, header: &RecordHeader) {
+        self.watermark = self.watermark.max(header.watermark.get());
+        self.epoch = self.epoch.max(header.epoch.get());
+        self.generation = self.generation.max(header.generation.get());
     }
 }
 
@@ -163,6 +179,8 @@ pub(crate) struct Reader<'a, S, K> {
     pub(crate) scratch: &'a mut [u8],
     /// All of the ring, if somebody has asked for it, and none of it is poisoned.
     pub(crate) all: Option<&'a [u8]>,
+    /// A log offset of the ring's first byte.
+    pub(crate) lap: u64,
 }
 
 /// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
@@ -203,26 +221,18 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         // Without knowing where the lane ends none of it counts. Evidence does all the same.
         let limit = if rotten_tail_word { start.head } else { tail_word.unwrap_or(end) };
         let bounds = Bounds { end: limit, device_blocks };
-        let mut walked = Walked {
-            tail: start.head,
-            next_sequence: start.head_sequence,
-            records: 0,
-            found_from: start.head,
-            void_behind: false,
-            records_behind: false,
-            is_below_tail_word: false,
-            rotten_tail_word,
-            torn_slot: false,
-        };
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
         }
-        let mut stamp = Stamp(0);
-        while let Some(record) = self.record(walked.tail, walked.next_sequence, bounds)? {
-            let below_note = walked.next_sequence < start.epoch_first;
+        let (mut stamp, mut said) = (Stamp(0), Said::default());
+        let (mut tail, mut next_sequence, mut found_from) =
+            (start.head, start.head_sequence, start.head);
+        let mut void_behind = false;
+        while let Some(record) = self.record(tail, next_sequence, bounds)? {
+            let below_note = next_sequence < start.epoch_first;
             let is_older = self.epoch_of(record.header) == RecordEpoch::Older;
             if !below_note && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
-                walked.void_behind = true;
+                void_behind = true;
                 break;
             }
             // Stamps rise in a lane. Without that, merging the lanes could take quadratic time.
@@ -231,31 +241,42 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
                 break;
             }
             stamp = record_stamp;
-            evidence.stamp = evidence.stamp.max(stamp);
-            let (mut part, mut header) = (walked.tail, record.header);
-            while part < record.end {
-                self.take_evidence(part, header, evidence)?;
-                part = part.saturating_add(header.total_bytes().max(LINE));
+            let (mut part, mut header) = (tail, record.header);
+            loop {
+                said.join(header);
+                self.take_names(part, header, evidence)?;
                 if header.is_last_part() {
                     break;
                 }
-                let Some(next) = self.header(part)? else { break };
+                part = part.saturating_add(header.total_bytes());
+                let next = if part < record.end { self.placed_at(part)? } else { None };
+                let Some(next) = next else { break };
                 header = next;
             }
-            walked.tail = record.end;
-            walked.next_sequence = Sequence(walked.next_sequence.raw().saturating_add(1));
-            walked.records = walked.records.saturating_add(1);
+            tail = record.end;
+            next_sequence = Sequence(next_sequence.raw().saturating_add(1));
             if below_note {
-                walked.found_from = walked.tail;
+                found_from = tail;
             }
         }
-        let counter = walked.tail.max(walked.next_sequence.raw());
-        evidence.counter = evidence.counter.max(counter);
-        walked.is_below_tail_word = tail_word.is_some_and(|_| walked.tail < limit);
+        let mut walked = Walked {
+            tail,
+            next_sequence,
+            records: next_sequence.raw().saturating_sub(start.head_sequence.raw()),
+            found_from,
+            void_behind,
+            records_behind: false,
+            is_below_tail_word: tail_word.is_some_and(|_| tail < limit),
+            rotten_tail_word,
+            torn_slot: false,
+        };
+        evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
+        evidence.stamp = evidence.stamp.max(stamp);
+        evidence.counter = evidence.counter.max(tail).max(next_sequence.raw());
         // Where a journal was closed, only one that was opened since can have stored anything, and
         // that begins right behind the last record.
-        let end = if start.is_closed { end.min(walked.tail.saturating_add(LINE)) } else { end };
-        let mut at = walked.tail;
+        let end = if start.is_closed { end.min(tail.saturating_add(LINE)) } else { end };
+        let mut at = tail;
         loop {
             at = self.skip_lines_without_header(at, end)?;
             if at >= end {
@@ -263,8 +284,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             }
             if let Some(header) = readable(self.evidence_at(at, evidence))?.flatten() {
                 let sequence = Sequence(header.sequence.get());
-                walked.records_behind |= self.epoch_of(header) == RecordEpoch::Current
-                    && sequence > walked.next_sequence;
+                walked.records_behind |=
+                    self.epoch_of(header) == RecordEpoch::Current && sequence > next_sequence;
             }
             at = at.saturating_add(LINE);
         }
@@ -307,20 +328,27 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         evidence: &mut Evidence,
     ) -> Result<Option<&'a RecordHeader>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
-        self.take_evidence(position, header, evidence)?;
+        let mut said = Said::default();
+        said.join(header);
+        evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
+        self.take_names(position, header, evidence)?;
         Ok(Some(header))
     }
 
-    /// Takes in what the header at `position` says.
+    /// Takes in what the names behind the header at `position` say.
     #[inline(always)]
-    fn take_evidence(
+    fn take_names(
         &self,
         position: u64,
         header: &RecordHeader,
         evidence: &mut Evidence,
     ) -> Result<(), MediumError> {
-        let (first, second) = self.names(position, header)?;
-        evidence.take(self.lane, header, [first, second], |rule| self.ring.keeps(rule));
+        // Most have none.
+        if header.names.get() > 0 && self.ring.keeps(Rule::Names) {
+            let (first, second) = self.names(position, header)?;
+            evidence.take_names(first);
+            evidence.take_names(second);
+        }
         Ok(())
     }
 
@@ -338,20 +366,33 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         }
     }
 
+    /// The header that these bytes begin with, if it belongs at `position`. It may be torn: nothing
+    /// is said of its check.
+    #[inline(always)]
+    fn placed(&self, position: u64, bytes: &'a [u8]) -> Option<&'a RecordHeader> {
+        let (header, _) = RecordHeader::ref_from_prefix(bytes).ok()?;
+        // The position first: it is cheap, and wrong nearly everywhere that holds no header.
+        let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
+        if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
+            return None;
+        }
+        header.counters_are_in_range().then_some(header)
+    }
+
+    /// The header at `position` of a part that was found whole, if it is still there.
+    #[inline(always)]
+    pub(crate) fn placed_at(&self, position: u64) -> Result<Option<&'a RecordHeader>, MediumError> {
+        let (line, _) = self.slices(position, LINE_BYTES)?;
+        Ok(self.placed(position, line))
+    }
+
     /// The header at `position`, if it is whole and belongs there.
     #[inline(always)]
     pub(crate) fn header(&self, position: u64) -> Result<Option<&'a RecordHeader>, MediumError> {
         let (line, _) = self.slices(position, LINE_BYTES)?;
-        let Ok(header) = RecordHeader::ref_from_bytes(line) else { return Ok(None) };
-        // The position first: it is cheap, and wrong nearly everywhere that holds no header.
-        let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
-        if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
-            return Ok(None);
-        }
-        let is_too_long = header.evidence_bytes() as u64 > self.ring.bytes();
-        if !header.counters_are_in_range() || is_too_long {
-            return Ok(None);
-        }
+        let header = self.placed(position, line);
+        let is_short = |header: &&RecordHeader| header.evidence_bytes() as u64 <= self.ring.bytes();
+        let Some(header) = header.filter(is_short) else { return Ok(None) };
         let (first, second) = self.names(position, header)?;
         let is_right = is_evidence(self.kernels, self.identity.seed, header, [first, second]);
         Ok(is_right.then_some(header))
@@ -382,10 +423,10 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         is_part.then_some(usize::try_from(total).ok()?)
     }
 
-    /// The front at `position`. Nothing of it is checked but the header, and that it does not
-    /// contradict itself.
+    /// The front at `position`, of a part that was found whole. Nothing of it is checked but where
+    /// it belongs, and that it does not contradict itself.
     fn front_at(&mut self, position: u64) -> Result<Option<Front<'_>>, MediumError> {
-        let Some(header) = self.header(position)? else { return Ok(None) };
+        let Some(header) = self.placed_at(position)? else { return Ok(None) };
         let Some(total) = self.part_bytes(header) else { return Ok(None) };
         let longest = self.scratch.len();
         let front = match readable(self.slices(position, total))? {
@@ -423,7 +464,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(Front::parse(self.geometry, bytes))
     }
 
-    /// Copies the front at `position` to the scratch memory; returns how long it is.
+    /// Copies the front at `position`, of a part that was found whole, to the scratch memory;
+    /// returns how long it is.
     pub(crate) fn copy_front(&mut self, position: u64) -> Result<Option<usize>, MediumError> {
         let Some(front) = self.front_at(position)? else { return Ok(None) };
         let len = front.bytes.len();
@@ -432,7 +474,21 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(Some(len))
     }
 
+    /// Where a log offset is: most are of the same lap as the last one.
+    #[inline(always)]
+    fn near_place(&mut self, position: u64) -> usize {
+        let mut place = position.wrapping_sub(self.lap);
+        if place >= self.ring.bytes() {
+            place = self.ring.place(position);
+            self.lap = position.wrapping_sub(place);
+        }
+        usize::try_from(place).unwrap_or(usize::MAX)
+    }
+
     /// The part at `position`, if it is whole and inside the bounds.
+    ///
+    /// Where all of it lies in one piece, the check of all of it says more than the small one of its
+    /// header, which is not looked at then.
     #[inline(always)]
     pub(crate) fn part(
         &mut self,
@@ -440,19 +496,50 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         seed: u64,
         bounds: Bounds,
     ) -> Result<Option<Part<'a>>, MediumError> {
+        let place = self.near_place(position);
+        let near = self.all.and_then(|all| all.get(place..));
+        let Some(near) = near.filter(|_| self.ring.keeps(Rule::RecordCheck)) else {
+            return self.part_in_steps(position, seed, bounds);
+        };
+        let Some(header) = self.placed(position, near) else { return Ok(None) };
+        let Some(total) = self.part_bytes(header) else { return Ok(None) };
+        if total > near.len() {
+            return self.part_in_steps(position, seed, bounds);
+        }
+        let check = self.check_of(position, near, total, seed, bounds);
+        Ok(check.map(|check| Part { header, check }))
+    }
+
+    /// The same of one that wraps, or some of which cannot be read: where the header is torn,
+    /// nothing behind it is looked at.
+    #[cold]
+    fn part_in_steps(
+        &mut self,
+        position: u64,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Result<Option<Part<'a>>, MediumError> {
         let Some(header) = self.header(position)? else { return Ok(None) };
         let Some(total) = self.part_bytes(header) else { return Ok(None) };
-        // All at once, which nearly always can be read and does not wrap.
         let check = match readable(self.slices(position, total))? {
-            Some((whole, [])) => self.check_of(position, whole, seed, bounds),
+            Some((whole, [])) => self.check_of(position, whole, total, seed, bounds),
             _ => self.check_of_scattered(position, header, seed, bounds)?,
         };
         Ok(check.map(|check| Part { header, check }))
     }
 
-    /// The check of the part at `position`, if it is whole and inside the bounds.
+    /// The check of the part at `position`, if it is whole and inside the bounds: of so many bytes,
+    /// with which these begin.
     #[inline(always)]
-    fn check_of(&self, position: u64, part: &[u8], seed: u64, bounds: Bounds) -> Option<u64> {
+    fn check_of(
+        &self,
+        position: u64,
+        near: &[u8],
+        total: usize,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Option<u64> {
+        let part = near.get(..total)?;
         let front = Front::parse(self.geometry, part)?;
         let images = part.get(front.bytes.len()..)?;
         if !bounds.hold(position, front.header) {
@@ -464,30 +551,27 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             return None;
         }
         let mut check = seed;
-        if !images.is_empty() {
-            let mut ahead = position.saturating_add(AHEAD_BYTES);
-            self.prefetch(ahead, front.bytes.len());
-            ahead = ahead.saturating_add(front.bytes.len() as u64);
+        if total >= FORETOLD_BELOW_BYTES || !images.is_empty() {
+            let mut ahead = near.get(AHEAD_BYTES..).unwrap_or_default();
+            self.prefetch(&mut ahead, front.bytes.len());
             for piece in images.chunks(PIECE_BYTES) {
-                self.prefetch(ahead, piece.len());
-                ahead = ahead.saturating_add(piece.len() as u64);
+                self.prefetch(&mut ahead, piece.len());
                 check = self.kernels.crc64(check, piece);
             }
         }
         whole_check(&front, self.kernels, check, self.ring.keeps(Rule::RecordCheck))
     }
 
-    /// Begins to bring what is at `position` into the caches, if all of the ring can be read. What
-    /// foretells the processor what is read next ends with each page of memory.
+    /// Begins to bring the next bytes of these into the caches. What foretells the processor what is
+    /// read next ends with each page of memory.
     #[inline]
-    fn prefetch(&self, position: u64, len: usize) {
-        let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
-        let ahead = self.all.and_then(|all| all.get(place..)?.get(..len));
-        self.kernels.prefetch(ahead.unwrap_or_default());
+    fn prefetch(&self, ahead: &mut &[u8], len: usize) {
+        let (next, rest) = ahead.split_at_checked(len).unwrap_or_default();
+        self.kernels.prefetch(next);
+        *ahead = rest;
     }
 
     /// The same of one that wraps, or some of which cannot be read.
-    #[cold]
     fn check_of_scattered(
         &mut self,
         position: u64,
@@ -519,44 +603,62 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         sequence: Sequence,
         bounds: Bounds,
     ) -> Result<Option<Record<'a>>, MediumError> {
-        let mut at = position;
-        let mut seed = self.identity.seed;
-        let mut first: Option<&RecordHeader> = None;
-        let mut index = 0_u16;
         // Not even read: behind a tail word nothing matters, not even whether it can be read.
         if position >= bounds.end {
             return Ok(None);
         }
-        loop {
-            let Some(part) = self.part(at, seed, bounds)? else { return Ok(None) };
-            let header = part.header;
-            let belongs = is_of_a_lane(header)
-                && (header.sequence.get() == sequence.raw()
-                    || !self.ring.keeps(Rule::PlaceChecked))
-                && header.part.get() == index
-                && first
-                    .is_none_or(|first| first.epoch == header.epoch && first.stamp == header.stamp);
+        let Some(part) = self.part(position, self.identity.seed, bounds)? else { return Ok(None) };
+        if !self.is_of_record(part.header, sequence, 0) {
+            return Ok(None);
+        }
+        if !part.header.is_last_part() {
+            return self.record_of_parts(position, sequence, bounds, part);
+        }
+        let end = position.saturating_add(part.header.total_bytes());
+        Ok(Some(Record { header: part.header, end }))
+    }
+
+    /// Whether this can be such a part of the record of such a sequence.
+    #[inline(always)]
+    fn is_of_record(&self, header: &RecordHeader, sequence: Sequence, index: u16) -> bool {
+        let is_in_sequence = header.sequence.get() == sequence.raw();
+        is_of_a_lane(header)
+            && (is_in_sequence || !self.ring.keeps(Rule::PlaceChecked))
+            && header.part.get() == index
+    }
+
+    /// The record of which this is the first part, and not the last one.
+    fn record_of_parts(
+        &mut self,
+        position: u64,
+        sequence: Sequence,
+        bounds: Bounds,
+        mut part: Part<'a>,
+    ) -> Result<Option<Record<'a>>, MediumError> {
+        let (first, mut at, mut index) = (part.header, position, 0_u16);
+        while !part.header.is_last_part() {
+            at = at.saturating_add(part.header.total_bytes());
+            let is_chained = self.ring.keeps(Rule::PartsChained);
+            let seed = if is_chained { part.check } else { self.identity.seed };
+            let Some(next) = self.part(at, seed, bounds)? else { return Ok(None) };
+            // It may wrap: the checks already tie the parts together, in order.
+            index = index.wrapping_add(1);
+            let header = next.header;
+            let belongs = self.is_of_record(header, sequence, index)
+                && first.epoch == header.epoch
+                && first.stamp == header.stamp;
             if !belongs {
                 return Ok(None);
             }
-            at = at.saturating_add(header.total_bytes());
-            let first = *first.get_or_insert(header);
-            if header.is_last_part() {
-                return Ok(Some(Record { header: first, end: at }));
-            }
-            if self.ring.keeps(Rule::PartsChained) {
-                seed = part.check;
-            }
-            // It may wrap: the checks already tie the parts together, in order.
-            index = index.wrapping_add(1);
+            part = next;
         }
+        Ok(Some(Record { header: first, end: at.saturating_add(part.header.total_bytes()) }))
     }
 }
 
 /// Whether the frames of a front are of blocks, and in slots of the lane, that there are.
 #[inline(always)]
 fn is_in(front: &Front<'_>, geometry: &Geometry, lane: LaneNumber, bounds: Bounds) -> bool {
-    let is_there = |frame: &FrameHeader| frame.block.get() < bounds.device_blocks;
     let is_named = |frame: Frame| {
         frame.slot(front.bytes).is_none_or(|named| {
             let slot = SlotNumber(named.slot.get());
@@ -564,7 +666,8 @@ fn is_in(front: &Front<'_>, geometry: &Geometry, lane: LaneNumber, bounds: Bound
             geometry.lane_of_slot(slot) == lane && is_logged == (frame.form == Form::Log)
         })
     };
-    front.frames.iter().all(is_there) && (!front.has_slots || front.frames(geometry).all(is_named))
+    let are_there = front.frames.is_empty() || front.highest_block < bounds.device_blocks;
+    are_there && (!front.has_slots || front.frames(geometry).all(is_named))
 }
 
 /// The check of a part, continued from that of its images, if it is right.

@@ -121,7 +121,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         header.generation = identity.generation.raw().into();
         put(front, 0, header.as_bytes());
         let evidence = front.get(..HEADER_BYTES).unwrap_or_default();
-        let check = evidence_check(kernels, identity.seed, [evidence]);
+        let check = evidence_check(kernels, identity.seed, evidence);
         put(front, 0, &check.to_le_bytes());
         let (first, second) = self.area.slices(intent.front as u64, images)?;
         let mut check = kernels.crc64(kernels.crc64(identity.seed, first), second);
@@ -186,7 +186,8 @@ pub(crate) fn load(
     scratch: &mut [u8],
 ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
     let lane = LaneNumber(u16::MAX);
-    let mut reader = Reader { ring: area, lane, geometry, identity, kernels, scratch, all: None };
+    let mut reader =
+        Reader { ring: area, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
     let bounds = Bounds { end: area.bytes(), device_blocks };
     let Some(part) = reader.part(0, identity.seed, bounds)? else { return Ok(None) };
     let header = *part.header;

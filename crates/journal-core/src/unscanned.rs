@@ -127,7 +127,7 @@ pub(crate) fn scan(
         let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
         let scratch = &mut *scratch;
         let mut reader =
-            Reader { ring: &ring, lane, geometry, identity, kernels, scratch, all: None };
+            Reader { ring: &ring, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
         scanned.walk(&mut reader, tail_word, device_blocks)?;
     }
     Ok(scanned)

@@ -106,6 +106,15 @@ impl Kernels for NativeKernels {
     }
 
     #[inline]
+    fn crc64_of_stored(&self, seed: u64, bytes: &[u8]) -> u64 {
+        match self.crc64 {
+            Crc64::Portable => check::crc64(seed, bytes),
+            #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+            Crc64::Folding(folding) => folding.crc64_of_stored(seed, bytes),
+        }
+    }
+
+    #[inline]
     fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
         match self.changed {
             Changed::Portable => check::changed_words(older, newer, mask),

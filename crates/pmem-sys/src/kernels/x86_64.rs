@@ -45,15 +45,30 @@ const fn fold_by(bits: usize) -> [u64; 2] {
     [power(bits + 63), power(bits - 1)]
 }
 
-/// `fold_by` 2048, 1920 and so on down to 0 bits; the last four (two) are also what folds the four
-/// (two) parts of a wide register onto the place of its last one.
-static FOLDS: [[u64; 2]; 17] = {
-    let mut folds = [[0; 2]; 17];
+/// For registers of 256 bits: `fold_by` 1024, 896 and so on down to 0 bits. The last two are also
+/// what folds the two parts of a register onto the place of its last one.
+static FOLDS_256: [[u64; 2]; 9] = {
+    let mut folds = [[0; 2]; 9];
     let mut index = 0;
-    while index < 17 {
-        folds[index] = fold_by((16 - index) * 128);
+    while index < 9 {
+        folds[index] = fold_by((8 - index) * 128);
         index += 1;
     }
+    folds
+};
+
+/// For registers of 512 bits: what folds the 16 parts of four registers onto the place of the last
+/// one, times x^64; `fold_by` 512 and 2048; and [`BARRETT`].
+static FOLDS_512: [[u64; 2]; 19] = {
+    let mut folds = [[0; 2]; 19];
+    let mut index = 0;
+    while index < 16 {
+        folds[index] = fold_by((15 - index) * 128 + 64);
+        index += 1;
+    }
+    folds[16] = BY_512;
+    folds[17] = fold_by(2048);
+    folds[18] = BARRETT;
     folds
 };
 
@@ -105,9 +120,11 @@ static KEEPS: [u8; 32] = {
     keeps
 };
 
-/// How far apart the accumulators of a loop are.
-const GROUP_512_BYTES: usize = 4 * 64;
+/// How far apart the accumulators of the loop of 256 bits are.
 const GROUP_256_BYTES: usize = 4 * 32;
+/// From so many bytes on, those that were just stored are loaded by lines as others are: most of
+/// them are of a payload, which was copied by as much.
+const STORED_WIDE_FROM_BYTES: usize = 192;
 
 #[inline]
 fn load(bytes: &[u8; 16]) -> __m128i {
@@ -300,7 +317,7 @@ enum Width {
     Bits128,
     /// VPCLMULQDQ and AVX2.
     Bits256,
-    /// VPCLMULQDQ and AVX-512F.
+    /// VPCLMULQDQ and AVX-512F, BW and VL.
     Bits512,
 }
 
@@ -315,8 +332,11 @@ impl Folding {
     /// The fastest first.
     pub(super) fn supported() -> impl Iterator<Item = Self> {
         let wide = std::arch::is_x86_feature_detected!("vpclmulqdq");
+        let widest = std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx512bw")
+            && std::arch::is_x86_feature_detected!("avx512vl");
         let widths = [
-            (wide && std::arch::is_x86_feature_detected!("avx512f"), Width::Bits512),
+            (wide && widest, Width::Bits512),
             (wide && std::arch::is_x86_feature_detected!("avx2"), Width::Bits256),
             (true, Width::Bits128),
         ];
@@ -334,7 +354,29 @@ impl Folding {
         }
     }
 
+    #[inline]
     pub(super) fn crc64(self, seed: u64, bytes: &[u8]) -> u64 {
+        self.crc64_wide_from(1, seed, bytes)
+    }
+
+    #[inline]
+    pub(super) fn crc64_of_stored(self, seed: u64, bytes: &[u8]) -> u64 {
+        self.crc64_wide_from(STORED_WIDE_FROM_BYTES, seed, bytes)
+    }
+
+    /// As wide as can be where there are so many bytes, at least one.
+    #[inline]
+    fn crc64_wide_from(self, wide_from: usize, seed: u64, bytes: &[u8]) -> u64 {
+        if self.width != Width::Bits512 || bytes.len() < wide_from || bytes.len() % 8 > 0 {
+            return self.crc64_by_steps(seed, bytes);
+        }
+        // SAFETY: there are bytes, of whole words, and the width is that of this processor, or
+        // there were no `self`.
+        !unsafe { remainder_512(!seed, bytes) }
+    }
+
+    #[inline(never)]
+    fn crc64_by_steps(self, seed: u64, bytes: &[u8]) -> u64 {
         let Some(end) = bytes.last_chunk() else {
             // Below 16 bytes there is nothing to fold.
             return check::crc64(seed, bytes);
@@ -355,15 +397,11 @@ impl Folding {
     #[inline]
     fn absorb(self, sum: u64, bytes: &[u8]) -> (__m128i, &[u8]) {
         match self.width {
-            Width::Bits512 if bytes.len() >= GROUP_512_BYTES => {
-                let (front, rest) = bytes.split_at(bytes.len() / 64 * 64);
-                // SAFETY: `front` is a multiple of 64 bytes and not shorter than a group, and the
-                // width is that of this processor, or there were no `self`.
-                (unsafe { absorb_512(sum, front) }, rest)
-            }
+            // Not that of `Bits512`: fronts that were just stored are narrow, and odd lengths rare.
             Width::Bits256 if bytes.len() >= GROUP_256_BYTES => {
                 let (front, rest) = bytes.split_at(bytes.len() / 32 * 32);
-                // SAFETY: as above, with 32 bytes.
+                // SAFETY: `front` is a multiple of 32 bytes and not shorter than a group, and the
+                // width is that of this processor, or there were no `self`.
                 (unsafe { absorb_256(sum, front) }, rest)
             }
             _ => match (bytes.split_first_chunk(), bytes.split_first_chunk()) {
@@ -378,33 +416,57 @@ impl Folding {
     }
 }
 
-/// `bytes` folded onto the last 16 of them.
+/// The remainder of all of `bytes`, times x^64, with `sum` added to the first 8.
 ///
 /// # Safety
-/// The processor has VPCLMULQDQ and AVX-512F. `bytes` is a multiple of 64 and at least four of it.
-#[inline]
-unsafe fn absorb_512(sum: u64, bytes: &[u8]) -> __m128i {
-    let mut state = [0_u64; 2];
-    let groups = bytes.len() / GROUP_512_BYTES;
-    let lines = bytes.len() % GROUP_512_BYTES / 64;
+/// The processor has VPCLMULQDQ and AVX-512F, BW and VL. `bytes` is a multiple of 8, and not zero.
+#[inline(never)]
+unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
+    // Zeroes in front of a message change nothing. So the first line, where it is a short one, is
+    // loaded as if it began before `bytes`, without the words that are not of it.
+    let lines = bytes.len().div_ceil(LINE_BYTES);
+    let before = lines * LINE_BYTES - bytes.len();
+    let from = bytes.as_ptr().wrapping_sub(before);
+    let first_word = 1_u32 << (before / 8);
+    let words = first_word.wrapping_neg();
+    let (groups, single) = (lines / 4, lines % 4);
+    let remainder: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed. A low
-    // register would owe one even for 16 bytes written by these instructions, hence the result in
-    // memory: in a register it made the SSE code behind it 130 ns slower (Intel, with AMX).
-    // SAFETY: reads the groups and then the lines of `bytes`, and constants of `FOLDS`, whose
-    // offsets are those of the distances 2048 (0), 1536, 1024, 512, and 384, 256, 128, 0 in one;
-    // writes `state`. The processor has the instructions: the caller's promise.
+    // register would owe one even for 16 bytes written by these instructions: one that had the
+    // result made the SSE code behind it 130 ns slower (Intel, with AMX).
+    // SAFETY: reads `bytes`: the words of the first line that `words` has the bits of, which are
+    // all that `bytes` has of it, and then whole lines; and `FOLDS_512`, whose last three entries
+    // are 256, 272 and 288 bytes behind its start, and of whose first sixteen the last four lines
+    // of a message take four each. The processor has the instructions: the caller's promise.
     unsafe {
         asm!(
-            "vmovq xmm16, {sum}",
-            "vpxorq zmm16, zmm16, zmmword ptr [{from}]",
+            "kmovd k1, {words:e}",
+            "kmovd k2, {first_word:e}",
+            "vmovdqu64 zmm17 {{k1}}{{z}}, zmmword ptr [{from}]",
+            "vpbroadcastq zmm16 {{k2}}{{z}}, {sum}",
+            "vpxorq zmm16, zmm16, zmm17",
+            "test {groups}, {groups}",
+            "jz 6f",
+            // Line by line, until groups of four are left, of which this is the first one's first.
+            "test {single}, {single}",
+            "jz 3f",
+            "vbroadcasti32x4 zmm20, xmmword ptr [{folds} + 256]",
+            "2:",
+            "vpclmulqdq zmm21, zmm16, zmm20, 0x00",
+            "vpclmulqdq zmm16, zmm16, zmm20, 0x11",
+            "vpternlogq zmm16, zmm21, zmmword ptr [{from} + 64], 0x96",
+            "add {from}, 64",
+            "dec {single}",
+            "jnz 2b",
+            "3:",
             "vmovdqu64 zmm17, zmmword ptr [{from} + 64]",
             "vmovdqu64 zmm18, zmmword ptr [{from} + 128]",
             "vmovdqu64 zmm19, zmmword ptr [{from} + 192]",
-            "vbroadcasti32x4 zmm20, xmmword ptr [{folds}]",
-            "add {from}, 256",
             "dec {groups}",
-            "jz 3f",
-            "2:",
+            "jz 5f",
+            "vbroadcasti32x4 zmm20, xmmword ptr [{folds} + 272]",
+            "4:",
+            "add {from}, 256",
             "vpclmulqdq zmm21, zmm16, zmm20, 0x00",
             "vpclmulqdq zmm16, zmm16, zmm20, 0x11",
             "vpclmulqdq zmm22, zmm17, zmm20, 0x00",
@@ -417,53 +479,63 @@ unsafe fn absorb_512(sum: u64, bytes: &[u8]) -> __m128i {
             "vpternlogq zmm17, zmm22, zmmword ptr [{from} + 64], 0x96",
             "vpternlogq zmm18, zmm23, zmmword ptr [{from} + 128], 0x96",
             "vpternlogq zmm19, zmm24, zmmword ptr [{from} + 192], 0x96",
-            "add {from}, 256",
             "dec {groups}",
-            "jnz 2b",
-            "3:",
-            "vbroadcasti32x4 zmm21, xmmword ptr [{folds} + 64]",
-            "vbroadcasti32x4 zmm22, xmmword ptr [{folds} + 128]",
-            "vbroadcasti32x4 zmm20, xmmword ptr [{folds} + 192]",
-            "vpclmulqdq zmm23, zmm16, zmm21, 0x00",
-            "vpclmulqdq zmm16, zmm16, zmm21, 0x11",
-            "vpclmulqdq zmm24, zmm17, zmm22, 0x00",
-            "vpclmulqdq zmm17, zmm17, zmm22, 0x11",
-            "vpclmulqdq zmm25, zmm18, zmm20, 0x00",
-            "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
-            "vpternlogq zmm19, zmm16, zmm23, 0x96",
-            "vpternlogq zmm19, zmm17, zmm24, 0x96",
-            "vpternlogq zmm19, zmm18, zmm25, 0x96",
-            "test {lines}, {lines}",
-            "jz 5f",
-            "4:",
-            "vpclmulqdq zmm16, zmm19, zmm20, 0x00",
-            "vpclmulqdq zmm19, zmm19, zmm20, 0x11",
-            "vpternlogq zmm19, zmm16, zmmword ptr [{from}], 0x96",
-            "add {from}, 64",
-            "dec {lines}",
             "jnz 4b",
             "5:",
-            "vmovdqu64 zmm20, zmmword ptr [{folds} + 208]",
-            "vpclmulqdq zmm16, zmm19, zmm20, 0x00",
-            "vpclmulqdq zmm19, zmm19, zmm20, 0x11",
-            "vpxorq zmm19, zmm19, zmm16",
-            "vshufi64x2 zmm16, zmm19, zmm19, 0x4e",
-            "vpxorq zmm19, zmm19, zmm16",
-            "vshufi64x2 zmm16, zmm19, zmm19, 0xb1",
-            "vpxorq zmm19, zmm19, zmm16",
-            "vextracti32x4 xmmword ptr [{state}], zmm19, 0",
-            sum = in(reg) sum,
-            from = inout(reg) bytes.as_ptr() => _,
-            folds = in(reg) FOLDS.as_ptr(),
+            "vpclmulqdq zmm21, zmm16, zmmword ptr [{folds}], 0x00",
+            "vpclmulqdq zmm16, zmm16, zmmword ptr [{folds}], 0x11",
+            "vpclmulqdq zmm22, zmm17, zmmword ptr [{folds} + 64], 0x00",
+            "vpclmulqdq zmm17, zmm17, zmmword ptr [{folds} + 64], 0x11",
+            "vpclmulqdq zmm23, zmm18, zmmword ptr [{folds} + 128], 0x00",
+            "vpclmulqdq zmm18, zmm18, zmmword ptr [{folds} + 128], 0x11",
+            "vpclmulqdq zmm24, zmm19, zmmword ptr [{folds} + 192], 0x00",
+            "vpclmulqdq zmm19, zmm19, zmmword ptr [{folds} + 192], 0x11",
+            "vpternlogq zmm16, zmm21, zmm17, 0x96",
+            "vpternlogq zmm22, zmm23, zmm18, 0x96",
+            "vpternlogq zmm16, zmm24, zmm19, 0x96",
+            "vpxorq zmm17, zmm16, zmm22",
+            "jmp 8f",
+            // Less than four lines.
+            "6:",
+            "vpxorq zmm17, zmm17, zmm17",
+            "7:",
+            "vpclmulqdq zmm21, zmm16, zmmword ptr [{of_line}], 0x00",
+            "vpclmulqdq zmm16, zmm16, zmmword ptr [{of_line}], 0x11",
+            "vpternlogq zmm17, zmm16, zmm21, 0x96",
+            "dec {single}",
+            "jz 8f",
+            "add {from}, 64",
+            "add {of_line}, 64",
+            "vmovdqu64 zmm16, zmmword ptr [{from}]",
+            "jmp 7b",
+            // The four parts are of one place: 128 bits A x^64 + B. The quotient by P is Q =
+            // A (x^128 / P) / x^64, and the remainder is what Q P and B have below x^64.
+            "8:",
+            "vextracti64x4 ymm16, zmm17, 1",
+            "vpxorq ymm17, ymm17, ymm16",
+            "vextracti32x4 xmm16, ymm17, 1",
+            "vpxorq xmm17, xmm17, xmm16",
+            "vpclmulqdq xmm16, xmm17, xmmword ptr [{folds} + 288], 0x00",
+            "vpclmulqdq xmm18, xmm16, xmmword ptr [{folds} + 288], 0x10",
+            "vpxorq xmm17, xmm17, xmm18",
+            "vpsrldq xmm17, xmm17, 8",
+            "vpxorq xmm17, xmm17, xmm16",
+            "vmovq {sum}, xmm17",
+            sum = inout(reg) sum => remainder,
+            from = inout(reg) from => _,
+            words = in(reg) words,
+            first_word = in(reg) first_word,
+            folds = in(reg) FOLDS_512.as_ptr(),
+            of_line = inout(reg) FOLDS_512.as_ptr().wrapping_add(16 - 4 * single) => _,
             groups = inout(reg) groups => _,
-            lines = inout(reg) lines => _,
-            state = in(reg) state.as_mut_ptr(),
+            single = inout(reg) single => _,
+            out("k1") _, out("k2") _,
             out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _, out("zmm20") _,
-            out("zmm21") _, out("zmm22") _, out("zmm23") _, out("zmm24") _, out("zmm25") _,
-            options(nostack),
+            out("zmm21") _, out("zmm22") _, out("zmm23") _, out("zmm24") _,
+            options(pure, readonly, nostack),
         );
     }
-    pair(&state)
+    remainder
 }
 
 /// `bytes` folded onto the last 16 of them.
@@ -476,8 +548,8 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
     let groups = bytes.len() / GROUP_256_BYTES;
     let halves = bytes.len() % GROUP_256_BYTES / 32;
     // `vzeroupper` clears the upper half of every low register, so all of them are given up.
-    // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS`, whose
-    // offsets are those of the distances 1024 (128), 768, 512, 256, and 128 and 0 in one. The
+    // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS_256`, whose
+    // offsets are those of the distances 1024 (0), 768, 512, 256, and 128 and 0 in one. The
     // processor has the instructions: the caller's promise.
     unsafe {
         asm!(
@@ -486,7 +558,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "vmovdqu ymm1, ymmword ptr [{from} + 32]",
             "vmovdqu ymm2, ymmword ptr [{from} + 64]",
             "vmovdqu ymm3, ymmword ptr [{from} + 96]",
-            "vbroadcasti128 ymm4, xmmword ptr [{folds} + 128]",
+            "vbroadcasti128 ymm4, xmmword ptr [{folds}]",
             "add {from}, 128",
             "dec {groups}",
             "jz 3f",
@@ -511,9 +583,9 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "dec {groups}",
             "jnz 2b",
             "3:",
-            "vbroadcasti128 ymm5, xmmword ptr [{folds} + 160]",
-            "vbroadcasti128 ymm6, xmmword ptr [{folds} + 192]",
-            "vbroadcasti128 ymm4, xmmword ptr [{folds} + 224]",
+            "vbroadcasti128 ymm5, xmmword ptr [{folds} + 32]",
+            "vbroadcasti128 ymm6, xmmword ptr [{folds} + 64]",
+            "vbroadcasti128 ymm4, xmmword ptr [{folds} + 96]",
             "vpclmulqdq ymm7, ymm0, ymm5, 0x00",
             "vpclmulqdq ymm0, ymm0, ymm5, 0x11",
             "vpclmulqdq ymm8, ymm1, ymm6, 0x00",
@@ -537,7 +609,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "dec {halves}",
             "jnz 4b",
             "5:",
-            "vmovdqu ymm4, ymmword ptr [{folds} + 240]",
+            "vmovdqu ymm4, ymmword ptr [{folds} + 112]",
             "vpclmulqdq ymm1, ymm0, ymm4, 0x00",
             "vpclmulqdq ymm0, ymm0, ymm4, 0x11",
             "vpxor ymm0, ymm0, ymm1",
@@ -546,7 +618,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "vzeroupper",
             sum = in(reg) sum,
             from = inout(reg) bytes.as_ptr() => _,
-            folds = in(reg) FOLDS.as_ptr(),
+            folds = in(reg) FOLDS_256.as_ptr(),
             groups = inout(reg) groups => _,
             halves = inout(reg) halves => _,
             out("xmm0") state, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
