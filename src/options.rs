@@ -29,6 +29,8 @@ const LOG_DISK_SHARE: u64 = 4;
 const CACHE_BYTES: usize = 16 << 20;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
+/// So many frames take the place of a whole block in the lanes, where a policy has smaller ones.
+const SMALL_FRAMES: u64 = 4;
 /// Frames that a share has room for at least.
 const SHARE_FRAMES_MIN: usize = 32;
 
@@ -235,10 +237,10 @@ impl<L, H> Options<L, H> {
     }
 
     /// Open: blocks' frames that the index in memory has room for: those in the lanes, and one for
-    /// each slot that is held. By default four times as many as whole blocks can be in the lanes,
-    /// for policies with smaller frames, and two for each slot: its own, and one in a lane that it
-    /// has replaced. When the room is used up, a checkpoint makes some. Fewer than the journal
-    /// holds are an error of open.
+    /// each slot that is held. By default a few more than whole blocks can be in the lanes, four
+    /// times as many for policies with smaller frames, and two for each slot: its own, and one in a
+    /// lane that it has replaced. When the room is used up, a checkpoint makes some. Fewer than the
+    /// journal holds are an error of open.
     #[must_use]
     pub const fn index_frames(mut self, frames: usize) -> Self {
         self.settings.index_frames = Some(frames);
@@ -467,7 +469,12 @@ impl<L, H> Options<L, H> {
         }
         let lanes_bytes = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
         let whole = lanes_bytes / geometry.record_bytes_one_block();
-        let default = whole.saturating_mul(4).saturating_add(geometry.slots().saturating_mul(2));
+        let of_lanes = match self.policy.logs_images() {
+            // Some more, for what is smaller all the same.
+            true => whole.saturating_add(whole / 4).saturating_add(SHARE_FRAMES_MIN as u64),
+            false => whole.saturating_mul(SMALL_FRAMES),
+        };
+        let default = of_lanes.saturating_add(geometry.slots().saturating_mul(2));
         let frames = self.settings.index_frames.unwrap_or(default as usize);
         if frames == 0 {
             return Err(OptionsError::NoFrames);
