@@ -17,7 +17,7 @@
 //! there before. A claim goes when its transaction has to give up for an older one.
 
 use journal_core::BlockNumber;
-use journal_core::parts::share_of;
+use journal_core::parts::{RUN_BLOCKS, share_of};
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -29,9 +29,17 @@ pub(crate) struct Age(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stripe(u32);
 
+/// The words of a run of blocks.
+const WORDS: usize = RUN_BLOCKS as usize;
+
+/// Some words, which are nobody else's line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line([AtomicU64; WORDS]);
+
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
-    holders: Box<[AtomicU64]>,
+    holders: Box<[Line]>,
     shares: usize,
     /// The words of one share, less one.
     mask: usize,
@@ -85,14 +93,17 @@ impl BlockLocks {
     /// At least so many for each share of the index.
     pub(crate) fn new(shares: usize, stripes: usize) -> Self {
         let each = stripes.next_power_of_two();
-        let holders = (0..shares * each).map(|_| AtomicU64::new(0)).collect();
+        let line = || Line(core::array::from_fn(|_| AtomicU64::new(0)));
+        let holders = (0..(shares * each).div_ceil(WORDS)).map(|_| line()).collect();
         Self { holders, shares, mask: each - 1, waited: AtomicU64::new(0) }
     }
 
     #[inline]
     pub(crate) fn stripe(&self, block: BlockNumber) -> Stripe {
-        // Neighbours are apart: threads with blocks of their own do not share lines.
-        let scattered = block.raw().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        // Runs are apart, and each is in one line, as its blocks are of one share: threads with
+        // blocks of their own mostly share neither.
+        let (run, of_run) = (block.raw() / RUN_BLOCKS, block.raw() % RUN_BLOCKS);
+        let scattered = (run.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) * RUN_BLOCKS + of_run;
         let share = share_of(block, self.shares);
         Stripe((share * (self.mask + 1) + (scattered as usize & self.mask)) as u32)
     }
@@ -104,7 +115,8 @@ impl BlockLocks {
     }
 
     fn holder(&self, stripe: Stripe) -> &AtomicU64 {
-        &self.holders[stripe.0 as usize]
+        let at = stripe.0 as usize;
+        &self.holders[at / WORDS].0[at % WORDS]
     }
 
     /// Takes a stripe, for who has the lock of its share, and so the claims there; returns whether

@@ -269,12 +269,16 @@ fn home_place(block: u64, places: usize) -> usize {
     usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
 }
 
+/// So many blocks, from a multiple of it on, are of one index: what is written at once is often
+/// side by side.
+pub const RUN_BLOCKS: u64 = 8;
+
 /// Which of `count` indexes (a power of two) has this block.
 #[inline]
 #[must_use]
 pub fn share_of(block: BlockNumber, count: usize) -> usize {
     // Not the upper bits: blocks of one share still have to spread over its table.
-    let middle = scatter(block.raw()).checked_shr(20).unwrap_or(0);
+    let middle = scatter(block.raw() / RUN_BLOCKS).checked_shr(20).unwrap_or(0);
     usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
 }
 

@@ -23,7 +23,8 @@
 pub use crate::common::Common;
 pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
 pub use crate::index::{
-    Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, share_of,
+    Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, RUN_BLOCKS,
+    share_of,
 };
 pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 pub use crate::place::{

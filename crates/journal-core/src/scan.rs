@@ -487,8 +487,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
     /// The part at `position`, if it is whole and inside the bounds.
     ///
-    /// Where all of it lies in one piece, the check of all of it says more than the small one of its
-    /// header, which is not looked at then.
+    /// Where all of it lies in one piece, the check of all of it says more than the small one of
+    /// its header, which is not looked at then.
     #[inline(always)]
     pub(crate) fn part(
         &mut self,
@@ -562,8 +562,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         whole_check(&front, self.kernels, check, self.ring.keeps(Rule::RecordCheck))
     }
 
-    /// Begins to bring the next bytes of these into the caches. What foretells the processor what is
-    /// read next ends with each page of memory.
+    /// Begins to bring the next bytes of these into the caches. What foretells the processor what
+    /// is read next ends with each page of memory.
     #[inline]
     fn prefetch(&self, ahead: &mut &[u8], len: usize) {
         let (next, rest) = ahead.split_at_checked(len).unwrap_or_default();

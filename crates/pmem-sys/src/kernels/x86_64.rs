@@ -548,8 +548,8 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
     let groups = bytes.len() / GROUP_256_BYTES;
     let halves = bytes.len() % GROUP_256_BYTES / 32;
     // `vzeroupper` clears the upper half of every low register, so all of them are given up.
-    // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS_256`, whose
-    // offsets are those of the distances 1024 (0), 768, 512, 256, and 128 and 0 in one. The
+    // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS_256`,
+    // whose offsets are those of the distances 1024 (0), 768, 512, 256, and 128 and 0 in one. The
     // processor has the instructions: the caller's promise.
     unsafe {
         asm!(
