@@ -1,11 +1,11 @@
 //! Whole blocks from two threads at once.
 
-use core::hint::spin_loop;
+use core::hint::{black_box, spin_loop};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
-use journal_core::{BlockNumber, Offset, PmemSplit as _};
-use nvm_journal::FullBlock;
+use journal_core::{BlockNumber, Kernels as _, Offset, PmemSplit as _};
+use nvm_journal::{FullBlock, NativeKernels};
 
 use crate::support::media::{BLOCK, Bare, warm};
 use crate::support::work::{LANE_BYTES, both, commit_at_once, front, image, leaked, make_room};
@@ -45,6 +45,16 @@ pub(crate) fn two(images: &[u8]) -> Table<'_> {
     table.row("a line, from one thread to the other", one_limit, 2, None, move |count| {
         line.store(0, Ordering::Relaxed);
         both(count, |thread, turn| hand_over(line, 2 * turn + thread))
+    });
+    // And whether they are processors of their own: two that share one do less of this each.
+    let (computed, kernels) =
+        ("checks of 256 B in the caches, one thread", NativeKernels::detect());
+    let check = move |turn| {
+        black_box(kernels.crc64(0, &image(images, turn)[..256]));
+    };
+    table.row(computed, computed, 1, None, move |count| timed(count, check));
+    table.row("the same, two threads", computed, 2, None, move |count| {
+        both(count, |_, turn| check(turn))
     });
     let one = "front door, one thread";
     table.row(one, one, 1, None, move |count| {
