@@ -6,8 +6,8 @@
 //!
 //! C1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
 //!     only where that is the newest frame that may be read, or where there is none any more.
-//! C2. A frame that enters the index takes what is kept of its block along. So what is left when
-//!     frames are forgotten is what they led to.
+//! C2. When a frame enters the index, what is kept of its block does not count any more. So what
+//!     counts when frames are forgotten is what they led to.
 //! C3. Blocks that have frames in the lanes stay as long as there are others: those are the ones
 //!     that are dear to read.
 
@@ -24,6 +24,9 @@ struct Kept {
     stamp: Stamp,
     /// Whether it was read since the hand came by.
     is_used: bool,
+    /// Whether it is memory and no more: for the next content of the block, which mostly comes at
+    /// once.
+    is_stale: bool,
 }
 
 /// How often something was there.
@@ -38,7 +41,9 @@ pub(crate) struct Asked {
 pub(crate) struct Cache {
     blocks_max: usize,
     kept: HashMap<u64, Kept>,
-    /// The blocks in the order in which they came; some may have gone.
+    /// Of what is kept, how many are stale.
+    stale: usize,
+    /// All blocks of which something is kept, each once; the hand goes round them.
     order: Vec<u64>,
     hand: usize,
     pub(crate) asked: Asked,
@@ -51,13 +56,13 @@ impl Cache {
     }
 
     pub(crate) fn blocks(&self) -> usize {
-        self.kept.len()
+        self.kept.len() - self.stale
     }
 
     /// What is kept of a block whose newest frame that may be read is of this stamp, or that has
     /// none (C1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
-        let found = self.kept.get_mut(&block.raw());
+        let found = self.kept.get_mut(&block.raw()).filter(|kept| !kept.is_stale);
         match found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp)) {
             Some(kept) => {
                 kept.is_used = true;
@@ -84,27 +89,28 @@ impl Cache {
         if let Some(kept) = self.kept.get_mut(&block.raw()) {
             kept.image.copy_from_slice(image);
             kept.stamp = stamp;
+            self.stale -= usize::from(core::mem::take(&mut kept.is_stale));
             return;
         }
         if self.kept.len() >= self.blocks_max {
             self.evict(has_frames);
         }
-        let kept = Kept { image: image.into(), stamp, is_used: false };
+        let kept = Kept { image: image.into(), stamp, is_used: false, is_stale: false };
         self.kept.insert(block.raw(), kept);
         self.order.push(block.raw());
     }
 
-    /// Forgets a block: a frame of it enters the index (C2).
+    /// Forgets what a block held: a frame of it enters the index (C2).
     pub(crate) fn forget(&mut self, block: BlockNumber) {
-        self.kept.remove(&block.raw());
+        if let Some(kept) = self.kept.get_mut(&block.raw()).filter(|kept| !kept.is_stale) {
+            kept.is_stale = true;
+            self.stale += 1;
+        }
     }
 
-    /// Makes room for one block: goes round once for one that was not read lately and has no frames
-    /// in the lanes, once for any that was not read lately, and then takes what comes (C3).
+    /// Makes room for one block: goes round once for one that is stale, or was not read lately and
+    /// has no frames in the lanes, once for any that has no frames, and then takes what comes (C3).
     fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) {
-        self.order.retain(|block| self.kept.contains_key(block));
-        self.order.sort_unstable();
-        self.order.dedup();
         let count = self.order.len();
         for round in 0..3 {
             for _ in 0..count {
@@ -113,11 +119,12 @@ impl Cache {
                 let Some(kept) = self.kept.get_mut(&block) else { continue };
                 let was_used = core::mem::take(&mut kept.is_used);
                 let goes = match round {
-                    0 => !was_used && !has_frames(BlockNumber(block)),
+                    0 => kept.is_stale || (!was_used && !has_frames(BlockNumber(block))),
                     1 => !has_frames(BlockNumber(block)),
                     _ => true,
                 };
                 if goes {
+                    self.stale -= usize::from(kept.is_stale);
                     self.kept.remove(&block);
                     self.order.swap_remove(self.hand);
                     return;
@@ -185,7 +192,39 @@ mod tests {
             keep(&mut cache, block, 0, &[]);
             keep(&mut cache, 1000, 0, &[]);
             assert!(has(&mut cache, 1000, None));
-            assert!(cache.order.len() <= 16, "what has gone is forgotten");
+            assert_eq!(cache.order.len(), cache.blocks());
         }
+    }
+
+    /// As each commit of it does.
+    #[test]
+    fn a_block_that_is_forgotten_and_kept_again_takes_no_more_memory() {
+        let mut cache = Cache::new(4).expect("of some");
+        for turn in 1..1000 {
+            keep(&mut cache, turn % 3, turn, &[0, 1, 2]);
+            cache.forget(BlockNumber(turn % 3));
+            assert!(!has(&mut cache, turn % 3, Some(turn)) && !has(&mut cache, turn % 3, None));
+            keep(&mut cache, turn % 3, turn + 1, &[0, 1, 2]);
+            assert!(has(&mut cache, turn % 3, Some(turn + 1)));
+            assert!(cache.order.len() <= 3 && cache.order.len() == cache.blocks());
+        }
+    }
+
+    /// One that is forgotten and not kept again has its place until somebody needs it.
+    #[test]
+    fn what_is_stale_goes_first() {
+        let mut cache = Cache::new(4).expect("of some");
+        for block in 0..4 {
+            keep(&mut cache, block, 7, &[]);
+        }
+        cache.forget(BlockNumber(2));
+        cache.forget(BlockNumber(2));
+        assert_eq!(cache.blocks(), 3);
+        keep(&mut cache, 9, 8, &[0, 1, 2, 3, 9]);
+        assert_eq!((cache.blocks(), cache.order.len()), (4, 4));
+        for block in [0, 1, 3] {
+            assert!(has(&mut cache, block, Some(7)), "{block}");
+        }
+        assert!(!has(&mut cache, 2, Some(7)) && has(&mut cache, 9, Some(8)));
     }
 }
