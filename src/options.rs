@@ -3,6 +3,7 @@
 use core::fmt;
 
 use full_block::FullBlock;
+use journal_core::parts::RUN_BLOCKS;
 use journal_core::policy::{Pacing, Policy};
 use journal_core::slot::SlotEntry;
 use journal_core::{
@@ -31,6 +32,9 @@ const CACHE_BYTES: usize = 16 << 20;
 const ENTRY_READS: u64 = 4;
 /// So many frames take the place of a whole block in the lanes, where a policy has smaller ones.
 const SMALL_FRAMES: u64 = 4;
+/// So many standard deviations more than the mean, and a quarter of that: with two, one share in
+/// ten million is full before the lanes are, if blocks come in runs that are anywhere.
+const SPREAD: usize = 2;
 /// Frames that a share has room for at least.
 const SHARE_FRAMES_MIN: usize = 32;
 
@@ -480,8 +484,11 @@ impl<L, H> Options<L, H> {
             return Err(OptionsError::NoFrames);
         }
         let shares = (frames / SHARE_FRAMES_MIN).max(1).next_power_of_two().min(SHARES_MAX);
-        // Blocks do not spread evenly.
-        let share_frames = (frames / shares + frames / shares / 4 + SHARE_FRAMES_MIN).min(frames);
+        // Blocks do not spread evenly, and runs of them less so: some of the spread that as many
+        // runs have, thrown at random.
+        let (each, run) = (frames / shares, RUN_BLOCKS as usize);
+        let spread = SPREAD * (run * each).isqrt();
+        let share_frames = (each + each / 4 + spread + SHARE_FRAMES_MIN).min(frames);
         let all_frames = shares.saturating_mul(share_frames);
         let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
         let needs = Needs::of(&geometry, 1);

@@ -164,6 +164,62 @@ fn forgeries_go_deep() {
     assert!(changed > 20, "{changed} forgeries were noticed only by what they say");
 }
 
+/// The small check is for headers of what is not whole: a part that is counts without it, whatever
+/// else of its lane can be read.
+#[test]
+fn a_part_counts_by_its_large_check() {
+    let mut findings = Findings::default();
+    let mut counted = 0;
+    for sample in samples().into_iter().chain(slotted()) {
+        let id = sample.shape.id;
+        for (number, lane) in sample.found.lanes.iter().enumerate() {
+            for record in &lane.records {
+                let mut image = sample.image.clone();
+                let (start, bytes) = (lane.start as usize, lane.bytes as usize);
+                let mut ring = RingMut { span: image.pmem_mut(), start, bytes };
+                ring.seal(record, &id);
+                let mut seed = crc64(0, &id);
+                for part in &record.parts {
+                    ring.turn_small_check(part.at);
+                    seed = ring.seal_large(part.at, seed);
+                }
+                let name = |line| format!("{}: lane {number}, line {line:?}", sample.name);
+                let found = sample.shape.read_by_the_book(&image);
+                let records = found.map_or(0, |found| found.lanes[number].records.len());
+                counted += u32::from(records == lane.records.len());
+                findings.note(try_forged(&sample, &image), || name(None));
+                for line in (start..start + bytes).step_by(LINE_BYTES) {
+                    let result = examine_without(&sample.shape, &image, &BTreeSet::from([line]));
+                    findings.note(result.map(drop), || name(Some(line)));
+                }
+            }
+        }
+    }
+    findings.check(1_000);
+    assert!(counted > 70, "the records still count: {counted}");
+}
+
+/// A header that is right says that its lists are longer than the part, and than the lane: nothing
+/// of them is read.
+#[test]
+fn lists_beyond_a_part_end_a_lane() {
+    let shape = Shape { lane_bytes: 4096, ..Shape::new(Kind::Words, 1) };
+    let mut image = shape.format();
+    let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    for (frames, lines) in [(4, 2), (300, 64), (4000, 64), (u64::from(u16::MAX), 3)] {
+        let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes: 4096 };
+        let header = [("kind", BOOK.commit), ("flags", 1), ("lines", lines), ("frames", frames)];
+        for (name, value) in header.into_iter().chain([("sequence", 1), ("stamp", 1)]) {
+            ring.put(0, BOOK.header.field(name), value);
+        }
+        ring.seal_small(0, &shape.id);
+        for unreadable in [BTreeSet::new(), BTreeSet::from([lane + 2048])] {
+            let outcome = examine_without(&shape, &image, &unreadable).expect("agree");
+            assert!(outcome.opened.is_ok(), "{frames} frames: {:?}", outcome.opened);
+        }
+    }
+}
+
 /// What contradicts itself is no part, whether or not its images can be read.
 #[test]
 fn images_of_what_is_no_part_need_not_be_readable() {

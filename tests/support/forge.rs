@@ -32,9 +32,30 @@ impl RingMut<'_> {
         self.write(at + field.at as u64, &value.to_le_bytes()[..field.len.min(8)]);
     }
 
+    /// Makes the small check at a log offset right, if its names fit.
+    pub(crate) fn seal_small(&mut self, at: u64, id: &[u8]) {
+        let names = BOOK.header.number(&self.read(at, 64), "names") as usize;
+        if 64 + 16 * names <= self.bytes {
+            let check = small_check(id, &self.read(at, 64 + 16 * names));
+            self.put(at, BOOK.header.field("check"), check);
+        }
+    }
+
+    /// Makes a small check another one.
+    pub(crate) fn turn_small_check(&mut self, at: u64) {
+        let check = BOOK.header.number(&self.read(at, 64), "check");
+        self.put(at, BOOK.header.field("check"), check ^ 1);
+    }
+
     /// Makes the checks of the part at a log offset right, as far as its lengths can be; returns
     /// the large one.
     pub(crate) fn seal_part(&mut self, at: u64, id: &[u8], seed: u64) -> u64 {
+        self.seal_small(at, id);
+        self.seal_large(at, seed)
+    }
+
+    /// The same of the large check alone.
+    pub(crate) fn seal_large(&mut self, at: u64, seed: u64) -> u64 {
         let line = self.read(at, 64);
         let field = |name| BOOK.header.number(&line, name) as usize;
         let (names, frames, kind) = (field("names"), field("frames"), field("kind") as u64);
@@ -43,9 +64,6 @@ impl RingMut<'_> {
         if lists + 8 > self.bytes {
             return seed;
         }
-        let evidence = self.read(at, evidence_bytes);
-        let check = small_check(id, &evidence);
-        self.put(at, BOOK.header.field("check"), check);
         let lists_bytes = self.read(at, lists);
         let (mut encoded, mut images) = (0, 0);
         for frame in lists_bytes[evidence_bytes..].chunks(16) {

@@ -335,7 +335,17 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    /// One whose small check is right.
     fn header(&self, at: u64) -> Result<Option<Header>, Refusal> {
+        let header = valid!(self.any_header(at)?);
+        Ok(self.is_evidence(&header).then_some(header))
+    }
+
+    fn is_evidence(&self, header: &Header) -> bool {
+        small_check(&self.id, &header.bytes) == header.field("check")
+    }
+
+    fn any_header(&self, at: u64) -> Result<Option<Header>, Refusal> {
         let line = valid!(self.ring.read(at, BOOK.line as u64)?);
         let field = |name| BOOK.header.number(&line, name);
         if field("position") != at || field("names") > BOOK.lanes_max {
@@ -347,9 +357,6 @@ impl Parts<'_> {
         }
         let name_bytes = BOOK.name.len();
         let bytes = valid!(self.ring.read(at, 64 + field("names") * name_bytes as u64)?);
-        if small_check(&self.id, &bytes) != field("check") {
-            return Ok(None);
-        }
         let names = bytes[64..].chunks(name_bytes);
         let names =
             names.map(|name| (BOOK.name.number(name, "lane"), BOOK.name.number(name, "sequence")));
@@ -369,8 +376,11 @@ impl Parts<'_> {
     }
 
     fn part(&self, at: u64, seed: u64, end: u64) -> Result<Option<Part>, Refusal> {
-        let header = valid!(self.header(at)?);
+        let header = valid!(self.any_header(at)?);
         let (kind, total) = (header.field("kind"), 64 * header.field("lines"));
+        if !self.is_evidence(&header) && self.ring.read(at, total).is_err() {
+            return Ok(None);
+        }
         let is_intent = kind == BOOK.intent;
         let is_copy = kind == BOOK.copy;
         let is_known = [BOOK.commit, BOOK.intent, BOOK.copy].contains(&kind);
@@ -383,7 +393,7 @@ impl Parts<'_> {
             return Ok(None);
         }
         let descriptors = valid!(self.ring.read(at, lists)?).split_off(header.bytes.len());
-        let front = valid!(self.front_bytes(&descriptors, total));
+        let front = valid!(self.front_bytes(&descriptors, total).filter(|front| *front > lists));
         let front_bytes = valid!(self.ring.read(at, front)?);
         let (mut encoded, mut images) = (0, 0);
         let mut of_device = true;

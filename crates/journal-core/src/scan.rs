@@ -389,13 +389,18 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     /// The header at `position`, if it is whole and belongs there.
     #[inline(always)]
     pub(crate) fn header(&self, position: u64) -> Result<Option<&'a RecordHeader>, MediumError> {
-        let (line, _) = self.slices(position, LINE_BYTES)?;
-        let header = self.placed(position, line);
-        let is_short = |header: &&RecordHeader| header.evidence_bytes() as u64 <= self.ring.bytes();
-        let Some(header) = header.filter(is_short) else { return Ok(None) };
+        let Some(header) = self.placed_at(position)? else { return Ok(None) };
+        Ok(self.is_evidence(position, header)?.then_some(header))
+    }
+
+    /// Whether the header at `position`, which belongs there, is whole.
+    #[inline(always)]
+    fn is_evidence(&self, position: u64, header: &RecordHeader) -> Result<bool, MediumError> {
+        if header.evidence_bytes() as u64 > self.ring.bytes() {
+            return Ok(false);
+        }
         let (first, second) = self.names(position, header)?;
-        let is_right = is_evidence(self.kernels, self.identity.seed, header, [first, second]);
-        Ok(is_right.then_some(header))
+        Ok(is_evidence(self.kernels, self.identity.seed, header, [first, second]))
     }
 
     /// The line at `position` was readable and is not any more.
@@ -510,8 +515,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(check.map(|check| Part { header, check }))
     }
 
-    /// The same of one that wraps, or some of which cannot be read: where the header is torn,
-    /// nothing behind it is looked at.
+    /// The same of one that wraps, or some of which cannot be read. A torn header does not say how
+    /// much of what follows has to be readable: whatever is not all there then is no part.
     #[cold]
     fn part_in_steps(
         &mut self,
@@ -519,9 +524,15 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         seed: u64,
         bounds: Bounds,
     ) -> Result<Option<Part<'a>>, MediumError> {
-        let Some(header) = self.header(position)? else { return Ok(None) };
+        let Some(header) = self.placed_at(position)? else { return Ok(None) };
+        let is_evidence = self.is_evidence(position, header)?;
         let Some(total) = self.part_bytes(header) else { return Ok(None) };
-        let check = match readable(self.slices(position, total))? {
+        let pieces = readable(self.slices(position, total))?;
+        let is_checked = pieces.is_some() && self.ring.keeps(Rule::RecordCheck);
+        if !is_evidence && !is_checked {
+            return Ok(None);
+        }
+        let check = match pieces {
             Some((whole, [])) => self.check_of(position, whole, total, seed, bounds),
             _ => self.check_of_scattered(position, header, seed, bounds)?,
         };
