@@ -275,7 +275,8 @@ fn the_slots_of_lcow_take_the_writes_and_metadata_stays_in_the_rings() {
     let stats = journal.stats().expect("counts");
     let (total, rewritten) = (stats.total(), stats.total().rewritten_slots);
     assert_eq!((stats.checkpointed.writes, total.new_slots + rewritten), (0, 4000), "{stats}");
-    assert!(rewritten > 3700, "the older version, again and again: {stats}");
+    // How many are new depends on how often the ring is folded, and so on the index's room.
+    assert!(rewritten > 3400, "the older version, again and again: {stats}");
     journal.transact(|tx| tx.write_metadata(block(99), &[9; BLOCK])).expect("commits");
     let after = journal.stats().expect("counts").total();
     assert_eq!((after.new_slots, after.rewritten_slots), (total.new_slots, rewritten));
