@@ -594,6 +594,8 @@ impl core::error::Error for OptionsError {
 
 #[cfg(test)]
 mod tests {
+    use journal_core::BlockNumber;
+    use journal_core::parts::share_of;
     use lcow::Lcow;
 
     use super::*;
@@ -661,6 +663,28 @@ mod tests {
         assert_eq!(none.lane_slots, 0);
         let of_whole = Options::new().slot_share(128).plan(1 << 20, BlockSize::DEFAULT);
         assert!(of_whole.expect("can be").geometry.lane_slots > 0, "who asks for them gets them");
+    }
+
+    /// Whole blocks in runs that are anywhere: no share is full before a lane nearly is.
+    #[test]
+    fn shares_have_room_for_runs_that_fall_badly() {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for span in [1 << 20, 8 << 20, 64 << 20] {
+            let plan = plan(&Options::new().lanes(1), span).expect("can be");
+            let blocks = plan.geometry.lane_bytes / plan.geometry.record_bytes_one_block();
+            for turn in 0..60 {
+                let mut held = vec![0; plan.shares];
+                for _ in 0..blocks / RUN_BLOCKS * 15 / 16 {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    let run = BlockNumber((state >> 36) * RUN_BLOCKS);
+                    held[share_of(run, plan.shares)] += RUN_BLOCKS as usize;
+                }
+                let most = held.into_iter().max().unwrap_or(0);
+                assert!(most <= plan.share_frames, "{span}, {turn}: {most} in a share, {plan:?}");
+            }
+        }
     }
 
     #[test]
