@@ -32,8 +32,8 @@ const CACHE_BYTES: usize = 16 << 20;
 const ENTRY_READS: u64 = 4;
 /// So many frames take the place of a whole block in the lanes, where a policy has smaller ones.
 const SMALL_FRAMES: u64 = 4;
-/// So many standard deviations more than the mean, and a quarter of that: with two, one share in
-/// ten million is full before the lanes are, if blocks come in runs that are anywhere.
+/// So many standard deviations more than the mean, and a quarter of that. Without any, one of four
+/// transactions of runs that are anywhere, nearly as large as a lane of 8 MiB, found a share full.
 const SPREAD: usize = 2;
 /// Frames that a share has room for at least.
 const SHARE_FRAMES_MIN: usize = 32;
@@ -253,8 +253,8 @@ impl<L, H> Options<L, H> {
 
     /// Open: whether all pages of the memory that the index is in are taken before open returns, so
     /// that no commit waits for one. Off by default: opening is fast, and the first commits take
-    /// a page each, those behind them one of about sixty. That is half a microsecond on most
-    /// machines, and more in a virtual one. What was taken is used again behind a checkpoint.
+    /// a page each, those behind them one of about sixty. In a virtual machine a page was seen to
+    /// take two microseconds, and twelve. What was taken is used again behind a checkpoint.
     #[must_use]
     pub const fn index_at_once(mut self, on: bool) -> Self {
         self.settings.index_at_once = on;

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, Hook, MediumError, MediumErrorKind, Offset, OpenError, Pmem, PmemRead,
+    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, OpenError, Pmem, PmemRead,
     PmemShare as _, Site,
 };
-use nvm_journal::{AnyPolicy, Durability, Error, Journal, ObjectLog, Operation, Options};
+use nvm_journal::{
+    AnyPolicy, Durability, Error, FileDisk, FullBlock, Journal, ObjectLog, Operation, Options,
+    Region, Transaction,
+};
 
 use crate::claims::Dice;
 use crate::policies::Homeward;
@@ -279,17 +282,29 @@ fn a_few_come_behind_what_was_gathered_before() {
     journal.commit(&both, Durability::Durable).expect("commits");
 }
 
+/// A journal whose index has room for four frames.
+fn with_four_frames(name: &str) -> (Files, Journal) {
+    let files = Files::new(name);
+    let options = Options::new().index_frames(4);
+    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    (files, journal)
+}
+
+/// A transaction that has reserved two of them.
+fn with_two_reserved(journal: &Journal) -> Transaction<'_, FullBlock, Region, FileDisk, NoHook> {
+    let mut tx = journal.begin().expect("begins");
+    for at in [10, 11] {
+        tx.write(block(at), &[1; BLOCK]).expect("fits");
+    }
+    tx
+}
+
 /// What others have reserved in the index stays theirs.
 #[test]
 fn a_few_leave_the_room_in_the_index_that_others_have_reserved() {
-    let files = Files::new("few-room");
-    let options = Options::new().index_frames(4);
-    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    let (_files, journal) = with_four_frames("few-room");
     let ones = [1; BLOCK];
-    let mut tx = journal.begin().expect("begins");
-    for at in [10, 11] {
-        tx.write(block(at), &ones).expect("fits");
-    }
+    let tx = with_two_reserved(&journal);
     // Two are left, and then none, but for what a checkpoint frees.
     for at in [[1, 2], [3, 4], [5, 6]] {
         let both = at.map(|at| Operation::write(block(at), &ones));
@@ -496,14 +511,9 @@ fn a_few_that_give_up_fence_what_was_left_to_them() {
 /// Of a share with room for three, two of them reserved, two operations do not take two.
 #[test]
 fn a_few_need_room_for_all_of_them() {
-    let files = Files::new("few-room-for-all");
-    let options = Options::new().index_frames(4);
-    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    let (_files, journal) = with_four_frames("few-room-for-all");
     let ones = [1; BLOCK];
-    let mut tx = journal.begin().expect("begins");
-    for at in [10, 11] {
-        tx.write(block(at), &ones).expect("fits");
-    }
+    let tx = with_two_reserved(&journal);
     journal.commit(&[Operation::write(block(20), &ones)], Durability::Durable).expect("fits");
     journal.commit(&pair([1, 2], &ones), Durability::Durable).expect("makes room");
     tx.commit().expect("has reserved it");
@@ -551,14 +561,9 @@ fn a_few_hold_nothing_behind_their_commit() {
 /// Room that a transaction of the same thread has reserved will not come free by waiting.
 #[test]
 fn who_has_reserved_all_room_itself_is_told() {
-    let files = Files::new("few-own-room");
-    let options = Options::new().index_frames(4);
-    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    let (_files, journal) = with_four_frames("few-own-room");
     let ones = [1; BLOCK];
-    let mut tx = journal.begin().expect("begins");
-    for at in [10, 11] {
-        tx.write(block(at), &ones).expect("fits");
-    }
+    let tx = with_two_reserved(&journal);
     let three = [1, 2, 3].map(|number| Operation::write(block(number), &ones));
     let told = journal.commit(&three, Durability::Durable);
     assert!(matches!(told, Err(Error::Conflict { .. })), "{told:?}");

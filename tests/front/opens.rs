@@ -84,3 +84,30 @@ fn lanes_that_several_threads_scan_are_found_as_one_finds_them() {
     let error = open(&files, &rotten).expect_err("their first records are gone");
     assert!(matches!(error, OpenError::Rot { lane: LaneNumber(1), .. }), "{error}");
 }
+
+/// Pages that this thread has taken so far, as the system counts them.
+#[cfg(target_os = "linux")]
+fn pages_taken() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("is there");
+    // Behind the name, which may have anything in it.
+    let (_, numbers) = stat.rsplit_once(") ").expect("has a name");
+    numbers.split(' ').nth(7).and_then(|count| count.parse().ok()).expect("a number")
+}
+
+/// Commits to blocks that are of all shares, with records that together are of a few pages.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_asks_for_all_of_the_index_at_open_takes_no_page_in_a_commit() {
+    let files = Files::new("at-once");
+    let options = Options::new().lanes(1).index_frames(1 << 16).index_at_once(true);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let discard = |number| {
+        let discard = [Operation::Discard(block(number))];
+        journal.commit(&discard, Durability::Durable).expect("commits");
+    };
+    discard(0);
+    let before = pages_taken();
+    (1..BLOCKS).for_each(discard);
+    let taken = pages_taken() - before;
+    assert!(taken < 16, "{taken}: more than those of the medium");
+}
