@@ -22,6 +22,7 @@ use crate::scan::scan;
 use crate::shared::bell::Bell;
 use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
+use crate::shared::commit::Sees;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::index_parts::IndexParts;
@@ -93,6 +94,15 @@ struct Checkpointer {
 fn has_old(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
+        _ => false,
+    }
+}
+
+/// Whether an operation says all of a block's new content, or that it has none.
+fn says_all(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Update(update) => update.change.image().is_some(),
+        Operation::Discard(_) => true,
         _ => false,
     }
 }
@@ -340,7 +350,7 @@ where
             Err(error) => return Err(error.into()),
         }
         if shared.common.policy.wants_old() && operations.iter().any(has_old) {
-            return self.commit_staged(operations, durability);
+            return self.commit_on_olds(operations, durability);
         }
         let mut seat = shared.seats.sit();
         let age = seat.next_age(shared.blocks.age_behind());
@@ -351,7 +361,7 @@ where
                 return Ok(committed);
             }
         }
-        Self::commit_waiting(shared, &mut seat, age, operations, durability)
+        Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Operations)
     }
 
     /// The same, as often as it takes.
@@ -362,13 +372,18 @@ where
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
+        sees: Sees,
     ) -> Result<Option<Committed>, Error> {
-        if let Some(committed) = shared.commit_few(seat, age, operations, durability)? {
-            return Ok(Some(committed));
+        let few = match sees {
+            Sees::Operations => shared.commit_few(seat, age, operations, durability)?,
+            Sees::Olds => None,
+        };
+        if few.is_some() {
+            return Ok(few);
         }
         let mut found_free = 0;
         loop {
-            match shared.commit_at_once(seat, age, operations, durability) {
+            match shared.commit_at_once(seat, age, operations, durability, sees) {
                 Err(Error::Conflict { block }) => {
                     shared.await_block(block, age, &mut found_free)?;
                 }
@@ -377,7 +392,23 @@ where
         }
     }
 
-    /// The same for a policy that is to see the old images: as a transaction that reads them.
+    /// The same for a policy that is to see the old images.
+    fn commit_on_olds(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        if !operations.iter().all(says_all) {
+            return self.commit_staged(operations, durability);
+        }
+        let shared = self.shared();
+        let mut seat = shared.seats.sit();
+        let age = seat.next_age(shared.blocks.age_behind());
+        Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Olds)
+    }
+
+    /// The same where new images have to be made of the old ones first: as a transaction that reads
+    /// them.
     #[cold]
     fn commit_staged(
         &self,
@@ -408,7 +439,7 @@ where
     pub fn read(&self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         let shared = self.shared();
         shared.check_request(block, into.len())?;
-        shared.read(&mut shared.seats.sit(), block, into).map(drop)
+        shared.read(shared.seats.sit().for_reading(), block, into).map(drop)
     }
 
     /// Makes every transaction durable that was committed before the call.

@@ -1,6 +1,6 @@
 //! A transaction under way.
 
-use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
+use journal_core::policy::{Patch, Placement, Policy, Update};
 use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, Operation, PmemShare};
 
 use crate::error::Error;
@@ -101,7 +101,7 @@ where
                 into.copy_from_slice(image);
                 Ok(())
             }
-            None => self.shared.read(&mut self.seat, block, into).map(drop),
+            None => self.shared.read(self.seat.for_reading(), block, into).map(drop),
         }
     }
 
@@ -168,36 +168,17 @@ where
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
         self.take(block)?;
-        if self.shared.common.policy.wants_old() {
-            self.keep_old(block, hint)?;
+        if self.shared.common.policy.wants_old() && !self.seat.staged.has(block) {
+            self.shared.keep_old(&mut self.seat, block, hint.kind)?;
         }
         self.seat.staged.write(block, hint, image);
         Ok(())
     }
 
-    /// Keeps the committed image of a block that is live and touched for the first time. One that
-    /// cannot be read is none: the block is being written anew.
-    fn keep_old(&mut self, block: BlockNumber, hint: Hint) -> Result<(), Error> {
-        if hint.kind == Kind::Append || self.seat.staged.has(block) {
-            return Ok(());
-        }
-        match self.committed(block) {
-            Ok((old, is_live)) => {
-                if is_live {
-                    self.seat.staged.keep_old(block, &old);
-                }
-                self.seat.give_room_back(old);
-                Ok(())
-            }
-            Err(Error::Failed) => Err(Error::Failed),
-            Err(_) => Ok(()),
-        }
-    }
-
     /// What is committed of a block, and whether that is live.
     fn committed(&mut self, block: BlockNumber) -> Result<(Vec<u8>, bool), Error> {
         let mut content = self.seat.take_room(self.shared.common.block_bytes());
-        let is_live = self.shared.read(&mut self.seat, block, &mut content)?;
+        let is_live = self.shared.read(self.seat.for_reading(), block, &mut content)?;
         Ok((content, is_live))
     }
 

@@ -29,6 +29,7 @@ use journal_core::{
 use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
+use super::olds::OnOlds;
 use super::seat::{Seat, Work};
 use super::unreserved::Unreserved;
 use super::versions::SharedVersions;
@@ -55,6 +56,15 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 
 /// A lane, taken.
 pub(super) type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
+
+/// What a policy sees of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sees {
+    /// Its operations, as they are.
+    Operations,
+    /// With what their blocks hold that are live.
+    Olds,
+}
 
 /// A record that is being stored in a lane.
 pub(super) struct Recording {
@@ -101,13 +111,31 @@ where
         Ok(())
     }
 
-    /// Locks, reserves and commits in one call; nothing is staged.
+    /// Locks, reserves and commits in one call; nothing is staged but, where the policy sees them,
+    /// the old images.
     pub(crate) fn commit_at_once(
         &self,
         seat: &mut Seat<D>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
+        sees: Sees,
+    ) -> Result<Option<Committed>, Error> {
+        let result = self.commit_unstaged(seat, age, operations, durability, sees);
+        if sees == Sees::Olds {
+            seat.staged.olds.clear();
+        }
+        result
+    }
+
+    #[inline]
+    fn commit_unstaged(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+        sees: Sees,
     ) -> Result<Option<Committed>, Error> {
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
@@ -128,12 +156,25 @@ where
                 return Err(error);
             }
         }
-        // All is known by now, so that no more is reserved than it takes.
+        // The policy may panic.
         let watch = FailOnPanic(&self.failed);
+        let kept = match sees {
+            Sees::Operations => Ok(()),
+            Sees::Olds => self.keep_olds(seat, operations),
+        };
+        if let Err(error) = kept {
+            core::mem::forget(watch);
+            self.abort(&mut seat.work, operations);
+            return Err(error);
+        }
+        let Seat { work, staged, .. } = seat;
+        let olds = (sees == Sees::Olds).then_some(&staged.olds);
+        let operations = &OnOlds { operations, olds };
+        // All is known by now, so that no more is reserved than it takes.
         let prepared = self.prepare_to_fit(work, operations);
         core::mem::forget(watch);
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
-        let last = operations.last().map_or(BlockNumber(0), Operation::block);
+        let last = operations.operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
             self.abort(work, operations);
             return Err(error);
@@ -142,13 +183,21 @@ where
         self.end(work, operations, commit)
     }
 
+    /// Keeps what blocks of a transaction hold that it writes anew.
+    fn keep_olds(&self, seat: &mut Seat<D>, operations: &[Operation<'_>]) -> Result<(), Error> {
+        operations.iter().try_for_each(|operation| match operation {
+            Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
+            _ => Ok(()),
+        })
+    }
+
     /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,
     /// and the policy says so, its data goes to the disk-side log.
     #[inline]
-    fn prepare_to_fit(
+    fn prepare_to_fit<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
-        operations: &[Operation<'_>],
+        operations: &O,
     ) -> Result<Prepared, CommitError> {
         let prepared = self.prepare(work, operations, false)?;
         if !self.common.policy.bypasses_when_full() || self.try_reserve(work, prepared.bytes) {

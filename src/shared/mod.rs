@@ -28,6 +28,7 @@ mod explored;
 pub(crate) mod gather;
 pub(crate) mod home;
 pub(crate) mod index_parts;
+mod olds;
 mod reach;
 pub(crate) mod read;
 mod reserve;

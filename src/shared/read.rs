@@ -6,11 +6,11 @@
 //! again.
 
 use journal_core::parts::{FrameAt, NodeId, apply_frames};
-use journal_core::policy::Policy;
+use journal_core::policy::{Kind, Policy};
 use journal_core::record::Form;
 use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
 
-use super::seat::Seat;
+use super::seat::{Reading, Seat};
 use super::{Share, Shared};
 use crate::error::Error;
 use crate::sync::thread::Patience;
@@ -31,7 +31,7 @@ where
     /// nobody writes it.
     pub(crate) fn read(
         &self,
-        seat: &mut Seat<D>,
+        reading: Reading<'_, D>,
         block: BlockNumber,
         into: &mut [u8],
     ) -> Result<bool, Error> {
@@ -39,7 +39,7 @@ where
         if let Some(is_live) = self.gathering.read(block, into) {
             return Ok(is_live);
         }
-        let (device, payload) = seat.for_reading();
+        let Reading { device, payload } = reading;
         let mut patience = Patience::default();
         let mut tries = 0;
         loop {
@@ -69,6 +69,24 @@ where
                 return self.apply(&mut share, block, newest, payload, into);
             }
             tries += 1;
+        }
+    }
+
+    /// Keeps the committed image of a block that a transaction has and writes anew, for a policy
+    /// that makes something of it: of one that is live. One that cannot be read is none.
+    pub(crate) fn keep_old(
+        &self,
+        seat: &mut Seat<D>,
+        block: BlockNumber,
+        kind: Kind,
+    ) -> Result<(), Error> {
+        if kind == Kind::Append {
+            return Ok(());
+        }
+        let (reading, olds) = seat.for_reading_olds();
+        match olds.keep(block, |into| self.read(reading, block, into)) {
+            Err(Error::Failed) => Err(Error::Failed),
+            _ => Ok(()),
         }
     }
 

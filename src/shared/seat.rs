@@ -15,6 +15,7 @@ use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Needs};
 
 use super::block_locks::{Age, Stripe};
+use super::olds::Olds;
 use super::staged::Staged;
 use super::versions::Answer;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, OfEachThread, Ordering};
@@ -45,6 +46,13 @@ pub(crate) struct Seat<D> {
     room: Vec<u8>,
     /// Whether the last commit here was deferred.
     pub(crate) defers: bool,
+}
+
+/// What reading a block takes.
+pub(crate) struct Reading<'s, D> {
+    pub(crate) device: &'s mut D,
+    /// Where a payload is copied to be applied.
+    pub(crate) payload: &'s mut [u8],
 }
 
 /// What a transaction holds, and where it is prepared.
@@ -148,9 +156,15 @@ impl<D> Seat<D> {
         }
     }
 
-    /// The device, and where a payload is copied to be applied.
-    pub(crate) fn for_reading(&mut self) -> (&mut D, &mut [u8]) {
-        (&mut self.device, &mut self.work.encoded)
+    /// What reading takes.
+    pub(crate) fn for_reading(&mut self) -> Reading<'_, D> {
+        Reading { device: &mut self.device, payload: &mut self.work.encoded }
+    }
+
+    /// The same, for what is read to be kept as old.
+    pub(crate) fn for_reading_olds(&mut self) -> (Reading<'_, D>, &mut Olds) {
+        let reading = Reading { device: &mut self.device, payload: &mut self.work.encoded };
+        (reading, &mut self.staged.olds)
     }
 
     /// Room for so many bytes of any content, which is kept once it is given back.

@@ -1,10 +1,13 @@
 //! A transaction's operations before it commits: what becomes of each block, with whole images, and
 //! with the ranges that were changed where that is known.
 
+use core::convert::Infallible;
+
 use journal_core::parts::Operations;
 use journal_core::policy::Update;
 use journal_core::{BlockNumber, Operation};
 
+use super::olds::Olds;
 use super::touched::Touched;
 use crate::hint::Hint;
 
@@ -29,9 +32,8 @@ pub(crate) struct Staged {
     images: Vec<u8>,
     /// Of each image, where it differs from the committed one.
     touched: Vec<Touched>,
-    /// The blocks whose committed images are kept, ascending, and which of the old images that is.
-    olds: Vec<(BlockNumber, u32)>,
-    old_images: Vec<u8>,
+    /// What blocks held before.
+    pub(crate) olds: Olds,
     block_bytes: usize,
 }
 
@@ -41,8 +43,7 @@ impl Staged {
             entries: Vec::new(),
             images: Vec::new(),
             touched: Vec::new(),
-            olds: Vec::new(),
-            old_images: Vec::new(),
+            olds: Olds::new(block_bytes),
             block_bytes,
         }
     }
@@ -54,29 +55,16 @@ impl Staged {
         self.images.shrink_to(KEPT_BYTES_MAX);
         self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
         self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
-        if !self.olds.is_empty() {
-            self.olds.clear();
-            self.old_images.clear();
-            self.old_images.shrink_to(KEPT_BYTES_MAX);
-        }
+        self.olds.clear();
     }
 
     /// Keeps the committed image of a block that the transaction has not touched yet, for a policy
     /// that makes something of it.
     pub(crate) fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
-        if let Err(at) = self.olds.binary_search_by_key(&block, |(block, _)| *block) {
-            let number = self.old_images.len() / self.block_bytes;
-            let number = u32::try_from(number).expect("there are no more than blocks of a lane");
-            self.olds.insert(at, (block, number));
-            self.old_images.extend_from_slice(committed);
-        }
-    }
-
-    /// The committed image of a block, if it is kept.
-    fn old(&self, block: BlockNumber) -> Option<&[u8]> {
-        let at = self.olds.binary_search_by_key(&block, |(block, _)| *block).ok()?;
-        let (_, number) = self.olds[at];
-        Some(&self.old_images[number as usize * self.block_bytes..][..self.block_bytes])
+        let Ok(()) = self.olds.keep(block, |into| {
+            into.copy_from_slice(committed);
+            Ok::<_, Infallible>(true)
+        });
     }
 
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
@@ -156,7 +144,7 @@ impl Staged {
     /// Takes in what a later transaction makes of its blocks.
     pub(crate) fn absorb(&mut self, later: &Self) {
         for entry in &later.entries {
-            if let Some(old) = later.old(entry.block).filter(|_| !self.has(entry.block)) {
+            if let Some(old) = later.olds.get(entry.block).filter(|_| !self.has(entry.block)) {
                 self.keep_old(entry.block, old);
             }
             let Some(image) = entry.image else {
@@ -251,7 +239,7 @@ impl Operations for Staged {
                 update.class = entry.hint.class;
                 update.kind = entry.hint.kind;
                 update.object_bytes = entry.hint.object_bytes;
-                update.old = self.old(entry.block);
+                update.old = self.olds.get(entry.block);
                 Operation::Update(update)
             }
         }

@@ -12,8 +12,8 @@ use journal_core::{
     PmemShare as _, Site,
 };
 use nvm_journal::{
-    AnyPolicy, Durability, Error, FileDisk, FullBlock, Journal, ObjectLog, Operation, Options,
-    Region, Transaction,
+    Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
+    ObjectLog, Operation, Options, Region, Transaction,
 };
 
 use crate::claims::Dice;
@@ -204,6 +204,25 @@ fn what_several_threads_write_in_one_call_each_is_in_some_order_and_found_again(
                     if number % 3 == 0 { options.cache_bytes(BLOCK * 16) } else { options };
                 stress(&format!("few-{number}"), &options, 4, 120, blocks, most, mix);
             }
+        }
+    }
+}
+
+/// The same where the policy is shown what each block held, as it is when the call has the block.
+#[test]
+fn what_several_threads_write_over_what_they_see_is_in_some_order_and_found_again() {
+    let policies = [AnyPolicy::from(CompressedDelta::new()), AnyPolicy::from(Adaptive::new())];
+    for (at, policy) in policies.into_iter().enumerate() {
+        for (mix, cached) in [([0, 0, 0], 16), ([10, 20, 40], 64), ([25, 50, 75], 0)] {
+            let options = Options::new()
+                .policy(policy)
+                .lanes(2)
+                .shield_blocks(8)
+                .lane_log_blocks(32)
+                .segment_blocks(8)
+                .background_checkpoint(cached == 16)
+                .cache_bytes(BLOCK * cached);
+            stress(&format!("few-olds-{at}-{cached}"), &options, 4, 120, 24, 5, mix);
         }
     }
 }

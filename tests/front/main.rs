@@ -8,6 +8,7 @@ mod few;
 mod gathered;
 mod held;
 mod log;
+mod olds;
 mod opens;
 mod policies;
 mod ranges;

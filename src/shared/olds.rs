@@ -1,0 +1,132 @@
+//! Committed images of blocks that a transaction writes, for a policy that makes something of them.
+
+use journal_core::parts::Operations;
+use journal_core::{BlockNumber, Operation};
+
+/// Memory for more than this is given back when a transaction ends.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// The images, of some of a transaction's blocks.
+#[derive(Debug)]
+pub(crate) struct Olds {
+    /// Ascending, each with the place of its image.
+    blocks: Vec<(BlockNumber, usize)>,
+    /// As many as blocks, and room that was used before.
+    images: Vec<u8>,
+    block_bytes: usize,
+}
+
+impl Olds {
+    pub(crate) const fn new(block_bytes: usize) -> Self {
+        Self { blocks: Vec::new(), images: Vec::new(), block_bytes }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+        if self.images.len() > KEPT_BYTES_MAX {
+            self.images.truncate(KEPT_BYTES_MAX);
+            self.images.shrink_to(KEPT_BYTES_MAX);
+        }
+    }
+
+    /// Of a block that none is kept of, keeps what `read` puts into one block's room, where that
+    /// says that it counts.
+    pub(crate) fn keep<E>(
+        &mut self,
+        block: BlockNumber,
+        read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let Err(at) = self.place_of(block) else { return Ok(()) };
+        let start = self.blocks.len() * self.block_bytes;
+        let end = start + self.block_bytes;
+        if self.images.len() < end {
+            self.images.resize(end, 0);
+        }
+        if read(&mut self.images[start..end])? {
+            self.blocks.insert(at, (block, start));
+        }
+        Ok(())
+    }
+
+    /// The image of a block, if it is kept.
+    pub(crate) fn get(&self, block: BlockNumber) -> Option<&[u8]> {
+        let (_, start) = self.blocks[self.place_of(block).ok()?];
+        Some(&self.images[start..][..self.block_bytes])
+    }
+
+    fn place_of(&self, block: BlockNumber) -> Result<usize, usize> {
+        self.blocks.binary_search_by_key(&block, |(block, _)| *block)
+    }
+}
+
+/// Operations, and what their blocks held, where a policy is to see that. What a caller has brought
+/// was read when the block was not locked: another image may be committed since.
+pub(crate) struct OnOlds<'o> {
+    pub(crate) operations: &'o [Operation<'o>],
+    pub(crate) olds: Option<&'o Olds>,
+}
+
+impl Operations for OnOlds<'_> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.operations.len()
+    }
+
+    #[inline]
+    fn operation(&self, at: usize) -> Operation<'_> {
+        let mut operation = self.operations[at];
+        if let (Operation::Update(update), Some(olds)) = (&mut operation, self.olds) {
+            update.old = olds.get(update.block);
+        }
+        operation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::convert::Infallible;
+
+    use super::*;
+
+    fn keep(olds: &mut Olds, block: u64, byte: u8) {
+        let kept = olds.keep(BlockNumber(block), |into| {
+            into.fill(byte);
+            Ok::<_, Infallible>(true)
+        });
+        kept.expect("cannot fail");
+    }
+
+    #[test]
+    fn the_first_image_of_a_block_counts_until_all_are_forgotten() {
+        let mut olds = Olds::new(4);
+        for (block, byte) in [(7, 1), (3, 2), (9, 3), (3, 4)] {
+            keep(&mut olds, block, byte);
+        }
+        let get = |olds: &Olds, block| olds.get(BlockNumber(block)).map(<[u8]>::to_vec);
+        let all = [3, 7, 8, 9].map(|block| get(&olds, block));
+        assert_eq!(all, [Some(vec![2; 4]), Some(vec![1; 4]), None, Some(vec![3; 4])]);
+        olds.clear();
+        assert_eq!(get(&olds, 7), None);
+        keep(&mut olds, 9, 5);
+        assert_eq!((get(&olds, 9), get(&olds, 3)), (Some(vec![5; 4]), None));
+    }
+
+    #[test]
+    fn what_does_not_count_or_cannot_be_read_is_not_kept() {
+        let mut olds = Olds::new(4);
+        assert_eq!(olds.keep(BlockNumber(1), |_| Ok::<_, ()>(false)), Ok(()));
+        assert_eq!(olds.keep(BlockNumber(2), |_| Err(())), Err(()));
+        assert!(olds.get(BlockNumber(1)).is_none() && olds.get(BlockNumber(2)).is_none());
+        keep(&mut olds, 2, 6);
+        assert_eq!(olds.get(BlockNumber(2)), Some(&[6; 4][..]));
+    }
+
+    #[test]
+    fn memory_for_very_many_is_given_back() {
+        let mut olds = Olds::new(KEPT_BYTES_MAX);
+        keep(&mut olds, 1, 1);
+        keep(&mut olds, 2, 2);
+        olds.clear();
+        assert_eq!(olds.images.len(), KEPT_BYTES_MAX);
+    }
+}
