@@ -157,6 +157,25 @@ fn a_call_logs_what_a_transaction_logs() {
 }
 
 #[test]
+fn what_is_said_to_be_new_is_not_looked_at() {
+    let files = Files::new("olds-new");
+    let options = Options::new().policy(AnyPolicy::from(CompressedDelta::new())).lanes(1);
+    let journal: Journal<AnyPolicy> =
+        Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let image = noise(&mut Dice(2));
+    let looked = || journal.stats().expect("goes on").cached.misses;
+    for (number, kind, misses) in [(1, Kind::Append, 0), (2, Kind::Overwrite, 1)] {
+        let mut update = Update::new(block(number), Change::Image(&image));
+        update.kind = kind;
+        // Brought, so that it is not looked at for another reason.
+        update.old = Some(&image);
+        let committed = journal.commit(&[Operation::Update(update)], Durability::Durable);
+        committed.expect("commits").expect("is logged");
+        assert_eq!(looked(), misses, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_block_that_cannot_be_read_is_written_anew_in_one_call() {
     let files = Files::new("olds-rotten");
     let policy = AnyPolicy::from(CompressedDelta::new());
