@@ -156,7 +156,7 @@ where
                 return Err(error);
             }
         }
-        // The policy may panic.
+        // Policy and device may panic.
         let watch = FailOnPanic(&self.failed);
         let kept = match sees {
             Sees::Operations => Ok(()),

@@ -1,6 +1,7 @@
 //! Committed images of blocks that a transaction writes, for a policy that makes something of them.
 
 use journal_core::parts::Operations;
+use journal_core::policy::Change;
 use journal_core::{BlockNumber, Operation};
 
 /// Memory for more than this is given back when a transaction ends.
@@ -59,8 +60,11 @@ impl Olds {
     }
 }
 
-/// Operations, and what their blocks held, where a policy is to see that. What a caller has brought
-/// was read when the block was not locked: another image may be committed since.
+/// Operations, and what their blocks held, where a policy is to see that.
+///
+/// Then it finds itself where their images differ. What a caller has brought, an old image or the
+/// ranges that are new, was found when the block was not locked: another image may be committed
+/// since, and what is said of that one be wrong.
 pub(crate) struct OnOlds<'o> {
     pub(crate) operations: &'o [Operation<'o>],
     pub(crate) olds: Option<&'o Olds>,
@@ -77,6 +81,7 @@ impl Operations for OnOlds<'_> {
         let mut operation = self.operations[at];
         if let (Operation::Update(update), Some(olds)) = (&mut operation, self.olds) {
             update.old = olds.get(update.block);
+            update.change = update.change.image().map_or(update.change, Change::Image);
         }
         operation
     }

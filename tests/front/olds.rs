@@ -3,7 +3,7 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use journal_core::BlockDevice as _;
-use journal_core::policy::{Change, Kind, Update};
+use journal_core::policy::{Change, Kind, Span, Update};
 use nvm_journal::adaptive::{self, Wish};
 use nvm_journal::{
     Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Hint, Journal,
@@ -14,6 +14,10 @@ use crate::claims::Dice;
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
 const USED: u64 = 24;
+
+/// Ranges of a block.
+const ALL: [Span; 1] = [Span { at: 0, len: BLOCK as u32 }];
+const FEW: [Span; 1] = [Span { at: 8, len: 8 }];
 
 /// What becomes of a block.
 enum Step {
@@ -54,7 +58,14 @@ fn operations<'o>(steps: &'o [(u64, Step)], stale: &'o [u8]) -> Vec<Operation<'o
     let operation = |(number, step): &'o (u64, Step)| match step {
         Step::Discard => Operation::Discard(block(*number)),
         Step::Write(hint, image) => {
-            let mut update = Update::new(block(*number), Change::Image(image));
+            // Nor need what it takes for new be all that is.
+            let change = match number % 3 {
+                _ if hint.kind == Kind::Append => Change::Image(image),
+                0 => Change::Image(image),
+                1 => Change::Ranges { image, ranges: &ALL },
+                _ => Change::Ranges { image, ranges: &FEW[..(number % 2) as usize] },
+            };
+            let mut update = Update::new(block(*number), change);
             (update.class, update.kind) = (hint.class, hint.kind);
             // What a caller has read at some time need not be what is committed.
             update.old = (number % 2 == 0 && hint.kind == Kind::Overwrite).then_some(stale);
@@ -184,8 +195,11 @@ fn a_block_that_cannot_be_read_is_written_anew_in_one_call() {
     let journal: Journal<AnyPolicy> =
         Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
     let images = [noise(&mut dice), noise(&mut dice)];
-    let write = |image| journal.commit(&[Operation::write(block(3), image)], Durability::Durable);
-    write(&images[0]).expect("commits").expect("is logged");
+    let write = |change| {
+        let update = Operation::Update(Update::new(block(3), change));
+        journal.commit(&[update], Durability::Durable)
+    };
+    write(Change::Image(&images[0])).expect("commits").expect("is logged");
     // It lies in the disk-side log, all of which rots.
     let mut file = std::fs::OpenOptions::new().write(true).open(&files.0).expect("is there");
     let behind = journal.block_count() as usize * BLOCK;
@@ -194,7 +208,8 @@ fn a_block_that_cannot_be_read_is_written_anew_in_one_call() {
     let mut found = vec![0; BLOCK];
     let rotten = journal.read(block(3), &mut found);
     assert!(matches!(rotten, Err(Error::RottenLog { .. })), "{rotten:?}");
-    write(&images[1]).expect("commits").expect("is logged");
+    let anew = Change::Ranges { image: &images[1], ranges: &FEW };
+    write(anew).expect("commits").expect("is logged");
     journal.read(block(3), &mut found).expect("reads");
     assert!(found == images[1]);
 }
