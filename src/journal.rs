@@ -317,6 +317,9 @@ where
     /// ([`Change`](crate::core::policy::Change)). A policy that cannot log patches answers
     /// `CannotPlace`.
     ///
+    /// A policy that [compares images](Policy::wants_old) is shown what is committed when the call
+    /// has its blocks, whatever an update brings as the old image, and finds the ranges itself.
+    ///
     /// `None` when there was nothing to log.
     ///
     /// # Errors
