@@ -309,9 +309,10 @@ where
         }
     }
 
-    /// Commits these operations as one transaction, with the images where they are: nothing is
-    /// copied but to the medium. They ascend by block, each block once. Waits for whoever has one
-    /// of the blocks, unless that is this thread itself: then it is a `Conflict`.
+    /// Commits these operations as one transaction, with the images where they are: they are copied
+    /// to the medium and, where [blocks are kept](Options::cache_bytes), to there. They ascend by
+    /// block, each block once. Waits for whoever has one of the blocks, unless that is this thread
+    /// itself: then it is a `Conflict`.
     ///
     /// An update may come with the ranges in which its image differs, or as patches alone
     /// ([`Change`](crate::core::policy::Change)). A policy that cannot log patches answers
