@@ -44,7 +44,8 @@ pub(crate) enum Step {
     /// Two that are open at once; the second ends first if so said. Where they meet, the second
     /// is told of a conflict, and given up.
     Two(Tx, Tx, bool),
-    /// One transaction in one call, of writes and discards.
+    /// One transaction in one call: of whole images, of which a touch reads what stays as it is
+    /// before, and of discards.
     AtOnce(Tx),
     Sync,
     Checkpoint,
@@ -272,16 +273,23 @@ pub(crate) fn call_of(number: u64, tx: &Tx) -> Call {
     Call { number, end: tx.end, changes: tx.changes.clone() }
 }
 
-/// Commits a transaction of writes and discards, ascending by block, in one call.
+/// Commits a transaction of whole images and discards, ascending by block, in one call. What a
+/// touch leaves as it is has to be what nobody else changes.
 pub(crate) fn at_once(journal: &Front, number: u64, tx: &Tx) -> Result<(), Error> {
-    let contents = tx.changes.iter().map(|(block, change)| content_of(number, *block, *change));
-    let contents: Vec<Block> = contents.collect();
+    let contents = tx.changes.iter().map(|(block, change)| {
+        let mut content = content_of(number, *block, *change);
+        if *change == Change::Touch {
+            content[HALF_BYTES..].copy_from_slice(&read_block(journal, *block)?[HALF_BYTES..]);
+        }
+        Ok(content)
+    });
+    let contents = contents.collect::<Result<Vec<Block>, Error>>()?;
     let operations = tx.changes.iter().zip(&contents).map(|((block, change), content)| {
         let block = BlockNumber(*block as u64);
         match change {
             Change::Discard => Operation::Discard(block),
-            Change::Write | Change::Append => Operation::write(block, content),
-            Change::Touch | Change::Read => unreachable!("needs what was there before"),
+            Change::Write | Change::Append | Change::Touch => Operation::write(block, content),
+            Change::Read => unreachable!("commits nothing"),
         }
     });
     let durability = match tx.end {

@@ -51,6 +51,7 @@ fn alphabet(lanes: u16) -> Vec<Step> {
         one(0, &[(0, Read)], Durable),
         Step::AtOnce(Tx::new(0, &[(0, Write), (1, Discard)], Durable)),
         Step::AtOnce(Tx::new(0, &[(1, Write)], Deferred)),
+        Step::AtOnce(Tx::new(0, &[(0, Touch), (1, Touch)], Durable)),
     ];
     if lanes > 1 {
         let two = |first, second, turned| {
@@ -257,7 +258,7 @@ fn random(seed: u64) -> Program {
             2 => [Step::Close, Step::Reopen][rng.below(2) as usize].clone(),
             3 => {
                 let mut tx = tx(&mut rng, 0);
-                tx.changes.retain(|(_, change)| matches!(change, Write | Append | Discard));
+                tx.changes.retain(|(_, change)| *change != Read);
                 tx.changes.sort_by_key(|(block, _)| *block);
                 tx.end = if tx.end == Gathered { Durable } else { tx.end };
                 Step::AtOnce(tx)
