@@ -189,6 +189,28 @@ impl Region {
         }
     }
 
+    /// Streams what is not whole lines, or not to ordinary memory. `to` is what a range of this
+    /// region that is as long was found to be.
+    ///
+    /// In a function of its own, so that the usual way needs no registers that it had to save: that
+    /// would be stores.
+    #[inline(never)]
+    fn stream_otherwise(&mut self, to: *mut u8, bytes: &[u8]) {
+        if let Durability::Pages(pages) = self.range.span.durability() {
+            // The kernel writes pages back: past the cache there is nothing to gain.
+            // SAFETY: as in `store`.
+            unsafe { write::store(self.range.method, to, bytes) };
+            pages.flushed(to.addr() - self.range.span.base().addr(), bytes.len());
+            return;
+        }
+        self.streamer.mark();
+        // SAFETY: as in `store`; the region's ends are aligned to lines, so the lines are ours.
+        unsafe { write::stream(self.range.method, to, bytes) };
+        if let Durability::Emulated(emulator) = self.range.span.durability() {
+            emulator.streamed(lines(to.addr(), bytes.len()).count);
+        }
+    }
+
     /// Everything in flight, as the range of an error.
     fn failed(&self, kind: MediumErrorKind) -> MediumError {
         MediumError::new(kind, Offset(0), self.range.len)
@@ -256,19 +278,13 @@ impl Pmem for Region {
     #[inline]
     fn stream(&mut self, at: Offset, bytes: &[u8]) {
         let to = self.range.expected(at, bytes.len());
-        if let Durability::Pages(pages) = self.range.span.durability() {
-            // The kernel writes pages back: past the cache there is nothing to gain.
-            // SAFETY: as in `store`.
-            unsafe { write::store(self.range.method, to, bytes) };
-            pages.flushed(to.addr() - self.range.span.base().addr(), bytes.len());
-            return;
+        let is_usual = matches!(self.range.span.durability(), Durability::Lines);
+        if !is_usual || to.addr() % LINE_BYTES != 0 || bytes.len() % LINE_BYTES != 0 {
+            return self.stream_otherwise(to, bytes);
         }
         self.streamer.mark();
-        // SAFETY: as in `store`; the region's ends are aligned to lines, so the lines are ours.
-        unsafe { write::stream(self.range.method, to, bytes) };
-        if let Durability::Emulated(emulator) = self.range.span.durability() {
-            emulator.streamed(lines(to.addr(), bytes.len()).count);
-        }
+        // SAFETY: as in `store`, and whole lines.
+        unsafe { self.range.method.stream_lines(to, bytes) };
     }
 
     #[inline]
