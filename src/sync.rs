@@ -91,7 +91,7 @@ pub(crate) struct OfEachThread<T: Send>(of_each_thread::Values<T>);
 
 impl<T: Send + Default> OfEachThread<T> {
     /// Calls with this thread's own. To ask for it in that call is a panic.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
         self.0.with(call)
     }
@@ -107,7 +107,7 @@ mod of_each_thread {
     pub(super) struct Values<T: Send>(ThreadLocal<RefCell<T>>);
 
     impl<T: Send + Default> Values<T> {
-        #[inline]
+        #[inline(always)]
         pub(super) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
             call(&mut self.0.get_or_default().borrow_mut())
         }

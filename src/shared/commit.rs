@@ -391,7 +391,8 @@ where
     ) -> Result<Option<Committed>, Error> {
         let Recording { open, durability, waits } = record;
         let (lane, sequence, stamp) = (state.lane.number(), open.sequence(), open.stamp());
-        let committed = Committed { lane, sequence, stamp };
+        // Made where it is given back: kept, it would be in memory.
+        let committed = || Committed { lane, sequence, stamp };
         let is_awaited = state.group.is_awaited();
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {
@@ -409,15 +410,15 @@ where
                 return failed_fence(self, error);
             }
             room.publish(&state.lane);
-            return Ok(Some(committed));
+            return Ok(Some(committed()));
         }
         if durability == Durability::Deferred && !is_awaited {
             room.reach.publish_deferred(state.lane.next_sequence());
-            return Ok(Some(committed));
+            return Ok(Some(committed()));
         }
         state.group.leave();
         drop(state);
-        self.await_durable(room, committed)
+        self.await_durable(room, committed())
     }
 
     /// Keeps the images of a transaction for readers, and for who writes their blocks next.

@@ -221,18 +221,21 @@ impl<D: Send> Seated<'_, D> {
     #[inline(always)]
     pub(crate) fn leave(mut self) {
         if let (Some(seat), true) = (self.seat.take(), self.at < KEPT_SEATS) {
-            self.seats.own.with(|own| own.give_back(self.at, self.number, Some(seat)));
+            let (at, number) = (self.at, self.number);
+            self.seats.own.with(
+                #[inline(always)]
+                |own| own.give_back(at, number, Some(seat)),
+            );
             core::mem::forget(self);
         }
     }
 }
 
 impl<D: Send> Drop for Seated<'_, D> {
+    /// By what it holds, and not by its address: whoever sits keeps it in registers.
+    #[inline(always)]
     fn drop(&mut self) {
-        let seat = self.seat.take();
-        // Who panics leaves nothing that anybody uses again.
-        let seat = seat.filter(|_| self.at < KEPT_SEATS && !std::thread::panicking());
-        self.seats.own.with(|own| own.give_back(self.at, self.number, seat));
+        self.seats.take_back(self.at, self.number, self.seat.take());
     }
 }
 
@@ -298,6 +301,15 @@ pub(crate) struct Seats<D: Send> {
     next_lane: AtomicUsize,
     device: Mutex<D>,
     geometry: Geometry,
+}
+
+impl<D: Send> Seats<D> {
+    #[inline(never)]
+    fn take_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+        // Who panics leaves nothing that anybody uses again.
+        let seat = seat.filter(|_| at < KEPT_SEATS && !std::thread::panicking());
+        self.own.with(|own| own.give_back(at, number, seat));
+    }
 }
 
 impl<D: BlockDevice + Clone + Send> Seats<D> {

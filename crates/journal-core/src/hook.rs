@@ -271,8 +271,7 @@ pub trait Hook {
         whole_bytes: u64,
     ) {
         if whole_bytes < pmem.facts().stream_from_bytes as u64 {
-            pmem.store(at, bytes);
-            pmem.flush(at, bytes.len());
+            store_and_flush(pmem, at, bytes);
         } else {
             pmem.stream(at, bytes);
         }
@@ -321,3 +320,10 @@ pub trait Hook {
 pub struct NoHook;
 
 impl Hook for NoHook {}
+
+/// In a function of its own: it needs registers that had to be saved, and streaming does not.
+#[inline(never)]
+fn store_and_flush<P: Pmem>(pmem: &mut P, at: Offset, bytes: &[u8]) {
+    pmem.store(at, bytes);
+    pmem.flush(at, bytes.len());
+}

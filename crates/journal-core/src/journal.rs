@@ -264,7 +264,7 @@ where
     }
 
     /// Ends a record that is stored, and makes it durable unless it is deferred.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, lane: LaneNumber, open: OpenRecord) -> Result<Committed, CommitError> {
         let (sequence, stamp) = (open.sequence, open.stamp);
         let at = self.lanes.in_lane(lane);
@@ -369,10 +369,15 @@ where
 
     /// Deferred records of other lanes are readable, so this transaction may depend on them: they
     /// are durable before any of it is stored.
+    #[inline]
     pub(crate) fn settle_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
-        if !self.keeps(Rule::DeferredFirst) {
+        if self.common.geometry.lanes == 1 || !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
+        self.flush_other_lanes(lane)
+    }
+
+    fn flush_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
         for number in (0..self.common.geometry.lanes).map(LaneNumber) {
             let InLane { lane: at, states } = self.lanes.in_lane(number);
             let deferred = if number == lane { None } else { at.flush_all_deferred(states) };

@@ -173,6 +173,7 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
         self.geometry.lane_of_slot(slot) == self.lane
     }
 
+    #[inline(always)]
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         let newest = self.index.insert(frame)?;
         if self.geometry.lane_places() == 0 {
@@ -406,7 +407,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     }
 
     /// The policy's answer, which is not asked where there is nothing to ask.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn placement(
         &self,
         update: &Update<'_>,

@@ -252,11 +252,24 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         whole_bytes: u64,
     ) -> InFlight {
         let Pieces { first, second } = self.pieces(position, bytes.len());
+        if second.1 == 0 {
+            return self.region.write_piece(site, first.0, bytes, whole_bytes);
+        }
+        self.write_wrapped(site, position, bytes, whole_bytes)
+    }
+
+    /// The same of one that goes on at the start.
+    #[cold]
+    fn write_wrapped(
+        &mut self,
+        site: Site,
+        position: u64,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) -> InFlight {
+        let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
         let in_flight = self.region.write_piece(site, first.0, front, whole_bytes);
-        if back.is_empty() {
-            return in_flight;
-        }
         in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
     }
 

@@ -6,7 +6,7 @@
 
 use core::iter::repeat_n;
 
-use journal_core::policy::{ApplyError, Change, Encoder, NoRoom, Patch};
+use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
 
 use crate::changed::{Changed, Size};
 
@@ -90,29 +90,34 @@ fn put_map(changed: &Changed<'_>, map_bytes: usize, out: &mut Encoder<'_>) -> Re
 }
 
 fn put_place(at: usize, bytes: usize, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
-    let word = |value: usize| u16::try_from(value).map(u16::to_le_bytes).map_err(|_| NoRoom);
-    out.put(&word(at)?)?;
-    out.put(&word(bytes.checked_sub(1).ok_or(NoRoom)?)?)
+    let word = |value: usize| u16::try_from(value).map(u32::from).map_err(|_| NoRoom);
+    let (at, last) = (word(at)?, word(bytes.checked_sub(1).ok_or(NoRoom)?)?);
+    // Two words, stored as one.
+    out.put(&(last << 16 | at).to_le_bytes())
 }
 
-/// Puts patches; those that touch become one run.
-pub(crate) fn put_patches(change: &Change<'_>, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
+/// Puts patches, ascending; those that touch become one run.
+#[inline(always)]
+pub(crate) fn put_patches(patches: &[Patch<'_>], out: &mut Encoder<'_>) -> Result<(), NoRoom> {
     let behind = |patch: &Patch<'_>| (patch.at as usize).saturating_add(patch.bytes.len());
     out.put(&[RUNS])?;
-    let mut patches = change.pieces().peekable();
-    while let Some(first) = patches.next() {
-        let (mut end, mut more) = (behind(&first), 0_usize);
-        let mut touching = patches.clone();
-        while let Some(next) = touching.next_if(|next| next.at as usize == end) {
-            end = behind(&next);
-            more = more.saturating_add(1);
-        }
+    let mut left = patches;
+    while let Some((first, others)) = left.split_first() {
+        let mut end = behind(first);
+        let more = others.iter().take_while(|next| {
+            let touches = next.at as usize == end;
+            end = if touches { behind(next) } else { end };
+            touches
+        });
+        let more = more.count();
         let at = first.at as usize;
         put_place(at, end.saturating_sub(at), out)?;
         out.put(first.bytes)?;
-        for patch in patches.by_ref().take(more) {
+        let (touching, behind) = others.split_at_checked(more).unwrap_or_default();
+        for patch in touching {
             out.put(patch.bytes)?;
         }
+        left = behind;
     }
     Ok(())
 }
