@@ -625,6 +625,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Forgets a frame; the last one of a block takes the entry with it.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: NodeId) {
         let Some(node) = self.node(id.0).copied() else { return };
         if let Some(older) = self.node_mut(node.older) {
