@@ -46,7 +46,7 @@ pub(crate) fn blocks(images: &[u8]) -> Table<'_> {
                 timed(count, |turn| {
                     let pieces = (0..blocks).map(|block| image(images, turn + block));
                     let front = &image(images, turn)[..front];
-                    bare.commit(pieces.chain([front]), blocks as usize * BLOCK);
+                    bare.commit(pieces.chain([front]), blocks as usize * BLOCK + front.len());
                 })
             },
         );
