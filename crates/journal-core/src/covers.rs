@@ -57,6 +57,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Forgets a frame and what is older, but for the newest of each lane.
+    #[inline(always)]
     fn forget_from(&mut self, first: NodeId, keeps_of_each_lane: bool) {
         const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
         let mut seen = if keeps_of_each_lane { 0_u32 } else { u32::MAX };

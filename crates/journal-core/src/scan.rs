@@ -33,7 +33,7 @@ const LINE: u64 = LINE_BYTES as u64;
 /// Images are checked in pieces of so many bytes, while as much of what lies [`AHEAD_BYTES`] behind
 /// is on its way to the caches. Asked for in larger pieces, it fills what a processor waits with,
 /// and the rest waits for that.
-const PIECE_BYTES: usize = 2048;
+const PIECE_BYTES: usize = 1024;
 /// Far enough that the memory has as much to do as it can take.
 const AHEAD_BYTES: usize = 12 << 10;
 
