@@ -359,10 +359,10 @@ where
         let mut seat = shared.seats.sit();
         let age = seat.next_age(shared.blocks.age_behind());
         if let [operation] = operations {
-            let committed = shared.commit_sole(&mut seat, age, operation, durability)?;
-            if committed.is_some() {
+            let result = shared.commit_sole(&mut seat, age, operation, durability);
+            if !matches!(result, Ok(None)) {
                 seat.leave();
-                return Ok(committed);
+                return result;
             }
         }
         Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Operations)

@@ -186,15 +186,17 @@ where
         let bytes = record.open.bytes();
         state.in_hand -= bytes;
         state.stats.add_record(1, bytes);
+        let committed = record.committed(lane);
         let result = self.finish(state, record, room);
         core::mem::forget(watch);
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(core::slice::from_ref(operation), committed);
+        if result.is_ok() && self.caches {
+            self.keep_committed(core::slice::from_ref(operation), committed.stamp);
         }
         if result.is_ok() || !self.has_failed() {
             self.blocks.unlock(stripe);
         }
-        result
+        result?;
+        Ok(Some(committed))
     }
 
     /// Takes a block, for who holds its lane, with its share of the index, where that has room for
@@ -264,23 +266,25 @@ where
         let mut record = self.begin_record(&state, room, work.overwritten, durability);
         let (names, mut scratch, _) = work.for_preparing();
         let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
-        let LaneState { lane, slots, .. } = &mut *state;
-        let mut in_lane = InLane { lane, states: slots };
+        let LaneState { lane: at, slots, .. } = &mut *state;
+        let mut in_lane = InLane { lane: at, states: slots };
         self.common.store(&mut in_lane, &mut record.open, &content, &mut scratch, &mut held);
         drop(held);
         let bytes = record.open.bytes();
         state.in_hand -= bytes;
         state.stats.add_record(prepared.frames as u64, bytes);
+        let committed = record.committed(lane);
         let result = self.finish(state, record, room);
         core::mem::forget(watch);
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(operations, committed);
+        if result.is_ok() && self.caches {
+            self.keep_committed(operations, committed.stamp);
         }
         if result.is_ok() || !self.has_failed() {
             self.unlock_blocks(work);
         }
         work.clear();
-        result
+        result?;
+        Ok(Some(committed))
     }
 
     /// Whether another lane than this one has deferred records.

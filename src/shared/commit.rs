@@ -20,7 +20,7 @@ use journal_core::parts::{
     Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared,
 };
 use journal_core::policy::Policy;
-use journal_core::units::{LaneNumber, Stamp};
+use journal_core::units::{LaneNumber, Sequence, Stamp};
 use journal_core::{
     BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
     PmemShare, Rule,
@@ -72,6 +72,14 @@ pub(super) struct Recording {
     durability: Durability,
     /// Whether others wait for the lane, to whom it is left to fence.
     waits: bool,
+}
+
+impl Recording {
+    /// What is told of it when it has ended.
+    #[inline]
+    pub(super) const fn committed(&self, lane: LaneNumber) -> Committed {
+        Committed { lane, sequence: self.open.sequence(), stamp: self.open.stamp() }
+    }
 }
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
@@ -275,7 +283,7 @@ where
         let result = commit(work);
         core::mem::forget(watch);
         if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(operations, committed);
+            self.keep_committed(operations, committed.stamp);
         }
         self.unreserve_places(work);
         if result.is_ok() || !self.has_failed() {
@@ -378,7 +386,9 @@ where
             state.stats.new_slots += u64::from(taken);
             state.stats.rewritten_slots += work.held_slots().count() as u64;
         }
-        self.finish(state, record, self.lane(work.lane))
+        let committed = record.committed(work.lane);
+        self.finish(state, record, self.lane(work.lane))?;
+        Ok(Some(committed))
     }
 
     /// Ends a record that is stored, and makes it durable if that is asked for.
@@ -388,11 +398,9 @@ where
         mut state: LaneGuard<'_, P, H>,
         record: Recording,
         room: &LaneRoom<P, H>,
-    ) -> Result<Option<Committed>, Error> {
+    ) -> Result<(), Error> {
         let Recording { open, durability, waits } = record;
-        let (lane, sequence, stamp) = (state.lane.number(), open.sequence(), open.stamp());
-        // Made where it is given back: kept, it would be in memory.
-        let committed = || Committed { lane, sequence, stamp };
+        let sequence = open.sequence();
         let is_awaited = state.group.is_awaited();
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {
@@ -410,31 +418,27 @@ where
                 return failed_fence(self, error);
             }
             room.publish(&state.lane);
-            return Ok(Some(committed()));
+            return Ok(());
         }
         if durability == Durability::Deferred && !is_awaited {
             room.reach.publish_deferred(state.lane.next_sequence());
-            return Ok(Some(committed()));
+            return Ok(());
         }
         state.group.leave();
         drop(state);
-        self.await_durable(room, committed())
+        self.await_durable(room, sequence)
     }
 
     /// Keeps the images of a transaction for readers, and for who writes their blocks next.
     #[cold]
-    pub(super) fn keep_committed<O: Operations + ?Sized>(
-        &self,
-        operations: &O,
-        committed: &Committed,
-    ) {
+    pub(super) fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             let Some(image) = update.change.image() else { continue };
             let Ok(mut share) = self.share(update.block) else { return };
             let newest = share.index.newest(update.block).map(|newest| share.index.frame(newest));
             // What was not logged because it changes nothing has none of this transaction.
-            if newest.is_some_and(|newest| newest.stamp == committed.stamp) {
+            if newest.is_some_and(|newest| newest.stamp == stamp) {
                 share.keep(update.block, image);
             }
         }
@@ -443,20 +447,16 @@ where
     /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may
     /// ever ask for the lane; so who has waited a while looks.
     #[cold]
-    fn await_durable(
-        &self,
-        room: &LaneRoom<P, H>,
-        committed: Committed,
-    ) -> Result<Option<Committed>, Error> {
+    fn await_durable(&self, room: &LaneRoom<P, H>, sequence: Sequence) -> Result<(), Error> {
         let mut patience = Patience::default();
-        while !room.reach.is_durable(committed.sequence) {
+        while !room.reach.is_durable(sequence) {
             self.check_not_failed()?;
             if patience.is_long() && room.turn.is_poisoned() {
                 return Err(self.poisoned());
             }
             patience.pause();
         }
-        Ok(Some(committed))
+        Ok(())
     }
 
     /// Makes deferred records durable, of all lanes but one.
