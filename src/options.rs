@@ -28,6 +28,8 @@ const LOG_SHARE: u64 = 16;
 const LOG_DISK_SHARE: u64 = 4;
 /// Bytes of the cache, for policies that read what they overwrite.
 const CACHE_BYTES: usize = 16 << 20;
+/// Runs of neighbours that each share of the cache has room for at least.
+const CACHED_RUNS: usize = 4;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
 /// So many frames take the place of a whole block in the lanes, where a policy has smaller ones.
@@ -290,7 +292,8 @@ impl<L, H> Options<L, H> {
     /// again need not look into persistent memory, nor at the disk; blocks that are logged stay
     /// longest. By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which
     /// reads each block that it writes, and none for others. A commit then copies its images once
-    /// more.
+    /// more. With room for less than 4,096 blocks the index is cut into fewer parts that threads
+    /// can use at once, so that each still has room for neighbours.
     ///
     /// Worth it for other policies that log less than whole blocks, too, where the same blocks are
     /// changed again and again by [`Transaction::write_at`](crate::Transaction::write_at): that
@@ -484,6 +487,13 @@ impl<L, H> Options<L, H> {
             return Err(OptionsError::NoFrames);
         }
         let shares = (frames / SHARE_FRAMES_MIN).max(1).next_power_of_two().min(SHARES_MAX);
+        let cached_blocks = cached_bytes.div_ceil(geometry.block_size.bytes());
+        // Neighbours are one share's, and are wanted together: each has room for some runs of them.
+        let shares = match cached_blocks / (CACHED_RUNS * RUN_BLOCKS as usize) {
+            _ if cached_blocks == 0 => shares,
+            0 => 1,
+            most => shares.min(1 << most.ilog2()),
+        };
         // Blocks do not spread evenly, and runs of them less so: some of the spread that as many
         // runs have, thrown at random.
         let (each, run) = (frames / shares, RUN_BLOCKS as usize);

@@ -213,3 +213,31 @@ fn a_block_that_cannot_be_read_is_written_anew_in_one_call() {
     journal.read(block(3), &mut found).expect("reads");
     assert!(found == images[1]);
 }
+
+#[test]
+fn neighbours_stay_in_a_small_cache() {
+    for blocks in [16, 64, 256] {
+        let files = Files::new(&format!("olds-small-{blocks}"));
+        let policy = AnyPolicy::from(CompressedDelta::new());
+        let options = Options::new().policy(policy).lanes(1).cache_bytes(blocks * BLOCK);
+        let journal: Journal<AnyPolicy> =
+            Journal::format(memory(8 << 20), files.disk(), &options).expect("formats");
+        let mut image = noise(&mut Dice(blocks as u64));
+        for round in 0..4 {
+            let before = journal.stats().expect("goes on").cached;
+            image[round] ^= 1;
+            let used = (blocks as u64 / 4).min(BLOCKS / 2);
+            for number in 0..used {
+                let update = Operation::Update(Update::new(block(number), Change::Image(&image)));
+                journal
+                    .commit(&[update], Durability::Durable)
+                    .expect("commits")
+                    .expect("is logged");
+            }
+            let after = journal.stats().expect("goes on").cached;
+            let missed = after.misses - before.misses;
+            assert!(after.blocks <= blocks, "{after:?} of {blocks}");
+            assert_eq!(missed, if round == 0 { used } else { 0 }, "{blocks}, round {round}");
+        }
+    }
+}

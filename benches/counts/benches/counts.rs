@@ -1,6 +1,8 @@
 //! The hot paths, for gungraun. `benches/counts/check` runs it and compares.
 
-use gungraun::{library_benchmark, library_benchmark_group, main};
+use gungraun::{
+    Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+};
 use nvm_journal_counts::*;
 use pmem_sys::NativeKernels;
 
@@ -61,4 +63,8 @@ library_benchmark_group!(
     ]
 );
 
-main!(library_benchmark_groups = hot_paths);
+main!(
+    config = LibraryBenchmarkConfig::default()
+        .tool(Callgrind::default().format([EventKind::Ir, EventKind::Dw])),
+    library_benchmark_groups = hot_paths
+);
