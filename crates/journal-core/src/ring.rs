@@ -243,24 +243,10 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     }
 
     /// The same, as a piece of so many bytes that go out before one fence.
-    #[inline]
+    ///
+    /// Inlined at any price: to go on with what wraps, a function would save its registers first.
+    #[inline(always)]
     pub(crate) fn write_piece(
-        &mut self,
-        site: Site,
-        position: u64,
-        bytes: &[u8],
-        whole_bytes: u64,
-    ) -> InFlight {
-        let Pieces { first, second } = self.pieces(position, bytes.len());
-        if second.1 == 0 {
-            return self.region.write_piece(site, first.0, bytes, whole_bytes);
-        }
-        self.write_wrapped(site, position, bytes, whole_bytes)
-    }
-
-    /// The same of one that goes on at the start.
-    #[cold]
-    fn write_wrapped(
         &mut self,
         site: Site,
         position: u64,
@@ -270,6 +256,9 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         let Pieces { first, second } = self.pieces(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
         let in_flight = self.region.write_piece(site, first.0, front, whole_bytes);
+        if second.1 == 0 {
+            return in_flight;
+        }
         in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
     }
 
