@@ -9,7 +9,7 @@ use journal_core::policy::{ApplyError, Encoder, NoRoom};
 
 use crate::between::{self, Between, HEADER_BYTES};
 use crate::bitmap::{self, Unit};
-use crate::lzo::{self, LzoTable};
+use crate::lzo;
 use crate::moves::{self, MovesTable};
 use crate::{Changed, runs, scratch, xor};
 
@@ -78,11 +78,20 @@ impl Form {
             Self::Moves => moves::encode(old, new, &mut MovesTable::new(), out),
             Self::Xor | Self::Complement => {
                 let encoded = scratch::with(new.len(), |both| {
-                    xor::into(old, new, both).map_err(|_| NoRoom)?;
+                    // Where nothing differs it is zero, as the room is.
+                    for run in changed.runs() {
+                        let range = run.at as usize..run.at.saturating_add(run.len) as usize;
+                        let parts = (old.get(range.clone()), new.get(range.clone()));
+                        let ((Some(old), Some(new)), Some(both)) = (parts, both.get_mut(range))
+                        else {
+                            return Err(NoRoom);
+                        };
+                        xor::into(old, new, both).map_err(|_| NoRoom)?;
+                    }
                     if self == Self::Complement {
                         complement(both);
                     }
-                    lzo::encode(both, &mut LzoTable::new(), out)
+                    lzo::encode_once(both, out)
                 });
                 encoded.unwrap_or(Err(NoRoom))
             }

@@ -34,7 +34,7 @@ mod encode;
 mod tests;
 
 pub use decode::decode;
-pub use encode::{LzoTable, encode};
+pub use encode::{LzoTable, encode, encode_once};
 
 /// The instruction that ends a stream.
 const END: [u8; 3] = [17, 0, 0];

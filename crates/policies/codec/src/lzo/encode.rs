@@ -65,10 +65,34 @@ const fn hash_bits(input_bytes: usize) -> u32 {
 /// # Errors
 /// [`NoRoom`], as soon as it is known; `out` then holds anything.
 pub fn encode(input: &[u8], table: &mut LzoTable, out: &mut [u8]) -> Result<usize, NoRoom> {
-    let bits = hash_bits(input.len());
-    let shift = 32_u32.wrapping_sub(bits);
-    let places = table.places.get_mut(..1 << bits).unwrap_or_default();
+    let places = table.places.get_mut(..1 << hash_bits(input.len())).unwrap_or_default();
     places.fill(0);
+    encode_by(places, input, out)
+}
+
+/// The same with a table of its own, on the stack, of which no more is cleared than is used.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_once(input: &[u8], out: &mut [u8]) -> Result<usize, NoRoom> {
+    match hash_bits(input.len()) {
+        0..=8 => encode_with::<{ 1 << 8 }>(input, out),
+        9..=11 => encode_with::<{ 1 << 11 }>(input, out),
+        _ => encode_with::<{ 1 << TABLE_BITS }>(input, out),
+    }
+}
+
+/// Not inlined: the caller's stack would have to hold all of the tables.
+#[inline(never)]
+fn encode_with<const PLACES: usize>(input: &[u8], out: &mut [u8]) -> Result<usize, NoRoom> {
+    let mut places = [0; PLACES];
+    let used = places.get_mut(..1 << hash_bits(input.len())).unwrap_or_default();
+    encode_by(used, input, out)
+}
+
+/// By places that are zero, as many as the hash of the input has.
+fn encode_by(places: &mut [u16], input: &[u8], out: &mut [u8]) -> Result<usize, NoRoom> {
+    let shift = 32_u32.wrapping_sub(hash_bits(input.len()));
     let mut sink = Sink::new(out);
     let (mut at, mut literals_from) = (0_usize, 0_usize);
     while let Some(four) = u32_at(input, at) {

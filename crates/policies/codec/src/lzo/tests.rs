@@ -31,6 +31,9 @@ fn what_was_encoded_is_decoded() {
         let mut exact = vec![0; stream.len()];
         assert_eq!(encode(&input, &mut table, &mut exact), Ok(stream.len()));
         assert!(exact == stream);
+        exact.fill(0);
+        assert_eq!(encode_once(&input, &mut exact), Ok(stream.len()));
+        assert!(exact == stream);
         let less = stream.len() - 1;
         assert_eq!(encode(&input, &mut table, &mut exact[..less]), Err(NoRoom));
     }
