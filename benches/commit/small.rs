@@ -139,6 +139,10 @@ where
     let disk = MemoryDisk::new(BlockSize::DEFAULT, 4 * BLOCKS);
     let journal = front(policy, disk, 1);
     let pair = pair(images);
+    // Whatever is new memory to the first commit of a block is none to those that count.
+    for block in 0..blocks {
+        commit_change(&journal, block, Change::Image(&pair[1]), Durability::Durable);
+    }
     let mut turn = 0;
     move |count| {
         make_room(&journal, count, 1);
