@@ -189,13 +189,11 @@ impl Region {
         }
     }
 
-    /// Streams what is not whole lines, or not to ordinary memory. `to` is what a range of this
-    /// region that is as long was found to be.
-    ///
-    /// In a function of its own, so that the usual way needs no registers that it had to save: that
-    /// would be stores.
+    /// Streams what is not whole lines, or not to ordinary memory. In a function of its own, so that
+    /// the usual way needs no registers that it had to save: that would be stores.
     #[inline(never)]
-    fn stream_otherwise(&mut self, to: *mut u8, bytes: &[u8]) {
+    fn stream_otherwise(&mut self, at: Offset, bytes: &[u8]) {
+        let to = self.range.expected(at, bytes.len());
         if let Durability::Pages(pages) = self.range.span.durability() {
             // The kernel writes pages back: past the cache there is nothing to gain.
             // SAFETY: as in `store`.
@@ -280,7 +278,7 @@ impl Pmem for Region {
         let to = self.range.expected(at, bytes.len());
         let is_usual = matches!(self.range.span.durability(), Durability::Lines);
         if !is_usual || to.addr() % LINE_BYTES != 0 || bytes.len() % LINE_BYTES != 0 {
-            return self.stream_otherwise(to, bytes);
+            return self.stream_otherwise(at, bytes);
         }
         self.streamer.mark();
         // SAFETY: as in `store`, and whole lines.

@@ -113,11 +113,11 @@ pub(crate) fn put_patches(patches: &[Patch<'_>], out: &mut Encoder<'_>) -> Resul
         let at = first.at as usize;
         put_place(at, end.saturating_sub(at), out)?;
         out.put(first.bytes)?;
-        let (touching, behind) = others.split_at_checked(more).unwrap_or_default();
+        let (touching, apart) = others.split_at_checked(more).unwrap_or_default();
         for patch in touching {
             out.put(patch.bytes)?;
         }
-        left = behind;
+        left = apart;
     }
     Ok(())
 }
