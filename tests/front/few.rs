@@ -591,3 +591,41 @@ fn who_has_reserved_all_room_itself_is_told() {
     tx.commit().expect("has reserved it");
     journal.commit(&three, Durability::Durable).expect("fits");
 }
+
+#[test]
+fn a_commit_says_which_lane_it_went_into() {
+    let lanes = 3;
+    let options = Options::new().policy(FullBlock).lanes(lanes);
+    let files = Files::new("few-says-lane");
+    let journal: Journal =
+        Journal::format(memory(8 << 20), files.disk(), &options).expect("formats");
+    let commits = || {
+        let stats = journal.stats().expect("goes on");
+        stats.lanes.iter().map(|lane| lane.commits).collect::<Vec<_>>()
+    };
+    let one = image(1, 1);
+    let mut seen = [[false; 3]; 3];
+    // As many open transactions take as many seats, each of which has another favourite lane.
+    for open in 0..usize::from(lanes) {
+        let _others: Vec<_> = (0..open).map(|_| journal.begin().expect("begins")).collect();
+        for count in 0..3_u64 {
+            let before = commits();
+            let operations: Vec<_> =
+                (0..count).map(|at| Operation::write(block(at), &one)).collect();
+            let committed = if operations.is_empty() {
+                let mut tx = journal.begin().expect("begins");
+                tx.write(block(9), &one).expect("fits");
+                tx.commit().expect("commits")
+            } else {
+                journal.commit(&operations, Durability::Durable).expect("commits")
+            };
+            let said = usize::from(committed.expect("logs something").lane.raw());
+            let after = commits();
+            for (lane, (before, after)) in before.iter().zip(&after).enumerate() {
+                assert_eq!(after - before, u64::from(lane == said), "lane {lane}, said {said}");
+            }
+            seen[count as usize][said] = true;
+        }
+    }
+    assert_eq!(seen, [[true; 3]; 3], "each way, staged, one and a few, into each lane");
+}

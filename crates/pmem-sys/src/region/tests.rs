@@ -42,6 +42,45 @@ fn a_fence_writes_back_the_pages_that_were_flushed_through_any_region() {
     assert_eq!(*calls.lock().expect("nobody panics"), [(1, 1), (8, 2)]);
 }
 
+/// By whatever way the region streams it.
+#[test]
+fn what_is_streamed_is_there_and_nothing_beside_it_changes() {
+    let written_back = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&written_back);
+    let syncer: Syncer = Box::new(move |_, len| {
+        *count.lock().expect("nobody panics") += len;
+        Ok(())
+    });
+    let media = [
+        Region::anonymous(4096).expect("there is memory"),
+        Region::emulated(4096, EmulatorModel::njs()).expect("there is memory"),
+        paged(1, syncer),
+    ];
+    for mut region in media {
+        let mut expected = [0; 4096];
+        for (turn, (at, len)) in (1..).zip([
+            (0, 64),
+            (64, 256),
+            (128, 65),
+            (192, 1),
+            (512, 127),
+            (700, 64),
+            (703, 200),
+            (1024, 0),
+            (4000, 96),
+        ]) {
+            let bytes = [turn; 256];
+            region.stream(Offset(at as u64), &bytes[..len]);
+            expected[at..at + len].fill(turn);
+            region.fence().expect("it does not fail");
+            let found = region.bytes(Offset(0), 4096).expect("it is there");
+            assert!(found == expected, "{len} bytes at {at} of {region:?}");
+        }
+    }
+    // Of the pages, one each time but the one that nothing was written at.
+    assert_eq!(*written_back.lock().expect("nobody panics"), 8 * PAGE_BYTES);
+}
+
 #[test]
 fn a_failed_fence_sticks_to_the_whole_span() {
     let region = paged(4, Box::new(|_, _| Err(Errno::IO)));
