@@ -189,8 +189,8 @@ impl Region {
         }
     }
 
-    /// Streams what is not whole lines, or not to ordinary memory. In a function of its own, so that
-    /// the usual way needs no registers that it had to save: that would be stores.
+    /// Streams what is not whole lines, or not to ordinary memory. In a function of its own, so
+    /// that the usual way needs no registers that it had to save: that would be stores.
     #[inline(never)]
     fn stream_otherwise(&mut self, at: Offset, bytes: &[u8]) {
         let to = self.range.expected(at, bytes.len());
