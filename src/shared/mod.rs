@@ -42,8 +42,7 @@ mod versions;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
-    Common, EntryPlaces, FrameAt, Full, InLane, Index, Indexes, Lane, LaneReader, Lanes, NodeId,
-    share_of,
+    Common, EntryPlaces, FrameAt, Full, InLane, Index, Indexes, Lane, LaneReader, Lanes, share_of,
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
@@ -153,16 +152,6 @@ impl Share {
     pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize) -> Self {
         let cache = Cache::new(cached_blocks);
         Self { index, reserved: 0, cache, claims: Claims::default() }
-    }
-
-    /// Takes in a frame that there is room for.
-    #[inline(always)]
-    pub(crate) fn tell(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
-        let newest = self.index.insert(frame)?;
-        if let Some(cache) = &mut self.cache {
-            cache.forget(frame.block);
-        }
-        Ok(newest)
     }
 
     /// Keeps a block's content up to its newest frame, or as it is home.
@@ -321,15 +310,20 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     /// Takes a frame into its share of the index, and out of it what nothing needs any more.
     #[inline(always)]
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
-        let newest = share.tell(frame)?;
-        self.common.prefetch_place(&share.index);
-        if self.common.geometry.lane_places() == 0 {
+        let Share { index, cache, .. } = share;
+        if let Some(cache) = cache {
+            cache.forget(frame.block);
+        }
+        if self.common.geometry.lane_places() > 0 {
+            index.insert(frame)?;
+        } else {
             let is_durable = |frame: &FrameAt| {
                 let reach = &self.lane(frame.lane).reach;
                 self.writes_home.all_find(|| reach.is_durable(frame.sequence))
             };
-            share.index.forget_below(newest, self.keeps(Rule::OneOfEachLane), is_durable);
+            index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
         }
+        self.common.prefetch_place(index);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@
 //! **Crash**: nothing of it is on the medium.
 
 use crate::geometry::LANES_MAX;
-use crate::index::{FrameAt, Full, Index, IndexMemory, NodeId};
+use crate::index::{FrameAt, Full, Index, IndexMemory, Node, NodeId};
 use crate::record::Form;
 
 /// How many frames of a chain that stay are gone through at most. Where there are more, since a
@@ -28,6 +28,11 @@ const fn is_plain(form: Form) -> bool {
     matches!(form, Form::Image | Form::Discard | Form::Encoded)
 }
 
+/// Whether the head of a lane passes one frame before it passes the other.
+fn is_passed_first(one: &Node, other: &Node) -> bool {
+    one.lane() == other.lane() && one.sequence() < other.sequence()
+}
+
 /// The same frame, whatever stamp it is noted under.
 fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
     let place = |frame: &FrameAt| (frame.lane, frame.record, frame.payload, frame.form);
@@ -35,42 +40,85 @@ fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
 }
 
 impl<M: IndexMemory> Index<M> {
-    /// Forgets what two whole frames make useless, of which this is the newest of its block, so
-    /// that one that is written again and again does not fill the index: what lies below the
-    /// second, if that is durable. Of each lane the newest of them stays, since the head of that
-    /// lane has to pass it before those of other lanes pass what is newer.
+    /// Adds a frame where its stamp says, and forgets what two whole frames make useless of which
+    /// it is the upper one, so that a block that is written again and again does not fill the
+    /// index: what lies below the lower one, if that is durable. Of each lane the newest of them
+    /// stays, or the lower one itself, since the head of that lane has to pass it before those of
+    /// other lanes pass what is newer.
     ///
-    /// Not while a checkpoint is under way: what it has settled may end below the second.
+    /// Not while a checkpoint is under way: what it has settled may end below the lower one. Nor
+    /// where frames say who holds a slot.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
     #[inline(always)]
-    pub fn forget_below(
+    pub fn insert_over(
+        &mut self,
+        frame: &FrameAt,
+        keeps_of_each_lane: bool,
+        is_durable: impl Fn(&FrameAt) -> bool,
+    ) -> Result<(), Full> {
+        let place = self.find(frame.block.raw()).ok_or(Full)?;
+        if self.is_last_covered(place, frame, keeps_of_each_lane)
+            && self.newest_at(place).is_some_and(|second| is_durable(&self.frame(second)))
+        {
+            self.insert_for_last(place, frame);
+            return Ok(());
+        }
+        let newest = self.insert_at(place, frame)?;
+        self.forget_below(newest, keeps_of_each_lane, is_durable);
+        Ok(())
+    }
+
+    /// Whether a block has two frames, of which the older one is useless when there is this one, if
+    /// the newer one is durable: what is mostly so of one that is written whole again and again.
+    #[inline(always)]
+    fn is_last_covered(&self, place: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
+        if !covers(frame.form) {
+            return false;
+        }
+        let node = |id: NodeId| self.node(id.0);
+        let Some(second) = self.newest_at(place).and_then(node) else { return false };
+        let Some(last) = second.older().and_then(node) else { return false };
+        covers(second.form())
+            && second.stamp() <= frame.stamp
+            && last.older().is_none()
+            && is_plain(last.form())
+            && (!keeps_of_each_lane || is_passed_first(last, second))
+    }
+
+    /// Forgets what lies below the second of two whole frames, of which this is the newest of its
+    /// block.
+    #[inline(always)]
+    fn forget_below(
         &mut self,
         newest: NodeId,
         keeps_of_each_lane: bool,
-        is_durable: impl FnOnce(&FrameAt) -> bool,
+        is_durable: impl Fn(&FrameAt) -> bool,
     ) {
-        let below = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()))?.older();
-        let Some(second) = below(newest) else { return };
-        let Some(below) = below(second) else { return };
+        let whole = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()));
+        let Some(second) = whole(newest).and_then(Node::older) else { return };
+        let Some(below) = whole(second).and_then(Node::older) else { return };
         if is_durable(&self.frame(second)) {
-            self.forget_from(below, keeps_of_each_lane);
+            self.forget_from(below, second, keeps_of_each_lane);
         }
     }
 
     /// Forgets a frame and what is older, but for the newest of each lane.
-    #[inline(always)]
-    fn forget_from(&mut self, first: NodeId, keeps_of_each_lane: bool) {
+    fn forget_from(&mut self, first: NodeId, above: NodeId, keeps_of_each_lane: bool) {
         const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
+        let Some(above) = self.node(above.0).copied() else { return };
         let mut seen = if keeps_of_each_lane { 0_u32 } else { u32::MAX };
         let (mut next, mut kept) = (Some(first), 0_usize);
         while let Some(id) = next.filter(|_| kept < KEPT_MAX) {
             let Some(node) = self.node(id.0) else { break };
             next = node.older();
             let bit = 1_u32.checked_shl(node.lane().raw().into()).unwrap_or(0);
-            let bit = if is_plain(node.form()) { bit } else { 0 };
-            if seen & bit != 0 {
+            let goes = seen & bit != 0 || is_passed_first(node, &above);
+            if goes && is_plain(node.form()) {
                 self.remove(id);
             } else {
-                seen |= bit;
+                seen |= if is_plain(node.form()) { bit } else { 0 };
                 kept = kept.saturating_add(1);
             }
         }
@@ -157,6 +205,8 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::index::{Entry, Lent, Node};
     use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
@@ -188,29 +238,113 @@ mod tests {
         let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
         let forms = [
             (0, Form::Image),
-            (1, Form::Image),
-            (1, Form::Encoded),
+            (2, Form::Image),
+            (2, Form::Encoded),
             (0, Form::Home),
             (0, Form::Encoded),
             (1, Form::Discard),
-            (0, Form::Image),
         ];
-        let mut newest = None;
         for (stamp, (lane, form)) in (1..).zip(forms) {
-            newest = index.insert(frame(lane, form, stamp)).ok();
+            let inserted = index.insert_over(&frame(lane, form, stamp), true, |_| true);
+            assert_eq!(inserted, Ok(()));
         }
-        let newest = newest.expect("there is room");
-        index.forget_below(newest, true, |second| second.stamp != Stamp(6));
-        assert_eq!(chain(&index), [7, 6, 5, 4, 3, 2, 1], "it may not be there after a crash");
-        index.forget_below(newest, true, |_| true);
-        assert_eq!(chain(&index), [7, 6, 5, 4, 3], "an append is known by its frame");
-        index.forget_below(newest, false, |_| true);
-        assert_eq!(chain(&index), [7, 6, 4]);
-        let newest = index.insert(frame(0, Form::Encoded, 8)).expect("there is room");
-        index.forget_below(newest, false, |_| true);
-        let newest = index.insert(frame(0, Form::Image, 9)).expect("there is room");
-        index.forget_below(newest, false, |_| true);
-        assert_eq!(chain(&index), [9, 8, 7, 6, 4], "it is built from what lies below");
+        assert_eq!(chain(&index), [6, 5, 4, 3, 2, 1], "nothing lies below two whole ones");
+        let put = |index: &mut Index<_>, frame, keeps, is_durable| {
+            assert_eq!(index.insert_over(&frame, keeps, |_| is_durable), Ok(()));
+            chain(index)
+        };
+        let stayed = put(&mut index, frame(0, Form::Image, 7), true, false);
+        assert_eq!(stayed, [7, 6, 5, 4, 3, 2, 1], "the second may not be there after a crash");
+        let stayed = put(&mut index, frame(0, Form::Image, 8), true, true);
+        assert_eq!(stayed, [8, 7, 6, 4, 3], "an append is known by its frame");
+        assert_eq!(put(&mut index, frame(1, Form::Image, 9), false, true), [9, 8, 4]);
+        let stayed = put(&mut index, frame(0, Form::Encoded, 10), false, true);
+        assert_eq!(stayed, [10, 9, 8, 4]);
+        let stayed = put(&mut index, frame(0, Form::Image, 11), false, true);
+        assert_eq!(stayed, [11, 10, 9, 8, 4], "it is built from what lies below");
+    }
+
+    #[test]
+    fn what_the_head_passes_later_stays() {
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 4];
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let at = |sequence, stamp| {
+            let sequence = Sequence(sequence);
+            FrameAt { sequence, ..frame(0, Form::Image, stamp) }
+        };
+        for frame in [at(9, 1), at(7, 2), at(10, 3)] {
+            assert_eq!(index.insert_over(&frame, true, |_| true), Ok(()));
+        }
+        assert_eq!(chain(&index), [3, 2, 1], "the head is at the first one last");
+        assert_eq!(index.insert_over(&at(11, 4), true, |_| true), Ok(()));
+        assert_eq!(chain(&index), [4, 3]);
+    }
+
+    /// What stays of a block's frames, newest first.
+    fn kept(frames: &[FrameAt], is_durable: impl Fn(&FrameAt) -> bool) -> Vec<FrameAt> {
+        let [newest, second, below @ ..] = frames else { return frames.to_vec() };
+        if !covers(newest.form) || !covers(second.form) || !is_durable(second) {
+            return frames.to_vec();
+        }
+        let mut kept = vec![*newest, *second];
+        let mut lanes = Vec::new();
+        for frame in below {
+            let is_behind = frame.lane == second.lane && frame.sequence < second.sequence;
+            if is_plain(frame.form) && (is_behind || lanes.contains(&frame.lane)) {
+                continue;
+            }
+            if is_plain(frame.form) {
+                lanes.push(frame.lane);
+            }
+            kept.push(*frame);
+        }
+        kept
+    }
+
+    proptest! {
+        #[test]
+        fn chains_are_as_lists_of_which_that_is_forgotten(
+            frames in prop::collection::vec((0_u64..3, 0_u16..3, 0_usize..6, 1_u64..40), 1..60),
+            durable in 0_u64..8,
+        ) {
+            let mut entries = vec![Entry::EMPTY; 5];
+            let mut nodes = vec![Node::EMPTY; 60];
+            let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+            let mut lists = [const { Vec::new() }; 3];
+            let is_durable = |frame: &FrameAt| frame.sequence.raw() % 8 >= durable;
+            for (number, (block, lane, form, stamp)) in (1..).zip(frames) {
+                use Form::{Discard, Encoded, Home, Image};
+                let form = [Image, Image, Image, Discard, Encoded, Home][form];
+                let (block_number, sequence) = (BlockNumber(block), Sequence(number));
+                // Most ascend, some are copies of what is older.
+                let stamp = if stamp < 8 { stamp } else { 10 + number };
+                let new = FrameAt { block: block_number, sequence, ..frame(lane, form, stamp) };
+                let list = &mut lists[block as usize];
+                let at = list.partition_point(|known: &FrameAt| known.stamp > new.stamp);
+                list.insert(at, new);
+                let stay = kept(&list[at..], is_durable);
+                list.splice(at.., stay);
+                prop_assert_eq!(index.insert_over(&new, true, is_durable), Ok(()));
+                for (block, list) in (0..).zip(&lists) {
+                    let first = index.newest(BlockNumber(block));
+                    let ids = core::iter::successors(first, |id| index.older(*id));
+                    let found: Vec<_> = ids.map(|id| index.frame(id)).collect();
+                    let numbers = |frames: &[FrameAt]| -> Vec<_> {
+                        frames.iter().map(|frame| (frame.stamp, frame.sequence)).collect()
+                    };
+                    prop_assert_eq!(numbers(&found), numbers(list));
+                    let back = found.len().checked_sub(1).map(|_| {
+                        let last = index.all().find(|id| {
+                            index.frame(*id).block.raw() == block && index.older(*id).is_none()
+                        });
+                        core::iter::successors(last, |id| index.newer(*id)).count()
+                    });
+                    prop_assert_eq!(back.unwrap_or(0), list.len());
+                }
+                prop_assert_eq!(index.frames(), lists.iter().map(Vec::len).sum::<usize>());
+            }
+        }
     }
 
     /// As an open with little room does.

@@ -13,102 +13,18 @@
 //! I3. An entry has at least one node; a block without one is at home.
 //! I4. Nodes behind those that were used since the index was empty are of no meaning, or not there.
 //! I5. A frame in a ring may be missing where its block has a durable whole one that is newer, and
-//!     one between the two in its own lane: no content is built from it, and the head of its lane
-//!     passes it before it passes that one.
-
-use zerocopy::{FromZeros, IntoBytes as _};
+//!     that one, or one between the two, is in its own lane and behind it: no content is built from
+//!     it, and the head of its lane passes it before it passes that one.
 
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
-/// No node. The first one is number 1, so that entries of zeroes are empty.
-const NONE: u32 = 0;
+mod room;
 
-/// Room for one block that has frames in the lanes.
-#[derive(Clone, Copy, Debug, FromZeros)]
-pub struct Entry {
-    block: u64,
-    newest: u32,
-    /// Whether it is being written home now.
-    is_leaving: bool,
-    /// The last attempt of a checkpoint that could not read it; zero for none.
-    unreadable: u32,
-    /// The stamp of the content that a checkpoint has written home and synced; zero for none.
-    home: u64,
-}
-
-impl Entry {
-    /// Nothing yet.
-    pub const EMPTY: Self =
-        Self { block: 0, newest: NONE, is_leaving: false, unreadable: 0, home: 0 };
-}
-
-/// Room for one frame: a line of its own, so that adding one touches no other.
-#[derive(Clone, Copy, Debug, FromZeros)]
-#[repr(align(64))]
-pub struct Node {
-    stamp: u64,
-    payload: u64,
-    record: u64,
-    sequence: u64,
-    len: u32,
-    older: u32,
-    newer: u32,
-    /// The block's entry is found by it when the node is dropped.
-    block: u64,
-    lane: u16,
-    /// A [`Form`], or zero.
-    form: u8,
-    pub(crate) folded: bool,
-    pub(crate) stale: bool,
-    /// Whether it stands for a frame that an open has yet to come to.
-    pub(crate) awaited: bool,
-}
-
-impl Node {
-    /// Nothing yet.
-    pub const EMPTY: Self = Self {
-        stamp: 0,
-        payload: 0,
-        record: 0,
-        sequence: 0,
-        len: 0,
-        older: NONE,
-        newer: NONE,
-        block: 0,
-        lane: 0,
-        form: 0,
-        folded: false,
-        stale: false,
-        awaited: false,
-    };
-}
-
-impl Node {
-    /// How the frame carries the content.
-    #[inline]
-    pub(crate) const fn form(&self) -> Form {
-        match Form::from_byte(self.form) {
-            Some(form) => form,
-            // It stands for no frame.
-            None => Form::Discard,
-        }
-    }
-
-    /// The lane that it lies in.
-    #[inline]
-    pub(crate) const fn lane(&self) -> LaneNumber {
-        LaneNumber(self.lane)
-    }
-
-    /// The frame before it, of the same block.
-    #[inline]
-    pub(crate) fn older(&self) -> Option<NodeId> {
-        (self.older != NONE).then_some(NodeId(self.older))
-    }
-}
+use room::NONE;
+pub use room::{Entry, Node};
 
 /// A frame as the index knows it.
 #[derive(Clone, Copy, Debug)]
@@ -356,17 +272,22 @@ impl<M: IndexMemory> Index<M> {
         self.nodes_free().min(self.entries_free())
     }
 
-    /// The first bytes of where the next frame will be kept, for who wants them in the caches.
+    /// Where the next frame will be kept, for who wants that in the caches.
     #[inline]
-    pub(crate) fn next_node(&self) -> &[u8] {
-        self.node(self.next_free()).map_or(&[], |node| node.stamp.as_bytes())
+    pub(crate) fn next_node(&self) -> *const u8 {
+        self.address(self.next_free())
     }
 
     /// The same of the frame below one, of the same block.
     #[inline]
-    pub(crate) fn node_below(&self, newest: NodeId) -> &[u8] {
-        let older = self.node(newest.0).and_then(|node| self.node(node.older));
-        older.map_or(&[], |node| node.stamp.as_bytes())
+    pub(crate) fn node_below(&self, newest: NodeId) -> *const u8 {
+        self.address(self.node(newest.0).map_or(NONE, |node| node.older))
+    }
+
+    /// Of a node, or of what is none.
+    #[inline]
+    fn address(&self, id: u32) -> *const u8 {
+        self.memory.nodes().as_ptr().wrapping_add(id as usize).wrapping_sub(1).cast()
     }
 
     /// Frames that there is room for, when it is empty.
@@ -427,7 +348,8 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// The place of a block's entry, or the empty one where it would be.
-    fn find(&self, block: u64) -> Option<usize> {
+    #[inline]
+    pub(crate) fn find(&self, block: u64) -> Option<usize> {
         let mut place = self.home_place(block);
         for _ in 0..self.memory.entries().len() {
             let entry = self.memory.entries().get(place)?;
@@ -442,6 +364,13 @@ impl<M: IndexMemory> Index<M> {
     fn entry(&self, block: BlockNumber) -> Option<&Entry> {
         let entry = self.memory.entries().get(self.find(block.raw())?)?;
         (entry.newest != NONE).then_some(entry)
+    }
+
+    /// The newest frame of the entry in a place.
+    #[inline]
+    pub(crate) fn newest_at(&self, place: usize) -> Option<NodeId> {
+        let newest = self.memory.entries().get(place)?.newest;
+        (newest != NONE).then_some(NodeId(newest))
     }
 
     /// The newest frame of a block.
@@ -566,37 +495,30 @@ impl<M: IndexMemory> Index<M> {
     #[inline(always)]
     pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
         let place = self.find(frame.block.raw()).ok_or(Full)?;
-        let (free, entries_free) = (self.next_free(), self.entries_free());
-        let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
-        if free == NONE || (entry.newest == NONE && entries_free == 0) {
+        self.insert_at(place, &frame)
+    }
+
+    /// The same where its block's place was found.
+    #[inline(always)]
+    pub(crate) fn insert_at(&mut self, place: usize, frame: &FrameAt) -> Result<NodeId, Full> {
+        let free = self.next_free();
+        let newest = self.memory.entries().get(place).ok_or(Full)?.newest;
+        if free == NONE || (newest == NONE && self.entries_free() == 0) {
             return Err(Full);
         }
-        if entry.newest == NONE {
+        if newest == NONE {
+            let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
             *entry = Entry { block: frame.block.raw(), ..Entry::EMPTY };
             self.entries_used = self.entries_used.saturating_add(1);
         }
-        let (mut newer, mut older) = (NONE, entry.newest);
+        let (mut newer, mut older) = (NONE, newest);
         while let Some(node) = self.node(older).filter(|node| node.stamp > frame.stamp.raw()) {
             (newer, older) = (older, node.older);
         }
         let was_used = free <= self.touched;
         let Some(node) = self.node_mut(free) else { return Err(Full) };
         let next_free = if was_used { node.older } else { NONE };
-        *node = Node {
-            stamp: frame.stamp.raw(),
-            payload: frame.payload,
-            record: frame.record,
-            sequence: frame.sequence.raw(),
-            len: frame.len,
-            older,
-            newer,
-            block: frame.block.raw(),
-            lane: frame.lane.raw(),
-            form: frame.form as u8,
-            folded: frame.folded,
-            stale: false,
-            awaited: false,
-        };
+        *node = Node::of(frame, older, newer);
         self.free = next_free;
         self.touched = self.touched.max(free);
         self.nodes_used = self.nodes_used.saturating_add(1);
@@ -606,22 +528,40 @@ impl<M: IndexMemory> Index<M> {
         }
         match self.node_mut(newer) {
             Some(node) => node.older = free,
-            None => {
-                if let Some(entry) = self.memory.entries_mut().get_mut(place) {
-                    entry.newest = free;
-                    if frame.form != Form::Encoded {
-                        entry.unreadable = 0;
-                    }
-                    if frame.form == Form::Home {
-                        entry.home = frame.stamp.raw();
-                    } else if entry.home == frame.stamp.raw() {
-                        // Of the same record, and behind the append.
-                        entry.home = 0;
-                    }
-                }
-            }
+            None => self.lead(place, free, frame),
         }
         Ok(NodeId(free))
+    }
+
+    /// Adds a frame above the newest one of an entry, where the one below that, the last, is kept:
+    /// as if that were removed first.
+    #[inline(always)]
+    pub(crate) fn insert_for_last(&mut self, place: usize, frame: &FrameAt) {
+        let second = self.memory.entries().get(place).map_or(NONE, |entry| entry.newest);
+        let Some(node) = self.node_mut(second) else { return };
+        let last = core::mem::replace(&mut node.older, NONE);
+        node.newer = last;
+        if let Some(node) = self.node_mut(last) {
+            *node = Node::of(frame, second, NONE);
+        }
+        self.lead(place, last, frame);
+        self.changes = self.changes.wrapping_add(2);
+    }
+
+    /// Notes the newest frame of an entry.
+    #[inline(always)]
+    fn lead(&mut self, place: usize, newest: u32, frame: &FrameAt) {
+        let Some(entry) = self.memory.entries_mut().get_mut(place) else { return };
+        entry.newest = newest;
+        if frame.form != Form::Encoded {
+            entry.unreadable = 0;
+        }
+        if frame.form == Form::Home {
+            entry.home = frame.stamp.raw();
+        } else if entry.home == frame.stamp.raw() {
+            // Of the same record, and behind the append.
+            entry.home = 0;
+        }
     }
 
     /// Forgets a frame; the last one of a block takes the entry with it.

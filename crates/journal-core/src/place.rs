@@ -22,7 +22,10 @@ use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber};
 use zerocopy::IntoBytes as _;
 
 /// One block's share of a transaction.
+///
+/// The layout has the block at one place, whichever it is.
 #[derive(Clone, Copy, Debug)]
+#[repr(u32)]
 #[non_exhaustive]
 pub enum Operation<'a> {
     /// New content.
@@ -175,12 +178,11 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
 
     #[inline(always)]
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        let newest = self.index.insert(frame)?;
-        if self.geometry.lane_places() == 0 {
-            let (is_durable, [.., of_each_lane]) = (self.is_durable(), self.keeps);
-            self.index.forget_below(newest, of_each_lane, is_durable);
+        if self.geometry.lane_places() > 0 {
+            return self.index.insert(frame).map(drop);
         }
-        Ok(())
+        let (is_durable, [.., of_each_lane]) = (self.is_durable(), self.keeps);
+        self.index.insert_over(&frame, of_each_lane, is_durable)
     }
 }
 
@@ -326,7 +328,7 @@ impl<L, K: Kernels> Common<L, K> {
     /// is never near the one before.
     #[inline]
     pub fn prefetch_place(&self, index: &Index<impl IndexMemory>) {
-        self.kernels.prefetch(index.next_node());
+        self.kernels.prefetch_line(index.next_node());
     }
 
     /// Begins to bring what a frame changes in an index into the caches, beside the newest frame of
@@ -335,7 +337,9 @@ impl<L, K: Kernels> Common<L, K> {
     #[inline]
     pub fn prefetch_frame(&self, index: &Index<impl IndexMemory>, newest: Option<NodeId>) {
         self.prefetch_place(index);
-        self.kernels.prefetch(newest.map_or(&[], |newest| index.node_below(newest)));
+        if let Some(newest) = newest {
+            self.kernels.prefetch_line(index.node_below(newest));
+        }
     }
 
     /// Begins to bring the line at an address into the caches.

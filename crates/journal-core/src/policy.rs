@@ -67,6 +67,7 @@ pub enum Kind {
 
 /// One block's update, as the store asked for it.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 #[non_exhaustive]
 pub struct Update<'a> {
     /// Which block.

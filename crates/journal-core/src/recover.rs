@@ -651,11 +651,10 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             (self.geometry.lane_places() > 0, self.keeps(Rule::OneOfEachLane));
         // What counts is durable by the time that the journal is open.
         let insert = |index: &mut Index<_>, frame: FrameAt| {
-            let newest = index.insert_found(frame)?;
-            if !has_places {
-                index.forget_below(newest, of_each_lane, |_| true);
+            if has_places {
+                return index.insert_found(frame).map(drop);
             }
-            Ok(())
+            index.insert_over(&frame, of_each_lane, |_| true)
         };
         let insert_newest = |index: &mut Index<_>, frame: FrameAt| {
             let Some(id) = index.newest(frame.block) else { return insert(index, frame) };

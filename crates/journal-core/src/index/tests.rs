@@ -6,6 +6,7 @@ use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
+use zerocopy::FromZeros as _;
 
 use super::*;
 

@@ -1,0 +1,126 @@
+//! The rooms of an index: one for each block that has frames, and one for each frame.
+
+use zerocopy::FromZeros;
+
+use super::{FrameAt, NodeId};
+use crate::record::Form;
+use crate::units::{LaneNumber, Sequence, Stamp};
+
+/// No node. The first one is number 1, so that entries of zeroes are empty.
+pub(super) const NONE: u32 = 0;
+
+/// Room for one block that has frames in the lanes.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Entry {
+    pub(super) block: u64,
+    pub(super) newest: u32,
+    /// Whether it is being written home now.
+    pub(super) is_leaving: bool,
+    /// The last attempt of a checkpoint that could not read it; zero for none.
+    pub(super) unreadable: u32,
+    /// The stamp of the content that a checkpoint has written home and synced; zero for none.
+    pub(super) home: u64,
+}
+
+impl Entry {
+    /// Nothing yet.
+    pub const EMPTY: Self =
+        Self { block: 0, newest: NONE, is_leaving: false, unreadable: 0, home: 0 };
+}
+
+/// Room for one frame: a line of its own, so that adding one touches no other.
+#[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(align(64))]
+pub struct Node {
+    pub(super) stamp: u64,
+    pub(super) payload: u64,
+    pub(super) record: u64,
+    pub(super) sequence: u64,
+    pub(super) len: u32,
+    pub(super) older: u32,
+    pub(super) newer: u32,
+    /// The block's entry is found by it when the node is dropped.
+    pub(super) block: u64,
+    pub(super) lane: u16,
+    /// A [`Form`], or zero.
+    pub(super) form: u8,
+    pub(crate) folded: bool,
+    pub(crate) stale: bool,
+    /// Whether it stands for a frame that an open has yet to come to.
+    pub(crate) awaited: bool,
+}
+
+impl Node {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        stamp: 0,
+        payload: 0,
+        record: 0,
+        sequence: 0,
+        len: 0,
+        older: NONE,
+        newer: NONE,
+        block: 0,
+        lane: 0,
+        form: 0,
+        folded: false,
+        stale: false,
+        awaited: false,
+    };
+}
+
+impl Node {
+    /// What stands for a frame, between two others of its block.
+    #[inline(always)]
+    pub(super) const fn of(frame: &FrameAt, older: u32, newer: u32) -> Self {
+        Self {
+            stamp: frame.stamp.raw(),
+            payload: frame.payload,
+            record: frame.record,
+            sequence: frame.sequence.raw(),
+            len: frame.len,
+            older,
+            newer,
+            block: frame.block.raw(),
+            lane: frame.lane.raw(),
+            form: frame.form as u8,
+            folded: frame.folded,
+            stale: false,
+            awaited: false,
+        }
+    }
+
+    /// How the frame carries the content.
+    #[inline]
+    pub(crate) const fn form(&self) -> Form {
+        match Form::from_byte(self.form) {
+            Some(form) => form,
+            // It stands for no frame.
+            None => Form::Discard,
+        }
+    }
+
+    /// The lane that it lies in.
+    #[inline]
+    pub(crate) const fn lane(&self) -> LaneNumber {
+        LaneNumber(self.lane)
+    }
+
+    /// Its record there.
+    #[inline]
+    pub(crate) const fn sequence(&self) -> Sequence {
+        Sequence(self.sequence)
+    }
+
+    /// Its place in the order of versions.
+    #[inline]
+    pub(crate) const fn stamp(&self) -> Stamp {
+        Stamp(self.stamp)
+    }
+
+    /// The frame before it, of the same block.
+    #[inline]
+    pub(crate) fn older(&self) -> Option<NodeId> {
+        (self.older != NONE).then_some(NodeId(self.older))
+    }
+}
