@@ -37,7 +37,8 @@ const IN_HAND_BYTES: u64 = 64 << 10;
 const FEW: usize = 16;
 const FEW_BYTES: u64 = 128 << 10;
 
-const _: () = assert!(SHARES_MAX <= u128::BITS as usize, "each share has a bit");
+/// No guard.
+const NOT_HELD: u8 = FEW as u8;
 
 /// A share of the index, taken.
 type ShareGuard<'s> = StoreLockGuard<'s, Share>;
@@ -71,26 +72,19 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
     /// free, with room for the frames.
     fn take_all(&mut self, work: &mut Work, age: Age) -> Result<bool, Error> {
         let shared = self.shared;
-        let (mut taken, mut numbers, mut count) = (0_u128, [0_u8; FEW], 0);
-        for (at, operation) in self.operations.iter().enumerate() {
+        let (mut held, mut count) = ([NOT_HELD; SHARES_MAX], 0_u8);
+        for (of, operation) in self.of.iter_mut().zip(self.operations) {
             let block = operation.block();
             let number = share_of(block, shared.shares.len());
-            let held = match taken & (1 << number) {
-                0 => {
-                    let guard = shared.shares[number].try_lock().map_err(|_| shared.poisoned())?;
-                    let Some(guard) = guard else { return Ok(false) };
-                    (self.guards[count], numbers[count]) = (Some(guard), number as u8);
-                    taken |= 1 << number;
-                    count += 1;
-                    count - 1
-                }
-                _ => {
-                    let known = numbers[..count].iter().position(|known| *known == number as u8);
-                    known.unwrap_or(FEW)
-                }
-            };
-            self.of[at] = held as u8;
-            let Some(Some(share)) = self.guards.get(held) else { return Ok(false) };
+            let held = &mut held[number];
+            if *held == NOT_HELD {
+                let guard = shared.shares[number].try_lock().map_err(|_| shared.poisoned())?;
+                let Some(guard) = guard else { return Ok(false) };
+                (self.guards[usize::from(count)], *held) = (Some(guard), count);
+                count += 1;
+            }
+            *of = *held;
+            let Some(share) = &self.guards[usize::from(*of)] else { return Ok(false) };
             // Some of them may be of the same share.
             if share.index.room() < share.reserved + self.operations.len() {
                 return Ok(false);
