@@ -208,7 +208,7 @@ where
         Ok(journal)
     }
 
-    fn shared(&self) -> &SharedBy<L, P, D, H> {
+    pub(crate) fn shared(&self) -> &SharedBy<L, P, D, H> {
         self.shared.as_ref().expect("only close takes it, and that takes the journal")
     }
 

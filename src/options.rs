@@ -28,7 +28,7 @@ const LOG_SHARE: u64 = 16;
 const LOG_DISK_SHARE: u64 = 4;
 /// Bytes of the cache, for policies that read what they overwrite.
 const CACHE_BYTES: usize = 16 << 20;
-/// Runs of neighbours that each share of the cache has room for at least.
+/// Runs of neighbours that each share of the cache has room for at least, if there are several.
 const CACHED_RUNS: usize = 4;
 /// So often each slot's entry is read when a journal is opened.
 const ENTRY_READS: u64 = 4;
@@ -695,6 +695,16 @@ mod tests {
                 assert!(most <= plan.share_frames, "{span}, {turn}: {most} in a share, {plan:?}");
             }
         }
+    }
+
+    #[test]
+    fn shares_of_a_cache_have_room_for_runs() {
+        let shares = |blocks: usize| {
+            let options = Options::new().cache_bytes(blocks * BlockSize::DEFAULT.bytes());
+            plan(&options, 64 << 20).expect("can be").shares
+        };
+        assert_eq!(shares(0), SHARES_MAX, "of what is not there none is too small");
+        assert_eq!([1, 63, 64, 127, 1024, 1 << 16].map(shares), [1, 1, 2, 2, 32, SHARES_MAX]);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //!
 //! 1. Any stream into any room gives a result: no panic, and nothing written beside the room.
 //! 2. A stream that is read is read into that length only.
-//! 3. What was encoded comes back, in no more bytes than the bound says, and in exactly that room.
+//! 3. What was encoded comes back, in no more bytes than the bound says, and in exactly that room;
+//!    a table of its own makes the same stream.
 
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use policy_codec::lzo::{LzoTable, bound, decode, encode};
+use policy_codec::lzo::{LzoTable, bound, decode, encode, encode_once};
 
 #[derive(Arbitrary, Debug)]
 enum Input<'a> {
@@ -52,6 +53,9 @@ fuzz_target!(|input: Input<'_>| match input {
         let mut output = vec![0; bytes.len()];
         assert_eq!(decode(&stream[..len], &mut output), Ok(()));
         assert_eq!(output, bytes);
+        let (once, of_its_own) = guarded(len, |room| encode_once(&bytes, room));
+        assert_eq!(once, Ok(len));
+        assert_eq!(of_its_own, stream[..len]);
         let room_bytes = usize::from(room_bytes) % (len + 1);
         let (fits, _) = guarded(room_bytes, |room| encode(&bytes, &mut table, room).is_ok());
         assert_eq!(fits, room_bytes == len);

@@ -402,3 +402,6 @@ where
         Err(Error::Conflict { block })
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

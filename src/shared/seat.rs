@@ -428,9 +428,13 @@ mod tests {
             look.join().expect("looks")
         });
         assert_eq!(others, 0, "none of them is another's");
+        let kept = || seats.own.with(|own| own.0.iter().filter(|own| own.seat.is_some()).count());
         drop(seated);
-        let kept = seats.own.with(|own| own.0.iter().filter(|own| own.seat.is_some()).count());
-        assert_eq!(kept, KEPT_SEATS);
+        assert_eq!(kept(), KEPT_SEATS);
+        let seated: Vec<_> = (0..100).map(|_| seats.sit()).collect();
+        assert_eq!(kept(), 0);
+        seated.into_iter().for_each(Seated::leave);
+        assert_eq!(kept(), KEPT_SEATS, "whichever way they are given back");
         let numbers: Vec<_> = (0..100).map(|_| seats.sit()).map(|seat| seat.number).collect();
         assert!(numbers.iter().all(|number| *number == 1), "it is the first again");
     }

@@ -361,20 +361,21 @@ fn a_few_go_by_the_lane_of_their_kind() {
 }
 
 #[test]
-fn a_few_are_kept_for_readers() {
+fn one_and_a_few_are_kept_for_readers() {
     let files = Files::new("few-kept");
     let options = Options::new().cache_bytes(BLOCK * 64);
     let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
     let ones = [1; BLOCK];
-    let both = [Operation::write(block(1), &ones), Operation::write(block(2), &ones)];
-    journal.commit(&both, Durability::Durable).expect("commits");
+    let three = [1, 2, 3].map(|number| Operation::write(block(number), &ones));
+    journal.commit(&three[..2], Durability::Durable).expect("commits");
+    journal.commit(&three[2..], Durability::Durable).expect("commits");
     let before = journal.stats().expect("counts").cached;
     let mut found = [0; BLOCK];
-    for at in [1, 2] {
+    for at in [1, 2, 3] {
         journal.read(block(at), &mut found).expect("reads");
     }
     let after = journal.stats().expect("counts").cached;
-    assert_eq!((after.hits - before.hits, after.misses - before.misses), (2, 0));
+    assert_eq!((after.hits - before.hits, after.misses - before.misses), (3, 0));
 }
 
 /// Calls back before each front and fence of a record.
@@ -438,6 +439,26 @@ fn a_few_that_wait_for_a_lane_are_refused_when_its_fence_fails() {
         assert_eq!(second, Err(Error::Failed));
         assert!(matches!(first.join().expect("does not panic"), Err(Error::Medium(_))));
     });
+}
+
+/// Whoever's own fence fails is told what the medium says, once; afterwards nothing goes on.
+#[test]
+fn the_first_that_fails_is_told_why() {
+    for count in [1, 2] {
+        let files = Files::new(&format!("few-told-{count}"));
+        let armed = Arc::new(AtomicU64::new(0));
+        let its = Arc::clone(&armed);
+        let fails = move |site| site == "commit.fence" && its.swap(0, Ordering::SeqCst) != 0;
+        let options = Options::new().lanes(1).hook(Calls(Arc::new(fails)));
+        let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+        armed.store(1, Ordering::SeqCst);
+        let ones = [1; BLOCK];
+        let both = pair([1, 2], &ones);
+        let commit = || journal.commit(&both[..count], Durability::Durable);
+        let told = commit();
+        assert!(matches!(told, Err(Error::Medium(_))), "{count}: {told:?}");
+        assert_eq!(commit(), Err(Error::Failed));
+    }
 }
 
 /// A few panic in their fence; whoever comes for their blocks by another lane is told.

@@ -99,59 +99,6 @@ fn a_thread_is_told_that_it_waits_for_itself() {
     journal.transact(|tx| tx.write(block(5), &[3; BLOCK])).expect("is free again");
 }
 
-/// One thread has a block when another one comes and waits for it, and goes on to write it when it
-/// has given it back: by then it is the other one's turn, which may be asleep.
-fn the_next_is_who_has_waited(name: &str, write_again: impl Fn(&Journal, &[u8])) -> u8 {
-    let files = Files::new(name);
-    let journal = Journal::format(memory(1 << 20), files.disk(), &Options::new()).expect("formats");
-    // The other one will sit where many transactions were, so that by itself it is younger than
-    // any of this thread's.
-    std::thread::scope(|scope| {
-        let one = || journal.transact(|tx| tx.write(block(9), &[9; BLOCK])).expect("commits");
-        scope.spawn(move || (0..100).for_each(|_| one()));
-    });
-    let mut first = journal.begin().expect("begins");
-    first.write(block(5), &[1; BLOCK]).expect("fits");
-    std::thread::scope(|scope| {
-        let second = Operation::write(block(5), &[2; BLOCK]);
-        let journal = &journal;
-        scope.spawn(move || journal.commit(&[second], Durability::Durable).expect("gets through"));
-        // Time to wait so long that it naps.
-        std::thread::sleep(Duration::from_millis(100));
-        first.commit().expect("commits");
-        write_again(journal, &[3; BLOCK]);
-    });
-    let mut content = [0; BLOCK];
-    journal.read(block(5), &mut content).expect("reads");
-    content[0]
-}
-
-#[test]
-fn who_has_waited_for_a_block_has_it_before_those_that_come_later() {
-    let alone = |journal: &Journal, image: &[u8]| {
-        let again = Operation::write(block(5), image);
-        journal.commit(&[again], Durability::Durable).expect("waits for its turn");
-    };
-    let staged = |journal: &Journal, image: &[u8]| {
-        journal.transact(|tx| tx.write(block(5), image)).expect("waits for its turn");
-    };
-    let several = |journal: &Journal, image: &[u8]| {
-        // It holds one that is its own, and gives up for the other.
-        let write = |number| Operation::write(block(number), image);
-        let both = [write(4), write(5)];
-        journal.commit(&both, Durability::Durable).expect("waits for its turn");
-    };
-    // On a slow machine the other one may not have come yet, now and then.
-    let mostly = |name: &str, write_again: &dyn Fn(&Journal, &[u8])| {
-        let round = |round| the_next_is_who_has_waited(&format!("{name}-{round}"), write_again);
-        let last = [0, 1, 2, 3, 4].map(round);
-        assert!(last.iter().filter(|last| **last == 3).count() >= 3, "{name}: {last:?}");
-    };
-    mostly("next-alone", &alone);
-    mostly("next-staged", &staged);
-    mostly("next-several", &several);
-}
-
 #[test]
 fn a_thread_with_many_transactions_waits_for_others_and_knows_its_own() {
     let files = Files::new("many-seats");

@@ -41,6 +41,12 @@ use portable as chosen;
 
 pub(crate) use chosen::{Cpu, Details};
 
+#[cfg(test)]
+std::thread_local! {
+    /// Lines that this thread has put in flight by a [`Method`].
+    pub(crate) static LINES_IN_FLIGHT: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
 /// What the algorithms of [`crate::write`] are made of. The real one is [`Method`]; tests have one
 /// that writes down what it is told, or leaves something out.
 ///
@@ -118,6 +124,8 @@ impl Instructions for Method {
 
     #[inline]
     unsafe fn stream_lines(self, to: *mut u8, from: &[u8]) {
+        #[cfg(test)]
+        LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + from.len() / journal_core::LINE_BYTES);
         // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
         // processor has.
         unsafe { chosen::stream_lines(self, to, from) }
@@ -125,6 +133,8 @@ impl Instructions for Method {
 
     #[inline]
     unsafe fn flush_lines(self, first: *mut u8, count: usize) {
+        #[cfg(test)]
+        LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + count);
         // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
         // processor has.
         unsafe { chosen::flush_lines(self, first, count) }

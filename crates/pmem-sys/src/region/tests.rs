@@ -1,6 +1,7 @@
 //! What needs a span made by hand: media whose write-back fails, and what streamed bytes settle.
 
 use super::*;
+use crate::arch::LINES_IN_FLIGHT;
 use crate::facts::Reason;
 use crate::map::{Mapping, memory};
 use crate::pages::{PAGE_BYTES, Pages, Syncer};
@@ -8,6 +9,7 @@ use journal_core::Granularity;
 use rustix::io::Errno;
 use std::sync::Mutex;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// A page-granular region over plain memory that is written back by `syncer`.
 fn paged(pages: usize, syncer: Syncer) -> Region {
@@ -44,7 +46,7 @@ fn a_fence_writes_back_the_pages_that_were_flushed_through_any_region() {
 
 /// By whatever way the region streams it.
 #[test]
-fn what_is_streamed_is_there_and_nothing_beside_it_changes() {
+fn what_is_streamed_is_there_and_in_flight_and_nothing_beside_it_changes() {
     let written_back = Arc::new(Mutex::new(0));
     let count = Arc::clone(&written_back);
     let syncer: Syncer = Box::new(move |_, len| {
@@ -52,11 +54,11 @@ fn what_is_streamed_is_there_and_nothing_beside_it_changes() {
         Ok(())
     });
     let media = [
-        Region::anonymous(4096).expect("there is memory"),
-        Region::emulated(4096, EmulatorModel::njs()).expect("there is memory"),
-        paged(1, syncer),
+        (true, Region::anonymous(4096).expect("there is memory")),
+        (true, Region::emulated(4096, EmulatorModel::njs()).expect("there is memory")),
+        (false, paged(1, syncer)),
     ];
-    for mut region in media {
+    for (is_by_lines, mut region) in media {
         let mut expected = [0; 4096];
         for (turn, (at, len)) in (1..).zip([
             (0, 64),
@@ -70,7 +72,10 @@ fn what_is_streamed_is_there_and_nothing_beside_it_changes() {
             (4000, 96),
         ]) {
             let bytes = [turn; 256];
+            LINES_IN_FLIGHT.set(0);
             region.stream(Offset(at as u64), &bytes[..len]);
+            let lines = if is_by_lines { lines(at, len).count } else { 0 };
+            assert_eq!(LINES_IN_FLIGHT.get(), lines, "{len} bytes at {at} of {region:?}");
             expected[at..at + len].fill(turn);
             region.fence().expect("it does not fail");
             let found = region.bytes(Offset(0), 4096).expect("it is there");
@@ -79,6 +84,17 @@ fn what_is_streamed_is_there_and_nothing_beside_it_changes() {
     }
     // Of the pages, one each time but the one that nothing was written at.
     assert_eq!(*written_back.lock().expect("nobody panics"), 8 * PAGE_BYTES);
+}
+
+#[test]
+fn streaming_to_slow_memory_takes_as_long_as_the_model_says() {
+    let latency = Duration::from_millis(2);
+    let mut region = Region::emulated(4096, EmulatorModel::new(latency)).expect("there is memory");
+    for (at, len) in [(0, 64), (0, 640), (7, 300), (64, 1)] {
+        let start = Instant::now();
+        region.stream(Offset(at), &[9; 640][..len]);
+        assert!(start.elapsed() >= latency, "{len} bytes at {at}");
+    }
 }
 
 #[test]
@@ -117,16 +133,18 @@ fn the_kernels_error_comes_through() {
 fn bytes_streamed_by_another_thread_settle_before_they_are_lent() {
     let mut region = Region::anonymous(1 << 16).expect("there is memory");
     let bytes = [9; 4096];
-    let region = thread::scope(|scope| {
-        let streaming = scope.spawn(move || {
-            region.stream(Offset(0), &bytes);
-            region
+    for (at, len) in [(0, 4096), (7, 300)] {
+        region = thread::scope(|scope| {
+            let streaming = scope.spawn(move || {
+                region.stream(Offset(at), &bytes[..len]);
+                region
+            });
+            streaming.join().expect("it does not panic")
         });
-        streaming.join().expect("it does not panic")
-    });
-    assert!(!region.streamer.is_settled());
-    assert_eq!(region.bytes(Offset(0), 4096), Ok(&[9; 4096][..]));
-    assert!(region.streamer.is_settled());
+        assert!(!region.streamer.is_settled());
+        assert_eq!(region.bytes(Offset(at), len), Ok(&bytes[..len]));
+        assert!(region.streamer.is_settled());
+    }
     let (mut first, second) = region.split_at(Offset(4096)).expect("on a line");
     first.stream(Offset(0), &bytes);
     assert!(!first.streamer.is_settled() && second.streamer.is_settled());

@@ -50,9 +50,10 @@ pub(crate) fn of_other_steps(seed: u64) -> [Vec<u8>; 2] {
 }
 
 /// Lengths around everything that a codec may count by.
-pub(crate) const LENGTHS: [usize; 38] = [
+pub(crate) const LENGTHS: [usize; 44] = [
     0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 18, 19, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129,
-    238, 239, 255, 256, 273, 274, 512, 1000, 4095, 4096, 4100, 16384, 65536,
+    238, 239, 255, 256, 273, 274, 512, 1000, 1021, 1022, 2045, 2046, 4093, 4095, 4096, 4100, 8190,
+    16384, 65536,
 ];
 
 /// Inputs of each kind and length, and some long ones.
