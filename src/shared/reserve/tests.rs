@@ -1,6 +1,6 @@
 //! Who waits for a block, and whose turn it is then.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use pmem_sys::Region;
 
