@@ -5,11 +5,12 @@ use crate::arch::LINES_IN_FLIGHT;
 use crate::facts::Reason;
 use crate::map::{Mapping, memory};
 use crate::pages::{PAGE_BYTES, Pages, Syncer};
+use core::time::Duration;
 use journal_core::Granularity;
 use rustix::io::Errno;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A page-granular region over plain memory that is written back by `syncer`.
 fn paged(pages: usize, syncer: Syncer) -> Region {
