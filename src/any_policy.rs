@@ -11,7 +11,7 @@ use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use journal_core::policy::{
-    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds, Update,
 };
 use lcow::Lcow;
 use object_log::ObjectLog;
@@ -119,6 +119,11 @@ impl Policy for AnyPolicy {
     #[inline]
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         of_chosen!(self, policy => policy.place(update, out))
+    }
+
+    #[inline]
+    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
+        of_chosen!(self, policy => policy.prefix_of(patch))
     }
 
     #[inline]
@@ -283,6 +288,9 @@ mod tests {
         assert_eq!(any.wants_old(), one.wants_old());
         assert_eq!(any.bypasses_when_full(), one.bypasses_when_full());
         assert_eq!(any.thresholds(), one.thresholds());
+        assert_eq!(any.logs_images(), one.logs_images());
+        let patch = Patch { at: 3, bytes: b"patch" };
+        assert_eq!(any.prefix_of(&patch), one.prefix_of(&patch));
         assert_eq!(any.pacing(), one.pacing());
         let (old, mut new) = ([1; 512], [1; 512]);
         new[300] = 2;

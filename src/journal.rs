@@ -12,7 +12,7 @@ use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
     LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
 };
-use pmem_sys::{NativeKernels, Region, StoreLock};
+use pmem_sys::{FarFence, NativeKernels, Region, StoreLock};
 
 use crate::any_policy::AnyPolicy;
 use crate::error::Error;
@@ -173,9 +173,13 @@ where
         let Opened { common, home, recovery } = opened;
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
         let mut states = states.chunks((geometry.lane_places() as usize).max(1));
+        // Where one thread commits, it takes its locks without waiting for the last fence.
+        let far = FarFence::register();
         let lanes: Box<[_]> = lanes
-            .map(|lane| CachePadded::new(LaneRoom::new(lane, states.next().unwrap_or(&[]).into())))
+            .map(|lane| LaneRoom::new(lane, states.next().unwrap_or(&[]).into(), far))
+            .map(CachePadded::new)
             .collect();
+        let share = |share| CachePadded::new(StoreLock::favouring(share, far));
         let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
         let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
@@ -184,7 +188,7 @@ where
             entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
             hook: options.hook.clone(),
             lanes,
-            shares: shares.0.into_iter().map(|it| CachePadded::new(StoreLock::new(it))).collect(),
+            shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
             home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),

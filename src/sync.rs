@@ -90,26 +90,24 @@ pub(crate) mod thread {
 pub(crate) struct OfEachThread<T: Send>(of_each_thread::Values<T>);
 
 impl<T: Send + Default> OfEachThread<T> {
-    /// Calls with this thread's own. To ask for it in that call is a panic.
+    /// Calls with this thread's own.
     #[inline(always)]
-    pub(crate) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn with<R>(&self, call: impl FnOnce(&T) -> R) -> R {
         self.0.with(call)
     }
 }
 
 #[cfg(not(any(loom, shuttle)))]
 mod of_each_thread {
-    use core::cell::RefCell;
-
     use thread_local::ThreadLocal;
 
     #[derive(Debug, Default)]
-    pub(super) struct Values<T: Send>(ThreadLocal<RefCell<T>>);
+    pub(super) struct Values<T: Send>(ThreadLocal<T>);
 
     impl<T: Send + Default> Values<T> {
         #[inline(always)]
-        pub(super) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
-            call(&mut self.0.get_or_default().borrow_mut())
+        pub(super) fn with<R>(&self, call: impl FnOnce(&T) -> R) -> R {
+            call(self.0.get_or_default())
         }
     }
 }
@@ -125,7 +123,7 @@ mod of_each_thread {
     pub(super) struct Values<T: Send>(Mutex<BTreeMap<usize, T>>);
 
     impl<T: Send + Default> Values<T> {
-        pub(super) fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+        pub(super) fn with<R>(&self, call: impl FnOnce(&T) -> R) -> R {
             let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             call(values.entry(pmem_sys::explored::this_thread()).or_default())
         }

@@ -165,7 +165,11 @@ where
             self.let_go(room, state)?;
             return Ok(None);
         };
-        seat.defers = durability == Durability::Deferred;
+        // A store less, mostly: those behind a fence wait for it.
+        let defers = durability == Durability::Deferred;
+        if seat.defers != defers {
+            seat.defers = defers;
+        }
         self.check_not_failed()?;
         let watch = FailOnPanic(&self.failed);
         let newest = share.index.newest(sole.block());

@@ -49,7 +49,7 @@ use journal_core::{
     BlockNumber, CheckpointReport, FoldReport, Hook, JournalError, Kernels, LINE_BYTES,
     MediumError, PmemShare, Recovery, Rule, SlotState,
 };
-use pmem_sys::{StoreLock, StoreLockGuard};
+use pmem_sys::{FarFence, StoreLock, StoreLockGuard};
 
 use crate::error::Error;
 use crate::stats::LaneStats;
@@ -169,20 +169,21 @@ impl Share {
 }
 
 impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
-    pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>) -> Self {
+    pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>, far: Option<FarFence>) -> Self {
+        let state = |lane| LaneState {
+            lane,
+            slots,
+            group: Group::default(),
+            in_hand: 0,
+            stats: LaneStats::default(),
+        };
         Self {
             unreserved_slots: Unreserved::new(lane.free_slots().into()),
             unreserved_log: Unreserved::new(lane.free_log_blocks().into()),
             reader: lane.reader(),
             reach: Reach::new(lane.durable_to()),
             unreserved: CachePadded::new(Unreserved::new(lane.free_bytes())),
-            turn: Turn::new(LaneState {
-                lane,
-                slots,
-                group: Group::default(),
-                in_hand: 0,
-                stats: LaneStats::default(),
-            }),
+            turn: Turn::new(state(lane), far),
         }
     }
 
@@ -221,7 +222,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     }
 
     /// Takes a lane in order to commit: others see that somebody waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock_to_commit<'s>(
         &'s self,
         room: &'s LaneRoom<P, H>,
@@ -244,8 +245,9 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         Error::Failed
     }
 
-    /// The share of the index that has a block.
-    #[inline]
+    /// The share of the index that has a block. Inlined, so that the guard does not come back by
+    /// memory: whoever loads it in other pieces waits for the last fence.
+    #[inline(always)]
     pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
         let share = &self.shares[share_of(block, self.shares.len())];
         share.lock().map_err(|_| self.poisoned())

@@ -43,7 +43,10 @@ where
             seat.favourite = self.seats.another_lane();
         }
         // Deferred commits in several lanes would have to make each other durable.
-        seat.work.lane = if seat.defers { LaneNumber(0) } else { seat.favourite };
+        let lane = if seat.defers { LaneNumber(0) } else { seat.favourite };
+        if seat.work.lane != lane {
+            seat.work.lane = lane;
+        }
     }
 
     /// Locks a block until the transaction ends; the lock of its share comes with it.

@@ -6,6 +6,8 @@
 //! lock, so that it can be done while the last commit's fence still goes on. Those of a thread that
 //! has ended are another one's.
 
+use core::cell::{Cell, RefCell};
+use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -240,10 +242,20 @@ impl<D: Send> Drop for Seated<'_, D> {
 }
 
 /// The seats of one thread.
-#[derive(Debug)]
-struct OwnSeats<D>(Vec<OwnSeat<D>>);
+struct OwnSeats<D> {
+    /// The first one, while nobody sits there: it is had, and given back, by one store.
+    first: Cell<Option<Box<Seat<D>>>>,
+    first_number: Cell<u64>,
+    /// All of them; there the first one is taken as long as it lies at hand.
+    all: RefCell<Vec<OwnSeat<D>>>,
+}
 
-#[derive(Debug)]
+impl<D> fmt::Debug for OwnSeats<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnSeats").finish_non_exhaustive()
+    }
+}
+
 struct OwnSeat<D> {
     number: u64,
     is_taken: bool,
@@ -261,30 +273,62 @@ struct Taken<D> {
 
 impl<D> Default for OwnSeats<D> {
     fn default() -> Self {
-        Self(Vec::new())
+        let (first, first_number) = (Cell::new(None), Cell::new(0));
+        Self { first, first_number, all: RefCell::new(Vec::new()) }
     }
 }
 
 impl<D> OwnSeats<D> {
-    /// Takes the first one that is free.
-    #[inline(always)]
-    fn take(&mut self) -> Option<Taken<D>> {
-        let at = self.0.iter().position(|own| !own.is_taken)?;
-        let own = &mut self.0[at];
+    /// Takes the first one that is free, and not at hand.
+    fn take(&self) -> Option<Taken<D>> {
+        let mut all = self.all.borrow_mut();
+        let at = all.iter().position(|own| !own.is_taken)?;
+        let own = &mut all[at];
         own.is_taken = true;
         Some(Taken { at, number: own.number, seat: own.seat.take() })
     }
 
     /// Has one more, which is taken; returns which.
-    fn add(&mut self, number: u64) -> usize {
-        self.0.push(OwnSeat { number, is_taken: true, seat: None });
-        self.0.len() - 1
+    fn add(&self, number: u64) -> usize {
+        let mut all = self.all.borrow_mut();
+        if all.is_empty() {
+            self.first_number.set(number);
+        }
+        all.push(OwnSeat { number, is_taken: true, seat: None });
+        all.len() - 1
+    }
+
+    /// Whether the first one lies at hand.
+    fn has_first(&self) -> bool {
+        let first = self.first.take();
+        let has = first.is_some();
+        self.first.set(first);
+        has
+    }
+
+    /// How many of them somebody sits on.
+    fn taken(&self) -> usize {
+        let taken = self.all.borrow().iter().filter(|seat| seat.is_taken).count();
+        taken - usize::from(self.has_first())
     }
 
     #[inline(always)]
-    fn give_back(&mut self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+    fn give_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
         // A thread that ends may have lost its own before it gives all of them back.
-        if let Some(own) = self.0.get_mut(at).filter(|own| own.number == number) {
+        if at == 0 && seat.is_some() && self.first_number.get() == number {
+            // Nobody has put another one there.
+            if let Some(other) = self.first.replace(seat) {
+                drop(other);
+            }
+        } else {
+            self.give_back_another(at, number, seat);
+        }
+    }
+
+    #[inline(never)]
+    fn give_back_another(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+        let mut all = self.all.borrow_mut();
+        if let Some(own) = all.get_mut(at).filter(|own| own.number == number) {
             own.is_taken = false;
             own.seat = seat;
         }
@@ -326,12 +370,24 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
     /// Takes a seat of this thread's own.
     #[inline(always)]
     pub(crate) fn sit(&self) -> Seated<'_, D> {
-        let (at, seat) = match self.own.with(OwnSeats::take) {
+        let (at, seat) = match self.own.with(
+            #[inline(always)]
+            |own| own.first.take(),
+        ) {
+            Some(seat) => (0, seat),
+            None => self.sit_elsewhere(),
+        };
+        Seated { number: seat.number, seat: Some(seat), at, seats: self, _stays: PhantomData }
+    }
+
+    /// Where the first seat is not at hand.
+    #[inline(never)]
+    fn sit_elsewhere(&self) -> (usize, Box<Seat<D>>) {
+        match self.own.with(OwnSeats::take) {
             Some(Taken { at, seat: Some(seat), .. }) => (at, seat),
             Some(Taken { at, number, seat: None }) => (at, self.make(number)),
             None => self.add(),
-        };
-        Seated { number: seat.number, seat: Some(seat), at, seats: self, _stays: PhantomData }
+        }
     }
 
     #[cold]
@@ -356,14 +412,14 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
 
     /// Whether this thread has another transaction open beside the one that asks.
     pub(crate) fn has_several(&self) -> bool {
-        self.own.with(|own| own.0.iter().filter(|seat| seat.is_taken).count() > 1)
+        self.own.with(|own| own.taken() > 1)
     }
 
     /// Whether the transaction of this age is this thread's own, so that waiting for it would be
     /// for ever.
     pub(crate) fn is_own(&self, age: Age) -> bool {
         let number = age.0 & ((1 << NUMBER_BITS) - 1);
-        self.own.with(|own| own.0.iter().any(|seat| seat.number == number))
+        self.own.with(|own| own.all.borrow().iter().any(|seat| seat.number == number))
     }
 }
 
@@ -428,7 +484,12 @@ mod tests {
             look.join().expect("looks")
         });
         assert_eq!(others, 0, "none of them is another's");
-        let kept = || seats.own.with(|own| own.0.iter().filter(|own| own.seat.is_some()).count());
+        let kept = || {
+            seats.own.with(|own| {
+                let kept = own.all.borrow().iter().filter(|own| own.seat.is_some()).count();
+                kept + usize::from(own.has_first())
+            })
+        };
         drop(seated);
         assert_eq!(kept(), KEPT_SEATS);
         let seated: Vec<_> = (0..100).map(|_| seats.sit()).collect();

@@ -8,7 +8,7 @@
 //! What was left to a waiter it makes durable whatever becomes of its own transaction.
 
 use crossbeam_utils::CachePadded;
-use pmem_sys::{Poisoned, StoreLock, StoreLockGuard};
+use pmem_sys::{FarFence, Poisoned, StoreLock, StoreLockGuard};
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -30,13 +30,14 @@ pub(crate) struct Group {
 }
 
 impl<T> Turn<T> {
-    pub(crate) fn new(state: T) -> Self {
+    /// The lane favours who commits there again and again, where the system has such fences.
+    pub(crate) fn new(state: T, far: Option<FarFence>) -> Self {
         let committers = CachePadded::new(AtomicU32::new(0));
-        Self { state: StoreLock::new(state), committers }
+        Self { state: StoreLock::favouring(state, far), committers }
     }
 
     /// Takes the lane in order to commit: others see that somebody waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_to_commit(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
         match self.state.try_lock()? {
             Some(guard) => Ok(guard),
@@ -44,7 +45,7 @@ impl<T> Turn<T> {
         }
     }
 
-    #[inline]
+    #[cold]
     fn wait_to_commit(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
         self.committers.fetch_add(1, Ordering::Relaxed);
         let locked = self.state.lock();
@@ -92,7 +93,9 @@ impl Group {
     /// All that was left is durable.
     #[inline]
     pub(crate) const fn end(&mut self) {
-        self.records = 0;
+        if self.is_awaited() {
+            self.records = 0;
+        }
     }
 }
 

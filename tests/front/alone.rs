@@ -6,8 +6,9 @@ use journal_core::{
     BlockSize, Geometry, NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format,
 };
 use nvm_journal::{
-    Buffers, Durability, Error, Journal, NativeKernels, ObjectLog, Operation, Options,
+    Buffers, Durability, Error, Journal, NativeKernels, ObjectLog, Operation, Options, Region,
 };
+use pmem_sys::{Method, StreamMethod};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -97,4 +98,52 @@ fn what_a_change_builds_on_in_another_lane_is_named_and_the_change_is_whole() {
             opened => panic!("{:?}", opened.map(drop)),
         }
     }
+}
+
+/// What is left of images, discards and changes of all lengths, in lanes that are gone around some
+/// times; the medium puts lines together itself or is given them.
+fn left_of_all_kinds(mut region: Region, name: &str) -> Vec<u8> {
+    let files = Files::new(name);
+    let reader = region.reader();
+    let options = Options::new().policy(ObjectLog::new()).lanes(2);
+    let geometry = options.plan(SPAN_BYTES, BlockSize::DEFAULT).expect("has room").geometry;
+    let (kernels, policy) = (NativeKernels::detect(), ObjectLog::new());
+    format(&mut region, NoHook, &kernels, &geometry, [7; 16], &policy, BLOCKS).expect("formats");
+    let journal = Journal::open(region, files.disk(), &options).expect("opens");
+    let content: Vec<u8> = (0..2 * BLOCK).map(|at| (at * at / 11) as u8).collect();
+    for turn in 0..3_000_usize {
+        let (number, len) = (block(turn as u64 % 7), 1 + turn * 37 % 1_400);
+        let patches = [Patch { at: (turn % 900) as u32, bytes: &content[turn % 64..][..len] }];
+        let operation = match turn % 5 {
+            0 => Operation::write(number, &content[turn % 64..][..BLOCK]),
+            1 if turn % 3 == 0 => Operation::Discard(number),
+            _ => Operation::Update(Update::new(number, Change::Patches(&patches))),
+        };
+        // In another lane, with a name, while somebody has the first.
+        let first = (turn % 11 == 0).then(|| journal.begin().expect("begins"));
+        let is_deferred = turn % 11 == 1;
+        let durability = if is_deferred { Durability::Deferred } else { Durability::Durable };
+        journal.commit(&[operation], durability).expect("commits");
+        drop(first);
+        if turn % 300 == 299 {
+            journal.checkpoint().expect("makes room");
+        }
+    }
+    journal.sync().expect("syncs");
+    bytes_of(&reader)
+}
+
+#[test]
+fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
+    let own = memory(SPAN_BYTES);
+    let method = own.map_facts().method;
+    println!("gathers: {}", own.facts().gathers);
+    let mut given = memory(SPAN_BYTES).with_stream_from_bytes(64);
+    let streams = StreamMethod::supported().find(|stream| *stream != StreamMethod::Avx512);
+    let streams = Method::new(method.flush(), streams.unwrap_or(method.stream()));
+    given.set_method(streams.expect("is had")).expect("flushes");
+    assert!(!given.facts().gathers);
+    let (own, given) = (left_of_all_kinds(own, "put"), left_of_all_kinds(given, "given"));
+    let differs = own.chunks(64).zip(given.chunks(64)).position(|(own, given)| own != given);
+    assert_eq!(differs, None, "the line");
 }

@@ -99,6 +99,10 @@ impl Hook for Probe {
         self.mutator.stream(site, pmem, at, bytes);
     }
 
+    fn gathers(&self) -> bool {
+        self.mutator.gathers()
+    }
+
     fn write_piece<P: Pmem>(
         &mut self,
         site: Site,

@@ -130,7 +130,9 @@ impl Program {
 
     pub(crate) fn open(&self, world: &World) -> Result<Front, Error> {
         let probe = Probe::new(self.mutator.clone());
-        Journal::open(world.pmem(), Device::new(world.disk(0)), &self.options(probe))
+        // Every second program has lines streamed, and put together from pieces.
+        let pmem = world.pmem().with_gathers(self.steps.len() % 2 == 1);
+        Journal::open(pmem, Device::new(world.disk(0)), &self.options(probe))
     }
 
     /// Opens the journal and runs steps; a reopen begins anew with what is left.

@@ -4,7 +4,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use byte_delta::ByteDelta;
 use full_block::FullBlock;
-use journal_core::policy::{ApplyError, Encoder, Patch, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{
+    ApplyError, Encoder, Patch, Placement, Policy, PolicyId, Prefix, Update,
+};
 use lcow::Lcow;
 use object_log::{ObjectLog, Settings};
 use sim_disk::suite::{Budget, PolicyFailure, Summary, check_policy};
@@ -82,6 +84,8 @@ enum Fault {
     Moody,
     /// Slots keep their last word.
     Slots,
+    /// A patch alone is said to be encoded, and is not.
+    Prefix,
 }
 
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -118,6 +122,10 @@ impl Policy for Wrong {
             }
         }
         Placement::Encoded
+    }
+
+    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
+        (self.0 == Fault::Prefix).then(|| Prefix::new(patch.at.into(), 2))
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
@@ -170,6 +178,7 @@ fn each_law_is_tried() {
     broken(Fault::Counts, "place depends on nothing but its arguments");
     broken(Fault::Moody, "apply depends on nothing but its arguments");
     broken(Fault::Slots, "rewrite_slot");
+    broken(Fault::Prefix, "what prefix_of says");
 }
 
 #[test]

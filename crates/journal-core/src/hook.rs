@@ -12,6 +12,7 @@
 
 use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};
+use crate::gathered::{Gathered, Seeds};
 use crate::pmem::Pmem;
 use crate::units::{BlockNumber, Offset};
 
@@ -277,6 +278,29 @@ pub trait Hook {
         }
     }
 
+    /// Whether it may be given pieces to put together ([`write_checked`](Self::write_checked)). By
+    /// default it is given what was copied together, as one piece.
+    #[inline]
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// As [`write_piece`](Self::write_piece), of a whole that is put together from pieces, with its
+    /// checks; returns that of all. By default each line is a piece of it.
+    fn write_checked<P: Pmem>(
+        &mut self,
+        site: Site,
+        pmem: &mut P,
+        at: Offset,
+        gathered: &Gathered<'_>,
+        seeds: Seeds,
+    ) -> u64 {
+        gathered.each_checked_line(seeds, |offset, line| {
+            let at = Offset(at.raw().saturating_add(offset as u64));
+            self.write_piece(site, pmem, at, line, gathered.bytes() as u64);
+        })
+    }
+
     /// At a [`SiteKind::Fence`] site.
     ///
     /// # Errors
@@ -319,7 +343,24 @@ pub trait Hook {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoHook;
 
-impl Hook for NoHook {}
+impl Hook for NoHook {
+    #[inline]
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn write_checked<P: Pmem>(
+        &mut self,
+        _site: Site,
+        pmem: &mut P,
+        at: Offset,
+        gathered: &Gathered<'_>,
+        seeds: Seeds,
+    ) -> u64 {
+        pmem.stream_checked(at, gathered, seeds)
+    }
+}
 
 /// In a function of its own: it needs registers that had to be saved, and streaming does not.
 #[inline(never)]

@@ -137,8 +137,9 @@ pub struct Index<M> {
     free: u32,
     /// How many nodes were used since it was empty: the first ones.
     touched: u32,
-    nodes_used: usize,
-    entries_used: usize,
+    nodes_used: u32,
+    /// No more than these, since each entry has a frame.
+    entries_used: u32,
     /// Frames added and forgotten so far, slots given back, and blocks sent home.
     changes: u64,
 }
@@ -299,7 +300,7 @@ impl<M: IndexMemory> Index<M> {
     /// Frames in it.
     #[must_use]
     pub const fn frames(&self) -> usize {
-        self.nodes_used
+        self.nodes_used as usize
     }
 
     /// Changes with every frame that is added or forgotten, or whose slot is given back, and before
@@ -318,16 +319,16 @@ impl<M: IndexMemory> Index<M> {
     /// Blocks that have frames in it.
     #[must_use]
     pub const fn blocks(&self) -> usize {
-        self.entries_used
+        self.entries_used as usize
     }
 
     fn nodes_free(&self) -> usize {
-        self.memory.nodes().len().saturating_sub(self.nodes_used)
+        self.memory.nodes().len().saturating_sub(self.frames())
     }
 
     /// Blocks that can still be added. One place stays empty, to end every search.
     fn entries_free(&self) -> usize {
-        self.memory.entries().len().saturating_sub(self.entries_used).saturating_sub(1)
+        self.memory.entries().len().saturating_sub(self.blocks()).saturating_sub(1)
     }
 
     pub(crate) fn node(&self, id: u32) -> Option<&Node> {

@@ -18,6 +18,7 @@
 use crate::check::Kernels;
 use crate::common::Identity;
 use crate::error::MediumError;
+use crate::gathered::{Gathered, Seeds};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{FrameAt, Full};
@@ -166,6 +167,8 @@ pub(crate) struct Lists<'a, N> {
     pub(crate) last: bool,
     /// Where in the front the payloads end that lie behind them.
     pub(crate) end: usize,
+    /// The rest of the last payload, which is not copied there yet.
+    pub(crate) lent: &'a [u8],
 }
 
 /// One part of a record, before it is stored.
@@ -409,7 +412,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         assert!(used <= self.ring.bytes(), "L1: the space was reserved");
     }
 
-    /// Puts header, names and descriptors of a part.
+    /// Puts header, names and descriptors of a part; the check of the header and the names where
+    /// there is something to compute it with.
     ///
     /// A front is made of whole words, and read back by words: what loads more than one store has
     /// stored would wait until that has left the processor, behind all that streams.
@@ -419,7 +423,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         open: &OpenRecord,
         lists: Lists<'_, impl IntoIterator<Item = Name>>,
         extent: &Extent,
-        kernels: &impl Kernels,
+        kernels: Option<&impl Kernels>,
         front: &mut [u8],
     ) {
         let Lists { frames, name_count, names, last, .. } = lists;
@@ -443,10 +447,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         for name in names {
             at = put_words(front, at, name.words());
         }
-        let evidence = front.get(..at).unwrap_or_default();
-        let evidence = evidence_check(kernels, self.identity.seed, evidence);
-        let [first, ..] = words;
-        put_words(front, 0, [first | u64::from(evidence)]);
+        if let Some(kernels) = kernels {
+            let evidence = front.get(..at).unwrap_or_default();
+            let evidence = evidence_check(kernels, self.identity.seed, evidence);
+            let [first, ..] = words;
+            put_words(front, 0, [first | u64::from(evidence)]);
+        }
         for frame in frames {
             let FrameIn { block, len, form, .. } = *frame;
             let frame = FrameHeader {
@@ -548,7 +554,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         if let Some(place) = front.get_mut(lists..end).filter(|_| !encoded.is_empty()) {
             place.copy_from_slice(encoded);
         }
-        let lists = Lists { frames, name_count, names: names.each(), last, end };
+        let lists = Lists { frames, name_count, names: names.each(), last, end, lent: &[] };
         self.store_front(open, extent, lists, check, kernels, front);
     }
 
@@ -588,8 +594,26 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let Some(front) = scratch.get_mut(..extent.front) else {
             unreachable!("the transaction was cut into parts that fit")
         };
-        let end = lists.end;
-        self.put_lists(open, lists, extent, kernels, front);
+        let Lists { mut end, lent, name_count, .. } = lists;
+        let is_gathered = open.pace == Pace::AtOnce
+            && end <= Gathered::HEAD_BYTES_MAX
+            && self.ring.gathers(open.next, front.len(), extent.total);
+        // The check of a header without names is that of the first line.
+        let by_line = is_gathered && name_count == 0;
+        self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
+        let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
+        if let Some(gathered) = Gathered::new(head, end, lent).filter(|_| is_gathered) {
+            let line = by_line.then_some(self.identity.seed);
+            let seeds = Seeds { line, all: check };
+            let (written, check) =
+                self.ring.write_checked(site::FRONT, open.next, &gathered, seeds);
+            open.add(written);
+            return self.stored_part(open, extent, check);
+        }
+        if let Some(place) = front.get_mut(end..).and_then(|rest| rest.get_mut(..lent.len())) {
+            place.copy_from_slice(lent);
+            end = end.saturating_add(lent.len());
+        }
         front.get_mut(end..).unwrap_or_default().fill(0);
         // All but the line with the check is on its way while that is computed.
         let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
@@ -608,6 +632,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             Pace::AtOnce => open.add(self.ring.write_piece(site::FRONT, at, rest, extent.total)),
             Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, at, rest),
         }
+        self.stored_part(open, extent, check);
+    }
+
+    /// All of a part is stored.
+    #[inline(always)]
+    fn stored_part(&self, open: &mut OpenRecord, extent: &Extent, check: u64) {
         if self.ring.keeps(Rule::PartsChained) {
             open.check = check;
         }

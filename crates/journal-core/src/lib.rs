@@ -51,6 +51,7 @@ mod evict;
 mod examine;
 mod examine_slots;
 mod fold;
+mod gathered;
 pub mod geometry;
 mod holders;
 mod home;
@@ -97,6 +98,7 @@ pub use examine::{
 };
 pub use examine_slots::{SlotSight, SlotSights, examine_slots};
 pub use fold::FoldReport;
+pub use gathered::{Gathered, Seeds};
 pub use geometry::{Geometry, GeometryError, Protocol};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};

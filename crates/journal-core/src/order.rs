@@ -73,6 +73,7 @@ use core::marker::PhantomData;
 
 use crate::block_device::BlockDevice;
 use crate::error::{DeviceError, MediumError};
+use crate::gathered::{Gathered, Seeds};
 use crate::hook::{Hook, NoHook, Rule, Site, SiteKind};
 use crate::pmem::{Pmem, PmemFacts, PmemRead, PmemShare};
 use crate::units::{BlockNumber, Offset};
@@ -278,6 +279,29 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         debug_assert_eq!(site.kind, SiteKind::Write);
         self.hook.write_piece(site, &mut self.pmem, at, bytes, whole_bytes);
         InFlight::new()
+    }
+
+    /// Whether so many bytes of a whole had better be put together by the medium.
+    #[inline]
+    pub fn gathers(&self, whole_bytes: u64) -> bool {
+        let facts = self.pmem.facts();
+        let is_streamed = whole_bytes >= facts.stream_from_bytes as u64;
+        facts.gathers && is_streamed && self.hook.gathers()
+    }
+
+    /// Streams what is put together from pieces, with its checks; returns that of all. See
+    /// [`Pmem::stream_checked`].
+    #[inline(always)]
+    pub fn write_checked(
+        &mut self,
+        site: Site,
+        at: Offset,
+        gathered: &Gathered<'_>,
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        debug_assert_eq!(site.kind, SiteKind::Write);
+        let check = self.hook.write_checked(site, &mut self.pmem, at, gathered, seeds);
+        (InFlight::new(), check)
     }
 
     /// Makes durable what is in flight. See [`Pmem::fence`].

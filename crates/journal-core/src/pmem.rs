@@ -22,6 +22,7 @@
 use core::fmt;
 
 use crate::error::MediumError;
+use crate::gathered::{Gathered, Seeds};
 use crate::units::{LINE_BYTES, Offset};
 
 /// How far a store has to be pushed before a power loss cannot take it back.
@@ -48,6 +49,9 @@ pub struct PmemFacts {
     /// From this many bytes on, [`Pmem::stream`] is cheaper than [`Pmem::store`] and
     /// [`Pmem::flush`]. A matter of speed only.
     pub stream_from_bytes: usize,
+    /// Whether [`Pmem::stream_checked`] is better than to be given lines that were copied together.
+    /// A matter of speed only.
+    pub gathers: bool,
 }
 
 impl PmemFacts {
@@ -55,13 +59,19 @@ impl PmemFacts {
     /// streaming begins to win on the processors measured so far.
     #[must_use]
     pub const fn new(granularity: Granularity) -> Self {
-        Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1 }
+        Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1, gathers: false }
     }
 
     /// The same with another streaming threshold.
     #[must_use]
     pub const fn with_stream_from_bytes(self, bytes: usize) -> Self {
         Self { stream_from_bytes: bytes, ..self }
+    }
+
+    /// The same, and whether it gathers.
+    #[must_use]
+    pub const fn with_gathers(self, gathers: bool) -> Self {
+        Self { gathers, ..self }
     }
 }
 
@@ -123,6 +133,15 @@ pub trait Pmem: PmemRead {
     /// **Crash**: until this thread's next fence, as [`store`](Self::store). Bytes of lines that
     /// the range covers only in part are in flight like the others.
     fn stream(&mut self, at: Offset, bytes: &[u8]);
+
+    /// Streams what is put together from pieces, with its checks, at a line; returns the check of
+    /// all.
+    ///
+    /// **Crash**: as [`stream`](Self::stream) of the same bytes. The default streams each line by
+    /// itself.
+    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
+        gathered.stream_lines(seeds, at, self)
+    }
 
     /// Puts every line that `at..at + len` touches in flight. A `len` of zero does nothing.
     ///
@@ -198,6 +217,11 @@ impl<P: Pmem + ?Sized> Pmem for &mut P {
     #[inline]
     fn stream(&mut self, at: Offset, bytes: &[u8]) {
         (**self).stream(at, bytes);
+    }
+
+    #[inline]
+    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
+        (**self).stream_checked(at, gathered, seeds)
     }
 
     #[inline]

@@ -24,7 +24,7 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 
 pub use crate::change::{Change, Patch, Span};
-use crate::units::BlockNumber;
+use crate::units::{BlockNumber, WORD_BYTES};
 
 /// The number of a policy, kept in the superblock: a journal is opened with the policy that wrote
 /// it or not at all. Numbers below 256 are this project's; choose yours above.
@@ -176,6 +176,41 @@ impl<'a> Encoder<'a> {
     }
 }
 
+/// The first bytes of a word, which some others follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    word: u64,
+    bytes: usize,
+}
+
+impl Prefix {
+    /// So many bytes of the word, little-endian, or all of them.
+    #[inline]
+    #[must_use]
+    pub const fn new(word: u64, bytes: usize) -> Self {
+        if bytes < WORD_BYTES {
+            let kept = (1_u64 << (8 * bytes)).wrapping_sub(1);
+            Self { word: word & kept, bytes }
+        } else {
+            Self { word, bytes: WORD_BYTES }
+        }
+    }
+
+    /// The word, zero behind these bytes.
+    #[inline]
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        self.word
+    }
+
+    /// How many they are.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.bytes
+    }
+}
+
 /// An encoded form does not fit the room it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
@@ -290,6 +325,14 @@ pub trait Policy {
     ///
     /// Must not look at [`Update::old`] unless it needs to.
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
+
+    /// What it encodes where one patch is all that is known of a change, if that is a few bytes and
+    /// then those of the patch: as [`place`](Self::place) does. Who is told so need not copy them
+    /// to have them encoded.
+    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
+        let _ = patch;
+        None
+    }
 
     /// Whether it logs every image as it is where the old one is not given: it is not asked to
     /// place those.

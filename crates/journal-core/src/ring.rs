@@ -4,6 +4,7 @@
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
 use crate::error::{MediumError, MediumErrorKind};
+use crate::gathered::{Gathered, Seeds};
 use crate::hook::{Hook, Rule, Site};
 use crate::order::{Dirty, Durable, InFlight, Ordered};
 use crate::pmem::{Pmem, PmemRead, PmemShare};
@@ -260,6 +261,26 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
             return in_flight;
         }
         in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
+    }
+
+    /// Whether so many bytes of a record of so many are better gathered than copied together: where
+    /// they would be streamed anyway, and do not wrap.
+    #[inline]
+    pub(crate) fn gathers(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
+        self.region.gathers(whole_bytes) && self.pieces(position, bytes).second.1 == 0
+    }
+
+    /// Writes what is put together from pieces, with its checks, and puts it in flight; it does not
+    /// wrap. Returns the check of all as well.
+    #[inline(always)]
+    pub(crate) fn write_checked(
+        &mut self,
+        site: Site,
+        position: u64,
+        gathered: &Gathered<'_>,
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        self.region.write_checked(site, Offset(self.place(position)), gathered, seeds)
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.

@@ -13,7 +13,7 @@ use crate::index::FrameAt;
 use crate::lane::{FrameIn, Lane, Lists, OpenRecord};
 use crate::place::Operation;
 use crate::pmem::Pmem;
-use crate::policy::{Encoder, Placement, Policy};
+use crate::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::record::{Extent, FRAME_BYTES, Form, HEADER_BYTES, NAME_BYTES, Name, extent};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
@@ -25,8 +25,8 @@ const PAYLOAD_AT: usize = HEADER_BYTES + FRAME_BYTES;
 #[derive(Clone, Copy, Debug)]
 pub struct Sole<'a> {
     frame: FrameIn,
-    /// Empty where it logs none.
-    image: &'a [u8],
+    /// An image, or what its payload ends with that is not in the front: empty where there is none.
+    lent: &'a [u8],
     /// The record of another lane that it overwrites.
     named: Option<Name>,
 }
@@ -70,18 +70,23 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if self.geometry.lane_places() > 0 {
             return None;
         }
-        let (form, len, image): (_, _, &[u8]) = match operation {
+        let (form, len, lent): (_, _, &[u8]) = match operation {
             Operation::Update(update) => {
                 // A policy always has a whole block of room.
                 let room = front.get_mut(PAYLOAD_AT..)?.get_mut(..self.block_bytes())?;
-                let mut encoder = Encoder::new(room);
-                match self.placement(update, &mut encoder, false) {
-                    Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
-                    Placement::Image => {
-                        let image = update.change.image()?;
-                        (Form::Image, image.len(), image)
+                if let Some((prefix, bytes)) = self.prefixed(&update.change) {
+                    *room.first_chunk_mut()? = prefix.word().to_le_bytes();
+                    (Form::Encoded, prefix.bytes().saturating_add(bytes.len()), bytes)
+                } else {
+                    let mut encoder = Encoder::new(room);
+                    match self.placement(update, &mut encoder, false) {
+                        Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
+                        Placement::Image => {
+                            let image = update.change.image()?;
+                            (Form::Image, image.len(), image)
+                        }
+                        _ => return None,
                     }
-                    _ => return None,
                 }
             }
             Operation::Discard(_) => (Form::Discard, 0, &[]),
@@ -89,7 +94,17 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         };
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let frame = FrameIn { block: operation.block(), len, form, operation: 0 };
-        Some(Sole { frame, image, named: None })
+        Some(Sole { frame, lent, named: None })
+    }
+
+    /// What is encoded of a patch that is alone and has bytes, as far as it is not they, and they;
+    /// where a policy says what.
+    #[inline(always)]
+    fn prefixed<'a>(&self, change: &Change<'a>) -> Option<(Prefix, &'a [u8])> {
+        let Change::Patches([patch]) = *change else { return None };
+        let prefix = self.policy.prefix_of(patch)?;
+        let len = prefix.bytes().saturating_add(patch.bytes.len());
+        (!patch.bytes.is_empty() && len <= self.block_bytes()).then_some((prefix, patch.bytes))
     }
 
     #[inline(always)]
@@ -125,24 +140,28 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         sole: &Sole<'_>,
         front: &mut [u8],
     ) -> FrameAt {
-        let Sole { frame, image, named } = *sole;
+        let Sole { frame, lent, named } = *sole;
         let extent = self.sole_extent(sole, sole.names());
         lane.check_fits(open, &extent);
         let (encoded, _) = sole.payload();
         let names_bytes = sole.names().saturating_mul(NAME_BYTES);
         let payload_at = PAYLOAD_AT.saturating_add(names_bytes);
-        let end = payload_at.saturating_add(encoded);
-        if names_bytes > 0 && encoded > 0 && end <= front.len() {
-            front.copy_within(PAYLOAD_AT..PAYLOAD_AT.saturating_add(encoded), payload_at);
+        let is_image = frame.form == Form::Image;
+        let lent_bytes = if is_image { 0 } else { lent.len() };
+        let here = encoded.saturating_sub(lent_bytes);
+        let end = payload_at.saturating_add(here);
+        if names_bytes > 0 && here > 0 && end <= front.len() {
+            front.copy_within(PAYLOAD_AT..PAYLOAD_AT.saturating_add(here), payload_at);
         }
         let mut check = open.check;
         let mut payload = open.position().saturating_add(payload_at as u64);
-        if frame.form == Form::Image {
+        if is_image {
             payload = open.position().saturating_add(extent.front as u64);
-            check = lane.store_image(open, payload, image, check, &self.kernels);
+            check = lane.store_image(open, payload, lent, check, &self.kernels);
         }
-        let lists =
-            Lists { frames: &[frame], name_count: sole.names(), names: named, last: true, end };
+        let lent = if is_image { &[] } else { lent };
+        let name_count = sole.names();
+        let lists = Lists { frames: &[frame], name_count, names: named, last: true, end, lent };
         lane.store_front(open, &extent, lists, check, &self.kernels, front);
         lane.frame_at(open, frame, payload)
     }

@@ -25,6 +25,8 @@ use journal_core::{Kernels, check};
 mod changed;
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 mod x86_64;
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+pub(crate) use x86_64::GATHERED;
 
 /// The kernels of this processor.
 ///

@@ -60,9 +60,9 @@
 //!
 //! Chosen at run time ([`Method::best`]); [`FlushMethod::supported`] and
 //! [`StreamMethod::supported`] list what there is and [`MapOptions::method`] overrides the choice.
-//! From which length on streaming beats storing and flushing is a default by the processor's maker,
-//! from one measured machine each (AMD Zen 4: from one line; Intel Emerald Rapids, and all others:
-//! from more than four lines), unless [`Region::calibrate`] is asked to measure it.
+//! From which length on streaming beats storing and flushing is a default from a few measured
+//! machines (AMD, and whatever puts lines together in wide registers: from one line; other x86: from
+//! more than four), unless [`Region::calibrate`] is asked to measure it.
 
 #![warn(clippy::unwrap_used)]
 
@@ -79,6 +79,8 @@ mod error;
 #[cfg(any(loom, shuttle))]
 pub mod explored;
 mod facts;
+mod far_fence;
+mod gather;
 mod kernels;
 pub mod lines;
 mod lock;
@@ -89,6 +91,7 @@ mod pages;
 mod region;
 mod span;
 mod store_lock;
+mod thread_mark;
 mod visibility;
 mod write;
 mod zeroes;
@@ -97,6 +100,7 @@ pub use calibrate::{Calibration, CalibrationPoint};
 pub use emulator::EmulatorModel;
 pub use error::{Holder, MapError, MapErrorKind, Step};
 pub use facts::{MapFacts, Reason};
+pub use far_fence::FarFence;
 pub use kernels::NativeKernels;
 pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 pub use options::MapOptions;

@@ -12,16 +12,17 @@ use core::fmt;
 use std::sync::Arc;
 
 use journal_core::{
-    LINE_BYTES, MediumError, MediumErrorKind, Offset, Pmem, PmemFacts, PmemRead, PmemShare,
-    PmemSplit, WORD_BYTES,
+    Gathered, LINE_BYTES, MediumError, MediumErrorKind, Offset, Pmem, PmemFacts, PmemRead,
+    PmemShare, PmemSplit, Seeds, WORD_BYTES,
 };
 
 use crate::arch::{Cpu, Instructions};
 use crate::emulator::EmulatorModel;
 use crate::error::MapError;
 use crate::facts::MapFacts;
+use crate::gather::Gather;
 use crate::lines::lines;
-use crate::method::{FlushMethod, Method, UnsupportedMethod};
+use crate::method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 use crate::options::MapOptions;
 use crate::pages::SyncError;
 use crate::span::{Durability, Span};
@@ -88,6 +89,20 @@ impl Range {
     }
 }
 
+/// Where lines cannot be put together in registers. All by value: of what a reference is taken has to
+/// be in memory for all.
+#[cold]
+fn stream_lines(region: &mut Region, at: Offset, gathered: Gathered<'_>, seeds: Seeds) -> u64 {
+    gathered.stream_lines(seeds, at, region)
+}
+
+/// Whether lines for a range are better put together in registers.
+fn gather_of(range: &Range) -> Option<Gather> {
+    let is_usual = matches!(range.span.durability(), Durability::Lines);
+    let is_wide = range.method.stream() == StreamMethod::Avx512;
+    if is_usual && is_wide { Gather::detect() } else { None }
+}
+
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -104,6 +119,8 @@ fn outside(at: Offset, len: usize, region_len: usize) -> ! {
 pub struct Region {
     range: Range,
     stream_from_bytes: usize,
+    /// Only where whole lines are streamed by the widest registers, to ordinary memory.
+    gather: Option<Gather>,
     streamer: Streamer,
 }
 
@@ -119,7 +136,8 @@ impl Region {
             _ => Cpu::detect().stream_from_bytes(),
         };
         let range = Range { base, len, method: facts.method, span: Arc::new(span) };
-        Self { range, stream_from_bytes, streamer: Streamer::new() }
+        let gather = gather_of(&range);
+        Self { range, stream_from_bytes, gather, streamer: Streamer::new() }
     }
 
     /// Plain memory of `len` bytes: [`MapOptions::anonymous`] without demands.
@@ -165,6 +183,7 @@ impl Region {
             return Err(UnsupportedMethod { flush: method.flush(), stream: method.stream() });
         }
         self.range.method = method;
+        self.gather = gather_of(&self.range);
         Ok(())
     }
 
@@ -243,6 +262,7 @@ impl Pmem for Region {
     fn facts(&self) -> PmemFacts {
         PmemFacts::new(self.range.span.facts().granularity)
             .with_stream_from_bytes(self.stream_from_bytes)
+            .with_gathers(self.gather.is_some())
     }
 
     #[inline]
@@ -283,6 +303,18 @@ impl Pmem for Region {
         self.streamer.mark();
         // SAFETY: as in `store`, and whole lines.
         unsafe { self.range.method.stream_lines(to, bytes) };
+    }
+
+    #[inline(always)]
+    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
+        let to = self.range.expected(at, gathered.bytes());
+        let gather = self.gather.filter(|_| to.addr() % LINE_BYTES == 0);
+        let Some(gather) = gather.filter(|_| Gather::can(gathered)) else {
+            return stream_lines(self, at, *gathered, seeds);
+        };
+        self.streamer.mark();
+        // SAFETY: as in `stream`, and whole lines.
+        unsafe { gather.stream(to, gathered, seeds) }
     }
 
     #[inline]
@@ -328,6 +360,7 @@ impl PmemSplit for Region {
         let part = |from: usize, len: usize| Self {
             range: Range { base: self.range.base.wrapping_add(from), len, ..self.range.clone() },
             stream_from_bytes: self.stream_from_bytes,
+            gather: self.gather,
             streamer: self.streamer.part(),
         };
         Ok((part(0, cut), part(cut, self.range.len - cut)))

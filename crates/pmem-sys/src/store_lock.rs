@@ -6,6 +6,8 @@
 //! an instruction, or in a system call that wakes somebody. This one ends in a release store (on
 //! x86 a `mov`) and wakes nobody: who waits looks again by itself.
 //!
+//! Where nobody else takes it, it is taken by plain stores, too ([`StoreLock::favouring`]).
+//!
 //! Guarantees: one holder at a time; what one holder stored in ordinary memory, the next one sees;
 //! a panic of the holder is told to everybody who comes later. A crash does not come into it: the
 //! lock lives in the memory of one process and dies with it.
@@ -22,6 +24,11 @@
 //!   ahead of it once by having looked before, and once by being overdue itself. Among the overdue
 //!   there is no order.
 //!
+//! - *Favour.* Who is favoured takes and gives back a lock by four loads and two stores, none of which
+//!   waits for anything. Whoever else comes then has every processor of the process make a fence:
+//!   microseconds, once until the lock is favoured again, which takes the longer the more often it
+//!   was withdrawn.
+//!
 //! # What it does not order
 //!
 //! Streaming stores. A plain store does not wait for what its thread streamed, so a holder that
@@ -34,14 +41,18 @@ use core::ops::{Deref, DerefMut};
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
-use sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell};
+use crate::far_fence::FarFence;
+use favour::Favour;
+use sync::{AtomicU32, Ordering, UnsafeCell};
+
+mod favour;
 
 /// What the lock is made of. Explorers of schedules have their own, which they can look into.
 mod sync {
     #[cfg(any(loom, shuttle))]
-    pub(super) use crate::explored::{AtomicU32, AtomicUsize, Ordering};
+    pub(super) use crate::explored::{AtomicU32, Ordering};
     #[cfg(not(any(loom, shuttle)))]
-    pub(super) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+    pub(super) use core::sync::atomic::{AtomicU32, Ordering};
     #[cfg(loom)]
     pub(super) use loom::cell::UnsafeCell;
 
@@ -117,9 +128,10 @@ pub const OVERDUE_AFTER_NAPS: u32 = 8;
 pub struct StoreLock<T> {
     state: AtomicU32,
     /// Threads inside [`lock_contended`](Self::lock_contended).
-    waiting: AtomicUsize,
+    waiting: AtomicU32,
     /// Those of them that nobody else may get ahead of.
-    overdue: AtomicUsize,
+    overdue: AtomicU32,
+    favour: Favour,
     value: UnsafeCell<T>,
 }
 
@@ -148,10 +160,35 @@ impl<T> StoreLock<T> {
     #[cfg(not(any(loom, shuttle)))]
     #[must_use]
     pub const fn new(value: T) -> Self {
+        Self::favouring(value, None)
+    }
+
+    /// A free lock over `value` that favours a thread which takes it again and again while nobody
+    /// else does. That thread takes it by plain stores, which do not wait for the last fence; the
+    /// next other one that wants it has every processor of the process make a fence, which takes
+    /// microseconds. A lock favours one thread in its life.
+    ///
+    /// ```
+    /// use pmem_sys::{FarFence, StoreLock};
+    ///
+    /// let lock = StoreLock::favouring(0, FarFence::register());
+    /// for _ in 0..1000 {
+    ///     *lock.lock()? += 1;
+    /// }
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| lock.lock().map(|mut value| *value += 1));
+    /// });
+    /// assert_eq!(*lock.lock()?, 1001);
+    /// # Ok::<(), pmem_sys::Poisoned>(())
+    /// ```
+    #[cfg(not(any(loom, shuttle)))]
+    #[must_use]
+    pub const fn favouring(value: T, far: Option<FarFence>) -> Self {
         Self {
             state: AtomicU32::new(FREE),
-            waiting: AtomicUsize::new(0),
-            overdue: AtomicUsize::new(0),
+            waiting: AtomicU32::new(0),
+            overdue: AtomicU32::new(0),
+            favour: Favour::new(far),
             value: UnsafeCell::new(value),
         }
     }
@@ -160,10 +197,18 @@ impl<T> StoreLock<T> {
     #[cfg(any(loom, shuttle))]
     #[must_use]
     pub fn new(value: T) -> Self {
+        Self::favouring(value, None)
+    }
+
+    /// The same, which favours a thread.
+    #[cfg(any(loom, shuttle))]
+    #[must_use]
+    pub fn favouring(value: T, far: Option<FarFence>) -> Self {
         Self {
             state: AtomicU32::new(FREE),
-            waiting: AtomicUsize::new(0),
-            overdue: AtomicUsize::new(0),
+            waiting: AtomicU32::new(0),
+            overdue: AtomicU32::new(0),
+            favour: Favour::new(far),
             value: UnsafeCell::new(value),
         }
     }
@@ -172,7 +217,7 @@ impl<T> StoreLock<T> {
     ///
     /// # Errors
     /// A holder panicked, before the call or during it. It stays so.
-    #[inline]
+    #[inline(always)]
     pub fn lock(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
         match self.try_lock()? {
             Some(guard) => Ok(guard),
@@ -184,7 +229,7 @@ impl<T> StoreLock<T> {
     ///
     /// # Errors
     /// A holder panicked. It stays so.
-    #[inline]
+    #[inline(always)]
     pub fn try_lock(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
         if self.overdue.load(Ordering::Relaxed) == 0 {
             return self.acquire();
@@ -192,17 +237,62 @@ impl<T> StoreLock<T> {
         if self.is_poisoned() { Err(Poisoned) } else { Ok(None) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn acquire(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
+        let step = self.favour.step();
+        let is_favoured = step.is_favoured() && self.favour.take(step);
+        // It may have the lock by an exchange, too.
+        if is_favoured && self.state.load(Ordering::Relaxed) == FREE {
+            return Ok(Some(self.held(How::Favour)));
+        }
+        let is_had = self.exchange(is_favoured)?;
+        Ok(if is_had { Some(self.held(How::Exchange)) } else { None })
+    }
+
+    /// Takes the lock by an exchange, if it can be had. A function of its own, of which the result
+    /// is in a register: what comes back by memory, in other pieces than it is loaded, waits for
+    /// the last fence as an exchange does.
+    #[inline(never)]
+    fn exchange(&self, is_favoured: bool) -> Result<bool, Poisoned> {
+        if is_favoured {
+            self.favour.give_back();
+        }
+        let step = self.favour.step();
+        if is_favoured || (!step.is_nobody() && !self.favour.withdraw(step)) {
+            return if self.is_poisoned() { Err(Poisoned) } else { Ok(false) };
+        }
         // Acquire pairs with the release store of the guard: all that its holder did is seen.
         match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Some(StoreLockGuard {
-                lock: self,
-                unwinding: std::thread::panicking(),
-                _stays: PhantomData,
-            })),
+            Ok(_) if self.favour.confirm() => Ok(true),
+            Ok(_) => {
+                // Unless who is favoured panics just now: that stays.
+                let back = (Ordering::Relaxed, Ordering::Relaxed);
+                let _ = self.state.compare_exchange(HELD, FREE, back.0, back.1);
+                Ok(false)
+            }
             Err(POISONED) => Err(Poisoned),
-            Err(_) => Ok(None),
+            Err(_) => Ok(false),
+        }
+    }
+
+    #[inline(always)]
+    fn held(&self, how: How) -> StoreLockGuard<'_, T> {
+        let how = if std::thread::panicking() { how.unwinding() } else { how };
+        StoreLockGuard { lock: self, how, _stays: PhantomData }
+    }
+
+    /// By what it was taken, and is given back.
+    #[inline(always)]
+    fn flag(&self, how: How) -> &AtomicU32 {
+        if how.is_by_favour() { &self.favour.held } else { &self.state }
+    }
+
+    /// Gives it back for nobody to take any more.
+    #[cold]
+    fn poison(&self, how: How) {
+        self.state.store(POISONED, Ordering::Relaxed);
+        if how.is_by_favour() {
+            self.favour.give_back();
         }
     }
 
@@ -233,7 +323,7 @@ impl<T> StoreLock<T> {
     #[inline]
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.waiting.load(Ordering::Relaxed) as usize
     }
 
     /// Whether a holder panicked.
@@ -263,7 +353,7 @@ impl<T> fmt::Debug for StoreLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the value: looking at it would mean waiting.
         f.debug_struct("StoreLock")
-            .field("held", &(self.state.load(Ordering::Relaxed) == HELD))
+            .field("held", &(self.state.load(Ordering::Relaxed) == HELD || self.favour.is_held()))
             .field("poisoned", &self.is_poisoned())
             .field("waiters", &self.waiters())
             .finish_non_exhaustive()
@@ -294,8 +384,7 @@ impl<T> fmt::Debug for StoreLock<T> {
 #[must_use = "dropped at once, it protects nothing"]
 pub struct StoreLockGuard<'a, T> {
     lock: &'a StoreLock<T>,
-    /// Whether the thread was unwinding when it took the lock: that panic is not the lock's.
-    unwinding: bool,
+    how: How,
     _stays: PhantomData<*const ()>,
 }
 
@@ -324,10 +413,39 @@ impl<T> DerefMut for StoreLockGuard<'_, T> {
 impl<T> Drop for StoreLockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let panicked = std::thread::panicking() && !self.unwinding;
-        let next = if panicked { POISONED } else { FREE };
-        // A store and not an exchange: the whole point. Nobody else writes while it is `HELD`.
-        self.lock.state.store(next, Ordering::Release);
+        if std::thread::panicking() && !self.how.is_unwinding() {
+            return self.lock.poison(self.how);
+        }
+        // A store and not an exchange: the whole point. Nobody else writes `state` while it is
+        // `HELD`, nor what somebody holds by favour.
+        self.lock.flag(self.how).store(FREE, Ordering::Release);
+    }
+}
+
+/// How a lock was taken. A guard is this and an address, so that it goes by registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Exchange,
+    Favour,
+    /// The thread was unwinding when it took the lock: that panic is not the lock's.
+    ExchangeUnwinding,
+    FavourUnwinding,
+}
+
+impl How {
+    const fn unwinding(self) -> Self {
+        match self {
+            Self::Exchange | Self::ExchangeUnwinding => Self::ExchangeUnwinding,
+            Self::Favour | Self::FavourUnwinding => Self::FavourUnwinding,
+        }
+    }
+
+    const fn is_unwinding(self) -> bool {
+        matches!(self, Self::ExchangeUnwinding | Self::FavourUnwinding)
+    }
+
+    const fn is_by_favour(self) -> bool {
+        matches!(self, Self::Favour | Self::FavourUnwinding)
     }
 }
 
@@ -338,10 +456,10 @@ impl<T: fmt::Debug> fmt::Debug for StoreLockGuard<'_, T> {
 }
 
 /// One more in a count, for as long as it lives.
-struct Counted<'a>(&'a AtomicUsize);
+struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
+    fn new(count: &'a AtomicU32) -> Self {
         // Nothing is published by a count; it steers.
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)

@@ -18,20 +18,11 @@ mod streams {
 
     use rustix::thread::{MembarrierCommand, membarrier};
 
-    std::thread_local! {
-        /// Its address names the thread. A later thread may get the same one: by then the earlier
-        /// one has left through the kernel, and left nothing undrained.
-        static HERE: u8 = const { 0 };
-    }
+    use crate::thread_mark::this_thread;
 
     const NOBODY: usize = 0;
     /// Several threads, which no address is: whoever reads must drain.
     const SEVERAL: usize = usize::MAX;
-
-    #[inline]
-    fn this_thread() -> usize {
-        HERE.with(|here| core::ptr::from_ref(here).addr())
-    }
 
     /// Which thread streamed into a region and has not fenced through it since.
     #[derive(Debug)]

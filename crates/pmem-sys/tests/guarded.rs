@@ -4,8 +4,8 @@
 
 use core::ptr;
 
-use journal_core::{Kernels as _, check};
-use pmem_sys::NativeKernels;
+use journal_core::{Gathered, Kernels as _, Offset, Pmem as _, PmemRead as _, Seeds, check};
+use pmem_sys::{NativeKernels, Region};
 
 const PAGE: usize = 4096;
 
@@ -49,5 +49,44 @@ fn checks_read_nothing_before_or_behind_their_bytes() {
         }
         let all = check::crc64(1, bytes);
         assert_eq!((kernels.crc64(1, bytes), kernels.crc64_of_stored(1, bytes)), (all, all));
+    }
+}
+
+/// The same of lines that are put together: what is streamed is what copying it together is, and so
+/// is its check.
+#[test]
+fn gathered_lines_read_nothing_but_their_pieces() {
+    let [heads, bodies] = [guarded(), guarded()];
+    for (at, (head, body)) in heads.iter_mut().zip(bodies.iter_mut()).enumerate() {
+        (*head, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
+    }
+    // Where the first line has a check of its own.
+    for at in [0, 8, 16].into_iter().chain((64..=128).map(|head_bytes| PAGE - head_bytes)) {
+        heads[at..][..4].fill(0);
+    }
+    let mut region = Region::anonymous(PAGE as u64).expect("memory");
+    println!("gathers: {}", region.facts().gathers);
+    for body_at in 64..=Gathered::HEAD_BYTES_MAX {
+        let head_bytes = body_at.next_multiple_of(8);
+        for len in (0..330).chain([512, 1021]) {
+            let ends = [(0, 0), (PAGE - head_bytes, PAGE - len), (8 * (len % 3), len % 61)];
+            for (head_at, at) in ends {
+                let (head, body) = (&heads[head_at..][..head_bytes], &bodies[at..][..len]);
+                let gathered = Gathered::new(head, body_at, body).expect("is one");
+                let seeds = Seeds { line: (len % 2 == 0).then_some(5), all: 7 };
+                let mut known = Vec::new();
+                let check = gathered.each_checked_line(seeds, |_, line| known.extend(line));
+                let (to, bytes) = (Offset(64 * (len as u64 % 3)), gathered.bytes());
+                region.store(Offset(0), &[0xEE; PAGE]);
+                assert_eq!(region.stream_checked(to, &gathered, seeds), check);
+                region.fence().expect("fences");
+                let mut found = [0; PAGE];
+                region.read_into(Offset(0), &mut found).expect("reads");
+                let (before, rest) = found.split_at(to.raw() as usize);
+                assert_eq!(rest[..bytes], known, "{body_at}, {len}");
+                let beside = [before, &rest[bytes..]].concat();
+                assert!(beside.iter().all(|byte| *byte == 0xEE), "{body_at}, {len}");
+            }
+        }
     }
 }

@@ -9,8 +9,8 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use pmem_sys::StoreLock;
-use pmem_sys::explored::models::{each_order_is_needed, explore};
+use pmem_sys::explored::models::{Model, each_order_is_needed, explore};
+use pmem_sys::{FarFence, StoreLock};
 
 /// Some preemptions are enough for every known kind of mistake, and keep the number finite. Only
 /// one thread may wait at a time: loom would let two of them yield to each other forever.
@@ -69,4 +69,103 @@ fn three_threads_that_try_never_get_in_beside_a_holder() {
 fn both_orders_of_the_lock_are_needed() {
     let orders = each_order_is_needed("store_lock.rs", Some(2), &[two_that_count]);
     assert_eq!(orders, 2, "who takes it acquires, who gives it back releases");
+}
+
+/// A lock that favours this thread, which has taken it as often as that takes: twice in a row.
+fn favouring() -> Arc<StoreLock<u32>> {
+    let lock = Arc::new(StoreLock::favouring(0, FarFence::register()));
+    (0..2).for_each(|_| drop(lock.lock().expect("nobody panics")));
+    lock
+}
+
+/// Who is favoured takes it so often beside another one, which may have to withdraw the favour, and
+/// the favoured one may get it again.
+fn favoured_beside_another<const OWN: u32, const OTHERS: u32>() {
+    let lock = favouring();
+    let other = Arc::clone(&lock);
+    let thread = thread::spawn(move || {
+        for _ in 0..OTHERS {
+            *other.lock().expect("nobody panics") += 1;
+        }
+    });
+    for _ in 0..OWN {
+        *lock.lock().expect("nobody panics") += 1;
+    }
+    thread.join().expect("it does not panic");
+    assert_eq!(lock.waiters(), 0);
+    let guard = lock.try_lock().expect("nobody panics").expect("nobody is owed it");
+    assert_eq!(*guard, OWN + OTHERS);
+}
+
+/// Takes it so often, as far as it is free; returns how often it was.
+fn try_it(lock: &StoreLock<u32>, times: u32) -> u32 {
+    let taken = (0..times).filter_map(|_| lock.try_lock().expect("nobody panics"));
+    taken.map(|mut value| *value += 1).count() as u32
+}
+
+/// The favoured one tries so often, and two others.
+fn favoured_beside_two_that_try<const OWN: u32, const SECOND: u32, const THIRD: u32>() {
+    three_that_try(favouring(), [OWN, SECOND, THIRD]);
+}
+
+/// The others have begun when the first one is favoured, in the middle of it.
+fn favoured_too_late() {
+    let lock = Arc::new(StoreLock::favouring(0, FarFence::register()));
+    three_that_try(lock, [3, 1, 1]);
+}
+
+/// The favour was withdrawn while it was made use of, which two others find out, and the one that is
+/// favoured again.
+fn favoured_again() {
+    let lock = favouring();
+    let guard = lock.try_lock().expect("nobody panics").expect("it is free");
+    let other = Arc::clone(&lock);
+    assert_eq!(thread::spawn(move || try_it(&other, 1)).join().expect("does not panic"), 0);
+    drop(guard);
+    three_that_try(lock, [2, 1, 1]);
+}
+
+fn three_that_try(lock: Arc<StoreLock<u32>>, times: [u32; 3]) {
+    let [own, others @ ..] = times;
+    let threads = others.map(|times| {
+        let lock = Arc::clone(&lock);
+        thread::spawn(move || try_it(&lock, times))
+    });
+    let mut got = try_it(&lock, own);
+    for thread in threads {
+        got += thread.join().expect("it does not panic");
+    }
+    assert_eq!(*lock.lock().expect("nobody panics"), got);
+}
+
+#[test]
+fn who_is_favoured_excludes_another_and_is_excluded() {
+    let models = [favoured_beside_another::<2, 1>, favoured_beside_another::<1, 2>];
+    let preemptions = Some(4);
+    for model in models {
+        println!("{} executions, preemptions: {preemptions:?}", explore(preemptions, model));
+    }
+}
+
+#[test]
+fn who_is_favoured_excludes_two_that_try() {
+    let models: [(Model, usize); 4] = [
+        (favoured_beside_two_that_try::<1, 1, 1>, 3),
+        // Beside one that has seen the withdrawal before.
+        (favoured_again, 3),
+        // One that might be favoured, beside the late store of the one that was.
+        (favoured_beside_two_that_try::<1, 3, 1>, 3),
+        (favoured_too_late, 3),
+    ];
+    for (model, preemptions) in models {
+        let executions = explore(Some(preemptions), model);
+        println!("{executions} executions, preemptions: {preemptions}");
+    }
+}
+
+#[test]
+fn every_order_of_favour_is_needed() {
+    let models = [favoured_beside_another::<2, 1>, favoured_too_late, favoured_again];
+    let orders = each_order_is_needed("favour.rs", Some(3), &models);
+    println!("{orders} orders");
 }

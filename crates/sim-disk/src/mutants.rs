@@ -195,6 +195,10 @@ impl Hook for Mutator {
         self.put(site, mutation, pmem, at, bytes, |pmem, at, bytes| pmem.stream(at, bytes));
     }
 
+    fn gathers(&self) -> bool {
+        true
+    }
+
     fn write_piece<P: Pmem>(
         &mut self,
         site: Site,

@@ -39,6 +39,14 @@ impl SimPmem {
         Self { facts: self.facts.with_stream_from_bytes(bytes), ..self }
     }
 
+    /// The same, which has whole lines streamed and put together from pieces, or none.
+    #[must_use]
+    pub fn with_gathers(self, gathers: bool) -> Self {
+        let facts = PmemFacts::new(self.facts.granularity);
+        let facts = if gathers { facts.with_stream_from_bytes(LINE_BYTES) } else { facts };
+        Self { facts: facts.with_gathers(gathers), ..self }
+    }
+
     /// The place in the span and the range in this region.
     fn range(&self, at: Offset, len: usize) -> (u64, core::ops::Range<usize>) {
         let range = self.checked_range(at, len);

@@ -26,7 +26,7 @@ struct State {
 
 impl Lane {
     fn new() -> Arc<Self> {
-        let turn = Turn::new(State { next: 1, group: Group::default() });
+        let turn = Turn::new(State { next: 1, group: Group::default() }, None);
         let lane = Self { turn, reach: Reach::new(Sequence(1)), fenced_to: Word::new() };
         Arc::new(lane)
     }

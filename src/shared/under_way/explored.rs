@@ -80,7 +80,7 @@ fn checkpoint_twice(journal: &Journal) {
 fn meets(commits: Does, forgets: Does, checkpoints: Does) {
     let journal = Arc::new(Journal {
         writes_home: UnderWay::new(),
-        lane: Turn::new(FIRST),
+        lane: Turn::new(FIRST, None),
         reach: Reach::new(FIRST),
         hint: Word::new(),
         share: StoreLock::new(true),

@@ -72,6 +72,21 @@ static FOLDS_512: [[u64; 2]; 19] = {
     folds
 };
 
+/// For what is gathered line by line: what folds the parts of a line onto the last one; the same,
+/// times x^64; [`BARRETT`]; and `fold_by` 512.
+pub(crate) static GATHERED: [[u64; 2]; 10] = [
+    BY_384,
+    BY_256,
+    BY_128,
+    fold_by(0),
+    fold_by(448),
+    fold_by(320),
+    fold_by(192),
+    fold_by(64),
+    BARRETT,
+    BY_512,
+];
+
 const BY_128: [u64; 2] = fold_by(128);
 const BY_256: [u64; 2] = fold_by(256);
 const BY_384: [u64; 2] = fold_by(384);

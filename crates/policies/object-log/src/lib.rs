@@ -35,7 +35,8 @@ mod tests;
 use core::num::NonZeroUsize;
 
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Kind, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
+    Thresholds, Update,
 };
 
 use changed::{Changed, Size};
@@ -142,6 +143,11 @@ impl Policy for ObjectLog {
         } else {
             Placement::Image
         }
+    }
+
+    #[inline(always)]
+    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
+        payload::prefix_of(patch)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

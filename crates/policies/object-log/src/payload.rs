@@ -6,7 +6,7 @@
 
 use core::iter::repeat_n;
 
-use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
+use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix};
 
 use crate::changed::{Changed, Size};
 
@@ -90,10 +90,21 @@ fn put_map(changed: &Changed<'_>, map_bytes: usize, out: &mut Encoder<'_>) -> Re
 }
 
 fn put_place(at: usize, bytes: usize, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
-    let word = |value: usize| u16::try_from(value).map(u32::from).map_err(|_| NoRoom);
-    let (at, last) = (word(at)?, word(bytes.checked_sub(1).ok_or(NoRoom)?)?);
     // Two words, stored as one.
-    out.put(&(last << 16 | at).to_le_bytes())
+    out.put(&place(at, bytes).ok_or(NoRoom)?.to_le_bytes())
+}
+
+/// Where a run is, and its length less one.
+fn place(at: usize, bytes: usize) -> Option<u32> {
+    let half = |value: usize| u16::try_from(value).map(u32::from).ok();
+    Some(half(bytes.checked_sub(1)?)? << 16 | half(at)?)
+}
+
+/// What is put before the bytes of a patch that is alone.
+#[inline(always)]
+pub(crate) fn prefix_of(patch: &Patch<'_>) -> Option<Prefix> {
+    let place = u64::from(place(patch.at as usize, patch.bytes.len())?);
+    Some(Prefix::new(place << 8 | u64::from(RUNS), RUN_BYTES.saturating_add(1)))
 }
 
 /// Puts patches, ascending; those that touch become one run.

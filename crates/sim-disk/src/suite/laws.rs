@@ -119,6 +119,8 @@ enum Shape {
 struct Said {
     placement: Placement,
     payload: Vec<u8>,
+    /// What it says of a patch that is alone, and the patch.
+    prefixed: Option<Vec<u8>>,
     objects: u32,
 }
 
@@ -142,7 +144,14 @@ impl Asked {
         let mut out = Encoder::new(&mut room);
         let placement = policy.place(&update, &mut out);
         let payload = if placement == Placement::Encoded { out.as_bytes() } else { &[] };
-        Said { placement, payload: payload.to_vec(), objects: policy.objects_in(&update) }
+        let prefixed = match (self.shape, &patches[..]) {
+            (Shape::Patches, [patch]) => policy.prefix_of(patch).map(|prefix| {
+                [&prefix.word().to_le_bytes()[..prefix.bytes()], patch.bytes].concat()
+            }),
+            _ => None,
+        };
+        let objects = policy.objects_in(&update);
+        Said { placement, payload: payload.to_vec(), prefixed, objects }
     }
 
     fn describe(&self) -> Vec<String> {
@@ -271,6 +280,15 @@ impl<P: Policy> Case<'_, P> {
                 format!("and then {:?} {}", again.placement, hex(&again.payload)),
             ];
             return Err(("place depends on nothing but its arguments", with(&more)));
+        }
+        if let Some(prefixed) = &said.prefixed {
+            if said.placement != Placement::Encoded || said.payload != *prefixed {
+                let more = [
+                    format!("place said {:?} {}", said.placement, hex(&said.payload)),
+                    format!("prefix_of, with the patch: {}", hex(prefixed)),
+                ];
+                return Err(("what prefix_of says is what place encodes", with(&more)));
+            }
         }
         match said.placement {
             Placement::Encoded => {}

@@ -152,8 +152,9 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             .sum()
     }
 
-    fn program(&self, start: &Start, steps: Vec<Step>) -> Program<P> {
+    fn program(&self, start: &Start, steps: Vec<Step>, gathers: bool) -> Program<P> {
         Program {
+            gathers,
             begin: start.begin.clone(),
             protocol: self.protocol,
             overwrite: overwrite(&self.habits),
@@ -167,6 +168,8 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     /// When there are not so many, or the length is nothing.
     #[must_use]
     pub fn numbered(&self, index: usize, length: usize) -> Numbered<P> {
+        // Every second one, by a number that the digits of its steps do not follow from.
+        let gathers = index % 7 % 2 == 1;
         let mut index = index;
         for start in &self.starts {
             let alphabet = alphabet(&self.habits, start.lanes);
@@ -181,8 +184,8 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
                 index /= alphabet.len();
             }
             let prefix = steps[..steps.len() - 1].to_vec();
-            let program = self.program(start, steps);
-            let prefix = self.program(start, prefix);
+            let program = self.program(start, steps, gathers);
+            let prefix = self.program(start, prefix, gathers);
             return Numbered { program, start: start.name, prefix };
         }
         unreachable!("an index below the count")
@@ -225,13 +228,14 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             programs.push(vec![commit(Discard, Durable), commit(Append, Durable)]);
             programs.push(vec![write(), Step::Fold, Step::Relog(0, false)]);
         }
-        let small = |steps| Program {
+        let small = |(at, steps)| Program {
+            gathers: at % 2 == 1,
             lane_bytes: 2 * 192,
             protocol: self.protocol,
             overwrite: overwrite(&self.habits),
             ..Program::new(self.policy.clone(), 1, steps)
         };
-        programs.into_iter().map(small).collect()
+        programs.into_iter().enumerate().map(small).collect()
     }
 }
 

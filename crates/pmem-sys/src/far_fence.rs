@@ -1,0 +1,57 @@
+//! A full fence that one thread makes for all.
+//!
+//! Two threads that each say something and then look at what the other one says need a full fence
+//! between the two steps, or both may look too early. Where one of them does so a million times for
+//! each time that the other one does, the fence need not be in both: the rare one asks the system
+//! to make it for every thread of the process ([`reach`]), and the other one only keeps
+//! its program's order ([`near`]), which costs nothing.
+//!
+//! Guarantees: of a thread that stores `a`, calls [`near`] and loads `b`, and another one that
+//! stores `b`, calls [`reach`] and loads `a`, at least one loads what the other stored.
+//! That is what `membarrier(2)` says of its expedited commands, and what two fences of
+//! [`Ordering::SeqCst`] are to an explorer of schedules. A crash does not come into it.
+//!
+//! [`Ordering::SeqCst`]: core::sync::atomic::Ordering::SeqCst
+
+/// The half that costs nothing: neither the compiler nor, beside a [`reach`], the
+/// processor lets a load that comes behind it go before a store that comes first.
+#[inline]
+pub(crate) fn near() {
+    #[cfg(not(any(loom, shuttle)))]
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    #[cfg(loom)]
+    loom::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+/// The half that takes microseconds: a full fence of this thread, and of every other one of the
+/// process at some moment between the call and its return. There is a [`FarFence`].
+///
+/// # Panics
+/// The system takes back what it gave, which it does not.
+pub(crate) fn reach() {
+    // To explorers both halves are full fences.
+    #[cfg(any(loom, shuttle))]
+    near();
+    #[cfg(not(any(loom, shuttle)))]
+    {
+        use rustix::thread::{MembarrierCommand, membarrier};
+        let made = membarrier(MembarrierCommand::PrivateExpedited);
+        assert!(made.is_ok(), "membarrier was registered: {made:?}");
+    }
+}
+
+/// Leave to use such fences, which this process has asked the system for.
+#[derive(Clone, Copy, Debug)]
+pub struct FarFence(());
+
+impl FarFence {
+    /// Asks for it. `None` where the system has no such fences, or does not give them.
+    #[must_use]
+    pub fn register() -> Option<Self> {
+        use rustix::thread::{MembarrierCommand, membarrier};
+        let register = || membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+        // Miri has no such call, and explorers need none.
+        let is_given = cfg!(any(loom, shuttle)) || (!cfg!(miri) && register());
+        is_given.then_some(Self(()))
+    }
+}

@@ -1,0 +1,256 @@
+//! Favour: who takes a lock again and again, and nobody else does, takes it without a locked
+//! instruction.
+//!
+//! The usual way to take a lock is an exchange, and on x86 that waits for all that its thread has
+//! stored and streamed, the last commit's fence with it. The favoured thread merely stores that it
+//! has the lock and looks whether it is still favoured. The full fence between these two steps is
+//! made by whoever else wants the lock ([`crate::far_fence`]), for both of them. That takes
+//! microseconds, so it pays where it is seldom.
+//!
+//! Guarantees, by these rules:
+//!
+//! F1. `held` is stored by one thread alone, whatever happens: that which the lock has once
+//!     favoured. It may be favoured again, and no other one ever is. (A thread that was stopped
+//!     between looking and storing may store long after. Whoever comes behind a thread that has
+//!     ended, and has its number, goes on where that has stopped.)
+//! F2. A thread makes itself favoured while it has the lock by an exchange.
+//! F3. Favour is withdrawn in three steps, by anybody: it is said, so that the favoured thread sees
+//!     it when it looks next; a far fence; and once `held` is seen free behind that, nobody is
+//!     favoured. How often there was favour is in each step, so that nobody ends another withdrawal
+//!     than the one that it has seen.
+//! F4. Who has made the exchange looks once more, and gives the lock back where somebody is
+//!     favoured meanwhile. By F2 it sees that: it has acquired what that thread released.
+//!
+//! So while a thread is favoured nobody uses what they had by an exchange, and whoever finds nobody
+//! favoured has acquired all that the last favoured one did.
+
+use super::sync::{AtomicU32, Ordering};
+use super::{FREE, HELD};
+#[cfg(any(loom, shuttle))]
+use crate::explored::this_thread;
+use crate::far_fence::{FarFence, near, reach};
+#[cfg(not(any(loom, shuttle)))]
+use crate::thread_mark::this_thread;
+
+/// Nobody is favoured.
+const NOBODY: u32 = 0;
+/// The thread of the lock is.
+const FAVOURED: u32 = 1;
+/// Its favour is withdrawn, and the far fence not made yet.
+const WITHDRAWING: u32 = 2;
+/// It is made.
+const WITHDRAWN: u32 = 3;
+/// The bits of these; the others count how often the thread was favoured.
+const STEP: u32 = 3;
+/// What they count in.
+const TIME: u32 = STEP + 1;
+
+/// Nobody is ever favoured, since there is no far fence.
+const NEVER: u32 = u32::MAX;
+
+/// So many times in a row a thread takes a lock before it is favoured, at first, and by so many bits
+/// more behind each withdrawal, until these are so many.
+#[cfg(not(any(loom, shuttle)))]
+mod takes {
+    pub(super) const FIRST: u32 = 16;
+    pub(super) const STEP_BITS: u32 = 2;
+    pub(super) const MORE_BITS_MAX: u32 = 8;
+}
+#[cfg(any(loom, shuttle))]
+mod takes {
+    pub(super) const FIRST: u32 = 1;
+    pub(super) const STEP_BITS: u32 = 0;
+    pub(super) const MORE_BITS_MAX: u32 = 0;
+}
+
+/// Whom a lock favours.
+#[derive(Debug)]
+pub(super) struct Favour {
+    /// How far it is, and how often it was there.
+    step: AtomicU32,
+    /// How often its thread has taken the lock in a row by an exchange, or [`NEVER`].
+    takes: AtomicU32,
+    /// The only thread that is ever favoured; before it was, the last that took the lock.
+    thread: Thread,
+    /// Whether that has the lock by favour.
+    pub(super) held: AtomicU32,
+}
+
+impl Favour {
+    /// Nobody yet.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(super) const fn new(far: Option<FarFence>) -> Self {
+        Self {
+            step: AtomicU32::new(NOBODY),
+            takes: AtomicU32::new(if far.is_some() { 0 } else { NEVER }),
+            thread: Thread::none(),
+            held: AtomicU32::new(FREE),
+        }
+    }
+
+    #[cfg(any(loom, shuttle))]
+    pub(super) fn new(far: Option<FarFence>) -> Self {
+        Self {
+            step: AtomicU32::new(NOBODY),
+            takes: AtomicU32::new(if far.is_some() { 0 } else { NEVER }),
+            thread: Thread::none(),
+            held: AtomicU32::new(FREE),
+        }
+    }
+
+    /// How far it is.
+    #[inline]
+    pub(super) fn step(&self) -> Step {
+        Step(self.step.load(Ordering::Acquire))
+    }
+
+    /// Takes the lock by favour at a step at which a thread is favoured; whether it has it then.
+    #[inline(always)]
+    pub(super) fn take(&self, step: Step) -> bool {
+        // Who that is is known since it was favoured first.
+        if !self.thread.is(this_thread()) || self.held.load(Ordering::Relaxed) != FREE {
+            return false;
+        }
+        self.held.store(HELD, Ordering::Relaxed);
+        near();
+        if self.step.load(Ordering::Relaxed) == step.0 {
+            return true;
+        }
+        self.give_back();
+        false
+    }
+
+    /// What was taken by favour.
+    #[inline]
+    pub(super) fn give_back(&self) {
+        self.held.store(FREE, Ordering::Release);
+    }
+
+    /// Withdraws it as far as that goes at once; whether nobody is favoured any more.
+    #[cold]
+    pub(super) fn withdraw(&self, step: Step) -> bool {
+        let time = step.0 & !STEP;
+        match step.0 & STEP {
+            NOBODY => return true,
+            WITHDRAWING => return false,
+            FAVOURED => {
+                // Nobody withdraws from itself what it holds itself.
+                if self.thread.is(this_thread())
+                    || !self.goes_on(step.0, time | WITHDRAWING, Ordering::Relaxed)
+                {
+                    return false;
+                }
+                reach();
+                self.step.store(time | WITHDRAWN, Ordering::Release);
+            }
+            _ => {}
+        }
+        self.held.load(Ordering::Acquire) == FREE
+            && self.goes_on(time | WITHDRAWN, time | NOBODY, Ordering::Release)
+    }
+
+    fn goes_on(&self, from: u32, to: u32, order: Ordering) -> bool {
+        self.step.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether who has made the exchange has the lock by that; takes note of who it is.
+    #[inline]
+    pub(super) fn confirm(&self) -> bool {
+        let step = self.step();
+        if step.is_nobody() {
+            self.note(step);
+        }
+        step.is_nobody()
+    }
+
+    /// This thread has the lock by an exchange.
+    #[inline]
+    fn note(&self, step: Step) {
+        let takes = self.takes.load(Ordering::Relaxed);
+        if takes == NEVER {
+            return;
+        }
+        let me = this_thread();
+        if !self.thread.is(me) {
+            self.takes.store(0, Ordering::Relaxed);
+            if step.0 == NOBODY {
+                self.thread.set(me);
+            }
+            return;
+        }
+        let takes = takes + 1;
+        self.takes.store(takes, Ordering::Relaxed);
+        if takes >= takes::FIRST {
+            self.consider(step, takes);
+        }
+    }
+
+    /// Favours this thread, if it has taken the lock often enough.
+    #[cold]
+    fn consider(&self, step: Step, takes: u32) {
+        let more = (step.0 / TIME).saturating_mul(takes::STEP_BITS).min(takes::MORE_BITS_MAX);
+        if takes >= takes::FIRST << more {
+            self.takes.store(0, Ordering::Relaxed);
+            // Who knows that a thread was favoured knows which: F1. When the times come round, the
+            // number of the last withdrawal that anybody may still have in hand is long gone.
+            let time = step.0.checked_add(TIME).unwrap_or(TIME);
+            self.step.store(time | FAVOURED, Ordering::Release);
+        }
+    }
+
+    /// Whether somebody has the lock by favour.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed) == HELD
+    }
+}
+
+/// How far the favour of a lock is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step(u32);
+
+impl Step {
+    /// Whether nobody is favoured.
+    #[inline]
+    pub(super) const fn is_nobody(self) -> bool {
+        self.0 & STEP == NOBODY
+    }
+
+    /// Whether somebody is, and may go on so.
+    #[inline]
+    pub(super) const fn is_favoured(self) -> bool {
+        self.0 & STEP == FAVOURED
+    }
+}
+
+/// The number of a thread, in halves: whole, a lock would be longer by what fills it up. Who reads it
+/// while it may change is who has the lock, and changes it.
+#[derive(Debug)]
+struct Thread([AtomicU32; 2]);
+
+impl Thread {
+    #[cfg(not(any(loom, shuttle)))]
+    const fn none() -> Self {
+        Self([AtomicU32::new(0), AtomicU32::new(0)])
+    }
+
+    #[cfg(any(loom, shuttle))]
+    fn none() -> Self {
+        Self([AtomicU32::new(0), AtomicU32::new(0)])
+    }
+
+    const fn halves(number: usize) -> [u32; 2] {
+        [number as u32, ((number as u64) >> u32::BITS) as u32]
+    }
+
+    #[inline]
+    fn is(&self, number: usize) -> bool {
+        let [low, high] = Self::halves(number);
+        self.0[0].load(Ordering::Relaxed) == low && self.0[1].load(Ordering::Relaxed) == high
+    }
+
+    fn set(&self, number: usize) {
+        for (half, value) in self.0.iter().zip(Self::halves(number)) {
+            half.store(value, Ordering::Relaxed);
+        }
+    }
+}
