@@ -137,7 +137,6 @@ fn left_of_all_kinds(mut region: Region, name: &str) -> Vec<u8> {
 fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
     let own = memory(SPAN_BYTES);
     let method = own.map_facts().method;
-    println!("gathers: {}", own.facts().gathers);
     let mut given = memory(SPAN_BYTES).with_stream_from_bytes(64);
     let streams = StreamMethod::supported().find(|stream| *stream != StreamMethod::Avx512);
     let streams = Method::new(method.flush(), streams.unwrap_or(method.stream()));

@@ -188,11 +188,13 @@ impl Prefix {
     #[inline]
     #[must_use]
     pub const fn new(word: u64, bytes: usize) -> Self {
-        if bytes < WORD_BYTES {
-            let kept = (1_u64 << (8 * bytes)).wrapping_sub(1);
-            Self { word: word & kept, bytes }
-        } else {
-            Self { word, bytes: WORD_BYTES }
+        match bytes {
+            0 => Self { word: 0, bytes },
+            1..WORD_BYTES => {
+                let others = u64::BITS.wrapping_sub(u8::BITS.wrapping_mul(bytes as u32));
+                Self { word: word & u64::MAX.wrapping_shr(others), bytes }
+            }
+            _ => Self { word, bytes: WORD_BYTES },
         }
     }
 

@@ -42,7 +42,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use crate::far_fence::FarFence;
-use favour::Favour;
+use favour::{Favour, Step};
 use sync::{AtomicU32, Ordering, UnsafeCell};
 
 mod favour;
@@ -245,7 +245,7 @@ impl<T> StoreLock<T> {
         if is_favoured && self.state.load(Ordering::Relaxed) == FREE {
             return Ok(Some(self.held(How::Favour)));
         }
-        let is_had = self.exchange(is_favoured)?;
+        let is_had = self.exchange(step, is_favoured)?;
         Ok(if is_had { Some(self.held(How::Exchange)) } else { None })
     }
 
@@ -253,11 +253,10 @@ impl<T> StoreLock<T> {
     /// is in a register: what comes back by memory, in other pieces than it is loaded, waits for
     /// the last fence as an exchange does.
     #[inline(never)]
-    fn exchange(&self, is_favoured: bool) -> Result<bool, Poisoned> {
+    fn exchange(&self, step: Step, is_favoured: bool) -> Result<bool, Poisoned> {
         if is_favoured {
             self.favour.give_back();
         }
-        let step = self.favour.step();
         if is_favoured || (!step.is_nobody() && !self.favour.withdraw(step)) {
             return if self.is_poisoned() { Err(Poisoned) } else { Ok(false) };
         }
@@ -279,12 +278,6 @@ impl<T> StoreLock<T> {
     fn held(&self, how: How) -> StoreLockGuard<'_, T> {
         let how = if std::thread::panicking() { how.unwinding() } else { how };
         StoreLockGuard { lock: self, how, _stays: PhantomData }
-    }
-
-    /// By what it was taken, and is given back.
-    #[inline(always)]
-    fn flag(&self, how: How) -> &AtomicU32 {
-        if how.is_by_favour() { &self.favour.held } else { &self.state }
     }
 
     /// Gives it back for nobody to take any more.
@@ -418,7 +411,11 @@ impl<T> Drop for StoreLockGuard<'_, T> {
         }
         // A store and not an exchange: the whole point. Nobody else writes `state` while it is
         // `HELD`, nor what somebody holds by favour.
-        self.lock.flag(self.how).store(FREE, Ordering::Release);
+        if self.how.is_by_favour() {
+            self.lock.favour.give_back();
+        } else {
+            self.lock.state.store(FREE, Ordering::Release);
+        }
     }
 }
 

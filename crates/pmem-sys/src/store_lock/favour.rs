@@ -73,7 +73,7 @@ pub(super) struct Favour {
     /// The only thread that is ever favoured; before it was, the last that took the lock.
     thread: Thread,
     /// Whether that has the lock by favour.
-    pub(super) held: AtomicU32,
+    held: AtomicU32,
 }
 
 impl Favour {
@@ -120,8 +120,8 @@ impl Favour {
         false
     }
 
-    /// What was taken by favour.
-    #[inline]
+    /// What was taken by favour, or was not.
+    #[inline(always)]
     pub(super) fn give_back(&self) {
         self.held.store(FREE, Ordering::Release);
     }
@@ -191,7 +191,8 @@ impl Favour {
         let more = (step.0 / TIME).saturating_mul(takes::STEP_BITS).min(takes::MORE_BITS_MAX);
         if takes >= takes::FIRST << more {
             self.takes.store(0, Ordering::Relaxed);
-            // Who knows that a thread was favoured knows which: F1. When the times come round, the
+            // Who sees that a thread is favoured sees which, and not itself because it once had the
+            // lock. When the times come round, the
             // number of the last withdrawal that anybody may still have in hand is long gone.
             let time = step.0.checked_add(TIME).unwrap_or(TIME);
             self.step.store(time | FAVOURED, Ordering::Release);
@@ -225,16 +226,12 @@ impl Step {
 /// The number of a thread, in halves: whole, a lock would be longer by what fills it up. Who reads it
 /// while it may change is who has the lock, and changes it.
 #[derive(Debug)]
+#[cfg(not(any(loom, shuttle)))]
 struct Thread([AtomicU32; 2]);
 
+#[cfg(not(any(loom, shuttle)))]
 impl Thread {
-    #[cfg(not(any(loom, shuttle)))]
     const fn none() -> Self {
-        Self([AtomicU32::new(0), AtomicU32::new(0)])
-    }
-
-    #[cfg(any(loom, shuttle))]
-    fn none() -> Self {
         Self([AtomicU32::new(0), AtomicU32::new(0)])
     }
 
@@ -252,5 +249,25 @@ impl Thread {
         for (half, value) in self.0.iter().zip(Self::halves(number)) {
             half.store(value, Ordering::Relaxed);
         }
+    }
+}
+
+/// The same. An explorer's locks may be as long as they like, and it has less to try.
+#[derive(Debug)]
+#[cfg(any(loom, shuttle))]
+struct Thread(crate::explored::AtomicUsize);
+
+#[cfg(any(loom, shuttle))]
+impl Thread {
+    fn none() -> Self {
+        Self(crate::explored::AtomicUsize::new(0))
+    }
+
+    fn is(&self, number: usize) -> bool {
+        self.0.load(Ordering::Relaxed) == number
+    }
+
+    fn set(&self, number: usize) {
+        self.0.store(number, Ordering::Relaxed);
     }
 }
