@@ -10,8 +10,7 @@
 //! crash may do to it what it may do to that.
 
 use crate::check::crc64;
-use crate::pmem::Pmem;
-use crate::units::{LINE_BYTES, Offset, WORD_BYTES};
+use crate::units::{LINE_BYTES, WORD_BYTES};
 
 /// Bytes that begin with some that were just put together, go on with some that lie elsewhere, and
 /// end, behind zeroes, with one word: whole lines, the fewest that have room for that.
@@ -117,13 +116,6 @@ impl<'a> Gathered<'a> {
             call(at, line);
         });
         check
-    }
-
-    /// Streams each line by itself: what a medium does that has no better way.
-    pub fn stream_lines(&self, seeds: Seeds, at: Offset, pmem: &mut (impl Pmem + ?Sized)) -> u64 {
-        self.each_checked_line(seeds, |offset, line| {
-            pmem.stream(Offset(at.raw().saturating_add(offset as u64)), line);
-        })
     }
 }
 

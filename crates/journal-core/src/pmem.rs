@@ -140,7 +140,9 @@ pub trait Pmem: PmemRead {
     /// **Crash**: as [`stream`](Self::stream) of the same bytes. The default streams each line by
     /// itself.
     fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
-        gathered.stream_lines(seeds, at, self)
+        gathered.each_checked_line(seeds, |offset, line| {
+            self.stream(Offset(at.raw().saturating_add(offset as u64)), line);
+        })
     }
 
     /// Puts every line that `at..at + len` touches in flight. A `len` of zero does nothing.

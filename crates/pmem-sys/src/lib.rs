@@ -61,8 +61,8 @@
 //! Chosen at run time ([`Method::best`]); [`FlushMethod::supported`] and
 //! [`StreamMethod::supported`] list what there is and [`MapOptions::method`] overrides the choice.
 //! From which length on streaming beats storing and flushing is a default from a few measured
-//! machines (AMD, and whatever puts lines together in wide registers: from one line; other x86: from
-//! more than four), unless [`Region::calibrate`] is asked to measure it.
+//! machines (AMD, and whatever puts lines together in wide registers: from one line; other x86:
+//! from more than four), unless [`Region::calibrate`] is asked to measure it.
 
 #![warn(clippy::unwrap_used)]
 

@@ -89,11 +89,13 @@ impl Range {
     }
 }
 
-/// Where lines cannot be put together in registers. All by value: of what a reference is taken has to
-/// be in memory for all.
+/// Where lines cannot be put together in registers. All by value: of what a reference is taken has
+/// to be in memory for all.
 #[cold]
 fn stream_lines(region: &mut Region, at: Offset, gathered: Gathered<'_>, seeds: Seeds) -> u64 {
-    gathered.stream_lines(seeds, at, region)
+    gathered.each_checked_line(seeds, |offset, line| {
+        region.stream(Offset(at.raw() + offset as u64), line);
+    })
 }
 
 /// Whether lines for a range are better put together in registers.

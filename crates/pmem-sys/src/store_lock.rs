@@ -24,10 +24,10 @@
 //!   ahead of it once by having looked before, and once by being overdue itself. Among the overdue
 //!   there is no order.
 //!
-//! - *Favour.* Who is favoured takes and gives back a lock by four loads and two stores, none of which
-//!   waits for anything. Whoever else comes then has every processor of the process make a fence:
-//!   microseconds, once until the lock is favoured again, which takes the longer the more often it
-//!   was withdrawn.
+//! - *Favour.* Who is favoured takes and gives back a lock by a few loads and two stores, none of
+//!   which waits for anything. Whoever else comes then has every processor of the process make a
+//!   fence: microseconds, once until the lock is favoured again, which takes the longer the more
+//!   often it was withdrawn.
 //!
 //! # What it does not order
 //!

@@ -65,7 +65,6 @@ fn gathered_lines_read_nothing_but_their_pieces() {
         heads[at..][..4].fill(0);
     }
     let mut region = Region::anonymous(PAGE as u64).expect("memory");
-    println!("gathers: {}", region.facts().gathers);
     for body_at in 64..=Gathered::HEAD_BYTES_MAX {
         let head_bytes = body_at.next_multiple_of(8);
         for len in (0..330).chain([512, 1021]) {

@@ -125,8 +125,8 @@ fn favoured_behind_another() {
     assert_eq!(*lock.lock().expect("nobody panics"), got);
 }
 
-/// The favour was withdrawn while it was made use of, which two others find out, and the one that is
-/// favoured again.
+/// The favour was withdrawn while it was made use of, which two others find out, and the one that
+/// is favoured again.
 fn favoured_again() {
     let lock = favouring();
     let guard = lock.try_lock().expect("nobody panics").expect("it is free");

@@ -1,12 +1,13 @@
 //! Lines that are put together, checked and streamed without lying in memory in between
 //! ([`journal_core::Gathered`] says why).
 //!
-//! Guarantees: the bytes are those of [`Gathered::each_checked_line`]; of the pieces nothing is read
-//! that is not of them, but masked, which does not fault; a [`Gather`] exists only if this processor
-//! has the instructions. What a crash may do is what it may do to lines that are streamed.
+//! Guarantees: the bytes are those of [`Gathered::each_checked_line`]; of the pieces nothing is
+//! read that is not of them, but masked, which does not fault; a [`Gather`] exists only if this
+//! processor has the instructions. What a crash may do is what it may do to lines that are
+//! streamed.
 //!
-//! The head is loaded word by word, since it was stored like that a moment ago. What the body has of
-//! a line is loaded as if it went on before and behind, with a mask of what it has. Each line is
+//! The head is loaded word by word, since it was stored like that a moment ago. What the body has
+//! of a line is loaded as if it went on before and behind, with a mask of what it has. Each line is
 //! folded onto the next one; `kernels/x86_64.rs` says how a check is computed.
 
 use core::arch::asm;
@@ -65,11 +66,10 @@ const SHORT: usize = usize::MAX;
 /// shape is how much of the second line the head has, and [`HAS_LINE`]; `sum` and `line` are what
 /// checks begin with.
 ///
-/// # Safety
-/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the head, and as
-/// much more, in whole words, as the shape says, at most another; and there is the body, but where
-/// it is empty: then any address will do. `to` is aligned to a line, and as many may be written there
-/// as all of it takes.
+/// # Safety The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the
+/// head, and as much more, in whole words, as the shape says, at most another; and there is the
+/// body, but where it is empty: then any address will do. `to` is aligned to a line, and as many
+/// may be written there as all of it takes.
 #[inline(never)]
 unsafe fn stream(
     to: *mut u8,
@@ -197,8 +197,8 @@ unsafe fn stream(
             "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
             "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
             "vpxorq zmm18, zmm18, zmm19",
-            // The last one is in zmm16 and not written, the sum of all in zmm18. What is to be times
-            // x^64 is so with the last word, which is zero here.
+            // The last one is in zmm16 and not written, the sum of all in zmm18. What is to be
+            // times x^64 is so with the last word, which is zero here.
             "8:",
             "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds}], 0x00",
             "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds}], 0x11",

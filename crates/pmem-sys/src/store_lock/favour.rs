@@ -48,8 +48,8 @@ const TIME: u32 = STEP + 1;
 /// Nobody is ever favoured, since there is no far fence.
 const NEVER: u32 = u32::MAX;
 
-/// So many times in a row a thread takes a lock before it is favoured, at first, and by so many bits
-/// more behind each withdrawal, until these are so many.
+/// So many times in a row a thread takes a lock before it is favoured, at first, and by so many
+/// bits more behind each withdrawal, until these are so many.
 #[cfg(not(any(loom, shuttle)))]
 mod takes {
     pub(super) const FIRST: u32 = 16;
@@ -223,8 +223,8 @@ impl Step {
     }
 }
 
-/// The number of a thread, in halves: whole, a lock would be longer by what fills it up. Who reads it
-/// while it may change is who has the lock, and changes it.
+/// The number of a thread, in halves: whole, a lock would be longer by what fills it up. Who reads
+/// it while it may change is who has the lock, and changes it.
 #[derive(Debug)]
 #[cfg(not(any(loom, shuttle)))]
 struct Thread([AtomicU32; 2]);

@@ -152,3 +152,116 @@ fn a_lock_shows_its_state_without_waiting() {
     assert_eq!(format!("{lock:?}"), "StoreLock { held: true, poisoned: false, waiters: 0, .. }");
     assert_eq!(format!("{guard:?}"), "5");
 }
+
+/// A lock that favours this thread, where the system has far fences; and whether it has.
+fn favouring<T>(value: T) -> (StoreLock<T>, bool) {
+    let far = FarFence::register();
+    let lock = StoreLock::favouring(value, far);
+    for _ in 0..100 {
+        drop(lock.lock().expect("nobody panics"));
+    }
+    (lock, far.is_some())
+}
+
+/// Whether a guard was had without an exchange.
+fn is_by_favour<T>(guard: &StoreLockGuard<'_, T>) -> bool {
+    guard.how.is_by_favour()
+}
+
+#[test]
+fn who_takes_a_lock_again_and_again_is_favoured_until_another_comes() {
+    let (lock, is_had) = favouring(0);
+    assert_eq!(is_by_favour(&lock.lock().expect("nobody panics")), is_had);
+    let other = || {
+        let mut guard = lock.lock().expect("nobody panics");
+        *guard += 1;
+        is_by_favour(&guard)
+    };
+    let others = |times| {
+        thread::scope(|scope| {
+            let others = scope.spawn(|| (0..times).filter(|_| other()).count());
+            others.join().expect("does not panic")
+        })
+    };
+    assert_eq!(others(1), 0);
+    let mut guard = lock.lock().expect("nobody panics");
+    assert!(!is_by_favour(&guard));
+    *guard += 1;
+    drop(guard);
+    // Again, and no other one ever.
+    assert_eq!(others(10_000), 0);
+    let again = (0..10_000).filter(|_| is_by_favour(&lock.lock().expect("nobody panics"))).count();
+    assert_eq!(again > 0, is_had);
+    assert_eq!(lock.into_inner(), 10_002);
+}
+
+#[test]
+fn a_lock_is_not_had_twice_by_who_is_favoured() {
+    let (lock, is_had) = favouring(0);
+    let guard = lock.lock().expect("nobody panics");
+    assert_eq!(is_by_favour(&guard), is_had);
+    assert!(lock.try_lock().expect("nobody panicked").is_none());
+    let others = || lock.try_lock().expect("nobody panicked").is_none();
+    assert!(thread::scope(|scope| scope.spawn(others).join().expect("does not panic")));
+    drop(guard);
+    assert!(lock.try_lock().expect("nobody panicked").is_some());
+    // Nor while it has it from before it was favoured.
+    let lock = StoreLock::favouring(0, FarFence::register());
+    for _ in 0..100 {
+        let guard = lock.lock().expect("nobody panics");
+        assert!(lock.try_lock().expect("nobody panicked").is_none());
+        drop(guard);
+    }
+}
+
+#[test]
+fn a_panic_of_who_is_favoured_is_told_to_everybody() {
+    let (lock, is_had) = favouring(7);
+    let panicked = catch_unwind(|| {
+        let mut guard = lock.lock().expect("nobody panicked before");
+        assert_eq!(is_by_favour(&guard), is_had);
+        *guard = 8;
+        panic_quietly();
+    });
+    assert!(panicked.is_err() && lock.is_poisoned());
+    let lock = &lock;
+    let is_told = || lock.lock().map(drop) == Err(Poisoned);
+    assert!(thread::scope(|scope| scope.spawn(is_told).join().expect("does not panic")));
+    assert!(is_told() && lock.try_lock().map(drop) == Err(Poisoned));
+}
+
+/// One that is favoured most of the time, and others that come again and again, some of them only
+/// once in their lives: they may have the number of one that was before.
+#[test]
+fn favour_is_given_and_withdrawn_and_holders_exclude_each_other() {
+    let turns = if cfg!(miri) { 20 } else { 100_000 };
+    let (lock, _) = favouring((0_u64, 0_u64));
+    let turn = |lock: &StoreLock<(u64, u64)>| {
+        let mut pair = lock.lock().expect("nobody panics");
+        assert_eq!(pair.0, pair.1);
+        pair.0 += 1;
+        core::hint::spin_loop();
+        pair.1 += 1;
+    };
+    let done = AtomicBool::new(false);
+    let others = thread::scope(|scope| {
+        let comes = || {
+            let mut others = 0;
+            while !done.load(Ordering::Relaxed) {
+                turn(&lock);
+                thread::yield_now();
+                let once = scope.spawn(|| (0..40).for_each(|_| turn(&lock)));
+                once.join().expect("does not panic");
+                others += 41;
+            }
+            others
+        };
+        let others = scope.spawn(comes);
+        for _ in 0..turns {
+            turn(&lock);
+        }
+        done.store(true, Ordering::Relaxed);
+        others.join().expect("does not panic")
+    });
+    assert_eq!(lock.into_inner(), (turns + others, turns + others));
+}
