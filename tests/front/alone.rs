@@ -1,14 +1,19 @@
 //! One operation alone, which goes by a way of its own.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, Geometry, NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format,
+    BlockSize, Gathered, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead, PmemShare as _,
+    Seeds, Site, format,
 };
 use nvm_journal::{
     Buffers, Durability, Error, Journal, NativeKernels, ObjectLog, Operation, Options, Region,
 };
 use pmem_sys::{Method, StreamMethod};
+use sim_disk::{Image, Model, World};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -145,4 +150,46 @@ fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
     let (own, given) = (left_of_all_kinds(own, "put"), left_of_all_kinds(given, "given"));
     let differs = own.chunks(64).zip(given.chunks(64)).position(|(own, given)| own != given);
     assert_eq!(differs, None, "the line");
+}
+
+/// Counts the records that a medium is given in pieces.
+#[derive(Clone, Debug, Default)]
+struct Pieces(Arc<AtomicU32>);
+
+impl Hook for Pieces {
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn write_checked<P: Pmem>(
+        &mut self,
+        _site: Site,
+        pmem: &mut P,
+        at: Offset,
+        gathered: &Gathered<'_>,
+        seeds: Seeds,
+    ) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        pmem.stream_checked(at, gathered, seeds)
+    }
+}
+
+/// What one thread streams no other one's fence completes, and a deferred record is another's to
+/// fence.
+#[test]
+fn what_is_deferred_is_stored_and_not_put_together_by_the_medium() {
+    let (pieces, files) = (Pieces::default(), Files::new("alone-deferred"));
+    let options = options().hook(pieces.clone());
+    let media = World::boot(Image::blank(SPAN_BYTES as usize), Model::Torn8);
+    let pmem = media.pmem().with_gathers(true);
+    let journal = Journal::format(pmem, files.disk(), &options).expect("formats");
+    for (durability, expected) in [(Durability::Deferred, 0), (Durability::Durable, 2)] {
+        operations(|image, change| {
+            for operation in [image, change] {
+                journal.commit(&[operation], durability).expect("commits");
+            }
+        });
+        assert_eq!(pieces.0.load(Ordering::Relaxed), expected, "{durability:?}");
+        journal.sync().expect("syncs");
+    }
 }

@@ -329,8 +329,8 @@ pub trait Policy {
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
 
     /// What it encodes where one patch is all that is known of a change, if that is a few bytes and
-    /// then those of the patch: as [`place`](Self::place) does. Who is told so need not copy them
-    /// to have them encoded.
+    /// then those of the patch: as [`place`](Self::place) does where both have room. Who is told so
+    /// need not copy them to have them encoded.
     fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
         let _ = patch;
         None

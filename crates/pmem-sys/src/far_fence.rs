@@ -24,20 +24,31 @@ pub(crate) fn near() {
 }
 
 /// The half that takes microseconds: a full fence of this thread, and of every other one of the
-/// process at some moment between the call and its return. There is a [`FarFence`].
-///
-/// # Panics
-/// The system takes back what it gave, which it does not.
-pub(crate) fn reach() {
+/// process at some moment between the call and its return. There is a [`FarFence`]. Whether it was
+/// made: a process may have given up the call since.
+#[must_use]
+pub(crate) fn reach() -> bool {
     // To explorers both halves are full fences.
     #[cfg(any(loom, shuttle))]
-    near();
+    {
+        near();
+        true
+    }
     #[cfg(not(any(loom, shuttle)))]
     {
         use rustix::thread::{MembarrierCommand, membarrier};
-        let made = membarrier(MembarrierCommand::PrivateExpedited);
-        assert!(made.is_ok(), "membarrier was registered: {made:?}");
+        #[cfg(test)]
+        if IS_REFUSED.get() {
+            return false;
+        }
+        membarrier(MembarrierCommand::PrivateExpedited).is_ok()
     }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+std::thread_local! {
+    /// Whether this thread is not given the call any more.
+    pub(crate) static IS_REFUSED: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
 /// Leave to use such fences, which this process has asked the system for.

@@ -42,7 +42,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use crate::far_fence::FarFence;
-use favour::{Favour, Step};
+use favour::{Favour, OutOfReach, Step};
 use sync::{AtomicU32, Ordering, UnsafeCell};
 
 mod favour;
@@ -143,7 +143,9 @@ unsafe impl<T: Send> Sync for StoreLock<T> {}
 impl<T> UnwindSafe for StoreLock<T> {}
 impl<T> RefUnwindSafe for StoreLock<T> {}
 
-/// A holder of the lock panicked and may have left the value half changed.
+/// A holder of the lock panicked and may have left the value half changed. Or the process has given
+/// up the system call that favour is withdrawn by ([`StoreLock::favouring`]), so that nobody can
+/// tell any more that a lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Poisoned;
 
@@ -225,7 +227,8 @@ impl<T> StoreLock<T> {
         }
     }
 
-    /// Takes the lock if it is free and owed to nobody who has waited long.
+    /// Takes the lock if it is free and owed to nobody who has waited long. It may be had by nobody,
+    /// and not free yet: while favour is withdrawn.
     ///
     /// # Errors
     /// A holder panicked. It stays so.
@@ -257,8 +260,20 @@ impl<T> StoreLock<T> {
         if is_favoured {
             self.favour.give_back();
         }
-        if is_favoured || (!step.is_nobody() && !self.favour.withdraw(step)) {
-            return if self.is_poisoned() { Err(Poisoned) } else { Ok(false) };
+        let is_open = match is_favoured {
+            true => Ok(false),
+            false if step.is_nobody() => Ok(true),
+            false => self.favour.withdraw(step),
+        };
+        match is_open {
+            Ok(true) => {}
+            Ok(false) if self.is_poisoned() => return Err(Poisoned),
+            Ok(false) => return Ok(false),
+            // Nobody can ever tell that the favoured one does not have it.
+            Err(OutOfReach) => {
+                self.state.store(POISONED, Ordering::Relaxed);
+                return Err(Poisoned);
+            }
         }
         // Acquire pairs with the release store of the guard: all that its holder did is seen.
         match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {

@@ -7,6 +7,8 @@
 
 #![cfg(loom)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use loom::sync::Arc;
 use loom::thread;
 use pmem_sys::explored::models::{Model, each_order_is_needed, explore, let_others_run};
@@ -174,6 +176,45 @@ fn who_is_favoured_excludes_two_that_try() {
     for (model, preemptions) in models {
         let executions = explore(Some(preemptions), model);
         println!("{executions} executions, preemptions: {preemptions}");
+    }
+}
+
+/// Who is favoured panics while it has the lock, and another one waits for it: nobody has it again.
+fn favoured_that_panics() {
+    let lock = favouring();
+    let other = Arc::clone(&lock);
+    let thread = thread::spawn(move || other.lock().map(|mut value| *value += 1).is_ok());
+    let panics = || {
+        let _guard = lock.lock().expect("nobody panicked before");
+        resume_unwind(Box::new(()));
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let _was_first = thread.join().expect("it does not panic");
+    assert!(lock.is_poisoned() && lock.lock().is_err());
+}
+
+/// Who has the lock, by favour or by the exchange behind which it is favoured, tries again.
+fn favoured_that_tries_again<const BEFORE: u32>() {
+    let lock = Arc::new(StoreLock::favouring(0, FarFence::register()));
+    (0..BEFORE).for_each(|_| drop(lock.lock().expect("nobody panics")));
+    let other = Arc::clone(&lock);
+    let thread = thread::spawn(move || try_it(&other, 1));
+    let mut got = 0;
+    if let Some(mut value) = lock.try_lock().expect("nobody panics") {
+        *value += 1;
+        got += 1;
+        (0..2).for_each(|_| assert!(lock.try_lock().expect("nobody panics").is_none()));
+    }
+    got += thread.join().expect("it does not panic");
+    assert_eq!(*lock.lock().expect("nobody panics"), got);
+}
+
+#[test]
+fn a_panic_of_who_is_favoured_is_told_and_nobody_has_the_lock_twice() {
+    let models: [Model; 3] =
+        [favoured_that_panics, favoured_that_tries_again::<1>, favoured_that_tries_again::<2>];
+    for model in models {
+        println!("{} executions, preemptions: 2", explore(Some(2), model));
     }
 }
 

@@ -127,26 +127,32 @@ impl Favour {
     }
 
     /// Withdraws it as far as that goes at once; whether nobody is favoured any more.
+    ///
+    /// # Errors
+    /// There is no far fence any more, and so no way to withdraw it, ever.
     #[cold]
-    pub(super) fn withdraw(&self, step: Step) -> bool {
+    pub(super) fn withdraw(&self, step: Step) -> Result<bool, OutOfReach> {
         let time = step.0 & !STEP;
         match step.0 & STEP {
-            NOBODY => return true,
-            WITHDRAWING => return false,
+            NOBODY => return Ok(true),
+            WITHDRAWING => return Ok(false),
             FAVOURED => {
                 // Nobody withdraws from itself what it holds itself.
                 if self.thread.is(this_thread())
                     || !self.goes_on(step.0, time | WITHDRAWING, Ordering::Relaxed)
                 {
-                    return false;
+                    return Ok(false);
                 }
-                reach();
+                if !reach() {
+                    return Err(OutOfReach);
+                }
                 self.step.store(time | WITHDRAWN, Ordering::Release);
             }
             _ => {}
         }
-        self.held.load(Ordering::Acquire) == FREE
-            && self.goes_on(time | WITHDRAWN, time | NOBODY, Ordering::Release)
+        let is_over = self.held.load(Ordering::Acquire) == FREE
+            && self.goes_on(time | WITHDRAWN, time | NOBODY, Ordering::Release);
+        Ok(is_over)
     }
 
     fn goes_on(&self, from: u32, to: u32, order: Ordering) -> bool {
@@ -204,6 +210,10 @@ impl Favour {
         self.held.load(Ordering::Relaxed) == HELD
     }
 }
+
+/// The system makes no far fence any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutOfReach;
 
 /// How far the favour of a lock is.
 #[derive(Clone, Copy, Debug)]

@@ -265,3 +265,19 @@ fn favour_is_given_and_withdrawn_and_holders_exclude_each_other() {
     });
     assert_eq!(lock.into_inner(), (turns + others, turns + others));
 }
+
+/// As in a process that gives up system calls when it has begun.
+#[test]
+fn a_lock_that_cannot_be_withdrawn_is_nobodys_any_more() {
+    let (lock, is_had) = favouring(0);
+    let refused = || {
+        crate::far_fence::IS_REFUSED.set(true);
+        lock.lock().map(drop)
+    };
+    let told = thread::scope(|scope| scope.spawn(refused).join().expect("does not panic"));
+    let expected = if is_had { Err(Poisoned) } else { Ok(()) };
+    assert_eq!([told, lock.lock().map(drop)], [expected, expected]);
+    let others = || lock.try_lock().map(drop);
+    let told = thread::scope(|scope| scope.spawn(others).join().expect("does not panic"));
+    assert_eq!((told, lock.is_poisoned()), (expected, is_had));
+}

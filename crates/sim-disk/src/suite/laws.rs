@@ -281,7 +281,9 @@ impl<P: Policy> Case<'_, P> {
             ];
             return Err(("place depends on nothing but its arguments", with(&more)));
         }
-        if let Some(prefixed) = &said.prefixed {
+        // What fits no block is not asked for.
+        let fits = |prefixed: &&Vec<u8>| prefixed.len() <= asked.new.len();
+        if let Some(prefixed) = said.prefixed.as_ref().filter(fits) {
             if said.placement != Placement::Encoded || said.payload != *prefixed {
                 let more = [
                     format!("place said {:?} {}", said.placement, hex(&said.payload)),
