@@ -440,9 +440,9 @@ where
     /// Reads a block's newest committed content. What was committed deferred and is not durable yet
     /// is seen as well. A block that was discarded and not written since holds anything.
     ///
-    /// Two reads may see two states; who needs one reads in a transaction. Nor is there one order of
-    /// what several threads commit and read like this: two that each commit a block, and then read
-    /// the other one's, may both see what was before.
+    /// Two reads may see two states; who needs one reads in a transaction. Nor is there one order
+    /// of what several threads commit and read like this: two that each commit a block, and then
+    /// read the other one's, may both see what was before.
     ///
     /// # Errors
     /// `OutOfDevice`; `OutOfBlock` unless `into` is one block long; and those of media.

@@ -227,8 +227,8 @@ impl<T> StoreLock<T> {
         }
     }
 
-    /// Takes the lock if it is free and owed to nobody who has waited long. It may be had by nobody,
-    /// and not free yet: while favour is withdrawn.
+    /// Takes the lock if it is free and owed to nobody who has waited long. It may be had by
+    /// nobody, and not free yet: while favour is withdrawn.
     ///
     /// # Errors
     /// A holder panicked. It stays so.
