@@ -140,8 +140,10 @@ mod tests {
     #[test]
     fn lines_are_what_copying_it_together_is() {
         let (head, body): (Vec<u8>, Vec<u8>) = ((1..129).collect(), (0..=255).rev().collect());
-        for body_at in 57..=130_usize {
-            for len in 0..200 {
+        // Under Miri few of them.
+        let (heads, lens) = if cfg!(miri) { (9, 41) } else { (1, 1) };
+        for body_at in (57..=130_usize).step_by(heads) {
+            for len in (0..200).step_by(lens) {
                 let head = &head[..body_at.next_multiple_of(8).min(128)];
                 let gathered = Gathered::new(head, body_at, &body[..len]);
                 assert_eq!(gathered.is_some(), body_at <= 128, "{body_at}");
