@@ -20,6 +20,22 @@ use crate::kernels::GATHERED;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gather(());
 
+/// The four parts of zmm18, all of one place, divided: what is left is the sum of xmm18 and xmm19.
+macro_rules! divided {
+    () => {
+        concat!(
+            "vextracti64x4 ymm19, zmm18, 1\n",
+            "vpxorq ymm18, ymm18, ymm19\n",
+            "vextracti32x4 xmm19, ymm18, 1\n",
+            "vpxorq xmm18, xmm18, xmm19\n",
+            "vpclmulqdq xmm19, xmm18, xmm21, 0x00\n",
+            "vpclmulqdq xmm17, xmm19, xmm21, 0x10\n",
+            "vpxorq xmm18, xmm18, xmm17\n",
+            "vpsrldq xmm18, xmm18, 8\n",
+        )
+    };
+}
+
 impl Gather {
     pub(crate) fn detect() -> Option<Self> {
         let has = std::arch::is_x86_feature_detected!("vpclmulqdq")
@@ -114,14 +130,7 @@ unsafe fn stream(
             "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds} + 64], 0x00",
             "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds} + 64], 0x11",
             "vpxorq zmm18, zmm18, zmm19",
-            "vextracti64x4 ymm19, zmm18, 1",
-            "vpxorq ymm18, ymm18, ymm19",
-            "vextracti32x4 xmm19, ymm18, 1",
-            "vpxorq xmm18, xmm18, xmm19",
-            "vpclmulqdq xmm19, xmm18, xmm21, 0x00",
-            "vpclmulqdq xmm17, xmm19, xmm21, 0x10",
-            "vpxorq xmm18, xmm18, xmm17",
-            "vpsrldq xmm18, xmm18, 8",
+            divided!(),
             // What is left of it, and all of its bits the other way; the lower half, if at all.
             "vpternlogq xmm18, xmm19, xmm19, 0xc3",
             "mov {line:e}, {shape:e}",
@@ -203,14 +212,7 @@ unsafe fn stream(
             "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds}], 0x00",
             "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds}], 0x11",
             "vpxorq zmm18, zmm18, zmm19",
-            "vextracti64x4 ymm19, zmm18, 1",
-            "vpxorq ymm18, ymm18, ymm19",
-            "vextracti32x4 xmm19, ymm18, 1",
-            "vpxorq xmm18, xmm18, xmm19",
-            "vpclmulqdq xmm19, xmm18, xmm21, 0x00",
-            "vpclmulqdq xmm17, xmm19, xmm21, 0x10",
-            "vpxorq xmm18, xmm18, xmm17",
-            "vpsrldq xmm18, xmm18, 8",
+            divided!(),
             "vpternlogq xmm18, xmm19, xmm19, 0xc3",
             "vmovq {sum}, xmm18",
             "mov {line:e}, 128",

@@ -168,7 +168,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     /// When there are not so many, or the length is nothing.
     #[must_use]
     pub fn numbered(&self, index: usize, length: usize) -> Numbered<P> {
-        // Every second one, by a number that the digits of its steps do not follow from.
+        // Three in seven, by a number that the digits of its steps do not follow from.
         let gathers = index % 7 % 2 == 1;
         let mut index = index;
         for start in &self.starts {
