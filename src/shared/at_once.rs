@@ -13,7 +13,7 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Content, Ends, FrameAt, FreePlaces, Full, InLane, Prepared, Versions, share_of,
+    Content, Ends, FrameAt, FreePlaces, Full, InLane, Prepared, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -73,9 +73,11 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
     fn take_all(&mut self, work: &mut Work, age: Age) -> Result<bool, Error> {
         let shared = self.shared;
         let (mut held, mut count) = ([NOT_HELD; SHARES_MAX], 0_u8);
-        for (of, operation) in self.of.iter_mut().zip(self.operations) {
-            let block = operation.block();
-            let number = share_of(block, shared.shares.len());
+        let mut of = self.of.iter_mut();
+        // Blocks of a run are of one share.
+        for run in self.operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
+            let Some(first) = run.first() else { continue };
+            let number = share_of(first.block(), shared.shares.len());
             let held = &mut held[number];
             if *held == NOT_HELD {
                 let guard = shared.shares[number].try_lock().map_err(|_| shared.poisoned())?;
@@ -83,19 +85,16 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
                 (self.guards[usize::from(count)], *held) = (Some(guard), count);
                 count += 1;
             }
-            *of = *held;
-            let Some(share) = &self.guards[usize::from(*of)] else { return Ok(false) };
+            let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
             // Some of them may be of the same share.
             if share.index.room() < share.reserved + self.operations.len() {
                 return Ok(false);
             }
-            let stripe = shared.blocks.stripe(block);
-            match shared.blocks.try_lock(&share.claims, stripe, age) {
-                Ok(true) => work.held.push(stripe),
-                Ok(false) => {}
-                Err(_) => return Ok(false),
+            of.by_ref().take(run.len()).for_each(|of| *of = *held);
+            let blocks = run.iter().map(Operation::block);
+            if shared.lock_free(share, work, age, blocks) < run.len() {
+                return Ok(false);
             }
-            shared.note_overwritten_by(work, share, block);
         }
         Ok(true)
     }
@@ -173,8 +172,11 @@ where
         self.check_not_failed()?;
         let watch = FailOnPanic(&self.failed);
         let newest = share.index.newest(sole.block());
-        self.common.prefetch_frame(&share.index, newest);
-        let newest = newest.map(|newest| share.index.frame(newest));
+        self.common.prefetch_place(&share.index);
+        let newest = newest.map(|newest| {
+            self.common.prefetch_below(&share.index, newest);
+            share.index.frame(newest)
+        });
         let overwritten = sole.overwrite(newest, lane);
         let mut record = self.begin_record(&state, room, overwritten, durability);
         let frame = self.common.store_sole(&mut state.lane, &mut record.open, &sole, front);
@@ -235,7 +237,7 @@ where
         self.choose_lane(seat);
         let lane = seat.work.lane;
         // Before any lock, each of which waits for the last commit's fence.
-        operations.iter().for_each(|operation| self.prefetch_block(operation.block()));
+        self.prefetch_blocks(operations);
         let mut held = HeldShares::none(self, operations);
         let (names, mut scratch, _) = seat.work.for_preparing();
         let free = FreePlaces::default();

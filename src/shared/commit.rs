@@ -17,7 +17,7 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared,
+    Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -37,6 +37,10 @@ use super::{LaneRoom, LaneState, Shared, failed_fence};
 use crate::error::Error;
 use crate::sync::thread::Patience;
 use crate::sync::{AtomicBool, Ordering};
+
+/// So many operations ahead of the one whose block is taken, what that takes is brought into the
+/// caches.
+const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
 /// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
 /// held may be half done. Forgotten when it does not.
@@ -148,14 +152,17 @@ where
         self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
-        for (at, operation) in operations.iter().enumerate() {
-            let before = &operations[..at];
-            if let Some(next) = operations.get(at + 1) {
-                self.prefetch_block(next.block());
-            }
-            if let Err(error) = self.take_block(work, age, before, operation.block()) {
-                self.abort(work, before);
-                return Err(error);
+        let (mut at, mut prefetched) = (0, 0);
+        while at < operations.len() {
+            let ahead = operations.len().min(at + TAKEN_AHEAD);
+            self.prefetch_blocks(&operations[prefetched..ahead]);
+            prefetched = ahead;
+            match self.take_some(work, age, operations, at) {
+                Ok(count) => at += count,
+                Err(error) => {
+                    self.abort(work, &operations[..at]);
+                    return Err(error);
+                }
             }
         }
         if work.on_gathered {

@@ -42,12 +42,13 @@ mod versions;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
-    Common, EntryPlaces, FrameAt, Full, InLane, Index, Indexes, Lane, LaneReader, Lanes, share_of,
+    Common, EntryPlaces, FrameAt, Full, InLane, Index, Indexes, Lane, LaneReader, Lanes, is_of_run,
+    share_of,
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, FoldReport, Hook, JournalError, Kernels, LINE_BYTES,
-    MediumError, PmemShare, Recovery, Rule, SlotState,
+    MediumError, Operation, PmemShare, Recovery, Rule, SlotState,
 };
 use pmem_sys::{FarFence, StoreLock, StoreLockGuard};
 
@@ -55,7 +56,7 @@ use crate::error::Error;
 use crate::stats::LaneStats;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use bell::Bell;
-use block_locks::{BlockLocks, Claims};
+use block_locks::{Age, BlockLocks, Claims};
 use cache::Cache;
 use gather::Gathering;
 use home::HomeRoom;
@@ -253,23 +254,39 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         share.lock().map_err(|_| self.poisoned())
     }
 
+    /// Whether this thread takes the share of a block without waiting for what it has streamed.
+    pub(crate) fn share_favours(&self, block: BlockNumber) -> bool {
+        self.shares[share_of(block, self.shares.len())].favours_this_thread()
+    }
+
     /// Begins to bring into the caches what is looked up of a block. Before a lock: that waits for
     /// the last fence, which takes as long as this.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: BlockNumber)
     where
         K: Kernels,
     {
         let number = share_of(block, self.shares.len());
-        let (share, entries) = (&self.shares[number], &self.entries[number]);
-        let share = core::ptr::from_ref(share).cast::<u8>();
-        for at in [
-            share,
-            share.wrapping_add(LINE_BYTES),
-            entries.place(block),
-            self.blocks.place(self.blocks.stripe(block)),
-        ] {
+        let share = core::ptr::from_ref(&self.shares[number]).cast::<u8>();
+        let holder = self.blocks.place(self.blocks.stripe(block));
+        for at in [share, share.wrapping_add(LINE_BYTES), holder, self.entries[number].place(block)]
+        {
             self.common.prefetch_line(at);
+        }
+    }
+
+    /// The same of several blocks. What a run of them has in common is brought once.
+    pub(crate) fn prefetch_blocks(&self, operations: &[Operation<'_>])
+    where
+        K: Kernels,
+    {
+        for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
+            let [first, others @ ..] = run else { continue };
+            self.prefetch_block(first.block());
+            let entries = &self.entries[share_of(first.block(), self.shares.len())];
+            for other in others {
+                self.common.prefetch_line(entries.place(other.block()));
+            }
         }
     }
 
@@ -295,17 +312,43 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 }
 
 impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
-    /// Notes what the next frame of a block, which is locked, will overwrite.
-    #[inline]
-    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
-        let newest = share.index.newest(block);
-        self.common.prefetch_frame(&share.index, newest);
-        if let Some(newest) = newest {
-            let frame = share.index.frame(newest);
-            work.overwritten = work.overwritten.max(frame.stamp);
-            if frame.lane != work.lane {
-                work.names.name(frame.lane, frame.sequence);
+    /// Locks blocks of one share, one after the other until one is not free, and notes what their
+    /// next frames will overwrite; returns how many.
+    #[inline(always)]
+    pub(crate) fn lock_free(
+        &self,
+        share: &Share,
+        work: &mut Work,
+        age: Age,
+        blocks: impl Iterator<Item = BlockNumber>,
+    ) -> usize {
+        self.common.prefetch_place(&share.index);
+        let mut count = 0;
+        for block in blocks {
+            let stripe = self.blocks.stripe(block);
+            match self.blocks.try_lock(&share.claims, stripe, age) {
+                Ok(true) => work.held.push(stripe),
+                Ok(false) => {}
+                Err(_) => break,
             }
+            self.note_overwritten_by(work, share, block);
+            count += 1;
+        }
+        count
+    }
+
+    /// Notes what the next frame of a block, which is locked, will overwrite.
+    #[inline(always)]
+    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
+        let Some(newest) = share.index.newest(block) else { return };
+        self.common.prefetch_below(&share.index, newest);
+        let frame = share.index.frame(newest);
+        // Stores are what a commit has too many of.
+        if frame.stamp > work.overwritten {
+            work.overwritten = frame.stamp;
+        }
+        if frame.lane != work.lane {
+            work.names.name(frame.lane, frame.sequence);
         }
     }
 

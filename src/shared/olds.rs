@@ -85,6 +85,11 @@ impl Operations for OnOlds<'_> {
         }
         operation
     }
+
+    #[inline]
+    fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
+        if self.olds.is_none() { self.operations.image_alone(at) } else { None }
+    }
 }
 
 #[cfg(test)]

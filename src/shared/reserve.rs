@@ -5,10 +5,10 @@
 //! to transactions under way, here. So a commit cannot fail for lack of space, and a transaction
 //! that could is refused while it is made.
 
-use journal_core::parts::Operations;
+use journal_core::parts::{Operations, is_of_run};
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, PmemShare};
+use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operation, PmemShare};
 use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
@@ -218,6 +218,50 @@ where
         self.make_room(has_some)
     }
 
+    /// Takes at least one block more of some operations; returns how many.
+    #[inline]
+    pub(crate) fn take_some(
+        &self,
+        work: &mut Work,
+        age: Age,
+        operations: &[Operation<'_>],
+        at: usize,
+    ) -> Result<usize, Error> {
+        let (before, rest) = operations.split_at(at);
+        let count = self.take_run(work, age, rest)?;
+        if let (0, Some(next)) = (count, rest.first()) {
+            self.take_block(work, age, before, next.block())?;
+            return Ok(1);
+        }
+        Ok(count)
+    }
+
+    /// Takes those blocks of the first run that are to be had at once, one after the other, until one
+    /// is not; returns how many. Their share is locked once.
+    #[inline]
+    fn take_run(
+        &self,
+        work: &mut Work,
+        age: Age,
+        operations: &[Operation<'_>],
+    ) -> Result<usize, Error> {
+        let Some(first) = operations.first().map(Operation::block) else { return Ok(0) };
+        if self.common.geometry.lane_places() > 0 {
+            return Ok(0);
+        }
+        let mut share = self.share(first)?;
+        let room = share.index.room().saturating_sub(share.reserved);
+        let blocks = operations.iter().map(Operation::block);
+        let of_run = blocks.take_while(|block| is_of_run(first, *block)).take(room);
+        let count = self.lock_free(&share, work, age, of_run);
+        // What was gathered of them before is seen now, and looked into block by block.
+        if self.gathering.has_any() {
+            return Ok(0);
+        }
+        share.reserved += count;
+        Ok(count)
+    }
+
     /// Locks a block and reserves room in the index for its frame.
     #[inline]
     pub(crate) fn take_block(
@@ -305,6 +349,7 @@ where
             return false;
         }
         share.reserved += 1;
+        self.common.prefetch_place(&share.index);
         self.note_overwritten_by(work, share, block);
         true
     }

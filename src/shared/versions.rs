@@ -93,8 +93,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }
 
-    fn locks_to_tell(&self) -> bool {
-        true
+    fn waits_to_tell(&self, block: BlockNumber) -> bool {
+        !self.shared.share_favours(block)
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {

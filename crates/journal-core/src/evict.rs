@@ -14,7 +14,7 @@ use crate::errors::{CommitError, JournalError};
 use crate::hook::Hook;
 use crate::index::NodeId;
 use crate::journal::{Durability, Journal};
-use crate::place::Operation;
+use crate::operation::Operation;
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::Form;

@@ -190,6 +190,13 @@ fn home_place(block: u64, places: usize) -> usize {
 /// side by side.
 pub const RUN_BLOCKS: u64 = 8;
 
+/// Whether two blocks are of one run, and so of one index.
+#[inline]
+#[must_use]
+pub const fn is_of_run(a: BlockNumber, b: BlockNumber) -> bool {
+    a.raw() / RUN_BLOCKS == b.raw() / RUN_BLOCKS
+}
+
 /// Which of `count` indexes (a power of two) has this block.
 #[inline]
 #[must_use]

@@ -25,9 +25,8 @@ use crate::hook::{Hook, NoHook, Rule};
 use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
-use crate::place::{
-    Content, FreePlaces, Indexed, Operation, Places, Prepared, Scratch, Versions as _,
-};
+use crate::operation::Operation;
+use crate::place::{Content, FreePlaces, Indexed, Places, Prepared, Scratch, Versions as _};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;

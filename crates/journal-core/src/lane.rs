@@ -18,22 +18,19 @@
 use crate::check::Kernels;
 use crate::common::Identity;
 use crate::error::MediumError;
+use crate::front::{FrameIn, Images, Lists, Part};
 use crate::gathered::{Gathered, Seeds};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
-use crate::index::{FrameAt, Full};
+use crate::index::FrameAt;
 use crate::order::{Durable, InFlight};
 use crate::place::FreePlaces;
 use crate::pmem::{Pmem, PmemShare};
-use crate::record::{
-    CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
-    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check, extent,
-};
+use crate::record::{Extent, Form, Name, extent};
 use crate::ring::{LaneReader, Ring};
-use crate::slot::{SLOT_FRAME_BYTES, SlotFrame, SlotState, Slots};
+use crate::slot::{SlotState, Slots};
 use crate::tail::TailWord;
-use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
-use zerocopy::FromZeros as _;
+use crate::units::{LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
     pub(crate) mod site {
@@ -43,38 +40,6 @@ crate::sites! {
         DEFERRED_IMAGE: Store = "deferred.image";
         DEFERRED_FRONT: Store = "deferred.front";
         DEFERRED_FLUSH: Flush = "deferred.flush";
-    }
-}
-
-/// A frame, before it is stored: what its descriptor will say.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameIn {
-    pub(crate) block: BlockNumber,
-    /// Bytes of its payload.
-    pub(crate) len: u32,
-    pub(crate) form: Form,
-    /// The operation that it is of, in its transaction.
-    pub(crate) operation: u32,
-}
-
-impl FrameIn {
-    /// None.
-    pub(crate) const EMPTY: Self =
-        Self { block: BlockNumber(0), len: 0, form: Form::Discard, operation: 0 };
-}
-
-/// Where the images of frames are.
-pub(crate) trait Images {
-    /// That of a frame of [`Form::Image`].
-    fn image(&self, frame: &FrameIn) -> &[u8];
-}
-
-/// There are none.
-pub(crate) struct NoImages;
-
-impl Images for NoImages {
-    fn image(&self, _frame: &FrameIn) -> &[u8] {
-        &[]
     }
 }
 
@@ -134,55 +99,8 @@ pub enum Ends {
     Nothing,
 }
 
-/// The most bytes of encoded payload that one part has, in blocks.
-pub(crate) const ENCODED_BLOCKS: usize = 2;
-
 /// From how many bytes on a front goes out in two pieces.
 const AHEAD_FROM_BYTES: usize = 3 * LINE_BYTES;
-
-/// The most bytes of a front that a frame takes, beside what its policy encodes.
-const FRAME_BYTES_MAX: usize = FRAME_BYTES + SLOT_FRAME_BYTES;
-
-const _: () = assert!(FRAME_BYTES_MAX >= INTENT_FRAME_BYTES);
-
-/// Bytes of scratch memory that building or parsing any front of this geometry takes.
-pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
-    let lists = (LANES_MAX as usize)
-        .saturating_mul(NAME_BYTES)
-        .saturating_add(FRAMES_PER_PART.saturating_mul(FRAME_BYTES_MAX));
-    let bytes = lists
-        .saturating_add(HEADER_BYTES)
-        .saturating_add(geometry.block_size.bytes().saturating_mul(ENCODED_BLOCKS))
-        .saturating_add(CHECK_BYTES);
-    bytes.next_multiple_of(LINE_BYTES)
-}
-
-/// What a front says beside its payloads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lists<'a, N> {
-    pub(crate) frames: &'a [FrameIn],
-    pub(crate) name_count: usize,
-    /// As many.
-    pub(crate) names: N,
-    pub(crate) last: bool,
-    /// Where in the front the payloads end that lie behind them.
-    pub(crate) end: usize,
-    /// The rest of the last payload, which is not copied there yet.
-    pub(crate) lent: &'a [u8],
-}
-
-/// One part of a record, before it is stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a, I: ?Sized> {
-    pub(crate) frames: &'a [FrameIn],
-    /// The payloads that lie in the front, one after the other in the order of the frames.
-    pub(crate) encoded: &'a [u8],
-    pub(crate) images: &'a I,
-    /// How many of the frames have an image.
-    pub(crate) image_count: usize,
-    pub(crate) names: &'a Names,
-    pub(crate) last: bool,
-}
 
 /// Whether a record is put in flight while it is stored, or only when somebody asks.
 ///
@@ -196,6 +114,16 @@ pub enum Pace {
     Deferred,
 }
 
+/// How a part is stored.
+#[derive(Debug)]
+pub(crate) struct PartStore<'a> {
+    pub(crate) extent: &'a Extent,
+    /// Memory in which its front is made.
+    pub(crate) front: &'a mut [u8],
+    /// Whether its frames are told of before it is stored.
+    pub(crate) is_early: bool,
+}
+
 /// A record that is being stored part by part.
 #[derive(Debug)]
 #[must_use = "a record that is not closed has to be abandoned"]
@@ -204,7 +132,7 @@ pub struct OpenRecord {
     pub(crate) sequence: Sequence,
     pace: Pace,
     /// Parts stored so far; a header has room for the lower bits.
-    parts: u64,
+    pub(crate) parts: u64,
     /// The check of the parts so far.
     pub(crate) check: u64,
     /// Where the record began, to go back there.
@@ -390,14 +318,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// The sizes of the next part. The caller has seen to it that it fits.
-    pub(crate) fn size_part<I: Images + ?Sized>(
+    pub(crate) fn size_part<I: ?Sized, F>(
         &self,
         open: &OpenRecord,
-        part: &Part<'_, I>,
+        part: &Part<'_, I, F>,
         geometry: &Geometry,
     ) -> Extent {
-        let Part { frames, encoded, image_count, names, .. } = *part;
-        let extent = extent(geometry, names.count(), frames.len(), encoded.len(), image_count);
+        let Part { frame_count, encoded, image_count, names, .. } = *part;
+        let extent = extent(geometry, names.count(), frame_count, encoded.len(), image_count);
         let Some(extent) = extent else {
             unreachable!("the transaction was cut into parts that fit")
         };
@@ -412,150 +340,50 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         assert!(used <= self.ring.bytes(), "L1: the space was reserved");
     }
 
-    /// Puts header, names and descriptors of a part; the check of the header and the names where
-    /// there is something to compute it with.
-    ///
-    /// A front is made of whole words, and read back by words: what loads more than one store has
-    /// stored would wait until that has left the processor, behind all that streams.
-    #[inline(always)]
-    fn put_lists(
-        &self,
-        open: &OpenRecord,
-        lists: Lists<'_, impl IntoIterator<Item = Name>>,
-        extent: &Extent,
-        kernels: Option<&impl Kernels>,
-        front: &mut [u8],
-    ) {
-        let Lists { frames, name_count, names, last, .. } = lists;
-        let mut header = RecordHeader::new_zeroed();
-        header.kind = RecordKind::Commit as u8;
-        header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
-        header.lines = extent.lines().into();
-        header.frames = u16::try_from(frames.len()).unwrap_or(u16::MAX).into();
-        header.names = u16::try_from(name_count).unwrap_or(u16::MAX).into();
-        header.position = open.next.into();
-        header.sequence = self.next_sequence.raw().into();
-        header.epoch = self.identity.epoch.raw().into();
-        header.generation = self.identity.generation.raw().into();
-        header.watermark = self.durable_to.raw().into();
-        header.stamp = open.stamp.raw().into();
-        if last {
-            header.set_last_part();
-        }
-        let words = header.words();
-        let mut at = put_words(front, 0, words);
-        for name in names {
-            at = put_words(front, at, name.words());
-        }
-        if let Some(kernels) = kernels {
-            let evidence = front.get(..at).unwrap_or_default();
-            let evidence = evidence_check(kernels, self.identity.seed, evidence);
-            let [first, ..] = words;
-            put_words(front, 0, [first | u64::from(evidence)]);
-        }
-        for frame in frames {
-            let FrameIn { block, len, form, .. } = *frame;
-            let frame = FrameHeader {
-                block: block.raw().into(),
-                len: len.into(),
-                form: form as u8,
-                reserved: [0; 3],
-            };
-            at = put_words(front, at, frame.words());
-        }
-    }
-
-    /// Calls with every frame of a part whose log offset this is.
-    #[inline]
-    pub(crate) fn frames_of_part<I: Images + ?Sized>(
-        &self,
-        open: &OpenRecord,
-        position: u64,
-        extent: &Extent,
-        part: &Part<'_, I>,
-        mut call: impl FnMut(FrameAt) -> Result<(), Full>,
-    ) -> Result<(), Full> {
-        let Part { frames, encoded, names, .. } = *part;
-        let lists = names.count().saturating_mul(NAME_BYTES);
-        let lists = frames.len().saturating_mul(FRAME_BYTES).saturating_add(lists);
-        let encoded_at = position.saturating_add(HEADER_BYTES.saturating_add(lists) as u64);
-        let mut image_at = position.saturating_add(extent.front as u64);
-        let mut used = 0_usize;
-        for frame in frames {
-            let FrameIn { mut len, form, .. } = *frame;
-            let payload = if form == Form::Image {
-                let payload = image_at;
-                image_at = image_at.saturating_add(u64::from(len));
-                payload
-            } else {
-                let at = used;
-                used = used.saturating_add(len as usize);
-                match form {
-                    Form::Slot | Form::Log => {
-                        let named = encoded.get(at..).and_then(|from| from.first_chunk());
-                        let named: SlotFrame = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
-                        len = named.slot.get();
-                        named.content.get()
-                    }
-                    _ => encoded_at.saturating_add(at as u64),
-                }
-            };
-            call(self.frame_at(open, FrameIn { len, ..*frame }, payload))?;
-        }
-        Ok(())
-    }
-
-    /// Where a frame lies; for one that names a slot, the check and the number of that.
-    #[inline]
-    pub(crate) const fn frame_at(
-        &self,
-        open: &OpenRecord,
-        frame: FrameIn,
-        payload: u64,
-    ) -> FrameAt {
-        let FrameIn { block, len, form, .. } = frame;
-        FrameAt {
-            block,
-            stamp: open.stamp,
-            lane: self.number,
-            sequence: open.sequence,
-            record: open.start,
-            payload,
-            len,
-            form,
-            folded: false,
-        }
-    }
-
-    /// Stores a part behind the tail: its images, then its front with the check over all of it.
+    /// Stores a part behind the tail: its images, then its front with the check over all of it; and
+    /// tells of its frames.
     ///
     /// The first image goes out before anything else is done: all of the rest is computed while it
-    /// is on its way.
+    /// is on its way. So each frame is told of behind its image, and where there are none, all
+    /// behind the front; unless they are to be told of early.
+    #[inline]
     pub(crate) fn store_part<I: Images + ?Sized>(
         &mut self,
         open: &mut OpenRecord,
-        part: &Part<'_, I>,
-        extent: &Extent,
+        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
         kernels: &impl Kernels,
-        front: &mut [u8],
+        store: PartStore<'_>,
+        mut tell: impl FnMut(FrameAt),
     ) {
-        let Part { frames, encoded, names, last, .. } = *part;
-        let mut image_at = open.next.saturating_add(extent.front as u64);
-        let mut check = open.check;
-        for frame in frames.iter().filter(|frame| frame.form == Form::Image) {
-            let image = part.images.image(frame);
-            check = self.store_image(open, image_at, image, check, kernels);
-            image_at = image_at.saturating_add(image.len() as u64);
+        let PartStore { extent, front, is_early } = store;
+        let Part { frame_count, ref frames, encoded, image_count, names, last, .. } = *part;
+        let (lists, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
+        let has_images = image_count > 0;
+        if is_early {
+            self.each_frame(open, part, first, &mut tell);
         }
-        let name_count = names.count();
-        let lists = name_count.saturating_mul(NAME_BYTES).saturating_add(HEADER_BYTES);
-        let lists = frames.len().saturating_mul(FRAME_BYTES).saturating_add(lists);
+        let (mut next, mut check, mut at) = (first, open.check, part.names_end());
+        for frame in frames.clone() {
+            if frame.form == Form::Image {
+                let image = part.images.image(&frame);
+                check = self.store_image(open, next.image_at, image, check, kernels);
+            }
+            at = frame.put(front, at);
+            let frame = self.next_frame(open, encoded, frame, &mut next);
+            if has_images && !is_early {
+                tell(frame);
+            }
+        }
         let end = lists.saturating_add(encoded.len());
         if let Some(place) = front.get_mut(lists..end).filter(|_| !encoded.is_empty()) {
             place.copy_from_slice(encoded);
         }
-        let lists = Lists { frames, name_count, names: names.each(), last, end, lent: &[] };
+        let (name_count, names) = (names.count(), names.each());
+        let lists = Lists { frame_count, name_count, names, last, end, lent: &[] };
         self.store_front(open, extent, lists, check, kernels, front);
+        if !has_images && !is_early {
+            self.each_frame(open, part, first, &mut tell);
+        }
     }
 
     /// Stores an image of a part; returns the check with it.
@@ -575,9 +403,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         kernels.crc64(check, image)
     }
 
-    /// Stores the front of a part whose payloads are in it: puts the lists before them
-    /// and, behind, what fills the last line, with the check of all of it and of what is stored of
-    /// the record.
+    /// Stores the front of a part whose descriptors and payloads are in it: puts header and names
+    /// before them and, behind, what fills the last line, with the check of all of it and of what
+    /// is stored of the record.
     ///
     /// It may go out in two pieces. They are lines like any others that one fence completes: in
     /// whatever order they arrive, the record counts when all of it is there.
@@ -769,18 +597,4 @@ impl OpenRecord {
     pub(crate) fn add(&mut self, stored: InFlight) {
         InFlight::join(&mut self.in_flight, stored);
     }
-}
-
-/// Stands for a slot where there is none.
-const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
-
-/// Writes words from `at` on; returns where they end.
-#[inline]
-fn put_words<const COUNT: usize>(front: &mut [u8], at: usize, words: [u64; COUNT]) -> usize {
-    let end = at.saturating_add(COUNT.saturating_mul(WORD_BYTES));
-    let places = front.get_mut(at..end).unwrap_or_default();
-    for (place, word) in places.chunks_exact_mut(WORD_BYTES).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    end
 }

@@ -2,10 +2,11 @@
 //!
 //! How much of each, [`Needs::of`] says; more is better only for entries and nodes.
 
+use crate::front::{ENCODED_BLOCKS, front_bytes_max};
 use crate::geometry::Geometry;
 use crate::hook::NoHook;
 use crate::index::{Entry, Node};
-use crate::lane::{ENCODED_BLOCKS, Lane, front_bytes_max};
+use crate::lane::Lane;
 use crate::slot::{SlotFrame, SlotState};
 use crate::units::{BlockNumber, SlotNumber};
 use zerocopy::little_endian::{U32, U64};

@@ -24,12 +24,11 @@ pub use crate::common::Common;
 pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
 pub use crate::index::{
     Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, RUN_BLOCKS,
-    share_of,
+    is_of_run, share_of,
 };
 pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
-pub use crate::place::{
-    Content, FreePlaces, NoVersions, Operations, Places, Prepared, Scratch, Versions,
-};
+pub use crate::operation::Operations;
+pub use crate::place::{Content, FreePlaces, NoVersions, Places, Prepared, Scratch, Versions};
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;
 pub use crate::sole::Sole;

@@ -4,15 +4,16 @@
 //! A transaction is *prepared* first, which changes nothing and says how large it is, and *stored*
 //! when room for it is certain. A policy is a pure function, so both see the same.
 
-use crate::active::Active;
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::errors::CommitError;
+use crate::front::{FrameIn, Images, Part};
 use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Full, Index, IndexMemory, NodeId};
-use crate::lane::{Ends, FrameIn, Images, InLane, Lane, Names, OpenRecord, Part};
+use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, PartStore};
 use crate::memory::Batched;
+use crate::operation::{Operation, Operations};
 use crate::pmem::Pmem;
 use crate::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, Form, NAME_BYTES, extent};
@@ -20,60 +21,6 @@ use crate::scan::{IndexError, Reader};
 use crate::slot::{Rewrite, SLOT_FRAME_BYTES, SlotFrame};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber};
 use zerocopy::IntoBytes as _;
-
-/// One block's share of a transaction.
-///
-/// The layout has the block at one place, whichever it is.
-#[derive(Clone, Copy, Debug)]
-#[repr(u32)]
-#[non_exhaustive]
-pub enum Operation<'a> {
-    /// New content.
-    Update(Update<'a>),
-    /// The block is not live any more: its content is undefined until it is written again.
-    Discard(BlockNumber),
-    /// New content that lies in a slot of the transaction's lane already.
-    Active(BlockNumber, &'a Active),
-}
-
-impl<'a> Operation<'a> {
-    /// An overwrite of a block with a new image, nothing else known.
-    #[inline]
-    #[must_use]
-    pub const fn write(block: BlockNumber, image: &'a [u8]) -> Self {
-        Self::Update(Update::new(block, Change::Image(image)))
-    }
-
-    /// Whose content it changes.
-    #[must_use]
-    pub const fn block(&self) -> BlockNumber {
-        match self {
-            Self::Update(update) => update.block,
-            Self::Discard(block) | Self::Active(block, _) => *block,
-        }
-    }
-}
-
-/// The operations of one transaction, ascending by block, each block once.
-pub trait Operations {
-    /// How many there are.
-    fn count(&self) -> usize;
-
-    /// One of them; `at` is below the count.
-    fn operation(&self, at: usize) -> Operation<'_>;
-}
-
-impl Operations for [Operation<'_>] {
-    #[inline]
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    #[inline]
-    fn operation(&self, at: usize) -> Operation<'_> {
-        self.get(at).copied().unwrap_or(Operation::Discard(BlockNumber(0)))
-    }
-}
 
 /// What of a frame is known only when its record is stored.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +47,9 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Whether the next [`tell`](Self::tell) takes a lock, so that it should not come between a
-    /// stream and its fence.
-    fn locks_to_tell(&self) -> bool {
+    /// Whether to [`tell`](Self::tell) of a block waits for what streams out, so that it should not
+    /// come between a stream and its fence.
+    fn waits_to_tell(&self, _block: BlockNumber) -> bool {
         false
     }
 
@@ -256,6 +203,8 @@ pub struct Prepared {
     parts: usize,
     /// Whether the scratch memory holds all of it.
     at_hand: bool,
+    /// Whether all of it is images, so that scratch memory holds nothing of it.
+    of_images: bool,
 }
 
 impl Prepared {
@@ -270,7 +219,7 @@ impl Prepared {
     #[inline]
     #[must_use]
     pub const fn is_one_part(&self) -> bool {
-        self.parts == 1 && self.at_hand
+        self.parts == 1 && (self.at_hand || self.of_images)
     }
 
     /// Bytes that its record takes when it overwrites frames of all other lanes, where it was
@@ -300,16 +249,6 @@ pub struct Content<'a, O: ?Sized> {
     pub ends: Ends,
 }
 
-impl<O: Operations + ?Sized> Images for O {
-    #[inline]
-    fn image(&self, frame: &FrameIn) -> &[u8] {
-        match self.operation(frame.operation as usize) {
-            Operation::Update(Update { change, .. }) => change.image().unwrap_or_default(),
-            Operation::Discard(_) | Operation::Active(..) => &[],
-        }
-    }
-}
-
 /// Bytes of what a frame says of a slot, as a descriptor has it.
 const SLOT_FRAME_LEN: u32 = SLOT_FRAME_BYTES as u32;
 
@@ -331,15 +270,12 @@ impl<L, K: Kernels> Common<L, K> {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// Begins to bring what a frame changes in an index into the caches, beside the newest frame of
-    /// its block. Before it streams out: a cache that has to fetch something waits behind all of
-    /// that.
+    /// Begins to bring into the caches what a frame changes in an index beside its own place and the
+    /// newest frame of its block: the one below that. Before it streams out: a cache that has to
+    /// fetch something waits behind all of that.
     #[inline]
-    pub fn prefetch_frame(&self, index: &Index<impl IndexMemory>, newest: Option<NodeId>) {
-        self.prefetch_place(index);
-        if let Some(newest) = newest {
-            self.kernels.prefetch_line(index.node_below(newest));
-        }
+    pub fn prefetch_below(&self, index: &Index<impl IndexMemory>, newest: NodeId) {
+        self.kernels.prefetch_line(index.node_below(newest));
     }
 
     /// Begins to bring the line at an address into the caches.
@@ -445,45 +381,49 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
         let places = &mut *scratch.places;
-        (places.count, places.encoded, places.images, places.appends) = (0, 0, 0, 0);
-        places.some_later = false;
+        if places.some_later {
+            places.later.fill(Later::Nothing);
+            places.some_later = false;
+        }
+        let (mut count, mut encoded, mut images, mut appends) =
+            (0_usize, 0_usize, 0_usize, 0_usize);
         let mut next = first;
-        while next < operations.count() {
-            let at = places.count;
-            let Some(place) = places.frames.get_mut(at) else { break };
+        let all = operations.count();
+        for place in &mut places.frames {
             // A policy always has a whole block of room: its choice must not depend on the update's
             // neighbours.
-            let room = places.encoded..places.encoded.saturating_add(block_bytes);
+            let room = encoded..encoded.saturating_add(block_bytes);
             let Some(room) = scratch.encoded.get_mut(room) else { break };
-            let operation = operations.operation(next);
-            let sure = match &operation {
-                Operation::Update(update) if !free.bypasses => self.sure_image(update),
-                _ => None,
-            };
-            let placed = match sure {
-                Some(image) => {
-                    let len = u32::try_from(image.len()).unwrap_or(u32::MAX);
-                    Some((Form::Image, len, Later::Nothing))
+            // Those that leave no frame take no place.
+            let placed = loop {
+                if next >= all {
+                    break None;
                 }
-                None => self.place_one(&operation, room, taken, free, versions)?,
-            };
-            if let Some((form, len, later)) = placed {
+                let (at, operation) = (next, operations.operation(next));
+                next = next.saturating_add(1);
+                let placed = self.place_one(&operation, room, taken, free, versions)?;
+                let Some((form, len, later)) = placed else { continue };
                 let block = operation.block();
-                let operation = u32::try_from(next).map_err(|_| CommitError::TooManyFrames)?;
-                *place = FrameIn { block, len, form, operation };
-                match form {
-                    Form::Image => places.images = places.images.saturating_add(1),
-                    _ => places.encoded = places.encoded.saturating_add(len as usize),
-                }
-                places.appends = places.appends.saturating_add(usize::from(form == Form::Home));
-                if let Some(place) = places.later.get_mut(at) {
+                let operation = u32::try_from(at).map_err(|_| CommitError::TooManyFrames)?;
+                break Some((FrameIn { block, len, form, operation }, later));
+            };
+            let Some((frame, later)) = placed else { break };
+            *place = frame;
+            match frame.form {
+                Form::Image => images = images.saturating_add(1),
+                Form::Home => appends = appends.saturating_add(1),
+                _ => encoded = encoded.saturating_add(frame.len as usize),
+            }
+            if !matches!(later, Later::Nothing) {
+                places.some_later = true;
+                if let Some(place) = places.later.get_mut(count) {
                     *place = later;
                 }
-                places.some_later |= !matches!(later, Later::Nothing);
-                places.count = at.saturating_add(1);
             }
-            next = next.saturating_add(1);
+            count = count.saturating_add(1);
         }
+        (places.count, places.encoded, places.images, places.appends) =
+            (count, encoded, images, appends);
         Ok(next)
     }
 
@@ -576,7 +516,13 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             appends: 0,
             parts: 0,
             at_hand: false,
+            of_images: false,
         };
+        if !free.bypasses && self.policy.logs_images() {
+            if let Some(prepared) = self.prepare_images(operations, names, prepared) {
+                return Ok(prepared);
+            }
+        }
         let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
         let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
         let mut taken = FreePlaces::default();
@@ -600,6 +546,32 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
     }
 
+    /// The same where nothing has to be asked or kept, since each operation is an image and logged
+    /// as that.
+    #[inline]
+    fn prepare_images(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        names: &Names,
+        mut prepared: Prepared,
+    ) -> Option<Prepared> {
+        let count = operations.count();
+        if (0..count).any(|at| operations.image_alone(at).is_none()) {
+            return None;
+        }
+        let mut names = names.count();
+        while prepared.frames < count {
+            let of_part = count.saturating_sub(prepared.frames).min(FRAMES_PER_PART);
+            let Extent { total, .. } = extent(&self.geometry, names, of_part, 0, of_part)?;
+            prepared.bytes = prepared.bytes.saturating_add(total);
+            prepared.frames = prepared.frames.saturating_add(of_part);
+            prepared.parts = prepared.parts.saturating_add(1);
+            names = 0;
+        }
+        prepared.of_images = true;
+        Some(prepared)
+    }
+
     /// Stores a prepared transaction, with the scratch memory as `prepare` has left it. The caller
     /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
     /// home is there.
@@ -614,6 +586,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
     ) -> u32 {
+        if content.prepared.of_images {
+            self.store_images(lane.lane, open, content, scratch.front, versions);
+            return 0;
+        }
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
         let free = FreePlaces {
@@ -643,33 +619,72 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             frames = frames.saturating_add(count);
             let places = &*scratch.places;
             let part = Part {
-                frames: places.frames.get(..count).unwrap_or_default(),
+                frame_count: count,
+                frames: places.frames.iter().take(count).copied(),
                 encoded: scratch.encoded.get(..places.encoded).unwrap_or_default(),
                 images: operations,
                 image_count: places.images,
                 names: if parts == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && frames == prepared.frames,
             };
-            let (geometry, kernels) = (&self.geometry, &self.kernels);
-            let extent = lane.size_part(open, &part, geometry);
-            let position = open.position();
-            // While it goes out, unless that takes a lock: one would wait for all of it.
-            let is_early = versions.locks_to_tell();
-            let mut tell = |lane: &Lane<P, H>, open: &OpenRecord| {
-                let tell = |frame| versions.tell(frame);
-                let told = lane.frames_of_part(open, position, &extent, &part, tell);
-                assert!(told.is_ok(), "room for all frames was reserved");
-            };
-            if is_early {
-                tell(lane, open);
-            }
-            lane.store_part(open, &part, &extent, kernels, scratch.front);
-            if !is_early {
-                tell(lane, open);
-            }
+            self.store_part(lane, open, &part, scratch.front, versions);
             parts = parts.saturating_add(1);
         }
         taken
+    }
+
+    /// Stores a transaction of which all is images.
+    fn store_images<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        content: &Content<'_, O>,
+        front: &mut [u8],
+        versions: &mut impl Versions,
+    ) {
+        let Content { operations, names, prepared, ends } = *content;
+        let mut first = 0_usize;
+        while first < prepared.frames {
+            let behind = prepared.frames.min(first.saturating_add(FRAMES_PER_PART));
+            let frame_count = behind.saturating_sub(first);
+            let frame = |at| {
+                let (block, image) = operations.image_alone(at).unwrap_or_default();
+                let len = u32::try_from(image.len()).unwrap_or(u32::MAX);
+                let operation = u32::try_from(at).unwrap_or(u32::MAX);
+                FrameIn { block, len, form: Form::Image, operation }
+            };
+            let part = Part {
+                frame_count,
+                frames: (first..behind).map(frame),
+                encoded: &[],
+                images: operations,
+                image_count: frame_count,
+                names: if first == 0 { names } else { &Names::NONE },
+                last: ends == Ends::Record && behind == prepared.frames,
+            };
+            self.store_part(lane, open, &part, front, versions);
+            first = behind;
+        }
+    }
+
+    /// Stores one part, and tells of its frames.
+    #[inline]
+    fn store_part<P: Pmem, H: Hook, I: Images + ?Sized>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        front: &mut [u8],
+        versions: &mut impl Versions,
+    ) {
+        let extent = &lane.size_part(open, part, &self.geometry);
+        let first = part.frames.clone().next();
+        let is_early = first.is_some_and(|frame| versions.waits_to_tell(frame.block));
+        let store = PartStore { extent, front, is_early };
+        lane.store_part(open, part, &self.kernels, store, |frame| {
+            let told = versions.tell(frame);
+            assert!(told.is_ok(), "room for all frames was reserved");
+        });
     }
 
     /// Writes what goes to slots, and notes in the part's payloads where it is, and where in the

@@ -8,10 +8,11 @@
 
 use crate::check::Kernels;
 use crate::common::Common;
+use crate::front::{FrameIn, Lists};
 use crate::hook::Hook;
 use crate::index::FrameAt;
-use crate::lane::{FrameIn, Lane, Lists, OpenRecord};
-use crate::place::Operation;
+use crate::lane::{Lane, OpenRecord};
+use crate::operation::Operation;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::record::{Extent, FRAME_BYTES, Form, HEADER_BYTES, NAME_BYTES, Name, extent};
@@ -161,7 +162,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
         let lent = if is_image { &[] } else { lent };
         let name_count = sole.names();
-        let lists = Lists { frames: &[frame], name_count, names: named, last: true, end, lent };
+        frame.put(front, HEADER_BYTES.saturating_add(names_bytes));
+        let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
         lane.store_front(open, &extent, lists, check, &self.kernels, front);
         lane.frame_at(open, frame, payload)
     }

@@ -11,10 +11,12 @@
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::CommitError;
+use crate::front::{NoImages, Part};
 use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
-use crate::lane::{Ends, InLane, Names, NoImages, OpenRecord, Pace, Part};
-use crate::place::{Content, FreePlaces, NoVersions, Operation, Scratch};
+use crate::lane::{Ends, InLane, Names, OpenRecord, Pace, PartStore};
+use crate::operation::Operation;
+use crate::place::{Content, FreePlaces, NoVersions, Scratch};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::record::extent;
@@ -134,7 +136,8 @@ where
             return Err(CommitError::Unchanged);
         }
         let part = Part {
-            frames: &[],
+            frame_count: 0,
+            frames: core::iter::empty(),
             encoded: &[],
             images: &NoImages,
             image_count: 0,
@@ -143,7 +146,8 @@ where
         };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
         let extent = lane.size_part(&open, &part, geometry);
-        lane.store_part(&mut open, &part, &extent, kernels, journal.front);
+        let store = PartStore { extent: &extent, front: journal.front, is_early: false };
+        lane.store_part(&mut open, &part, kernels, store, |_| {});
         if let Err(error) = journal.index_parts(self.lane, &open) {
             journal.fail();
             return Err(CommitError::Medium(error));

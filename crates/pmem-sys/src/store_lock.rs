@@ -334,6 +334,13 @@ impl<T> StoreLock<T> {
         self.waiting.load(Ordering::Relaxed) as usize
     }
 
+    /// Whether this thread takes the lock without a locked instruction at this moment.
+    #[inline]
+    #[must_use]
+    pub fn favours_this_thread(&self) -> bool {
+        self.favour.is_this_thread()
+    }
+
     /// Whether a holder panicked.
     #[inline]
     #[must_use]
