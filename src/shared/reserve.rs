@@ -236,8 +236,8 @@ where
         Ok(count)
     }
 
-    /// Takes those blocks of the first run that are to be had at once, one after the other, until one
-    /// is not; returns how many. Their share is locked once.
+    /// Takes those blocks of the first run that are to be had at once, one after the other, until
+    /// one is not; returns how many. Their share is locked once.
     #[inline]
     fn take_run(
         &self,

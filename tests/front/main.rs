@@ -8,6 +8,7 @@ mod few;
 mod gathered;
 mod held;
 mod log;
+mod many;
 mod olds;
 mod opens;
 mod policies;

@@ -142,8 +142,8 @@ impl<I: ?Sized, F> Part<'_, I, F> {
 }
 
 impl<P: Pmem, H: Hook> Lane<P, H> {
-    /// Puts header and names of a part, and the check of both where there is something to compute it
-    /// with.
+    /// Puts header and names of a part, and the check of both where there is something to compute
+    /// it with.
     ///
     /// A front is made of whole words, and read back by words: what loads more than one store has
     /// stored would wait until that has left the processor, behind all that streams.

@@ -270,9 +270,9 @@ impl<L, K: Kernels> Common<L, K> {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// Begins to bring into the caches what a frame changes in an index beside its own place and the
-    /// newest frame of its block: the one below that. Before it streams out: a cache that has to
-    /// fetch something waits behind all of that.
+    /// Begins to bring into the caches what a frame changes in an index beside its own place and
+    /// the newest frame of its block: the one below that. Before it streams out: a cache that has
+    /// to fetch something waits behind all of that.
     #[inline]
     pub fn prefetch_below(&self, index: &Index<impl IndexMemory>, newest: NodeId) {
         self.kernels.prefetch_line(index.node_below(newest));

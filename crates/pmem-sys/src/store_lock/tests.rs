@@ -172,7 +172,9 @@ fn is_by_favour<T>(guard: &StoreLockGuard<'_, T>) -> bool {
 fn who_takes_a_lock_again_and_again_is_favoured_until_another_comes() {
     let (lock, is_had) = favouring(0);
     assert_eq!(is_by_favour(&lock.lock().expect("nobody panics")), is_had);
+    assert_eq!(lock.favours_this_thread(), is_had);
     let other = || {
+        assert!(!lock.favours_this_thread());
         let mut guard = lock.lock().expect("nobody panics");
         *guard += 1;
         is_by_favour(&guard)
@@ -184,6 +186,7 @@ fn who_takes_a_lock_again_and_again_is_favoured_until_another_comes() {
         })
     };
     assert_eq!(others(1), 0);
+    assert!(!lock.favours_this_thread());
     let mut guard = lock.lock().expect("nobody panics");
     assert!(!is_by_favour(&guard));
     *guard += 1;

@@ -1,0 +1,216 @@
+//! Many operations in one call: their blocks are taken run by run, and whole images go out as they
+//! are.
+
+use core::time::Duration;
+use std::sync::mpsc;
+
+use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::{NoHook, Offset, PmemRead, PmemShare as _, format};
+use nvm_journal::{
+    Durability, Error, FullBlock, Journal, NativeKernels, Operation, Options, Region,
+};
+
+use crate::claims::Dice;
+use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+
+const SPAN: u64 = 4 << 20;
+
+/// As [`FullBlock`], but asked about each image.
+#[derive(Clone, Debug)]
+struct Asked;
+
+impl Policy for Asked {
+    fn id(&self) -> PolicyId {
+        FullBlock.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        FullBlock.place(update, out)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        FullBlock.apply(payload, block)
+    }
+}
+
+fn bytes_of(reader: &impl PmemRead) -> Vec<u8> {
+    let mut bytes = vec![0; SPAN as usize];
+    reader.read_into(Offset(0), &mut bytes).expect("reads");
+    bytes
+}
+
+fn images(numbers: &[u64], seed: u64) -> Vec<Vec<u8>> {
+    let image = |number: &u64| {
+        let mut image = vec![(number * 31 + seed) as u8; BLOCK];
+        image[..8].copy_from_slice(&number.to_le_bytes());
+        image[8..16].copy_from_slice(&seed.to_le_bytes());
+        image
+    };
+    numbers.iter().map(image).collect()
+}
+
+fn writes<'i>(numbers: &[u64], images: &'i [Vec<u8>]) -> Vec<Operation<'i>> {
+    let both = numbers.iter().zip(images);
+    both.map(|(number, image)| Operation::write(block(*number), image)).collect()
+}
+
+/// Blocks side by side, with gaps or alone.
+fn numbers(dice: &mut Dice) -> Vec<u64> {
+    let count = [1, 2, 7, 16, 17, 40, 64, 65, 100, 130][dice.below(10) as usize];
+    let step = 1 + dice.below((BLOCKS - 1) / count);
+    let first = dice.below(BLOCKS - step * (count - 1));
+    (0..count).map(|at| first + at * step).collect()
+}
+
+/// What calls of all sizes leave, with other lanes' records named and parts of 64 blocks.
+fn left_by<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> Vec<Vec<u8>> {
+    let files = Files::new(name);
+    let options = Options::new().policy(policy.clone()).lanes(2).lane_bytes(1 << 20);
+    let geometry = options.plan(SPAN, nvm_journal::BlockSize::DEFAULT).expect("has room").geometry;
+    let mut region = memory(SPAN);
+    let reader = region.reader();
+    let kernels = NativeKernels::detect();
+    format(&mut region, NoHook, &kernels, &geometry, [7; 16], &policy, BLOCKS).expect("formats");
+    let journal: Journal<L, Region, _> =
+        Journal::open(region, files.disk(), &options).expect("opens");
+    let mut dice = Dice(3);
+    let mut left = Vec::new();
+    for round in 0..120 {
+        let numbers = numbers(&mut dice);
+        let images = images(&numbers, round);
+        let mut operations = writes(&numbers, &images);
+        if dice.below(5) == 0 {
+            let at = dice.below(operations.len() as u64) as usize;
+            operations[at] = Operation::Discard(operations[at].block());
+        }
+        let durability = match dice.below(4) {
+            0 => Durability::Deferred,
+            _ => Durability::Durable,
+        };
+        // Somebody has the first lane.
+        let first = (dice.below(3) == 0).then(|| journal.begin().expect("begins"));
+        journal.commit(&operations, durability).expect("commits");
+        drop(first);
+        if dice.below(10) == 0 {
+            journal.checkpoint().expect("goes home");
+        }
+        let mut found = vec![0; BLOCK];
+        for operation in &operations {
+            let Operation::Update(update) = operation else { continue };
+            journal.read(update.block, &mut found).expect("reads");
+            assert!(Some(&found[..]) == update.change.image(), "{name}, round {round}");
+        }
+        if round % 10 == 9 {
+            journal.sync().expect("syncs");
+            left.push(bytes_of(&reader));
+        }
+    }
+    left
+}
+
+#[test]
+fn images_are_logged_by_the_byte_as_where_the_policy_is_asked() {
+    let (asked, not) = (left_by(Asked, "many-asked"), left_by(FullBlock, "many-not-asked"));
+    for (at, (asked, not)) in asked.iter().zip(&not).enumerate() {
+        let differs = asked.iter().zip(not).position(|(asked, not)| asked != not);
+        assert_eq!(differs, None, "after {} calls", 10 * (at + 1));
+    }
+}
+
+/// Two runs and a part of a third.
+const SOME: [u64; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+
+fn commit_some(journal: &Journal, seed: u64) -> Result<(), Error> {
+    let images = images(&SOME, seed);
+    journal.commit(&writes(&SOME, &images), Durability::Durable).map(drop)
+}
+
+fn holds_some(journal: &Journal, seed: u64) {
+    let mut found = vec![0; BLOCK];
+    for (number, image) in SOME.iter().zip(images(&SOME, seed)) {
+        journal.read(block(*number), &mut found).expect("reads");
+        assert!(found == image, "block {number}");
+    }
+}
+
+#[test]
+fn a_run_of_which_another_thread_has_one_block_is_waited_for() {
+    let files = Files::new("many-waits");
+    let journal = Journal::format(memory(SPAN), files.disk(), &Options::new()).expect("formats");
+    for held in [0, 3, 7, 8, 19] {
+        let mut tx = journal.begin().expect("begins");
+        tx.write(block(held), &[9; BLOCK]).expect("fits");
+        let (done, ends) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let journal = &journal;
+            scope.spawn(move || {
+                commit_some(journal, held).expect("gets through");
+                done.send(()).expect("somebody waits");
+            });
+            let early = ends.recv_timeout(Duration::from_millis(20));
+            assert!(early.is_err(), "block {held} was not waited for");
+            tx.commit().expect("commits");
+            ends.recv_timeout(Duration::from_secs(60)).expect("goes on");
+        });
+        holds_some(&journal, held);
+    }
+}
+
+/// What was taken before the block that is not to be had is given back: blocks, and room in the
+/// index, of which there is as much as two calls take.
+#[test]
+fn a_run_that_is_refused_is_given_back() {
+    let files = Files::new("many-refused");
+    let options = Options::new().index_frames(40);
+    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    for round in 0..100 {
+        let held = SOME[round as usize % SOME.len()];
+        let mut tx = journal.begin().expect("begins");
+        tx.write(block(held), &[9; BLOCK]).expect("fits");
+        let refused = commit_some(&journal, round);
+        assert_eq!(refused, Err(Error::Conflict { block: block(held) }));
+        drop(tx);
+        if round % 10 == 0 {
+            commit_some(&journal, round).expect("all of it is free");
+            holds_some(&journal, round);
+        }
+    }
+}
+
+#[test]
+fn a_run_of_which_one_block_was_gathered_comes_behind_that() {
+    let files = Files::new("many-gathered");
+    let journal = Journal::format(memory(SPAN), files.disk(), &Options::new()).expect("formats");
+    for gathered in [0, 3, 7, 8, 19] {
+        journal.transact_gathered(|tx| tx.write(block(gathered), &[9; BLOCK])).expect("gathers");
+        commit_some(&journal, gathered).expect("commits");
+        journal.sync().expect("syncs");
+        holds_some(&journal, gathered);
+        assert_eq!(journal.stats().expect("counts").gathered.waiting, 0);
+        // Nor has it any block or room left.
+        commit_some(&journal, 99).expect("commits");
+        holds_some(&journal, 99);
+    }
+}
+
+/// What others have reserved in the index stays theirs.
+#[test]
+fn many_leave_the_room_in_the_index_that_others_have_reserved() {
+    let files = Files::new("many-room");
+    let options = Options::new().index_frames(32);
+    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    let mut tx = journal.begin().expect("begins");
+    for number in 30..40 {
+        tx.write(block(number), &[1; BLOCK]).expect("fits");
+    }
+    for round in 0..20 {
+        commit_some(&journal, round).expect("makes room");
+        holds_some(&journal, round);
+    }
+    tx.commit().expect("has reserved it");
+    for number in 30..40 {
+        let mut found = [0; BLOCK];
+        journal.read(block(number), &mut found).expect("reads");
+        assert_eq!(found, [1; BLOCK]);
+    }
+}
