@@ -92,7 +92,7 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
             }
             of.by_ref().take(run.len()).for_each(|of| *of = *held);
             let blocks = run.iter().map(Operation::block);
-            if shared.lock_free(share, work, age, blocks) < run.len() {
+            if shared.lock_run(share, work, age, blocks) < run.len() {
                 return Ok(false);
             }
         }

@@ -29,6 +29,14 @@ pub(crate) struct Age(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stripe(u32);
 
+impl Stripe {
+    /// That of a block, where this is that of the first one of its run.
+    #[inline]
+    pub(crate) const fn beside(self, block: BlockNumber) -> Self {
+        Self(self.0 | (block.raw() % RUN_BLOCKS) as u32)
+    }
+}
+
 /// The words of a run of blocks.
 const WORDS: usize = RUN_BLOCKS as usize;
 
@@ -41,7 +49,7 @@ struct Line([AtomicU64; WORDS]);
 pub(crate) struct BlockLocks {
     holders: Box<[Line]>,
     shares: usize,
-    /// The words of one share, less one.
+    /// The lines of one share, less one.
     mask: usize,
     /// The youngest that had to wait.
     waited: AtomicU64,
@@ -92,20 +100,26 @@ impl Claims {
 impl BlockLocks {
     /// At least so many for each share of the index.
     pub(crate) fn new(shares: usize, stripes: usize) -> Self {
-        let each = stripes.next_power_of_two();
+        let each = stripes.div_ceil(WORDS).next_power_of_two();
         let line = || Line(core::array::from_fn(|_| AtomicU64::new(0)));
-        let holders = (0..(shares * each).div_ceil(WORDS)).map(|_| line()).collect();
+        let holders = (0..shares * each).map(|_| line()).collect();
         Self { holders, shares, mask: each - 1, waited: AtomicU64::new(0) }
+    }
+
+    /// The stripe of the first block of a block's run.
+    #[inline]
+    pub(crate) fn first_of_run(&self, block: BlockNumber) -> Stripe {
+        // Runs are apart, and each is in one line, as its blocks are of one share: threads with
+        // blocks of their own mostly share neither.
+        let scattered = (block.raw() / RUN_BLOCKS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let share = share_of(block, self.shares);
+        let line = share * (self.mask + 1) + (scattered as usize & self.mask);
+        Stripe((line * WORDS) as u32)
     }
 
     #[inline]
     pub(crate) fn stripe(&self, block: BlockNumber) -> Stripe {
-        // Runs are apart, and each is in one line, as its blocks are of one share: threads with
-        // blocks of their own mostly share neither.
-        let (run, of_run) = (block.raw() / RUN_BLOCKS, block.raw() % RUN_BLOCKS);
-        let scattered = (run.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) * RUN_BLOCKS + of_run;
-        let share = share_of(block, self.shares);
-        Stripe((share * (self.mask + 1) + (scattered as usize & self.mask)) as u32)
+        self.first_of_run(block).beside(block)
     }
 
     /// Where it says who has a stripe.
@@ -249,9 +263,13 @@ mod tests {
         for (shares, stripes) in [(1, 1), (4, 2), (64, 64)] {
             let locks = BlockLocks::new(shares, stripes);
             for block in (0..10_000).chain([u64::MAX]).map(BlockNumber) {
-                let stripe = locks.stripe(block).0 as usize;
-                assert!(stripe < shares * stripes);
-                assert_eq!(stripe / stripes, share_of(block, shares));
+                let (stripe, each) = (locks.stripe(block).0 as usize, stripes.max(WORDS));
+                assert!(stripe < shares * each);
+                assert_eq!(stripe / each, share_of(block, shares));
+                // A run is in one line.
+                let first = BlockNumber(block.raw() - block.raw() % RUN_BLOCKS);
+                assert_eq!(stripe / WORDS, locks.stripe(first).0 as usize / WORDS);
+                assert_eq!(stripe % WORDS, (block.raw() % RUN_BLOCKS) as usize);
             }
         }
     }

@@ -312,20 +312,23 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 }
 
 impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
-    /// Locks blocks of one share, one after the other until one is not free, and notes what their
-    /// next frames will overwrite; returns how many.
+    /// Locks blocks of one run, which is of this share, one after the other until one is not free,
+    /// and notes what their next frames will overwrite; returns how many.
     #[inline(always)]
-    pub(crate) fn lock_free(
+    pub(crate) fn lock_run(
         &self,
         share: &Share,
         work: &mut Work,
         age: Age,
-        blocks: impl Iterator<Item = BlockNumber>,
+        run: impl Iterator<Item = BlockNumber> + Clone,
     ) -> usize {
+        let Some(first) = run.clone().next().map(|block| self.blocks.first_of_run(block)) else {
+            return 0;
+        };
         self.common.prefetch_place(&share.index);
         let mut count = 0;
-        for block in blocks {
-            let stripe = self.blocks.stripe(block);
+        for block in run {
+            let stripe = first.beside(block);
             match self.blocks.try_lock(&share.claims, stripe, age) {
                 Ok(true) => work.held.push(stripe),
                 Ok(false) => {}

@@ -253,7 +253,7 @@ where
         let room = share.index.room().saturating_sub(share.reserved);
         let blocks = operations.iter().map(Operation::block);
         let of_run = blocks.take_while(|block| is_of_run(first, *block)).take(room);
-        let count = self.lock_free(&share, work, age, of_run);
+        let count = self.lock_run(&share, work, age, of_run);
         // What was gathered of them before is seen now, and looked into block by block.
         if self.gathering.has_any() {
             return Ok(0);
