@@ -252,7 +252,8 @@ where
                 bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
-            let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+            let mut versions =
+                SharedVersions { shared: self, lane, answers, waits: false, told: None };
             let prepared =
                 self.common.prepare(operations, names, &mut scratch, free, &mut versions)?;
             let (slots, log_blocks) = (prepared.new_slots, prepared.log_blocks);
@@ -369,12 +370,12 @@ where
         let open = &mut record.open;
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
-        let lane = work.lane;
+        let (lane, waits) = (work.lane, work.waits);
         let (names, mut scratch, answers) = work.for_preparing();
         let content = Content { operations, names, prepared, ends: Ends::Record };
         // Nobody sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
-        let mut versions = SharedVersions { shared: self, lane, answers, told };
+        let mut versions = SharedVersions { shared: self, lane, answers, waits, told };
         let LaneState { lane, slots, .. } = &mut *state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
@@ -520,7 +521,7 @@ where
     ) -> Result<(), Error> {
         let lane = work.lane;
         let (names, mut scratch, answers) = work.for_preparing();
-        let mut versions = SharedVersions { shared: self, lane, answers, told: None };
+        let mut versions = SharedVersions { shared: self, lane, answers, waits: false, told: None };
         let content = Content { operations, names, prepared, ends: Ends::Record };
         self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
         work.reserved_log -= prepared.log_blocks;

@@ -366,6 +366,7 @@ where
         for at in 0..operations.count() {
             let block = operations.operation(at).block();
             let Ok(share) = self.share(block) else { return };
+            work.note_how(&share);
             let Some(newest) = share.index.newest(block) else { continue };
             let frame = share.index.frame(newest);
             work.overwritten = Stamp(work.overwritten.raw().max(frame.stamp.raw()));

@@ -254,11 +254,6 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         share.lock().map_err(|_| self.poisoned())
     }
 
-    /// Whether this thread takes the share of a block without waiting for what it has streamed.
-    pub(crate) fn share_favours(&self, block: BlockNumber) -> bool {
-        self.shares[share_of(block, self.shares.len())].favours_this_thread()
-    }
-
     /// Begins to bring into the caches what is looked up of a block. Before a lock: that waits for
     /// the last fence, which takes as long as this.
     #[inline(always)]

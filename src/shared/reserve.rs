@@ -250,6 +250,7 @@ where
             return Ok(0);
         }
         let mut share = self.share(first)?;
+        work.note_how(&share);
         let room = share.index.room().saturating_sub(share.reserved);
         let blocks = operations.iter().map(Operation::block);
         let of_run = blocks.take_while(|block| is_of_run(first, *block)).take(room);
@@ -272,6 +273,7 @@ where
         block: BlockNumber,
     ) -> Result<(), Error> {
         let mut share = self.lock_block(work, age, block)?;
+        work.note_how(&share);
         let is_there = self.reserve_frame(&mut share, work, block);
         drop(share);
         if !is_there {

@@ -15,6 +15,7 @@ use std::sync::PoisonError;
 use journal_core::parts::{Names, Places, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Needs};
+use pmem_sys::StoreLockGuard;
 
 use super::block_locks::{Age, Stripe};
 use super::olds::Olds;
@@ -75,6 +76,8 @@ pub(crate) struct Work {
     pub(crate) reserved_slots: u32,
     /// Blocks of the disk-side log that it has reserved and not taken yet.
     pub(crate) reserved_log: u32,
+    /// Whether a share of its blocks was taken by an exchange, and so will be again.
+    pub(crate) waits: bool,
     /// Whether it has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
@@ -99,6 +102,7 @@ impl Work {
             reserved_slots: 0,
             reserved_log: 0,
             logged: Vec::new(),
+            waits: false,
             on_gathered: false,
             leaves_lane: false,
             answers: Vec::new(),
@@ -133,13 +137,21 @@ impl Work {
         }
     }
 
+    /// Notes how a share of its blocks was taken.
+    #[inline]
+    pub(crate) fn note_how<T>(&mut self, share: &StoreLockGuard<'_, T>) {
+        if !share.is_by_favour() {
+            self.waits = true;
+        }
+    }
+
     /// Holds nothing any more.
     pub(crate) fn clear(&mut self) {
         self.held.clear();
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
-        self.on_gathered = false;
+        (self.waits, self.on_gathered) = (false, false);
         self.answers.clear();
     }
 }

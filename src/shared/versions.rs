@@ -34,6 +34,8 @@ pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D: Send, H, K> {
     pub(crate) lane: LaneNumber,
     /// Ascending by block.
     pub(crate) answers: &'w mut Vec<Answer>,
+    /// Whether a share of its blocks is not taken by favour.
+    pub(crate) waits: bool,
     /// The blocks whose frames were told of; kept only where somebody asks for it.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
 }
@@ -93,8 +95,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }
 
-    fn waits_to_tell(&self, block: BlockNumber) -> bool {
-        !self.shared.share_favours(block)
+    fn waits_to_tell(&self) -> bool {
+        self.waits
     }
 
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {

@@ -4,10 +4,14 @@
 use core::time::Duration;
 use std::sync::mpsc;
 
-use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
-use journal_core::{NoHook, Offset, PmemRead, PmemShare as _, format};
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
+};
+use journal_core::units::LaneNumber;
+use journal_core::{NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format};
 use nvm_journal::{
-    Durability, Error, FullBlock, Journal, NativeKernels, Operation, Options, Region,
+    BlockSize, Durability, Error, FullBlock, Journal, NativeKernels, ObjectLog, Operation, Options,
+    Region,
 };
 
 use crate::claims::Dice;
@@ -66,7 +70,7 @@ fn numbers(dice: &mut Dice) -> Vec<u64> {
 fn left_by<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> Vec<Vec<u8>> {
     let files = Files::new(name);
     let options = Options::new().policy(policy.clone()).lanes(2).lane_bytes(1 << 20);
-    let geometry = options.plan(SPAN, nvm_journal::BlockSize::DEFAULT).expect("has room").geometry;
+    let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
     let mut region = memory(SPAN);
     let reader = region.reader();
     let kernels = NativeKernels::detect();
@@ -212,5 +216,55 @@ fn many_leave_the_room_in_the_index_that_others_have_reserved() {
         let mut found = [0; BLOCK];
         journal.read(block(number), &mut found).expect("reads");
         assert_eq!(found, [1; BLOCK]);
+    }
+}
+
+/// Not only of the first one, nor of those that are side by side with it.
+#[test]
+fn whatever_one_of_them_builds_on_in_another_lane_is_named() {
+    let patch = Patch { at: 100, bytes: b"new" };
+    let change = Change::Patches(&[patch]);
+    let options = Options::new().policy(ObjectLog::new()).lanes(2).shield_blocks(0);
+    let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
+    for (count, last) in [(2, 1), (20, 1), (20, 7), (20, 8), (20, 19)] {
+        let files = Files::new("many-names");
+        let (region, disk) = (memory(SPAN), files.disk());
+        let reader = region.reader();
+        let journal = Journal::format(region, disk.clone(), &options).expect("formats");
+        let ones = [1; BLOCK];
+        // Several, so that their stamps are above those of the other lane.
+        for _ in 0..5 {
+            let one = [Operation::write(block(last), &ones)];
+            let committed = journal.commit(&one, Durability::Durable).expect("commits");
+            assert_eq!(committed.expect("was logged").lane, LaneNumber(0));
+        }
+        let first = journal.begin().expect("begins");
+        let changes: Vec<_> = (0..count)
+            .map(|number| Operation::Update(Update::new(block(number), change)))
+            .collect();
+        let committed = journal.commit(&changes, Durability::Durable).expect("commits");
+        let committed = committed.expect("was logged");
+        assert_eq!(committed.lane, LaneNumber(1));
+        assert!(committed.stamp.raw() > 5, "{count}, {last}: {committed:?}");
+        drop(first);
+        drop(journal);
+        let left = bytes_of(&reader);
+        let open = |bytes: &[u8]| {
+            let mut region = memory(SPAN);
+            region.store(Offset(0), bytes);
+            Journal::open(region, disk.clone(), &options)
+        };
+        let journal = open(&left).expect("opens");
+        let mut found = [0; BLOCK];
+        journal.read(block(last), &mut found).expect("reads");
+        assert_eq!((&found[100..103], found[99]), (patch.bytes, 1));
+        drop(journal);
+        let mut rotten = left;
+        let lane = geometry.lane(LaneNumber(0)).raw() as usize;
+        rotten[lane..][..geometry.lane_bytes as usize].fill(0);
+        match open(&rotten) {
+            Err(Error::Open(OpenError::Rot { lane, .. })) => assert_eq!(lane.raw(), 0),
+            opened => panic!("{count}, {last}: {:?}", opened.map(drop)),
+        }
     }
 }

@@ -47,9 +47,9 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Whether to [`tell`](Self::tell) of a block waits for what streams out, so that it should not
-    /// come between a stream and its fence.
-    fn waits_to_tell(&self, _block: BlockNumber) -> bool {
+    /// Whether to [`tell`](Self::tell) of some block waits for what streams out, so that it should
+    /// not come between a stream and its fence.
+    fn waits_to_tell(&self) -> bool {
         false
     }
 
@@ -556,7 +556,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         mut prepared: Prepared,
     ) -> Option<Prepared> {
         let count = operations.count();
-        if (0..count).any(|at| operations.image_alone(at).is_none()) {
+        if count == 0 || (0..count).any(|at| operations.image_alone(at).is_none()) {
             return None;
         }
         let mut names = names.count();
@@ -678,9 +678,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         versions: &mut impl Versions,
     ) {
         let extent = &lane.size_part(open, part, &self.geometry);
-        let first = part.frames.clone().next();
-        let is_early = first.is_some_and(|frame| versions.waits_to_tell(frame.block));
-        let store = PartStore { extent, front, is_early };
+        let store = PartStore { extent, front, is_early: versions.waits_to_tell() };
         lane.store_part(open, part, &self.kernels, store, |frame| {
             let told = versions.tell(frame);
             assert!(told.is_ok(), "room for all frames was reserved");

@@ -334,13 +334,6 @@ impl<T> StoreLock<T> {
         self.waiting.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether this thread takes the lock without a locked instruction at this moment.
-    #[inline]
-    #[must_use]
-    pub fn favours_this_thread(&self) -> bool {
-        self.favour.is_this_thread()
-    }
-
     /// Whether a holder panicked.
     #[inline]
     #[must_use]
@@ -422,6 +415,15 @@ impl<T> DerefMut for StoreLockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one, as above, and it is borrowed exclusively.
         self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> StoreLockGuard<'_, T> {
+    /// Whether the lock was taken without a locked instruction, which it will be most likely again.
+    #[inline]
+    #[must_use]
+    pub const fn is_by_favour(&self) -> bool {
+        self.how.is_by_favour()
     }
 }
 

@@ -104,12 +104,6 @@ impl Favour {
         Step(self.step.load(Ordering::Acquire))
     }
 
-    /// Whether this thread is favoured.
-    #[inline]
-    pub(super) fn is_this_thread(&self) -> bool {
-        self.step().is_favoured() && self.thread.is(this_thread())
-    }
-
     /// Takes the lock by favour at a step at which a thread is favoured; whether it has it then.
     #[inline(always)]
     pub(super) fn take(&self, step: Step) -> bool {

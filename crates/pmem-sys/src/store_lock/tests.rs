@@ -163,21 +163,14 @@ fn favouring<T>(value: T) -> (StoreLock<T>, bool) {
     (lock, far.is_some())
 }
 
-/// Whether a guard was had without an exchange.
-fn is_by_favour<T>(guard: &StoreLockGuard<'_, T>) -> bool {
-    guard.how.is_by_favour()
-}
-
 #[test]
 fn who_takes_a_lock_again_and_again_is_favoured_until_another_comes() {
     let (lock, is_had) = favouring(0);
-    assert_eq!(is_by_favour(&lock.lock().expect("nobody panics")), is_had);
-    assert_eq!(lock.favours_this_thread(), is_had);
+    assert_eq!(lock.lock().expect("nobody panics").is_by_favour(), is_had);
     let other = || {
-        assert!(!lock.favours_this_thread());
         let mut guard = lock.lock().expect("nobody panics");
         *guard += 1;
-        is_by_favour(&guard)
+        guard.is_by_favour()
     };
     let others = |times| {
         thread::scope(|scope| {
@@ -186,15 +179,14 @@ fn who_takes_a_lock_again_and_again_is_favoured_until_another_comes() {
         })
     };
     assert_eq!(others(1), 0);
-    assert!(!lock.favours_this_thread());
     let mut guard = lock.lock().expect("nobody panics");
-    assert!(!is_by_favour(&guard));
+    assert!(!guard.is_by_favour());
     *guard += 1;
     drop(guard);
     // Again, and no other one ever.
     let times = if cfg!(miri) { 20 } else { 10_000 };
     assert_eq!(others(times), 0);
-    let again = (0..times).filter(|_| is_by_favour(&lock.lock().expect("nobody panics"))).count();
+    let again = (0..times).filter(|_| lock.lock().expect("nobody panics").is_by_favour()).count();
     assert_eq!(again > 0, is_had);
     assert_eq!(lock.into_inner(), 2 + times);
 }
@@ -203,7 +195,7 @@ fn who_takes_a_lock_again_and_again_is_favoured_until_another_comes() {
 fn a_lock_is_not_had_twice_by_who_is_favoured() {
     let (lock, is_had) = favouring(0);
     let guard = lock.lock().expect("nobody panics");
-    assert_eq!(is_by_favour(&guard), is_had);
+    assert_eq!(guard.is_by_favour(), is_had);
     assert!(lock.try_lock().expect("nobody panicked").is_none());
     let others = || lock.try_lock().expect("nobody panicked").is_none();
     assert!(thread::scope(|scope| scope.spawn(others).join().expect("does not panic")));
@@ -223,7 +215,7 @@ fn a_panic_of_who_is_favoured_is_told_to_everybody() {
     let (lock, is_had) = favouring(7);
     let panicked = catch_unwind(|| {
         let mut guard = lock.lock().expect("nobody panicked before");
-        assert_eq!(is_by_favour(&guard), is_had);
+        assert_eq!(guard.is_by_favour(), is_had);
         *guard = 8;
         panic_quietly();
     });
