@@ -14,6 +14,16 @@ fn commit_in_one_call(ready: Ready<nvm_journal::FullBlock>) -> Ready<nvm_journal
     commit_block(ready)
 }
 
+#[library_benchmark(teardown = drop)]
+#[bench::of_8_blocks(blocks(), 8)]
+#[bench::of_64_blocks(blocks(), 64)]
+fn commit_at_once(
+    ready: Ready<nvm_journal::FullBlock>,
+    count: usize,
+) -> Ready<nvm_journal::FullBlock> {
+    commit_neighbours(ready, count)
+}
+
 #[library_benchmark(setup = blocks, teardown = drop)]
 #[bench::of_4_kib()]
 fn commit_in_steps(ready: Ready<nvm_journal::FullBlock>) -> Ready<nvm_journal::FullBlock> {
@@ -54,6 +64,7 @@ library_benchmark_group!(
     name = hot_paths,
     benchmarks = [
         commit_in_one_call,
+        commit_at_once,
         commit_in_steps,
         commit_of_an_object,
         commit_of_a_delta,

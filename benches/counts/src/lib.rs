@@ -111,7 +111,18 @@ pub fn commit_block(ready: Ready<FullBlock>) -> Ready<FullBlock> {
     ready
 }
 
-/// The same in steps: begin, write, commit.
+/// A durable commit of neighbours in one call, as many as the journal has blocks at most.
+#[must_use]
+pub fn commit_neighbours(ready: Ready<FullBlock>, count: usize) -> Ready<FullBlock> {
+    let image = &ready.image[..];
+    let all: [_; BLOCKS as usize] =
+        core::array::from_fn(|at| Operation::write(BlockNumber(at as u64), image));
+    let committed = ready.journal.commit(&all[..count], Durability::Durable);
+    black_box(committed.expect("commits"));
+    ready
+}
+
+/// That of one block in steps: begin, write, commit.
 #[must_use]
 pub fn commit_staged(ready: Ready<FullBlock>) -> Ready<FullBlock> {
     let mut tx = ready.journal.begin().expect("begins");
