@@ -5,11 +5,8 @@ use core::time::Duration;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, mpsc};
 
-use journal_core::policy::{Change, Patch, Update};
-use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, OpenError, Pmem, PmemRead,
-    PmemShare as _, Site,
+    Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _, Site,
 };
 use nvm_journal::{
     Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
@@ -224,62 +221,6 @@ fn what_several_threads_write_over_what_they_see_is_in_some_order_and_found_agai
                 .cache_bytes(BLOCK * cached);
             stress(&format!("few-olds-{at}-{cached}"), &options, 4, 120, 24, 5, mix);
         }
-    }
-}
-
-const PATCH: Patch<'_> = Patch { at: 100, bytes: b"new, and as long as two names of records" };
-
-/// Names and stamps.
-#[test]
-fn what_a_few_changes_build_on_in_another_lane_is_named() {
-    let options = Options::new().policy(ObjectLog::new()).lanes(2).shield_blocks(0);
-    let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
-    let files = Files::new("few-names");
-    let (region, disk) = (memory(SPAN), files.disk());
-    let reader = region.reader();
-    let journal = Journal::format(region, disk.clone(), &options).expect("formats");
-    let ones = [1; BLOCK];
-    // Several, so that their stamps are above those of the other lane.
-    for _ in 0..5 {
-        let both = [Operation::write(block(1), &ones), Operation::write(block(2), &ones)];
-        assert_eq!(
-            journal
-                .commit(&both, Durability::Durable)
-                .expect("commits")
-                .expect("was logged")
-                .lane
-                .raw(),
-            0
-        );
-    }
-    let first = journal.begin().expect("begins");
-    let change = Change::Patches(&[PATCH]);
-    let both = [1, 2].map(|at| Operation::Update(Update::new(block(at), change)));
-    let committed =
-        journal.commit(&both, Durability::Durable).expect("commits").expect("was logged");
-    assert_eq!(committed.lane.raw(), 1);
-    assert!(committed.stamp.raw() > 5, "{committed:?}");
-    drop(first);
-    drop(journal);
-    let left = bytes_of(&reader);
-    let open = |bytes: &[u8]| {
-        let mut region = memory(SPAN);
-        region.store(Offset(0), bytes);
-        Journal::open(region, disk.clone(), &options)
-    };
-    let journal = open(&left).expect("opens");
-    for at in [1, 2] {
-        let mut found = [0; BLOCK];
-        journal.read(block(at), &mut found).expect("reads");
-        assert_eq!(&found[100..][..PATCH.bytes.len()], PATCH.bytes);
-    }
-    drop(journal);
-    let mut rotten = left;
-    let lane = geometry.lane(LaneNumber(0)).raw() as usize;
-    rotten[lane..][..geometry.lane_bytes as usize].fill(0);
-    match open(&rotten) {
-        Err(Error::Open(OpenError::Rot { lane, .. })) => assert_eq!(lane.raw(), 0),
-        opened => panic!("{:?}", opened.map(drop)),
     }
 }
 
