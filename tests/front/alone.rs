@@ -143,9 +143,12 @@ fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
     let own = memory(SPAN_BYTES);
     let method = own.map_facts().method;
     let mut given = memory(SPAN_BYTES).with_stream_from_bytes(64);
-    let streams = StreamMethod::supported().find(|stream| *stream != StreamMethod::Avx512);
-    let streams = Method::new(method.flush(), streams.unwrap_or(method.stream()));
-    given.set_method(streams.expect("is had")).expect("flushes");
+    // Where there is one way to stream, no medium puts anything together.
+    let is_other = |stream: &StreamMethod| *stream != method.stream();
+    if let Some(stream) = StreamMethod::supported().find(is_other) {
+        let method = Method::new(method.flush(), stream).expect("is had");
+        given.set_method(method).expect("flushes");
+    }
     assert!(!given.facts().gathers);
     let (own, given) = (left_of_all_kinds(own, "put"), left_of_all_kinds(given, "given"));
     let differs = own.chunks(64).zip(given.chunks(64)).position(|(own, given)| own != given);
