@@ -22,6 +22,7 @@ use crate::scan::scan;
 use crate::shared::bell::Bell;
 use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
+use crate::shared::circles::Circles;
 use crate::shared::commit::Sees;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
@@ -198,6 +199,7 @@ where
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
+            circles: Circles::default(),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
@@ -234,7 +236,8 @@ where
     ///
     /// # Errors
     /// Those of `body`, the transaction being aborted, and of the commit. `Conflict` only where
-    /// this thread itself has the block, in another transaction.
+    /// this thread itself has the block, in another transaction, or whoever has it waits for one
+    /// that this thread has.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
@@ -316,7 +319,7 @@ where
     /// Commits these operations as one transaction, with the images where they are: they are copied
     /// to the medium and, where [blocks are kept](Options::cache_bytes), to there. They ascend by
     /// block, each block once. Waits for whoever has one of the blocks, unless that is this thread
-    /// itself: then it is a `Conflict`.
+    /// itself, or waits for a transaction that this thread has open: then it is a `Conflict`.
     ///
     /// An update may come with the ranges in which its image differs, or as patches alone
     /// ([`Change`](crate::core::policy::Change)). A policy that cannot log patches answers

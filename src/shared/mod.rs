@@ -8,6 +8,7 @@
 //! | what writes home | a mutex | one checkpoint at a time |
 //! | what is gathered | a mutex | everybody, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
+//! | who waits long for a block | a mutex | who does, for a moment, with nothing taken under it |
 //!
 //! Order of locks: blocks, then the turn to commit what is gathered, then what writes home, then a
 //! lane, then what is gathered, then a share of the index; of lanes nobody holds two, and nobody
@@ -22,6 +23,7 @@ pub(crate) mod at_once;
 pub(crate) mod bell;
 pub(crate) mod block_locks;
 pub(crate) mod cache;
+pub(crate) mod circles;
 pub(crate) mod commit;
 #[cfg(all(test, loom))]
 mod explored;
@@ -58,6 +60,7 @@ use crate::sync::{AtomicBool, Mutex, Ordering};
 use bell::Bell;
 use block_locks::{Age, BlockLocks, Claims};
 use cache::Cache;
+use circles::Circles;
 use gather::Gathering;
 use home::HomeRoom;
 use index_parts::IndexParts;
@@ -96,6 +99,8 @@ pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) caches: bool,
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,
+    /// Threads that wait long for blocks.
+    pub(crate) circles: Circles,
 }
 
 /// What has been done to make room.

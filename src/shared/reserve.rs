@@ -12,6 +12,7 @@ use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operatio
 use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
+use super::circles::LongWait;
 use super::seat::{Seat, Work};
 use super::{Share, Shared};
 use crate::error::Error;
@@ -103,7 +104,7 @@ where
         let stripe = self.blocks.stripe(block);
         let holds_nothing = work.held.is_empty();
         let mut patience = Patience::of_the_next();
-        let mut has_claim = false;
+        let (mut has_claim, mut long) = (false, None);
         let mut look = || {
             self.check_not_failed()?;
             let may_wait = holds_nothing || holder > age;
@@ -111,9 +112,12 @@ where
                 return Err(Error::Conflict { block });
             }
             patience.pause();
-            if patience.is_long() && !has_claim {
-                self.share(block)?.claims.add(stripe, age);
-                (has_claim, patience) = (true, Patience::default());
+            if patience.is_long() {
+                self.check_no_circle(&mut long, age, block)?;
+                if !has_claim {
+                    self.share(block)?.claims.add(stripe, age);
+                    (has_claim, patience) = (true, Patience::default());
+                }
             }
             // Looking first leaves the share to others.
             if let Some(found) = self.blocks.holder_of(stripe) {
@@ -145,8 +149,8 @@ where
     /// it is counted how often in turn it was found free.
     ///
     /// # Errors
-    /// `Conflict` when the other one is this thread's own, or the room may be: that wait would have
-    /// no end.
+    /// `Conflict` when the other one is this thread's own, or waits for one that is, or the room
+    /// may be: that wait would have no end.
     pub(crate) fn await_block(
         &self,
         block: BlockNumber,
@@ -154,7 +158,7 @@ where
         found_free: &mut u32,
     ) -> Result<(), Error> {
         let stripe = self.blocks.stripe(block);
-        let mut patience = Patience::default();
+        let (mut patience, mut long) = (Patience::default(), None);
         *found_free += 1;
         if *found_free > FREE_MAX && self.seats.has_several() {
             return Err(Error::Conflict { block });
@@ -169,7 +173,22 @@ where
             }
             *found_free = 0;
             patience.pause();
+            if patience.is_long() {
+                self.check_no_circle(&mut long, age, block)?;
+            }
         }
+    }
+
+    /// Who waits long for a block says so, and is told when it waits for itself.
+    fn check_no_circle<'s>(
+        &'s self,
+        long: &mut Option<LongWait<'s>>,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let enter = || self.circles.enter(age, self.seats.own_numbers(), self.blocks.stripe(block));
+        let is_in_circle = long.get_or_insert_with(enter).is_in_circle(&self.blocks);
+        if is_in_circle { Err(Error::Conflict { block }) } else { Ok(()) }
     }
 
     /// Bytes that a record of so many blocks takes at most, whatever the policy decides.

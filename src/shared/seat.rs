@@ -430,8 +430,33 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
     /// Whether the transaction of this age is this thread's own, so that waiting for it would be
     /// for ever.
     pub(crate) fn is_own(&self, age: Age) -> bool {
-        let number = age.0 & ((1 << NUMBER_BITS) - 1);
+        let number = number_in(age);
         self.own.with(|own| own.all.borrow().iter().any(|seat| seat.number == number))
+    }
+
+    /// Those of this thread.
+    pub(crate) fn own_numbers(&self) -> SeatNumbers {
+        self.own.with(|own| SeatNumbers::of(own.all.borrow().iter().map(|seat| seat.number)))
+    }
+}
+
+/// Of an age, whose seat it is.
+const fn number_in(age: Age) -> u64 {
+    age.0 & ((1 << NUMBER_BITS) - 1)
+}
+
+/// Which seats are one thread's.
+#[derive(Debug)]
+pub(crate) struct SeatNumbers(Vec<u64>);
+
+impl SeatNumbers {
+    pub(crate) fn of(numbers: impl IntoIterator<Item = u64>) -> Self {
+        Self(numbers.into_iter().collect())
+    }
+
+    /// Whether the transaction of this age is on one of them.
+    pub(crate) fn have(&self, age: Age) -> bool {
+        self.0.contains(&number_in(age))
     }
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod circles;
 mod claims;
 mod few;
 mod gathered;
