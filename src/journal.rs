@@ -347,7 +347,7 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    #[inline]
+    #[inline(never)]
     pub fn commit(
         &self,
         operations: &[Operation<'_>],
