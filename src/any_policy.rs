@@ -122,8 +122,8 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
-    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
-        of_chosen!(self, policy => policy.prefix_of(patch))
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        of_chosen!(self, policy => policy.prefix_of(patches, at))
     }
 
     #[inline]
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(any.thresholds(), one.thresholds());
         assert_eq!(any.logs_images(), one.logs_images());
         let patch = Patch { at: 3, bytes: b"patch" };
-        assert_eq!(any.prefix_of(&patch), one.prefix_of(&patch));
+        assert_eq!(any.prefix_of(&[patch], 0), one.prefix_of(&[patch], 0));
         assert_eq!(any.pacing(), one.pacing());
         let (old, mut new) = ([1; 512], [1; 512]);
         new[300] = 2;

@@ -13,7 +13,8 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Content, Ends, FrameAt, FreePlaces, Full, InLane, Prepared, Versions, is_of_run, share_of,
+    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, Prepared, Several, Sole, Versions,
+    is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -139,7 +140,7 @@ where
     /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
     /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
     /// nothing has changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit_sole(
         &self,
         seat: &mut Seat<D>,
@@ -147,17 +148,42 @@ where
         operation: &Operation<'_>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
+        self.commit_alone::<Sole<'_>>(seat, age, operation, durability)
+    }
+
+    /// The same of one that is several patches. A function of its own, so that nothing that takes
+    /// has a register that others need.
+    #[inline(never)]
+    pub(crate) fn commit_several(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'_>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.commit_alone::<Several<'_>>(seat, age, operation, durability)
+    }
+
+    #[inline(always)]
+    fn commit_alone<'o, A: Alone<'o, L, K>>(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'o>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
         self.choose_lane(seat);
         let lane = seat.work.lane;
         let front = seat.work.front();
         // Before any lock, each of which waits for the last commit's fence.
-        let Some(mut sole) = self.common.sole(operation, front) else { return Ok(None) };
-        self.prefetch_block(sole.block());
+        let Some(mut alone) = A::of(&self.common, operation, front) else { return Ok(None) };
+        let block = alone.sole().block();
+        self.prefetch_block(block);
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
-        let most = self.common.sole_bytes_max(&sole);
+        let most = self.common.sole_bytes_max(alone.sole());
         let locked = match self.has_in_hand(lane, &mut state, most) {
-            true => self.lock_sole(lane, age, sole.block())?,
+            true => self.lock_sole(lane, age, block)?,
             false => None,
         };
         let Some((mut share, stripe)) = locked else {
@@ -171,18 +197,21 @@ where
         }
         self.check_not_failed()?;
         let watch = FailOnPanic(&self.failed);
-        let newest = share.index.newest(sole.block());
+        let newest = share.index.newest(block);
         self.common.prefetch_place(&share.index);
-        let newest = newest.map(|newest| {
-            self.common.prefetch_below(&share.index, newest);
-            share.index.frame(newest)
-        });
-        let overwritten = sole.overwrite(newest, lane);
+        let newest = match newest {
+            Some(newest) => {
+                self.common.prefetch_below(&share.index, newest);
+                Some(share.index.frame(newest))
+            }
+            None => None,
+        };
+        let overwritten = alone.sole_mut().overwrite(newest, lane);
         let mut record = self.begin_record(&state, room, overwritten, durability);
-        let frame = self.common.store_sole(&mut state.lane, &mut record.open, &sole, front);
+        let frame = alone.store(&self.common, &mut state.lane, &mut record.open, front);
         let told = self.tell(&mut share, frame);
         assert!(told.is_ok(), "room for the frame was looked for");
-        drop(share);
+        share.give_back();
         let bytes = record.open.bytes();
         state.in_hand -= bytes;
         state.stats.add_record(1, bytes);

@@ -138,7 +138,7 @@ impl BlockLocks {
     ///
     /// # Errors
     /// Who has it instead, or will have it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_lock(&self, claims: &Claims, stripe: Stripe, age: Age) -> Result<bool, Age> {
         let holder = self.holder(stripe);
         // Pairs with the release of who had it before.

@@ -426,6 +426,7 @@ where
                 return failed_fence(self, error);
             }
             room.publish(&state.lane);
+            state.give_back();
             return Ok(());
         }
         if durability == Durability::Deferred && !is_awaited {

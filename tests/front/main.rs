@@ -12,6 +12,7 @@ mod log;
 mod many;
 mod olds;
 mod opens;
+mod pieces;
 mod policies;
 mod ranges;
 mod room;

@@ -5,13 +5,13 @@ use core::time::Duration;
 use std::sync::mpsc;
 
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
+    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::units::LaneNumber;
 use journal_core::{NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format};
 use nvm_journal::{
-    BlockSize, Durability, Error, FullBlock, Journal, NativeKernels, ObjectLog, Operation, Options,
-    Region,
+    BlockSize, Durability, Error, FileDisk, FullBlock, Journal, NativeKernels, ObjectLog,
+    Operation, Options, Region,
 };
 
 use crate::claims::Dice;
@@ -19,21 +19,53 @@ use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
 const SPAN: u64 = 4 << 20;
 
-/// As [`FullBlock`], but asked about each image.
+/// As another policy, but asked about everything that is logged.
 #[derive(Clone, Debug)]
-struct Asked;
+pub(crate) struct Asked<L>(pub(crate) L);
 
-impl Policy for Asked {
+impl<L: Policy> Policy for Asked<L> {
     fn id(&self) -> PolicyId {
-        FullBlock.id()
+        self.0.id()
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        FullBlock.place(update, out)
+        self.0.place(update, out)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        FullBlock.apply(payload, block)
+        self.0.apply(payload, block)
+    }
+
+    fn wants_slots(&self) -> bool {
+        self.0.wants_slots()
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        self.0.keeps_in_slots()
+    }
+
+    fn wants_log(&self) -> bool {
+        self.0.wants_log()
+    }
+
+    fn wants_old(&self) -> bool {
+        self.0.wants_old()
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        self.0.bypasses_when_full()
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        self.0.thresholds()
+    }
+
+    fn pacing(&self) -> Pacing {
+        self.0.pacing()
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        self.0.rewrite_slot(older, newer, rewrite);
     }
 }
 
@@ -66,10 +98,18 @@ fn numbers(dice: &mut Dice) -> Vec<u64> {
     (0..count).map(|at| first + at * step).collect()
 }
 
-/// What calls of all sizes leave, with other lanes' records named and parts of 64 blocks.
-fn left_by<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> Vec<Vec<u8>> {
+/// What so many calls leave, of which a function makes the operations, with other lanes' records
+/// named, deferred or durable, and now and then a checkpoint.
+pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
+    policy: L,
+    name: &str,
+    calls: u64,
+    mut make: impl FnMut(&mut Dice, u64, &mut dyn FnMut(&[Operation<'_>])),
+) -> Vec<Vec<u8>> {
     let files = Files::new(name);
+    // What goes to the disk is no part of what is compared.
     let options = Options::new().policy(policy.clone()).lanes(2).lane_bytes(1 << 20);
+    let options = options.lane_log_blocks(0);
     let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
     let mut region = memory(SPAN);
     let reader = region.reader();
@@ -79,30 +119,22 @@ fn left_by<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> 
         Journal::open(region, files.disk(), &options).expect("opens");
     let mut dice = Dice(3);
     let mut left = Vec::new();
-    for round in 0..120 {
-        let numbers = numbers(&mut dice);
-        let images = images(&numbers, round);
-        let mut operations = writes(&numbers, &images);
-        if dice.below(5) == 0 {
-            let at = dice.below(operations.len() as u64) as usize;
-            operations[at] = Operation::Discard(operations[at].block());
-        }
+    for round in 0..calls {
         let durability = match dice.below(4) {
             0 => Durability::Deferred,
             _ => Durability::Durable,
         };
         // Somebody has the first lane.
         let first = (dice.below(3) == 0).then(|| journal.begin().expect("begins"));
-        journal.commit(&operations, durability).expect("commits");
+        make(&mut dice, round, &mut |operations| {
+            journal.commit(operations, durability).expect("commits");
+            for operation in operations {
+                holds(&journal, operation, name, round);
+            }
+        });
         drop(first);
         if dice.below(10) == 0 {
             journal.checkpoint().expect("goes home");
-        }
-        let mut found = vec![0; BLOCK];
-        for operation in &operations {
-            let Operation::Update(update) = operation else { continue };
-            journal.read(update.block, &mut found).expect("reads");
-            assert!(Some(&found[..]) == update.change.image(), "{name}, round {round}");
         }
         if round % 10 == 9 {
             journal.sync().expect("syncs");
@@ -112,13 +144,51 @@ fn left_by<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> 
     left
 }
 
+/// A block has what it was given last.
+fn holds<L: Policy + Clone + Send + Sync + 'static>(
+    journal: &Journal<L, Region, FileDisk>,
+    operation: &Operation<'_>,
+    name: &str,
+    round: u64,
+) {
+    let Operation::Update(update) = operation else { return };
+    let mut found = vec![0; BLOCK];
+    journal.read(update.block, &mut found).expect("reads");
+    let is_there = match update.change {
+        Change::Patches(patches) => patches
+            .iter()
+            .all(|patch| found[patch.at as usize..][..patch.bytes.len()] == *patch.bytes),
+        _ => Some(&found[..]) == update.change.image(),
+    };
+    assert!(is_there, "{name}, round {round}, {}", update.block);
+}
+
+/// Where two policies have left something else first: after how many calls, and at which byte.
+pub(crate) fn first_difference(one: &[Vec<u8>], other: &[Vec<u8>]) -> Option<(usize, usize)> {
+    assert_eq!(one.len(), other.len());
+    one.iter().zip(other).enumerate().find_map(|(at, (one, other))| {
+        let byte = one.iter().zip(other).position(|(one, other)| one != other)?;
+        Some((10 * (at + 1), byte))
+    })
+}
+
+/// Calls of all sizes, in parts of 64 blocks.
+fn of_images(dice: &mut Dice, round: u64, commit: &mut dyn FnMut(&[Operation<'_>])) {
+    let numbers = numbers(dice);
+    let images = images(&numbers, round);
+    let mut operations = writes(&numbers, &images);
+    if dice.below(5) == 0 {
+        let at = dice.below(operations.len() as u64) as usize;
+        operations[at] = Operation::Discard(operations[at].block());
+    }
+    commit(&operations);
+}
+
 #[test]
 fn images_are_logged_by_the_byte_as_where_the_policy_is_asked() {
-    let (asked, not) = (left_by(Asked, "many-asked"), left_by(FullBlock, "many-not-asked"));
-    for (at, (asked, not)) in asked.iter().zip(&not).enumerate() {
-        let differs = asked.iter().zip(not).position(|(asked, not)| asked != not);
-        assert_eq!(differs, None, "after {} calls", 10 * (at + 1));
-    }
+    let asked = left_by(Asked(FullBlock), "many-asked", 120, of_images);
+    let not = left_by(FullBlock, "many-not-asked", 120, of_images);
+    assert_eq!(first_difference(&asked, &not), None);
 }
 
 /// Two runs and a part of a third.

@@ -124,7 +124,8 @@ impl Policy for Wrong {
         Placement::Encoded
     }
 
-    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        let patch = patches.get(at)?;
         (self.0 == Fault::Prefix).then(|| Prefix::new(patch.at.into(), 2))
     }
 

@@ -4,11 +4,13 @@
 //! Nothing here stores anything on the medium; [`crate::lane`] does.
 
 use crate::check::Kernels;
+use crate::gathered::Piece;
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::Hook;
 use crate::index::FrameAt;
 use crate::lane::{Lane, Names, OpenRecord};
 use crate::pmem::Pmem;
+use crate::policy::Prefix;
 use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
     INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check,
@@ -88,8 +90,68 @@ pub(crate) struct Lists<'a, N> {
     pub(crate) last: bool,
     /// Where in the front the payloads end that lie behind them.
     pub(crate) end: usize,
-    /// The rest of the last payload, which is not copied there yet.
-    pub(crate) lent: &'a [u8],
+    /// What comes behind those, and is not copied there yet.
+    pub(crate) lent: Lent<'a>,
+}
+
+/// Payload that is not in a front yet, and need not come there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lent<'a> {
+    /// The rest of the last payload.
+    Bytes(&'a [u8]),
+    /// All payloads, behind whole words.
+    Pieces(&'a [Piece<'a>]),
+}
+
+impl Lent<'_> {
+    /// Copies all of it to `at`; returns where it ends.
+    #[inline(always)]
+    pub(crate) fn copy_to(self, front: &mut [u8], at: usize) -> usize {
+        match self {
+            Self::Bytes(bytes) => Piece { prefix: Prefix::NONE, bytes }.copy_to(front, at),
+            Self::Pieces(pieces) => pieces.iter().fold(at, |at, piece| piece.copy_to(front, at)),
+        }
+    }
+}
+
+/// The payloads of a part that lie in its front, one after the other in the order of the frames.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Encoded<'a> {
+    /// As they are to be copied there.
+    Copied(&'a [u8]),
+    /// A piece of each frame.
+    Pieces(&'a [Piece<'a>]),
+}
+
+impl<'a> Encoded<'a> {
+    /// Bytes of all of them.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match *self {
+            Self::Copied(bytes) => bytes.len(),
+            Self::Pieces(pieces) => {
+                pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len()))
+            }
+        }
+    }
+
+    /// Those that are to be copied.
+    #[inline]
+    pub(crate) const fn copied(&self) -> &'a [u8] {
+        match *self {
+            Self::Copied(bytes) => bytes,
+            Self::Pieces(_) => &[],
+        }
+    }
+
+    /// Those that are not.
+    #[inline]
+    pub(crate) const fn lent(&self) -> Lent<'a> {
+        match *self {
+            Self::Copied(_) => Lent::Bytes(&[]),
+            Self::Pieces(pieces) => Lent::Pieces(pieces),
+        }
+    }
 }
 
 /// One part of a record, before it is stored.
@@ -98,8 +160,7 @@ pub(crate) struct Part<'a, I: ?Sized, F> {
     pub(crate) frame_count: usize,
     /// As many, ascending by block.
     pub(crate) frames: F,
-    /// The payloads that lie in the front, one after the other in the order of the frames.
-    pub(crate) encoded: &'a [u8],
+    pub(crate) encoded: Encoded<'a>,
     pub(crate) images: &'a I,
     /// How many of the frames have an image.
     pub(crate) image_count: usize,
@@ -247,7 +308,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         mut call: impl FnMut(FrameAt),
     ) {
         for frame in part.frames.clone() {
-            call(self.next_frame(open, part.encoded, frame, &mut next));
+            call(self.next_frame(open, part.encoded.copied(), frame, &mut next));
         }
     }
 }

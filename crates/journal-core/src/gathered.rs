@@ -4,12 +4,14 @@
 //! no wider. Behind a fence nothing leaves for the cache until that is complete. So a front that is
 //! copied together, and loaded line by line to be streamed, or to be checked, waits for the fence
 //! of the last commit in the middle of its own. Put together in registers it does not: of what was
-//! just stored it is loaded word by word, and the payload from where the caller has it.
+//! just stored it is loaded word by word, and the payload from where the caller has it: as one body,
+//! or as several pieces.
 //!
 //! Guarantees: what is written and checked is what copying all of it together would have been. A
 //! crash may do to it what it may do to that.
 
 use crate::check::crc64;
+use crate::policy::Prefix;
 use crate::units::{LINE_BYTES, WORD_BYTES};
 
 /// Bytes that begin with some that were just put together, go on with some that lie elsewhere, and
@@ -19,7 +21,56 @@ pub struct Gathered<'a> {
     head: &'a [u8],
     body_at: usize,
     body: &'a [u8],
+    pieces: &'a [Piece<'a>],
     bytes: usize,
+}
+
+/// Some bytes that lie elsewhere, behind a few that do not.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Piece<'a> {
+    /// What comes first.
+    pub prefix: Prefix,
+    /// And then.
+    pub bytes: &'a [u8],
+}
+
+impl Piece<'_> {
+    /// Nothing.
+    pub const NONE: Self = Self { prefix: Prefix::NONE, bytes: &[] };
+
+    /// Bytes of both.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.prefix.bytes().saturating_add(self.bytes.len())
+    }
+
+    /// Whether it is nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them, one after the other.
+    fn each(&self) -> impl Iterator<Item = u8> {
+        let prefix = self.prefix.word().to_le_bytes();
+        prefix.into_iter().take(self.prefix.bytes()).chain(self.bytes.iter().copied())
+    }
+
+    /// Copies both to `at`; returns where they end.
+    pub(crate) fn copy_to(&self, front: &mut [u8], at: usize) -> usize {
+        let end = at.saturating_add(self.len());
+        let place = front.get_mut(at..end).unwrap_or_default();
+        let (prefix, bytes) = place.split_at_mut_checked(self.prefix.bytes()).unwrap_or_default();
+        for (to, from) in prefix.iter_mut().zip(self.prefix.word().to_le_bytes()) {
+            *to = from;
+        }
+        if bytes.len() == self.bytes.len() {
+            bytes.copy_from_slice(self.bytes);
+        }
+        end
+    }
 }
 
 impl<'a> Gathered<'a> {
@@ -36,7 +87,17 @@ impl<'a> Gathered<'a> {
             && head.len() == body_at.checked_next_multiple_of(WORD_BYTES)?;
         let bytes = body_at.checked_add(body.len())?.checked_add(WORD_BYTES)?;
         let bytes = bytes.checked_next_multiple_of(LINE_BYTES)?;
-        fits.then_some(Self { head, body_at, body, bytes })
+        fits.then_some(Self { head, body_at, body, pieces: &[], bytes })
+    }
+
+    /// Pieces behind a head of whole words. `None` where that is shorter than a line.
+    #[inline]
+    #[must_use]
+    pub fn of_pieces(head: &'a [u8], pieces: &'a [Piece<'a>]) -> Option<Self> {
+        let (fits, len) = (head.len() >= LINE_BYTES && head.len() % WORD_BYTES == 0, head.len());
+        let bytes = pieces.iter().try_fold(len, |sum, piece| sum.checked_add(piece.len()))?;
+        let bytes = bytes.checked_add(WORD_BYTES)?.checked_next_multiple_of(LINE_BYTES)?;
+        fits.then_some(Self { head, body_at: len, body: &[], pieces, bytes })
     }
 
     /// The head, as words that were stored a moment ago.
@@ -60,6 +121,13 @@ impl<'a> Gathered<'a> {
         self.body
     }
 
+    /// The pieces; where there are any there is no body.
+    #[inline]
+    #[must_use]
+    pub const fn pieces(&self) -> &'a [Piece<'a>] {
+        self.pieces
+    }
+
     /// Bytes of all of it.
     #[inline]
     #[must_use]
@@ -70,11 +138,12 @@ impl<'a> Gathered<'a> {
     /// Calls with each line and where it begins, the last one with `last` in its last word.
     fn each_line(&self, last: u64, mut call: impl FnMut(usize, &mut [u8; LINE_BYTES])) {
         let head = self.head.get(..self.body_at).unwrap_or_default();
-        let mut bytes = head.iter().chain(self.body);
+        let pieces = self.pieces.iter().flat_map(Piece::each);
+        let mut bytes = head.iter().chain(self.body).copied().chain(pieces);
         for at in (0..self.bytes).step_by(LINE_BYTES) {
             let mut line = [0; LINE_BYTES];
             for (to, from) in line.iter_mut().zip(bytes.by_ref()) {
-                *to = *from;
+                *to = from;
             }
             if at.saturating_add(LINE_BYTES) >= self.bytes {
                 if let Some(place) = line.last_chunk_mut() {
@@ -167,6 +236,20 @@ mod tests {
             }
         }
         assert!(Gathered::new(&head[..64], 56, &[]).is_none(), "a word more than it has bytes");
+        let piece = |prefix: u64, count, bytes| Piece { prefix: Prefix::new(prefix, count), bytes };
+        let pieces = [piece(0x0605_0403, 4, &body[..7]), Piece::NONE, piece(9, 1, &body[8..])];
+        let all = Gathered::of_pieces(&head[..72], &pieces).expect("whole words");
+        let mut copied = [&head[..72], &[3, 4, 5, 6], &body[..7], &[9], &body[8..]].concat();
+        copied.resize((copied.len() + 8).next_multiple_of(64) - 8, 0);
+        copied.extend(crc64(7, &copied).to_le_bytes());
+        let mut lines = Vec::new();
+        all.each_checked_line(Seeds { line: None, all: 7 }, |_, line| lines.extend(line));
+        assert_eq!((all.bytes(), lines), (copied.len(), copied));
+        let mut front = [0xEE; 20];
+        assert_eq!(pieces[0].copy_to(&mut front, 5), 16);
+        assert_eq!(front[4..17], [&[0xEE, 3, 4, 5, 6], &body[..7], &[0xEE]].concat());
+        assert!(Gathered::of_pieces(&head[..56], &pieces).is_none());
+        assert!(Gathered::of_pieces(&head[..71], &pieces).is_none());
         assert!(Gathered::new(&head[..56], 56, &[]).is_none());
         assert!(Gathered::new(&head, usize::MAX, &[]).is_none());
     }

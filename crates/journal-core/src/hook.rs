@@ -305,7 +305,7 @@ pub trait Hook {
     ///
     /// # Errors
     /// The medium's.
-    #[inline]
+    #[inline(always)]
     fn fence<P: Pmem>(&mut self, _site: Site, pmem: &mut P) -> Result<(), MediumError> {
         pmem.fence()
     }

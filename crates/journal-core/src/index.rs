@@ -293,7 +293,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Of a node, or of what is none.
-    #[inline]
+    #[inline(always)]
     fn address(&self, id: u32) -> *const u8 {
         self.memory.nodes().as_ptr().wrapping_add(id as usize).wrapping_sub(1).cast()
     }
@@ -356,7 +356,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// The place of a block's entry, or the empty one where it would be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
         let mut place = self.home_place(block);
         for _ in 0..self.memory.entries().len() {
@@ -369,6 +369,7 @@ impl<M: IndexMemory> Index<M> {
         None
     }
 
+    #[inline(always)]
     fn entry(&self, block: BlockNumber) -> Option<&Entry> {
         let entry = self.memory.entries().get(self.find(block.raw())?)?;
         (entry.newest != NONE).then_some(entry)
@@ -382,6 +383,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// The newest frame of a block.
+    #[inline(always)]
     #[must_use]
     pub fn newest(&self, block: BlockNumber) -> Option<NodeId> {
         self.entry(block).map(|entry| NodeId(entry.newest))
@@ -412,6 +414,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// What a node stands for.
+    #[inline(always)]
     #[must_use]
     pub fn frame(&self, id: NodeId) -> FrameAt {
         let node = self.node(id.0).copied().unwrap_or(Node::EMPTY);

@@ -26,12 +26,13 @@ use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
 use crate::operation::Operation;
+use crate::pieces::Several;
 use crate::place::{Content, FreePlaces, Indexed, Places, Prepared, Scratch, Versions as _};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
 use crate::recover::Recovery;
 use crate::scan::IndexError;
-use crate::sole::Sole;
+use crate::sole::{Alone, Sole};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 use crate::unreadable::segment_to_clean;
 
@@ -189,8 +190,11 @@ where
             Durability::Deferred => Pace::Deferred,
         };
         if let ([operation], false) = (operations, bypasses) {
-            if let Some(sole) = self.common.sole(operation, self.front) {
-                return self.commit_sole(lane, sole, pace);
+            if let Some(several) = Several::of(&self.common, operation, self.front) {
+                return self.commit_several(lane, several, pace);
+            }
+            if let Some(sole) = Sole::of(&self.common, operation, self.front) {
+                return self.commit_alone(lane, sole, pace);
             }
         }
         let mut names = Names::NONE;
@@ -219,21 +223,34 @@ where
         self.store(lane, open, operations, &names, &prepared)
     }
 
-    /// Commits one operation, all of a transaction.
-    #[inline]
-    fn commit_sole(
+    /// Commits one operation that is several patches. A function of its own, so that nothing that
+    /// takes has a register that others need.
+    #[inline(never)]
+    fn commit_several(
         &mut self,
         lane: LaneNumber,
-        mut sole: Sole<'_>,
+        several: Several<'_>,
         pace: Pace,
     ) -> Result<Committed, CommitError> {
+        self.commit_alone(lane, several, pace)
+    }
+
+    /// Commits one operation, all of a transaction.
+    #[inline(always)]
+    fn commit_alone<'a>(
+        &mut self,
+        lane: LaneNumber,
+        mut alone: impl Alone<'a, L, K>,
+        pace: Pace,
+    ) -> Result<Committed, CommitError> {
+        let sole = alone.sole_mut();
         let newest = self.index.newest(sole.block()).map(|newest| self.index.frame(newest));
         let overwritten = sole.overwrite(newest, lane);
-        self.see_to_space(lane, self.common.sole_bytes(&sole), 1)?;
+        self.see_to_space(lane, self.common.sole_bytes(alone.sole()), 1)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, pace);
         let InLane { lane: at, .. } = self.lanes.in_lane(lane);
-        let frame = self.common.store_sole(at, &mut open, &sole, self.front);
+        let frame = alone.store(&self.common, at, &mut open, self.front);
         let told = versions!(self, lane).tell(frame);
         assert!(told.is_ok(), "room for the frame was seen to");
         self.finish(lane, open)

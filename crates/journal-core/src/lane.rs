@@ -18,7 +18,7 @@
 use crate::check::Kernels;
 use crate::common::Identity;
 use crate::error::MediumError;
-use crate::front::{FrameIn, Images, Lists, Part};
+use crate::front::{FrameIn, Images, Lent, Lists, Part};
 use crate::gathered::{Gathered, Seeds};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
@@ -324,8 +324,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         part: &Part<'_, I, F>,
         geometry: &Geometry,
     ) -> Extent {
-        let Part { frame_count, encoded, image_count, names, .. } = *part;
-        let extent = extent(geometry, names.count(), frame_count, encoded.len(), image_count);
+        let Part { frame_count, image_count, names, .. } = *part;
+        let encoded = part.encoded.len();
+        let extent = extent(geometry, names.count(), frame_count, encoded, image_count);
         let Some(extent) = extent else {
             unreachable!("the transaction was cut into parts that fit")
         };
@@ -356,7 +357,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         mut tell: impl FnMut(FrameAt),
     ) {
         let PartStore { extent, front, is_early } = store;
-        let Part { frame_count, ref frames, encoded, image_count, names, last, .. } = *part;
+        let Part { frame_count, ref frames, image_count, names, last, .. } = *part;
+        let (encoded, lent) = (part.encoded.copied(), part.encoded.lent());
         let (lists, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
         let has_images = image_count > 0;
         if is_early {
@@ -379,7 +381,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             place.copy_from_slice(encoded);
         }
         let (name_count, names) = (names.count(), names.each());
-        let lists = Lists { frame_count, name_count, names, last, end, lent: &[] };
+        let lists = Lists { frame_count, name_count, names, last, end, lent };
         self.store_front(open, extent, lists, check, kernels, front);
         if !has_images && !is_early {
             self.each_frame(open, part, first, &mut tell);
@@ -424,13 +426,17 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         };
         let Lists { mut end, lent, name_count, .. } = lists;
         let is_gathered = open.pace == Pace::AtOnce
-            && end <= Gathered::HEAD_BYTES_MAX
+            && (end <= Gathered::HEAD_BYTES_MAX || matches!(lent, Lent::Pieces(_)))
             && self.ring.gathers(open.next, front.len(), extent.total);
         // The check of a header without names is that of the first line.
         let by_line = is_gathered && name_count == 0;
         self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
         let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
-        if let Some(gathered) = Gathered::new(head, end, lent).filter(|_| is_gathered) {
+        let gathered = match lent {
+            Lent::Bytes(body) => Gathered::new(head, end, body),
+            Lent::Pieces(pieces) => Gathered::of_pieces(head, pieces),
+        };
+        if let Some(gathered) = gathered.filter(|_| is_gathered) {
             let line = by_line.then_some(self.identity.seed);
             let seeds = Seeds { line, all: check };
             let (written, check) =
@@ -438,10 +444,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             open.add(written);
             return self.stored_part(open, extent, check);
         }
-        if let Some(place) = front.get_mut(end..).and_then(|rest| rest.get_mut(..lent.len())) {
-            place.copy_from_slice(lent);
-            end = end.saturating_add(lent.len());
-        }
+        end = lent.copy_to(front, end);
         front.get_mut(end..).unwrap_or_default().fill(0);
         // All but the line with the check is on its way while that is computed.
         let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;

@@ -64,6 +64,7 @@ mod memory;
 mod operation;
 pub mod order;
 pub mod parts;
+mod pieces;
 mod place;
 pub mod pmem;
 pub mod policy;
@@ -100,7 +101,7 @@ pub use examine::{
 };
 pub use examine_slots::{SlotSight, SlotSights, examine_slots};
 pub use fold::FoldReport;
-pub use gathered::{Gathered, Seeds};
+pub use gathered::{Gathered, Piece, Seeds};
 pub use geometry::{Geometry, GeometryError, Protocol};
 pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
 pub use index::{Entry, Node};

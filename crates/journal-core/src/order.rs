@@ -308,7 +308,7 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
     ///
     /// # Errors
     /// The medium's: the outcome of everything in flight is then unknown, for ever.
-    #[inline]
+    #[inline(always)]
     pub fn fence<T>(
         &mut self,
         site: Site,

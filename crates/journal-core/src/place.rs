@@ -7,7 +7,7 @@
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::errors::CommitError;
-use crate::front::{FrameIn, Images, Part};
+use crate::front::{Encoded, FrameIn, Images, Part};
 use crate::geometry::Geometry;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Full, Index, IndexMemory, NodeId};
@@ -200,11 +200,22 @@ pub struct Prepared {
     bypasses: bool,
     /// Blocks that have to be home before it is stored.
     pub appends: usize,
-    parts: usize,
+    pub(crate) parts: usize,
     /// Whether the scratch memory holds all of it.
     at_hand: bool,
-    /// Whether all of it is images, so that scratch memory holds nothing of it.
-    of_images: bool,
+    /// What it consists of.
+    pub(crate) of: Of,
+}
+
+/// What a transaction consists of, as far as that says how it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Of anything: scratch memory holds what the policy said of it.
+    Any,
+    /// Of images alone, and scratch memory holds nothing of it.
+    Images,
+    /// Of patches alone, each of which is a piece ([`crate::pieces`]), and neither.
+    Pieces,
 }
 
 impl Prepared {
@@ -219,7 +230,7 @@ impl Prepared {
     #[inline]
     #[must_use]
     pub const fn is_one_part(&self) -> bool {
-        self.parts == 1 && (self.at_hand || self.of_images)
+        self.parts == 1 && (self.at_hand || !matches!(self.of, Of::Any))
     }
 
     /// Bytes that its record takes when it overwrites frames of all other lanes, where it was
@@ -516,12 +527,15 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             appends: 0,
             parts: 0,
             at_hand: false,
-            of_images: false,
+            of: Of::Any,
         };
         if !free.bypasses && self.policy.logs_images() {
             if let Some(prepared) = self.prepare_images(operations, names, prepared) {
                 return Ok(prepared);
             }
+        }
+        if let Some(prepared) = self.prepare_pieces(operations, names, prepared) {
+            return Ok(prepared);
         }
         let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
         let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
@@ -568,7 +582,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             prepared.parts = prepared.parts.saturating_add(1);
             names = 0;
         }
-        prepared.of_images = true;
+        prepared.of = Of::Images;
         Some(prepared)
     }
 
@@ -586,9 +600,16 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
     ) -> u32 {
-        if content.prepared.of_images {
-            self.store_images(lane.lane, open, content, scratch.front, versions);
-            return 0;
+        match content.prepared.of {
+            Of::Any => {}
+            Of::Images => {
+                self.store_images(lane.lane, open, content, scratch.front, versions);
+                return 0;
+            }
+            Of::Pieces => {
+                self.store_pieces(lane.lane, open, content, scratch.front, versions);
+                return 0;
+            }
         }
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
@@ -621,7 +642,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part = Part {
                 frame_count: count,
                 frames: places.frames.iter().take(count).copied(),
-                encoded: scratch.encoded.get(..places.encoded).unwrap_or_default(),
+                encoded: Encoded::Copied(scratch.encoded.get(..places.encoded).unwrap_or_default()),
                 images: operations,
                 image_count: places.images,
                 names: if parts == 0 { names } else { &Names::NONE },
@@ -656,7 +677,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part = Part {
                 frame_count,
                 frames: (first..behind).map(frame),
-                encoded: &[],
+                encoded: Encoded::Copied(&[]),
                 images: operations,
                 image_count: frame_count,
                 names: if first == 0 { names } else { &Names::NONE },
@@ -669,7 +690,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
 
     /// Stores one part, and tells of its frames.
     #[inline]
-    fn store_part<P: Pmem, H: Hook, I: Images + ?Sized>(
+    pub(crate) fn store_part<P: Pmem, H: Hook, I: Images + ?Sized>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,

@@ -176,40 +176,53 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// The first bytes of a word, which some others follow.
+/// A few bytes, which some others follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Prefix {
+    /// They, and in the last byte how many.
     word: u64,
-    bytes: usize,
 }
 
 impl Prefix {
-    /// So many bytes of the word, little-endian, or all of them.
-    #[inline]
+    /// No bytes.
+    pub const NONE: Self = Self { word: 0 };
+
+    /// The most there are.
+    pub const BYTES_MAX: usize = WORD_BYTES - 1;
+
+    const COUNT_AT: u32 = u64::BITS - u8::BITS;
+
+    /// So many bytes of a word, little-endian, or as many as there can be.
+    #[inline(always)]
     #[must_use]
     pub const fn new(word: u64, bytes: usize) -> Self {
-        match bytes {
-            0 => Self { word: 0, bytes },
-            1..WORD_BYTES => {
-                let others = u64::BITS.wrapping_sub(u8::BITS.wrapping_mul(bytes as u32));
-                Self { word: word & u64::MAX.wrapping_shr(others), bytes }
-            }
-            _ => Self { word, bytes: WORD_BYTES },
-        }
+        let bytes = if bytes < WORD_BYTES { bytes } else { Self::BYTES_MAX };
+        let others = u64::BITS.wrapping_sub(u8::BITS.wrapping_mul(bytes as u32));
+        let word = if bytes == 0 { 0 } else { word & u64::MAX.wrapping_shr(others) };
+        Self { word: word | (bytes as u64) << Self::COUNT_AT }
     }
 
-    /// The word, zero behind these bytes.
-    #[inline]
+    /// The same behind one more byte; where they are as many as there can be, the last one is lost.
+    #[inline(always)]
+    #[must_use]
+    pub const fn behind(self, first: u8) -> Self {
+        let bytes = self.bytes().saturating_add(1);
+        Self::new(self.word() << u8::BITS | first as u64, bytes)
+    }
+
+    /// They, as a word that is zero behind them.
+    #[inline(always)]
     #[must_use]
     pub const fn word(self) -> u64 {
-        self.word
+        self.word & u64::MAX >> u8::BITS
     }
 
     /// How many they are.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn bytes(self) -> usize {
-        self.bytes
+        (self.word >> Self::COUNT_AT) as usize
     }
 }
 
@@ -328,11 +341,12 @@ pub trait Policy {
     /// Must not look at [`Update::old`] unless it needs to.
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
 
-    /// What it encodes where one patch is all that is known of a change, if that is a few bytes and
-    /// then those of the patch: as [`place`](Self::place) does where both have room. Who is told so
-    /// need not copy them to have them encoded.
-    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
-        let _ = patch;
+    /// What it encodes before the bytes of one of the patches that are all that is known of a
+    /// change, if that is what it encodes: a few bytes and then those of the patch, one patch after
+    /// the other, as [`place`](Self::place) does where all of it has room. Who is told so need not
+    /// copy them to have them encoded. `at` is below their number.
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        let _ = (patches, at);
         None
     }
 

@@ -8,7 +8,8 @@
 
 use crate::check::Kernels;
 use crate::common::Common;
-use crate::front::{FrameIn, Lists};
+use crate::front::{FrameIn, Lent, Lists};
+use crate::gathered::Piece;
 use crate::hook::Hook;
 use crate::index::FrameAt;
 use crate::lane::{Lane, OpenRecord};
@@ -25,11 +26,61 @@ const PAYLOAD_AT: usize = HEADER_BYTES + FRAME_BYTES;
 /// was made with, until it is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Sole<'a> {
-    frame: FrameIn,
+    pub(crate) frame: FrameIn,
     /// An image, or what its payload ends with that is not in the front: empty where there is none.
-    lent: &'a [u8],
+    pub(crate) lent: &'a [u8],
     /// The record of another lane that it overwrites.
-    named: Option<Name>,
+    pub(crate) named: Option<Name>,
+}
+
+/// All of a transaction, where that is one operation: how it is found out what it logs, and stored.
+pub trait Alone<'a, L, K>: Sized {
+    /// What an operation becomes. `None` where it is nothing of this kind.
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, front: &mut [u8]) -> Option<Self>;
+
+    /// What is known of it.
+    fn sole(&self) -> &Sole<'a>;
+
+    /// The same, to be changed.
+    fn sole_mut(&mut self) -> &mut Sole<'a>;
+
+    /// Stores its record, for which there is room, and returns its frame. The front is the one that
+    /// it was made with.
+    fn store<P: Pmem, H: Hook>(
+        &self,
+        common: &Common<L, K>,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        front: &mut [u8],
+    ) -> FrameAt;
+}
+
+impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
+    #[inline(always)]
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, front: &mut [u8]) -> Option<Self> {
+        common.sole(operation, front)
+    }
+
+    #[inline(always)]
+    fn sole(&self) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn sole_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    #[inline(always)]
+    fn store<P: Pmem, H: Hook>(
+        &self,
+        common: &Common<L, K>,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        front: &mut [u8],
+    ) -> FrameAt {
+        common.store_sole(lane, open, self, front)
+    }
 }
 
 impl Sole<'_> {
@@ -49,7 +100,7 @@ impl Sole<'_> {
         newest.map_or(Stamp(0), |newest| newest.stamp)
     }
 
-    const fn names(&self) -> usize {
+    pub(crate) const fn names(&self) -> usize {
         if self.named.is_some() { 1 } else { 0 }
     }
 
@@ -67,7 +118,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// than the operation, on older versions or on what is free, and where nothing is to be logged
     /// or can be: [`prepare`](Self::prepare) says what.
     #[inline(always)]
-    pub fn sole<'a>(&self, operation: &Operation<'a>, front: &mut [u8]) -> Option<Sole<'a>> {
+    fn sole<'a>(&self, operation: &Operation<'a>, front: &mut [u8]) -> Option<Sole<'a>> {
         if self.geometry.lane_places() > 0 {
             return None;
         }
@@ -98,18 +149,17 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Some(Sole { frame, lent, named: None })
     }
 
-    /// What is encoded of a patch that is alone and has bytes, as far as it is not they, and they;
-    /// where a policy says what.
+    /// What is encoded of a patch that is alone, as far as it is not its bytes, and they; where a
+    /// policy says what.
     #[inline(always)]
     fn prefixed<'a>(&self, change: &Change<'a>) -> Option<(Prefix, &'a [u8])> {
-        let Change::Patches([patch]) = *change else { return None };
-        let prefix = self.policy.prefix_of(patch)?;
-        let len = prefix.bytes().saturating_add(patch.bytes.len());
-        (!patch.bytes.is_empty() && len <= self.block_bytes()).then_some((prefix, patch.bytes))
+        let Change::Patches(patches @ [_]) = *change else { return None };
+        let Piece { prefix, bytes } = self.piece(patches, 0)?;
+        Some((prefix, bytes))
     }
 
     #[inline(always)]
-    fn sole_extent(&self, sole: &Sole<'_>, names: usize) -> Extent {
+    pub(crate) fn sole_extent(&self, sole: &Sole<'_>, names: usize) -> Extent {
         let (encoded, images) = sole.payload();
         let extent = extent(&self.geometry, names, 1, encoded, images);
         let Some(extent) = extent else { unreachable!("any frame fits a record of its own") };
@@ -134,7 +184,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// Stores its record, for which there is room, and returns its frame. The front is the one that
     /// it was made with.
     #[inline(always)]
-    pub fn store_sole<P: Pmem, H: Hook>(
+    fn store_sole<P: Pmem, H: Hook>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
@@ -160,7 +210,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             payload = open.position().saturating_add(extent.front as u64);
             check = lane.store_image(open, payload, lent, check, &self.kernels);
         }
-        let lent = if is_image { &[] } else { lent };
+        let lent = Lent::Bytes(if is_image { &[] } else { lent });
         let name_count = sole.names();
         frame.put(front, HEADER_BYTES.saturating_add(names_bytes));
         let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };

@@ -11,7 +11,7 @@
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::errors::CommitError;
-use crate::front::{NoImages, Part};
+use crate::front::{Encoded, NoImages, Part};
 use crate::hook::{Hook, Rule};
 use crate::journal::{Committed, Journal, scratch};
 use crate::lane::{Ends, InLane, Names, OpenRecord, Pace, PartStore};
@@ -138,7 +138,7 @@ where
         let part = Part {
             frame_count: 0,
             frames: core::iter::empty(),
-            encoded: &[],
+            encoded: Encoded::Copied(&[]),
             images: &NoImages,
             image_count: 0,
             names: &Names::NONE,

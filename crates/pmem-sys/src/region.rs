@@ -335,7 +335,7 @@ impl Pmem for Region {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn fence(&mut self) -> Result<(), MediumError> {
         match self.range.span.durability() {
             Durability::Lines => self.range.method.fence(),

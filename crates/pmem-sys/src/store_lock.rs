@@ -427,9 +427,17 @@ impl<T> StoreLockGuard<'_, T> {
     }
 }
 
-impl<T> Drop for StoreLockGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
+impl<T> StoreLockGuard<'_, T> {
+    /// Gives the lock back, as dropping this does, and is a part of whoever calls it: a drop is a
+    /// call where a compiler thinks so.
+    #[inline(always)]
+    pub fn give_back(self) {
+        self.end();
+        core::mem::forget(self);
+    }
+
+    #[inline(always)]
+    fn end(&self) {
         if std::thread::panicking() && !self.how.is_unwinding() {
             return self.lock.poison(self.how);
         }
@@ -440,6 +448,13 @@ impl<T> Drop for StoreLockGuard<'_, T> {
         } else {
             self.lock.state.store(FREE, Ordering::Release);
         }
+    }
+}
+
+impl<T> Drop for StoreLockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -4,7 +4,8 @@
 
 use core::ptr;
 
-use journal_core::{Gathered, Kernels as _, Offset, Pmem as _, PmemRead as _, Seeds, check};
+use journal_core::policy::Prefix;
+use journal_core::{Gathered, Kernels as _, Offset, Piece, Pmem as _, PmemRead as _, Seeds, check};
 use pmem_sys::{NativeKernels, Region};
 
 const PAGE: usize = 4096;
@@ -87,5 +88,83 @@ fn gathered_lines_read_nothing_but_their_pieces() {
                 assert!(beside.iter().all(|byte| *byte == 0xEE), "{body_at}, {len}");
             }
         }
+    }
+}
+
+/// The same of several pieces behind a head, of all lengths that a line and its neighbours have.
+#[test]
+fn gathered_pieces_are_read_and_nothing_beside_them() {
+    let [heads, bodies] = [guarded(), guarded()];
+    for (at, (head, body)) in heads.iter_mut().zip(bodies.iter_mut()).enumerate() {
+        (*head, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
+    }
+    let mut region = Region::anonymous(PAGE as u64).expect("memory");
+    let mut seed = 1_u64;
+    let mut below = |limit: usize| {
+        seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (seed >> 33) as usize % limit
+    };
+    let try_one = |region: &mut Region, head: &[u8], pieces: &[Piece<'_>], round: usize| {
+        let gathered = Gathered::of_pieces(head, pieces).expect("is one");
+        let seeds = Seeds { line: (round % 2 == 0).then_some(5), all: round as u64 };
+        let mut known = Vec::new();
+        let check = gathered.each_checked_line(seeds, |_, line| known.extend(line));
+        let (to, bytes) = (Offset(64 * (round as u64 % 3)), gathered.bytes());
+        region.store(Offset(0), &[0xEE; PAGE]);
+        assert_eq!(region.stream_checked(to, &gathered, seeds), check, "{round}");
+        region.fence().expect("fences");
+        let mut found = [0; PAGE];
+        region.read_into(Offset(0), &mut found).expect("reads");
+        let (before, rest) = found.split_at(to.raw() as usize);
+        assert_eq!(rest[..bytes], known, "{round}");
+        let beside = [before, &rest[bytes..]].concat();
+        assert!(beside.iter().all(|byte| *byte == 0xEE), "{round}");
+    };
+    let heads_of = |words: usize, at_end: bool| {
+        let at = if at_end { PAGE - 8 * words } else { 8 };
+        at..at + 8 * words
+    };
+    for words in 8..=33 {
+        heads[heads_of(words, true)][..4].fill(0);
+    }
+    heads[8..12].fill(0);
+    // One piece, of every length at every place, between two short ones.
+    let mut round = 0;
+    for words in 8..=17 {
+        for prefix in 0..=Prefix::BYTES_MAX {
+            for len in (0..140).chain([255, 256, 1021]) {
+                let part = |len: usize, at_end: bool| {
+                    let at = if at_end { PAGE - len } else { 3 };
+                    &bodies[at..at + len]
+                };
+                let around = round % 5;
+                let pieces = [
+                    Piece { prefix: Prefix::new(0x0102, around.min(2)), bytes: part(around, true) },
+                    Piece {
+                        prefix: Prefix::new(u64::MAX / 3, prefix),
+                        bytes: part(len, round % 2 == 0),
+                    },
+                    Piece { prefix: Prefix::NONE, bytes: part(around / 2, false) },
+                ];
+                try_one(&mut region, &heads[heads_of(words, true)], &pieces, round);
+                round += 1;
+            }
+        }
+    }
+    // Any number of any.
+    for round in 0..20_000 {
+        let words = 8 + below(26);
+        let pieces: Vec<_> = (0..below(17))
+            .map(|_| {
+                let len = [below(9), below(70), below(140)][below(3)];
+                let at = if below(2) == 0 { PAGE - len } else { below(PAGE - len) };
+                let word = (below(1 << 30) as u64) << 30 | below(1 << 30) as u64;
+                Piece {
+                    prefix: Prefix::new(word, below(Prefix::BYTES_MAX + 1)),
+                    bytes: &bodies[at..][..len],
+                }
+            })
+            .collect();
+        try_one(&mut region, &heads[heads_of(words, round % 3 != 0)], &pieces, round);
     }
 }

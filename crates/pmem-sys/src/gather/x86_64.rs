@@ -11,8 +11,10 @@
 //! folded onto the next one; `kernels/x86_64.rs` says how a check is computed.
 
 use core::arch::asm;
+use core::ptr;
 
-use journal_core::{Gathered, LINE_BYTES, Seeds, WORD_BYTES};
+use journal_core::policy::Prefix;
+use journal_core::{Gathered, LINE_BYTES, Piece, Seeds, WORD_BYTES};
 
 use crate::kernels::GATHERED;
 
@@ -36,6 +38,81 @@ macro_rules! divided {
     };
 }
 
+/// A line of the head, in zmm16, where it was stored by words.
+macro_rules! line_of_words {
+    () => {
+        concat!(
+            "vmovq xmm16, qword ptr [{head}]\n",
+            "vmovhps xmm16, xmm16, qword ptr [{head} + 8]\n",
+            "vmovq xmm17, qword ptr [{head} + 16]\n",
+            "vmovhps xmm17, xmm17, qword ptr [{head} + 24]\n",
+            "vinserti32x4 zmm16, zmm16, xmm17, 1\n",
+            "vmovq xmm17, qword ptr [{head} + 32]\n",
+            "vmovhps xmm17, xmm17, qword ptr [{head} + 40]\n",
+            "vinserti32x4 zmm16, zmm16, xmm17, 2\n",
+            "vmovq xmm17, qword ptr [{head} + 48]\n",
+            "vmovhps xmm17, xmm17, qword ptr [{head} + 56]\n",
+            "vinserti32x4 zmm16, zmm16, xmm17, 3\n",
+        )
+    };
+}
+
+/// What has been folded so far, in zmm18, folded onto the line in zmm16.
+macro_rules! folded {
+    () => {
+        concat!(
+            "vpclmulqdq zmm19, zmm18, zmm20, 0x00\n",
+            "vpclmulqdq zmm18, zmm18, zmm20, 0x11\n",
+            "vpternlogq zmm18, zmm19, zmm16, 0x96\n",
+        )
+    };
+}
+
+/// Loads what folding takes; makes the first line, in zmm16, with its check where a flag says so,
+/// and begins to fold.
+macro_rules! first_line {
+    ($flag:literal) => {
+        concat!(
+            "vbroadcasti32x4 zmm20, xmmword ptr [rip + {folds} + 144]\n",
+            "vmovdqu64 xmm21, xmmword ptr [rip + {folds} + 128]\n",
+            line_of_words!(),
+            // Its check: four parts of one place, times x^64, and the division.
+            "vmovq xmm17, {line}\n",
+            "vpxorq zmm18, zmm16, zmm17\n",
+            "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds} + 64], 0x00\n",
+            "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds} + 64], 0x11\n",
+            "vpxorq zmm18, zmm18, zmm19\n",
+            divided!(),
+            // What is left of it, and all of its bits the other way; the lower half, if at all.
+            "vpternlogq xmm18, xmm19, xmm19, 0xc3\n",
+            $flag,
+            "vpord zmm16 {{k1}}, zmm16, zmm18\n",
+            "vmovq xmm17, {sum}\n",
+            "vpxorq zmm18, zmm16, zmm17\n",
+            "vmovntdq zmmword ptr [{to}], zmm16\n",
+        )
+    };
+}
+
+/// Streams the last line, which is in zmm16, with the check of all behind it. What is to be times
+/// x^64 is so with the last word, which is zero there.
+macro_rules! last_line {
+    () => {
+        concat!(
+            "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds}], 0x00\n",
+            "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds}], 0x11\n",
+            "vpxorq zmm18, zmm18, zmm19\n",
+            divided!(),
+            "vpternlogq xmm18, xmm19, xmm19, 0xc3\n",
+            "vmovq {sum}, xmm18\n",
+            "mov {line:e}, 128\n",
+            "kmovd k1, {line:e}\n",
+            "vpbroadcastq zmm16 {{k1}}, {sum}\n",
+            "vmovntdq zmmword ptr [{to}], zmm16\n",
+        )
+    };
+}
+
 impl Gather {
     pub(crate) fn detect() -> Option<Self> {
         let has = std::arch::is_x86_feature_detected!("vpclmulqdq")
@@ -43,13 +120,15 @@ impl Gather {
             && std::arch::is_x86_feature_detected!("avx512f")
             && std::arch::is_x86_feature_detected!("avx512bw")
             && std::arch::is_x86_feature_detected!("avx512vl");
-        has.then_some(Self(()))
+        (has && pieces_are_known()).then_some(Self(()))
     }
 
-    /// Whether it can do these: not where the body begins in the first line.
+    /// Whether it can do these: not where the body begins in the first line, or a head is long with
+    /// no pieces behind it.
     #[inline]
     pub(crate) fn can(gathered: &Gathered<'_>) -> bool {
-        gathered.body_at() >= LINE_BYTES
+        let is_long = gathered.body_at() > Gathered::HEAD_BYTES_MAX;
+        gathered.body_at() >= LINE_BYTES && (!is_long || !gathered.pieces().is_empty())
     }
 
     /// Streams lines that are put together, with their checks; returns that of all.
@@ -60,6 +139,12 @@ impl Gather {
     #[inline(always)]
     pub(crate) unsafe fn stream(self, to: *mut u8, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
         let (head, body) = (gathered.head(), gathered.body());
+        if let [first, ..] = gathered.pieces() {
+            let ends = (ptr::from_ref(first), gathered.pieces().len());
+            let line = seeds.line.map(|seed| !seed);
+            // SAFETY: as below, and `detect` has seen how a piece lies in memory.
+            return unsafe { stream_pieces(to, head, ends, !seeds.all, line) };
+        }
         // Where there is no body nothing is loaded of it; the address is one all the same.
         let from = if body.is_empty() { head.as_ptr() } else { body.as_ptr() };
         let (line, has_line) = seeds.line.map_or((0, 0), |seed| (!seed, HAS_LINE));
@@ -110,36 +195,7 @@ unsafe fn stream(
     // instructions: the caller's promise.
     unsafe {
         asm!(
-            "vbroadcasti32x4 zmm20, xmmword ptr [rip + {folds} + 144]",
-            "vmovdqu64 xmm21, xmmword ptr [rip + {folds} + 128]",
-            // The first line.
-            "vmovq xmm16, qword ptr [{head}]",
-            "vmovhps xmm16, xmm16, qword ptr [{head} + 8]",
-            "vmovq xmm17, qword ptr [{head} + 16]",
-            "vmovhps xmm17, xmm17, qword ptr [{head} + 24]",
-            "vinserti32x4 zmm16, zmm16, xmm17, 1",
-            "vmovq xmm17, qword ptr [{head} + 32]",
-            "vmovhps xmm17, xmm17, qword ptr [{head} + 40]",
-            "vinserti32x4 zmm16, zmm16, xmm17, 2",
-            "vmovq xmm17, qword ptr [{head} + 48]",
-            "vmovhps xmm17, xmm17, qword ptr [{head} + 56]",
-            "vinserti32x4 zmm16, zmm16, xmm17, 3",
-            // Its check: four parts of one place, times x^64, and the division.
-            "vmovq xmm17, {line}",
-            "vpxorq zmm18, zmm16, zmm17",
-            "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds} + 64], 0x00",
-            "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds} + 64], 0x11",
-            "vpxorq zmm18, zmm18, zmm19",
-            divided!(),
-            // What is left of it, and all of its bits the other way; the lower half, if at all.
-            "vpternlogq xmm18, xmm19, xmm19, 0xc3",
-            "mov {line:e}, {shape:e}",
-            "shr {line:e}, 8",
-            "kmovd k1, {line:e}",
-            "vpord zmm16 {{k1}}, zmm16, zmm18",
-            "vmovq xmm17, {sum}",
-            "vpxorq zmm18, zmm16, zmm17",
-            "vmovntdq zmmword ptr [{to}], zmm16",
+            first_line!("mov {line:e}, {shape:e}\nshr {line:e}, 8\nkmovd k1, {line:e}\n"),
             // The second line: word by word of the head, and what the body has of it.
             "movzx {shape:e}, {shape:l}",
             "sub {body}, {shape}",
@@ -165,9 +221,7 @@ unsafe fn stream(
             "vmovdqu8 zmm16 {{k2}} {{z}}, zmm16",
             "vmovdqu8 zmm16 {{k3}}, zmmword ptr [{body}]",
             "add {to}, 64",
-            "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
-            "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
-            "vpternlogq zmm18, zmm19, zmm16, 0x96",
+            folded!(),
             "test {full}, {full}",
             "js 8f",
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -180,9 +234,7 @@ unsafe fn stream(
             "add {body}, 64",
             "vmovntdq zmmword ptr [{to}], zmm16",
             "add {to}, 64",
-            "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
-            "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
-            "vpternlogq zmm18, zmm19, zmm16, 0x96",
+            folded!(),
             "dec {full}",
             "jnz 4b",
             "5:",
@@ -195,9 +247,7 @@ unsafe fn stream(
             "kmovq k1, {line}",
             "vmovdqu8 zmm16 {{k1}} {{z}}, zmmword ptr [{body}]",
             "6:",
-            "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
-            "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
-            "vpternlogq zmm18, zmm19, zmm16, 0x96",
+            folded!(),
             "cmp {rest}, 56",
             "jbe 8f",
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -206,19 +256,9 @@ unsafe fn stream(
             "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
             "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
             "vpxorq zmm18, zmm18, zmm19",
-            // The last one is in zmm16 and not written, the sum of all in zmm18. What is to be
-            // times x^64 is so with the last word, which is zero here.
+            // The last one is in zmm16 and not written, the sum of all in zmm18.
             "8:",
-            "vpclmulqdq zmm19, zmm18, zmmword ptr [rip + {folds}], 0x00",
-            "vpclmulqdq zmm18, zmm18, zmmword ptr [rip + {folds}], 0x11",
-            "vpxorq zmm18, zmm18, zmm19",
-            divided!(),
-            "vpternlogq xmm18, xmm19, xmm19, 0xc3",
-            "vmovq {sum}, xmm18",
-            "mov {line:e}, 128",
-            "kmovd k1, {line:e}",
-            "vpbroadcastq zmm16 {{k1}}, {sum}",
-            "vmovntdq zmmword ptr [{to}], zmm16",
+            last_line!(),
             folds = sym GATHERED,
             head = inout(reg) head => _,
             body = inout(reg) body => _,
@@ -230,6 +270,187 @@ unsafe fn stream(
             sum = inout(reg) sum => check,
             line = inout(reg) line => _,
             out("k1") _, out("k2") _, out("k3") _,
+            out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _, out("zmm20") _,
+            out("zmm21") _,
+            options(nostack),
+        );
+    }
+    check
+}
+
+/// Bytes from one piece to the next, of which the first word is the prefix.
+const PIECE_BYTES: usize = 24;
+
+/// Whether in a piece the address of its bytes comes behind the prefix, and then their number:
+/// nobody promises how a slice is told of.
+fn pieces_are_known() -> bool {
+    const { assert!(size_of::<Piece<'_>>() == PIECE_BYTES) };
+    let piece = Piece { prefix: Prefix::new(7, 5), bytes: b"piece" };
+    // SAFETY: as many bytes, all of which are numbers or an address, and the words are only looked
+    // at.
+    let words: [usize; PIECE_BYTES / WORD_BYTES] = unsafe { core::mem::transmute(piece) };
+    words == [5 << 56 | 7, piece.bytes.as_ptr().addr(), piece.bytes.len()]
+}
+
+/// Streams a head and pieces behind it; `sum` is what the check of all begins with, `line` what
+/// that of the first line does where there is one. Returns the check of all.
+///
+/// In zmm16 is the line that is being made, of which `pos` bytes are there.
+///
+/// # Safety
+/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. The head is whole words, and at
+/// least a line; the pieces are as [`pieces_are_known`] knows them, so many from the first on. `to`
+/// is aligned to a line, and as many lines may be written there as all of it takes.
+#[inline(never)]
+unsafe fn stream_pieces(
+    to: *mut u8,
+    head: &[u8],
+    (first, count): (*const Piece<'_>, usize),
+    sum: u64,
+    line: Option<u64>,
+) -> u64 {
+    let check: u64;
+    // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
+    // SAFETY: reads whole words of the head, `GATHERED`, the pieces, and of their bytes whole lines
+    // or what the masks have the bits of; writes the lines one after the other: the first one,
+    // those that the head has wholly, each that is full, and one or two with what is left and the
+    // check: as many as there are. The processor has the instructions: the caller's promise.
+    unsafe {
+        asm!(
+            first_line!("kmovd k1, {pos:e}\n"),
+            "add {to}, 64",
+            // Those of which the head has all.
+            "sub {left}, 64",
+            "2:",
+            "cmp {left}, 64",
+            "jb 3f",
+            "add {head}, 64",
+            line_of_words!(),
+            folded!(),
+            "vmovntdq zmmword ptr [{to}], zmm16",
+            "add {to}, 64",
+            "sub {left}, 64",
+            "jmp 2b",
+            // What it has of the next one.
+            "3:",
+            "vpxorq zmm16, zmm16, zmm16",
+            "mov {pos}, {left}",
+            "test {left}, {left}",
+            "jz 5f",
+            "kxnord k1, k1, k1",
+            "kshiftrd k1, k1, 31",
+            "4:",
+            "add {head}, 8",
+            "vpbroadcastq zmm16 {{k1}}, qword ptr [{head} + 56]",
+            "kaddd k1, k1, k1",
+            "sub {left}, 8",
+            "jnz 4b",
+            // The next piece: its prefix, by words of the line.
+            "5:",
+            "cmp {piece}, {end}",
+            "je 9f",
+            "mov {head}, qword ptr [{piece}]",
+            "mov {from}, qword ptr [{piece} + 8]",
+            "mov {len}, qword ptr [{piece} + 16]",
+            "add {piece}, 24",
+            "mov {sum}, {head}",
+            "shr {sum}, 56",
+            "jz 6f",
+            "shl {head}, 8",
+            "shr {head}, 8",
+            "lea {left:e}, [{pos} * 8]",
+            "and {left:e}, 56",
+            "shlx {line}, {head}, {left}",
+            "xor {left:e}, 63",
+            "shr {head}",
+            "shrx {head}, {head}, {left}",
+            "mov {left:e}, {pos:e}",
+            "shr {left:e}, 3",
+            "bts {bit:e}, {left:e}",
+            "kmovd k1, {bit:e}",
+            "btr {bit:e}, {left:e}",
+            "vpbroadcastq zmm17, {line}",
+            "vporq zmm16 {{k1}}, zmm16, zmm17",
+            "kaddd k1, k1, k1",
+            "vpbroadcastq zmm17, {head}",
+            "vporq zmm16 {{k1}}, zmm16, zmm17",
+            "add {pos}, {sum}",
+            "cmp {pos}, 64",
+            "jb 6f",
+            folded!(),
+            "vmovntdq zmmword ptr [{to}], zmm16",
+            "add {to}, 64",
+            "sub {pos}, 64",
+            "vmovq xmm16, {head}",
+            // Its bytes: what the line has room for.
+            "6:",
+            "test {len}, {len}",
+            "jz 5b",
+            "lea {head}, [{pos} + {len}]",
+            "mov {left:e}, 64",
+            "cmp {head}, {left}",
+            "cmova {head}, {left}",
+            "mov {line}, -1",
+            "bzhi {sum}, {line}, {pos}",
+            "bzhi {line}, {line}, {head}",
+            "xor {line}, {sum}",
+            "kmovq k2, {line}",
+            "sub {from}, {pos}",
+            "vmovdqu8 zmm16 {{k2}}, zmmword ptr [{from}]",
+            "add {from}, {head}",
+            "sub {head}, {pos}",
+            "sub {len}, {head}",
+            "add {pos}, {head}",
+            "cmp {pos}, 64",
+            "jb 5b",
+            folded!(),
+            "vmovntdq zmmword ptr [{to}], zmm16",
+            "add {to}, 64",
+            // Whole lines, and the rest.
+            "7:",
+            "cmp {len}, 64",
+            "jb 8f",
+            "vmovdqu64 zmm16, zmmword ptr [{from}]",
+            "add {from}, 64",
+            folded!(),
+            "vmovntdq zmmword ptr [{to}], zmm16",
+            "add {to}, 64",
+            "sub {len}, 64",
+            "jmp 7b",
+            "8:",
+            "vpxorq zmm16, zmm16, zmm16",
+            "mov {pos}, {len}",
+            "test {len}, {len}",
+            "jz 5b",
+            "mov {line}, -1",
+            "bzhi {line}, {line}, {len}",
+            "kmovq k2, {line}",
+            "vmovdqu8 zmm16 {{k2}} {{z}}, zmmword ptr [{from}]",
+            "jmp 5b",
+            // What is left, and one more if that leaves no room for the check.
+            "9:",
+            folded!(),
+            "cmp {pos}, 56",
+            "jbe 22f",
+            "vmovntdq zmmword ptr [{to}], zmm16",
+            "add {to}, 64",
+            "vpxorq zmm16, zmm16, zmm16",
+            folded!(),
+            "22:",
+            last_line!(),
+            folds = sym GATHERED,
+            to = inout(reg) to => _,
+            head = inout(reg) head.as_ptr() => _,
+            left = inout(reg) head.len() => _,
+            piece = inout(reg) first => _,
+            end = in(reg) first.wrapping_add(count),
+            pos = inout(reg) u64::from(line.is_some()) => _,
+            from = out(reg) _,
+            len = out(reg) _,
+            bit = inout(reg) 0_u64 => _,
+            sum = inout(reg) sum => check,
+            line = inout(reg) line.unwrap_or(0) => _,
+            out("k1") _, out("k2") _,
             out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _, out("zmm20") _,
             out("zmm21") _,
             options(nostack),

@@ -28,7 +28,8 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
+    Update,
 };
 use policy_codec::{differ, runs};
 
@@ -136,6 +137,11 @@ impl Policy for ByteDelta {
             return Placement::Home;
         }
         policy_codec::common_answer(update, out).unwrap_or(Placement::Slot)
+    }
+
+    #[inline(always)]
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        runs::prefix_of(patches.get(at)?)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

@@ -7,7 +7,7 @@
 use core::cmp::min;
 
 use journal_core::WORD_BYTES;
-use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
+use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix};
 
 use crate::Changed;
 use crate::bytes::{Sink, chunk_at, low_bits, u64_at, word_at};
@@ -24,14 +24,23 @@ pub fn put<'a>(
     out: &mut Encoder<'_>,
 ) -> Result<(), NoRoom> {
     for patch in patches {
-        let Some(last) = patch.bytes.len().checked_sub(1) else { continue };
-        let at = u16::try_from(patch.at).map_err(|_| NoRoom)?;
-        let last = u16::try_from(last).map_err(|_| NoRoom)?;
-        out.put(&at.to_le_bytes())?;
-        out.put(&last.to_le_bytes())?;
+        if patch.bytes.is_empty() {
+            continue;
+        }
+        let [at @ .., _, _, _, _] = prefix_of(&patch).ok_or(NoRoom)?.word().to_le_bytes();
+        out.put(&at)?;
         out.put(patch.bytes)?;
     }
     Ok(())
+}
+
+/// What the run of a patch begins with, before the bytes of the patch.
+#[inline(always)]
+#[must_use]
+pub fn prefix_of(patch: &Patch<'_>) -> Option<Prefix> {
+    let at = u16::try_from(patch.at).ok()?;
+    let last = u16::try_from(patch.bytes.len().checked_sub(1)?).ok()?;
+    Some(Prefix::new(u64::from(last) << u16::BITS | u64::from(at), RUN_BYTES))
 }
 
 /// How many bytes [`encode`] writes at most.

@@ -27,7 +27,8 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Class, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Class, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
+    Update,
 };
 use policy_codec::runs;
 
@@ -105,6 +106,11 @@ impl Policy for Lcow {
             Class::Data => Placement::Slot,
         };
         policy_codec::common_answer(update, out).unwrap_or(own)
+    }
+
+    #[inline(always)]
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        runs::prefix_of(patches.get(at)?)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

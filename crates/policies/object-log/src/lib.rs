@@ -146,8 +146,8 @@ impl Policy for ObjectLog {
     }
 
     #[inline(always)]
-    fn prefix_of(&self, patch: &Patch<'_>) -> Option<Prefix> {
-        payload::prefix_of(patch)
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        payload::prefix_of(patches, at)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

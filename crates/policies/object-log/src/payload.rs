@@ -100,35 +100,48 @@ fn place(at: usize, bytes: usize) -> Option<u32> {
     Some(half(bytes.checked_sub(1)?)? << 16 | half(at)?)
 }
 
-/// What is put before the bytes of a patch that is alone.
+/// Where a patch ends in its block.
+const fn end_of(patch: &Patch<'_>) -> usize {
+    (patch.at as usize).saturating_add(patch.bytes.len())
+}
+
+/// Patches that touch become one run, of which this one is the first: where it is, and its length
+/// less one. `others` come next.
 #[inline(always)]
-pub(crate) fn prefix_of(patch: &Patch<'_>) -> Option<Prefix> {
-    let place = u64::from(place(patch.at as usize, patch.bytes.len())?);
-    Some(Prefix::new(place << 8 | u64::from(RUNS), RUN_BYTES.saturating_add(1)))
+fn run(first: &Patch<'_>, others: &[Patch<'_>]) -> Option<u32> {
+    let mut end = end_of(first);
+    for next in others {
+        if next.at as usize != end {
+            break;
+        }
+        end = end_of(next);
+    }
+    let at = first.at as usize;
+    place(at, end.saturating_sub(at))
+}
+
+/// What is put before the bytes of one of some patches, which ascend.
+#[inline(always)]
+pub(crate) fn prefix_of(patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+    let (before, rest) = patches.split_at_checked(at)?;
+    let (patch, others) = rest.split_first()?;
+    let Some(last) = before.last() else {
+        return Some(Prefix::new(run(patch, others)?.into(), RUN_BYTES).behind(RUNS));
+    };
+    if end_of(last) == patch.at as usize {
+        return Some(Prefix::NONE);
+    }
+    Some(Prefix::new(run(patch, others)?.into(), RUN_BYTES))
 }
 
 /// Puts patches, ascending; those that touch become one run.
 #[inline(always)]
 pub(crate) fn put_patches(patches: &[Patch<'_>], out: &mut Encoder<'_>) -> Result<(), NoRoom> {
-    let behind = |patch: &Patch<'_>| (patch.at as usize).saturating_add(patch.bytes.len());
-    out.put(&[RUNS])?;
-    let mut left = patches;
-    while let Some((first, others)) = left.split_first() {
-        let mut end = behind(first);
-        let more = others.iter().take_while(|next| {
-            let touches = next.at as usize == end;
-            end = if touches { behind(next) } else { end };
-            touches
-        });
-        let more = more.count();
-        let at = first.at as usize;
-        put_place(at, end.saturating_sub(at), out)?;
-        out.put(first.bytes)?;
-        let (touching, apart) = others.split_at_checked(more).unwrap_or_default();
-        for patch in touching {
-            out.put(patch.bytes)?;
-        }
-        left = apart;
+    for (at, patch) in patches.iter().enumerate() {
+        let prefix = prefix_of(patches, at).ok_or(NoRoom)?;
+        let word = prefix.word().to_le_bytes();
+        out.put(word.get(..prefix.bytes()).unwrap_or_default())?;
+        out.put(patch.bytes)?;
     }
     Ok(())
 }

@@ -31,8 +31,8 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Change, Class, Encoder, NoRoom, Pacing, Placement, Policy, PolicyId, Thresholds,
-    Update,
+    ApplyError, Change, Class, Encoder, NoRoom, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
+    Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::bitmap::{self, Unit};
@@ -193,6 +193,12 @@ impl<K: Kernels> Policy for TwoLevel<K> {
         });
         let is_shorter = encoded.is_ok() && out.as_bytes().len() < new.len();
         if is_shorter { Placement::Encoded } else { whole }
+    }
+
+    #[inline(always)]
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        let prefix = runs::prefix_of(patches.get(at)?)?;
+        Some(if at == 0 { prefix.behind(RUNS) } else { prefix })
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

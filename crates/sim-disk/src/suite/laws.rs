@@ -144,12 +144,14 @@ impl Asked {
         let mut out = Encoder::new(&mut room);
         let placement = policy.place(&update, &mut out);
         let payload = if placement == Placement::Encoded { out.as_bytes() } else { &[] };
-        let prefixed = match (self.shape, &patches[..]) {
-            (Shape::Patches, [patch]) => policy.prefix_of(patch).map(|prefix| {
-                [&prefix.word().to_le_bytes()[..prefix.bytes()], patch.bytes].concat()
-            }),
-            _ => None,
-        };
+        let mut prefixed = None;
+        if matches!(self.shape, Shape::Patches) && !patches.is_empty() {
+            let pieces = patches.iter().enumerate().map(|(at, patch)| {
+                let prefix = policy.prefix_of(&patches, at)?;
+                Some([&prefix.word().to_le_bytes()[..prefix.bytes()], patch.bytes].concat())
+            });
+            prefixed = pieces.collect::<Option<Vec<_>>>().map(|pieces| pieces.concat());
+        }
         let objects = policy.objects_in(&update);
         Said { placement, payload: payload.to_vec(), prefixed, objects }
     }
@@ -287,7 +289,7 @@ impl<P: Policy> Case<'_, P> {
             if said.placement != Placement::Encoded || said.payload != *prefixed {
                 let more = [
                     format!("place said {:?} {}", said.placement, hex(&said.payload)),
-                    format!("prefix_of, with the patch: {}", hex(prefixed)),
+                    format!("prefix_of, with the patches: {}", hex(prefixed)),
                 ];
                 return Err(("what prefix_of says is what place encodes", with(&more)));
             }

@@ -1,0 +1,188 @@
+//! Patches that are stored from where they lie: a policy has said that it encodes each as a few bytes
+//! and then those of the patch ([`Policy::prefix_of`]), so that it need not be asked to.
+//!
+//! What is stored is what asking it would have been: its laws say so, and tests that do both.
+
+use crate::check::Kernels;
+use crate::common::Common;
+use crate::front::{ENCODED_BLOCKS, Encoded, FrameIn, Lent, Lists, Part};
+use crate::gathered::Piece;
+use crate::hook::Hook;
+use crate::index::FrameAt;
+use crate::lane::{Ends, Lane, Names, OpenRecord};
+use crate::operation::{Operation, Operations};
+use crate::place::{Content, Of, Prepared, Versions};
+use crate::pmem::Pmem;
+use crate::policy::{Change, Patch, Policy};
+use crate::record::{Extent, Form, HEADER_BYTES, NAME_BYTES, extent};
+use crate::sole::{Alone, Sole};
+
+/// The most patches of a transaction that is stored so.
+const PIECES_MAX: usize = 16;
+
+/// So many are few: what they take is put in order more quickly.
+const FEW: usize = 4;
+
+/// A transaction of one operation, which is several patches.
+#[derive(Clone, Copy, Debug)]
+pub struct Several<'a> {
+    sole: Sole<'a>,
+    patches: &'a [Patch<'a>],
+}
+
+impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Several<'a> {
+    #[inline(always)]
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, _front: &mut [u8]) -> Option<Self> {
+        common.several(operation)
+    }
+
+    #[inline(always)]
+    fn sole(&self) -> &Sole<'a> {
+        &self.sole
+    }
+
+    #[inline(always)]
+    fn sole_mut(&mut self) -> &mut Sole<'a> {
+        &mut self.sole
+    }
+
+    #[inline(always)]
+    fn store<P: Pmem, H: Hook>(
+        &self,
+        common: &Common<L, K>,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        front: &mut [u8],
+    ) -> FrameAt {
+        if self.patches.len() <= FEW {
+            common.store_several::<FEW, _, _>(lane, open, self, front)
+        } else {
+            common.store_several::<PIECES_MAX, _, _>(lane, open, self, front)
+        }
+    }
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// One of some patches, where its policy says what comes before it.
+    #[inline(always)]
+    pub(crate) fn piece<'a>(&self, patches: &'a [Patch<'a>], at: usize) -> Option<Piece<'a>> {
+        let bytes = patches.get(at)?.bytes;
+        let piece = Piece { prefix: self.policy.prefix_of(patches, at)?, bytes };
+        (!bytes.is_empty() && piece.len() <= self.block_bytes()).then_some(piece)
+    }
+
+    /// What an operation becomes that is all of a transaction, and several patches, each of them a
+    /// piece.
+    #[inline(always)]
+    fn several<'a>(&self, operation: &Operation<'a>) -> Option<Several<'a>> {
+        let Operation::Update(update) = operation else { return None };
+        let Change::Patches(patches) = update.change else { return None };
+        if !(2..=PIECES_MAX).contains(&patches.len()) || self.geometry.lane_places() > 0 {
+            return None;
+        }
+        let mut bytes = 0_usize;
+        for at in 0..patches.len() {
+            bytes = bytes.saturating_add(self.piece(patches, at)?.len());
+        }
+        let len = u32::try_from(bytes).ok().filter(|_| bytes <= self.block_bytes())?;
+        let frame = FrameIn { block: update.block, len, form: Form::Encoded, operation: 0 };
+        Some(Several { sole: Sole { frame, lent: &[], named: None }, patches })
+    }
+
+    /// Stores no more than so many of them.
+    #[inline(always)]
+    fn store_several<const MANY: usize, P: Pmem, H: Hook>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        several: &Several<'_>,
+        front: &mut [u8],
+    ) -> FrameAt {
+        let Several { sole, patches } = several;
+        let Sole { frame, named, .. } = *sole;
+        let extent = self.sole_extent(sole, sole.names());
+        lane.check_fits(open, &extent);
+        let pieces: [_; MANY] =
+            core::array::from_fn(|at| self.piece(patches, at).unwrap_or(Piece::NONE));
+        let pieces = pieces.get(..patches.len()).unwrap_or_default();
+        let name_count = sole.names();
+        let names_end = HEADER_BYTES.saturating_add(name_count.saturating_mul(NAME_BYTES));
+        let end = frame.put(front, names_end);
+        let payload = open.position().saturating_add(end as u64);
+        let lent = Lent::Pieces(pieces);
+        let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
+        lane.store_front(open, &extent, lists, open.check, &self.kernels, front);
+        lane.frame_at(open, frame, payload)
+    }
+
+    /// The patch of an operation, where that is one, and a piece.
+    #[inline]
+    fn piece_alone<'a>(&self, operation: &Operation<'a>) -> Option<Piece<'a>> {
+        let Operation::Update(update) = operation else { return None };
+        let Change::Patches(patches @ [_]) = update.change else { return None };
+        self.piece(patches, 0)
+    }
+
+    /// What a transaction takes of which each operation is one patch, and that a piece; where they
+    /// are few, and one part.
+    #[inline]
+    pub(crate) fn prepare_pieces(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        names: &Names,
+        mut prepared: Prepared,
+    ) -> Option<Prepared> {
+        let count = operations.count();
+        if !(1..=PIECES_MAX).contains(&count) {
+            return None;
+        }
+        // As much of a part is encoded as leaves a block of room for the next one.
+        let most = self.block_bytes().saturating_mul(ENCODED_BLOCKS.saturating_sub(1));
+        let mut encoded = 0_usize;
+        for at in 0..count {
+            let piece = self.piece_alone(&operations.operation(at))?;
+            if encoded > most {
+                return None;
+            }
+            encoded = encoded.saturating_add(piece.len());
+        }
+        let Extent { total, .. } = extent(&self.geometry, names.count(), count, encoded, 0)?;
+        (prepared.bytes, prepared.frames, prepared.parts) = (total, count, 1);
+        prepared.of = Of::Pieces;
+        Some(prepared)
+    }
+
+    /// Stores a transaction that was prepared so.
+    pub(crate) fn store_pieces<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        content: &Content<'_, O>,
+        front: &mut [u8],
+        versions: &mut impl Versions,
+    ) {
+        let Content { operations, names, prepared, ends } = *content;
+        let frame_count = prepared.frames;
+        let pieces: [_; PIECES_MAX] = core::array::from_fn(|at| {
+            let operation = (at < frame_count).then(|| operations.operation(at));
+            operation.and_then(|operation| self.piece_alone(&operation)).unwrap_or(Piece::NONE)
+        });
+        let pieces = pieces.get(..frame_count).unwrap_or_default();
+        let frame = |at, piece: &Piece<'_>| FrameIn {
+            block: operations.operation(at).block(),
+            len: u32::try_from(piece.len()).unwrap_or(u32::MAX),
+            form: Form::Encoded,
+            operation: u32::try_from(at).unwrap_or(u32::MAX),
+        };
+        let part = Part {
+            frame_count,
+            frames: pieces.iter().enumerate().map(|(at, piece)| frame(at, piece)),
+            encoded: Encoded::Pieces(pieces),
+            images: operations,
+            image_count: 0,
+            names,
+            last: ends == Ends::Record,
+        };
+        self.store_part(lane, open, &part, front, versions);
+    }
+}
