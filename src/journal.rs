@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{EntryPlaces, Found, Opened, Room};
-use journal_core::policy::{Change, Kind, Policy, Update};
+use journal_core::parts::{EntryPlaces, Found, Opened, Room, Several};
+use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
     LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
@@ -95,14 +95,6 @@ struct Checkpointer {
 fn has_old(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
-        _ => false,
-    }
-}
-
-/// Whether an operation is several patches.
-const fn is_several(operation: &Operation<'_>) -> bool {
-    match operation {
-        Operation::Update(Update { change: Change::Patches(patches), .. }) => patches.len() > 1,
         _ => false,
     }
 }
@@ -374,13 +366,14 @@ where
         let mut seat = shared.seats.sit();
         let age = seat.next_age(shared.blocks.age_behind());
         if let [operation] = operations {
-            let mut result = Ok(None);
-            if is_several(operation) {
-                result = shared.commit_several(&mut seat, age, operation, durability);
+            if Several::may_be(operation) {
+                let result = shared.commit_several(&mut seat, age, operation, durability);
+                if !matches!(result, Ok(None)) {
+                    seat.leave();
+                    return result;
+                }
             }
-            if matches!(result, Ok(None)) {
-                result = shared.commit_sole(&mut seat, age, operation, durability);
-            }
+            let result = shared.commit_sole(&mut seat, age, operation, durability);
             if !matches!(result, Ok(None)) {
                 seat.leave();
                 return result;

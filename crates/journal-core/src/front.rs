@@ -108,7 +108,13 @@ impl Lent<'_> {
     #[inline(always)]
     pub(crate) fn copy_to(self, front: &mut [u8], at: usize) -> usize {
         match self {
-            Self::Bytes(bytes) => Piece { prefix: Prefix::NONE, bytes }.copy_to(front, at),
+            Self::Bytes(bytes) => {
+                let end = at.saturating_add(bytes.len());
+                if let Some(place) = front.get_mut(at..end) {
+                    place.copy_from_slice(bytes);
+                }
+                end
+            }
             Self::Pieces(pieces) => pieces.iter().fold(at, |at, piece| piece.copy_to(front, at)),
         }
     }

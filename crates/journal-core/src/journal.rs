@@ -26,7 +26,6 @@ use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
 use crate::operation::Operation;
-use crate::pieces::Several;
 use crate::place::{Content, FreePlaces, Indexed, Places, Prepared, Scratch, Versions as _};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
@@ -173,8 +172,9 @@ where
         self.commit_as(lane, operations, durability, false)
     }
 
-    /// The same; whether data goes to the disk-side log, whatever the policy says.
-    #[inline]
+    /// The same; whether data goes to the disk-side log, whatever the policy says. A function of its
+    /// own wherever it is called from: what a caller keeps in registers is no reason to have fewer.
+    #[inline(never)]
     pub(crate) fn commit_as(
         &mut self,
         lane: LaneNumber,
@@ -190,11 +190,8 @@ where
             Durability::Deferred => Pace::Deferred,
         };
         if let ([operation], false) = (operations, bypasses) {
-            if let Some(several) = Several::of(&self.common, operation, self.front) {
-                return self.commit_several(lane, several, pace);
-            }
             if let Some(sole) = Sole::of(&self.common, operation, self.front) {
-                return self.commit_alone(lane, sole, pace);
+                return self.commit_sole(lane, sole, pace);
             }
         }
         let mut names = Names::NONE;
@@ -223,34 +220,21 @@ where
         self.store(lane, open, operations, &names, &prepared)
     }
 
-    /// Commits one operation that is several patches. A function of its own, so that nothing that
-    /// takes has a register that others need.
-    #[inline(never)]
-    fn commit_several(
-        &mut self,
-        lane: LaneNumber,
-        several: Several<'_>,
-        pace: Pace,
-    ) -> Result<Committed, CommitError> {
-        self.commit_alone(lane, several, pace)
-    }
-
     /// Commits one operation, all of a transaction.
-    #[inline(always)]
-    fn commit_alone<'a>(
+    #[inline]
+    fn commit_sole(
         &mut self,
         lane: LaneNumber,
-        mut alone: impl Alone<'a, L, K>,
+        mut sole: Sole<'_>,
         pace: Pace,
     ) -> Result<Committed, CommitError> {
-        let sole = alone.sole_mut();
         let newest = self.index.newest(sole.block()).map(|newest| self.index.frame(newest));
         let overwritten = sole.overwrite(newest, lane);
-        self.see_to_space(lane, self.common.sole_bytes(alone.sole()), 1)?;
+        self.see_to_space(lane, self.common.sole_bytes(&sole), 1)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, pace);
         let InLane { lane: at, .. } = self.lanes.in_lane(lane);
-        let frame = alone.store(&self.common, at, &mut open, self.front);
+        let frame = sole.store(&self.common, at, &mut open, self.front);
         let told = versions!(self, lane).tell(frame);
         assert!(told.is_ok(), "room for the frame was seen to");
         self.finish(lane, open)

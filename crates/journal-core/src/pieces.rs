@@ -13,17 +13,18 @@ use crate::lane::{Ends, Lane, Names, OpenRecord};
 use crate::operation::{Operation, Operations};
 use crate::place::{Content, Of, Prepared, Versions};
 use crate::pmem::Pmem;
-use crate::policy::{Change, Patch, Policy};
+use crate::policy::{Change, Patch, Policy, Update};
 use crate::record::{Extent, Form, HEADER_BYTES, NAME_BYTES, extent};
 use crate::sole::{Alone, Sole};
 
-/// The most patches of a transaction that is stored so.
+/// The most blocks of a transaction that is stored so, each with one patch.
 const PIECES_MAX: usize = 16;
 
-/// So many are few: what they take is put in order more quickly.
+/// The most of one block that is all of a transaction. More take longer to put in order than it
+/// saves.
 const FEW: usize = 4;
 
-/// A transaction of one operation, which is several patches.
+/// A transaction of one operation, which is a few patches.
 #[derive(Clone, Copy, Debug)]
 pub struct Several<'a> {
     sole: Sole<'a>,
@@ -54,10 +55,28 @@ impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Several<'a> {
         open: &mut OpenRecord,
         front: &mut [u8],
     ) -> FrameAt {
-        if self.patches.len() <= FEW {
-            common.store_several::<FEW, _, _>(lane, open, self, front)
-        } else {
-            common.store_several::<PIECES_MAX, _, _>(lane, open, self, front)
+        let Self { sole, patches } = *self;
+        // One after the other, so that each is put where it is once.
+        let few: [_; FEW] = [
+            common.piece_or_none(patches, 0),
+            common.piece_or_none(patches, 1),
+            common.piece_or_none(patches, 2),
+            common.piece_or_none(patches, 3),
+        ];
+        common.store_several(lane, open, sole, few.get(..patches.len()).unwrap_or_default(), front)
+    }
+}
+
+impl Several<'_> {
+    /// Whether an operation is one that may become this.
+    #[inline(always)]
+    #[must_use]
+    pub const fn may_be(operation: &Operation<'_>) -> bool {
+        match operation {
+            Operation::Update(Update { change: Change::Patches(patches), .. }) => {
+                1 < patches.len() && patches.len() <= FEW
+            }
+            _ => false,
         }
     }
 }
@@ -71,13 +90,18 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         (!bytes.is_empty() && piece.len() <= self.block_bytes()).then_some(piece)
     }
 
-    /// What an operation becomes that is all of a transaction, and several patches, each of them a
+    #[inline(always)]
+    fn piece_or_none<'a>(&self, patches: &'a [Patch<'a>], at: usize) -> Piece<'a> {
+        self.piece(patches, at).unwrap_or(Piece::NONE)
+    }
+
+    /// What an operation becomes that is all of a transaction, and a few patches, each of them a
     /// piece.
     #[inline(always)]
     fn several<'a>(&self, operation: &Operation<'a>) -> Option<Several<'a>> {
         let Operation::Update(update) = operation else { return None };
         let Change::Patches(patches) = update.change else { return None };
-        if !(2..=PIECES_MAX).contains(&patches.len()) || self.geometry.lane_places() > 0 {
+        if !(2..=FEW).contains(&patches.len()) || self.geometry.lane_places() > 0 {
             return None;
         }
         let mut bytes = 0_usize;
@@ -89,22 +113,19 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Some(Several { sole: Sole { frame, lent: &[], named: None }, patches })
     }
 
-    /// Stores no more than so many of them.
+    /// Stores the record of a change that consists of these.
     #[inline(always)]
-    fn store_several<const MANY: usize, P: Pmem, H: Hook>(
+    fn store_several<P: Pmem, H: Hook>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
-        several: &Several<'_>,
+        sole: Sole<'_>,
+        pieces: &[Piece<'_>],
         front: &mut [u8],
     ) -> FrameAt {
-        let Several { sole, patches } = several;
-        let Sole { frame, named, .. } = *sole;
-        let extent = self.sole_extent(sole, sole.names());
+        let Sole { frame, named, .. } = sole;
+        let extent = self.sole_extent(&sole, sole.names());
         lane.check_fits(open, &extent);
-        let pieces: [_; MANY] =
-            core::array::from_fn(|at| self.piece(patches, at).unwrap_or(Piece::NONE));
-        let pieces = pieces.get(..patches.len()).unwrap_or_default();
         let name_count = sole.names();
         let names_end = HEADER_BYTES.saturating_add(name_count.saturating_mul(NAME_BYTES));
         let end = frame.put(front, names_end);

@@ -319,6 +319,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     ///
     /// # Errors
     /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`, `BadRange`.
+    #[inline(always)]
     pub fn validate(&self, operations: &(impl Operations + ?Sized)) -> Result<(), CommitError> {
         if operations.count() == 0 {
             return Err(CommitError::Empty);
