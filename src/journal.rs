@@ -347,6 +347,7 @@ where
     /// # Ok(())
     /// # }
     /// ```
+    // What a caller keeps in registers is no reason to have fewer.
     #[inline(never)]
     pub fn commit(
         &self,

@@ -10,7 +10,6 @@ use crate::hook::Hook;
 use crate::index::FrameAt;
 use crate::lane::{Lane, Names, OpenRecord};
 use crate::pmem::Pmem;
-use crate::policy::Prefix;
 use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
     INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check,

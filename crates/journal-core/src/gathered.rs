@@ -4,7 +4,7 @@
 //! no wider. Behind a fence nothing leaves for the cache until that is complete. So a front that is
 //! copied together, and loaded line by line to be streamed, or to be checked, waits for the fence
 //! of the last commit in the middle of its own. Put together in registers it does not: of what was
-//! just stored it is loaded word by word, and the payload from where the caller has it: as one body,
+//! just stored it is loaded word by word, and the payload from where the caller has it, as one body
 //! or as several pieces.
 //!
 //! Guarantees: what is written and checked is what copying all of it together would have been. A

@@ -172,8 +172,8 @@ where
         self.commit_as(lane, operations, durability, false)
     }
 
-    /// The same; whether data goes to the disk-side log, whatever the policy says. A function of its
-    /// own wherever it is called from: what a caller keeps in registers is no reason to have fewer.
+    /// The same; whether data goes to the disk-side log, whatever the policy says. A function of
+    /// its own: what a caller keeps in registers is no reason to have fewer.
     #[inline(never)]
     pub(crate) fn commit_as(
         &mut self,

@@ -1,5 +1,5 @@
-//! Patches that are stored from where they lie: a policy has said that it encodes each as a few bytes
-//! and then those of the patch ([`Policy::prefix_of`]), so that it need not be asked to.
+//! Patches that are stored from where they lie: a policy has said that it encodes each as a few
+//! bytes and then those of the patch ([`Policy::prefix_of`]), so that it need not be asked to.
 //!
 //! What is stored is what asking it would have been: its laws say so, and tests that do both.
 
