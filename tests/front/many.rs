@@ -338,3 +338,33 @@ fn whatever_one_of_them_builds_on_in_another_lane_is_named() {
         }
     }
 }
+
+/// A name is in the first part of a record alone: 67 blocks are two parts, of which the second one
+/// would be a line longer with one.
+#[test]
+fn a_record_of_several_parts_takes_no_more_than_it_says() {
+    let bytes = 67 * BLOCK as u64 + 1152 + 128;
+    for (lane_bytes, fits) in [(bytes, true), (bytes - 64, false)] {
+        let files = Files::new("many-exact");
+        let options = Options::new().lanes(2).lane_bytes(lane_bytes);
+        let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+        let numbers: Vec<_> = (0..67).collect();
+        let images = images(&numbers, 1);
+        let one = &writes(&numbers, &images)[5..6];
+        let committed = journal.commit(one, Durability::Durable).expect("commits");
+        assert_eq!(committed.expect("was logged").lane, LaneNumber(0));
+        let first = journal.begin().expect("begins");
+        match journal.commit(&writes(&numbers, &images), Durability::Durable) {
+            Ok(committed) => {
+                assert_eq!(committed.expect("was logged").lane, LaneNumber(1));
+                assert!(fits);
+            }
+            Err(Error::TooLarge { needed, capacity }) => {
+                assert_eq!((needed, capacity), (bytes, lane_bytes));
+                assert!(!fits);
+            }
+            Err(error) => panic!("{error}"),
+        }
+        drop(first);
+    }
+}
