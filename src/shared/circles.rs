@@ -3,9 +3,12 @@
 //! *Wait-die* keeps transactions from that, one by one. A thread with several of them open has
 //! their blocks while it waits with another one; so whoever waits long says for what, and looks
 //! whether the way from there, from holder to what its thread waits for, leads back to it. That is
-//! so for as long as nobody gives up, and of all in the circle the first one to see it does.
+//! so for as long as nobody gives up, and of all in the circle the first one to see it does. (A
+//! second one may, where somebody gives up for another reason at that moment.)
 //!
-//! Whoever waits only a little takes no part.
+//! Whoever waits only a little takes no part, and long waits are few: each looks at all of them
+//! again and again. What is waited for in another journal, or by anything else than blocks, is not
+//! seen.
 
 use std::sync::PoisonError;
 

@@ -11,7 +11,8 @@
 //! | who waits long for a block | a mutex | who does, for a moment, with nothing taken under it |
 //!
 //! Order of locks: blocks, then the turn to commit what is gathered, then what writes home, then a
-//! lane, then what is gathered, then a share of the index; of lanes nobody holds two, and nobody
+//! lane, then what is gathered, then a share of the index, then who waits long; of lanes nobody
+//! holds two, and nobody
 //! waits for a share who holds another. A block is taken with its share in hand, but nobody waits
 //! for it like that: only while nothing is held but other blocks, and [`block_locks`] says why that
 //! ends. Who commits [`at_once`] takes shares and blocks with a lane in hand, if they are free.

@@ -121,3 +121,27 @@ fn a_thread_is_told_that_waits_for_one_that_waits_for_its_other_transaction() {
         });
     }
 }
+
+/// Whoever has one block, and wants only later ones, waits for nobody who waits for it.
+#[test]
+fn nobody_is_told_who_is_in_no_circle() {
+    let files = Files::new("no-circle");
+    let journal = journal(&files);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let journal = &journal;
+            scope.spawn(move || {
+                for round in 0..60_u64 {
+                    let own = 100 + (thread + round) % 6;
+                    let mut tx = journal.begin().expect("begins");
+                    tx.write(block(own), &[1; BLOCK]).expect("it has nothing, and may wait");
+                    // Long enough for whoever waits to look.
+                    std::thread::sleep(Duration::from_micros(500));
+                    let way = WAYS[[0, 1, 3, 4][round as usize % 4]];
+                    way(journal, own + 1 + round % 2).expect("waits, and not for itself");
+                    tx.commit().expect("nothing is wrong with this one");
+                }
+            });
+        }
+    });
+}

@@ -1,10 +1,16 @@
 //! Patches that are stored from where they lie, without the policy being asked for them.
 
-use journal_core::policy::{Change, Patch, Policy, Update};
-use nvm_journal::{ByteDelta, Lcow, ObjectLog, Operation, TwoLevel};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
+    Update,
+};
+use nvm_journal::{ByteDelta, Lcow, ObjectLog, Operation, TwoLevel, two_level};
 
 use crate::claims::Dice;
-use crate::many::{Asked, first_difference, left_by};
+use crate::many::{Asked, Lanes, TWO, first_difference, left_by};
 use crate::use_it::{BLOCK, BLOCKS, block};
 
 /// What patches are parts of.
@@ -55,16 +61,83 @@ fn of_patches(dice: &mut Dice, _round: u64, commit: &mut dyn FnMut(&[Operation<'
     commit(&operations);
 }
 
-fn are_logged_alike<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) {
-    let asked = left_by(Asked(policy.clone()), &format!("{name}-asked"), 600, of_patches);
-    let not = left_by(policy, &format!("{name}-not-asked"), 600, of_patches);
-    assert_eq!(first_difference(&asked, &not), None, "{name}");
+/// How often a policy was asked what comes before a patch.
+#[derive(Clone, Debug, Default)]
+struct Prefixes(Arc<AtomicU64>);
+
+/// As another policy, and counts that.
+#[derive(Clone, Debug)]
+struct Counted<L>(Asked<L>, Prefixes);
+
+impl<L: Policy> Policy for Counted<L> {
+    fn id(&self) -> PolicyId {
+        self.0.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        self.0.place(update, out)
+    }
+
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        self.1.0.fetch_add(1, Ordering::Relaxed);
+        self.0.0.prefix_of(patches, at)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        self.0.apply(payload, block)
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        self.0.rewrite_slot(older, newer, rewrite);
+    }
+
+    fn wants_slots(&self) -> bool {
+        self.0.wants_slots()
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        self.0.keeps_in_slots()
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        self.0.thresholds()
+    }
+
+    fn pacing(&self) -> Pacing {
+        self.0.pacing()
+    }
 }
+
+fn are_logged_alike<L: Policy + Clone + Send + Sync + 'static>(
+    policy: &L,
+    name: &str,
+    lanes: Lanes,
+) {
+    let (asked, prefixes) = (Asked(policy.clone()), Prefixes::default());
+    let not = Counted(asked.clone(), prefixes.clone());
+    let asked = left_by(asked, &format!("{name}-asked"), lanes, 300, of_patches);
+    let not = left_by(not, &format!("{name}-not-asked"), lanes, 300, of_patches);
+    assert_eq!(first_difference(&asked, &not), None, "{name}");
+    assert!(prefixes.0.load(Ordering::Relaxed) > 1000, "{name} was asked all the same");
+}
+
+/// Lanes that are long, that are used up again and again, and one alone.
+const ALL: [Lanes; 3] = [
+    TWO,
+    Lanes { count: 3, bytes: 40 << 10, slots: 0 },
+    Lanes { count: 1, bytes: 24 << 10, slots: 0 },
+];
 
 #[test]
 fn patches_are_logged_by_the_byte_as_where_the_policy_is_asked() {
-    are_logged_alike(ObjectLog::new(), "pieces-objects");
-    are_logged_alike(TwoLevel::new(), "pieces-two-level");
-    are_logged_alike(ByteDelta::new(), "pieces-bytes");
-    are_logged_alike(Lcow::new(), "pieces-lcow");
+    for lanes in ALL {
+        let (count, slots) = (lanes.count, Lanes { slots: 12, ..lanes });
+        are_logged_alike(&ObjectLog::new(), &format!("pieces-objects-{count}"), lanes);
+        let two_level = TwoLevel::with(two_level::Settings::new().compares(false));
+        are_logged_alike(&two_level, &format!("pieces-two-level-{count}"), lanes);
+        are_logged_alike(&ByteDelta::new(), &format!("pieces-bytes-{count}"), lanes);
+        are_logged_alike(&ByteDelta::new(), &format!("pieces-bytes-slots-{count}"), slots);
+        are_logged_alike(&Lcow::new(), &format!("pieces-lcow-{count}"), lanes);
+        are_logged_alike(&Lcow::new(), &format!("pieces-lcow-slots-{count}"), slots);
+    }
 }

@@ -114,7 +114,11 @@ impl Lent<'_> {
                 }
                 end
             }
-            Self::Pieces(pieces) => pieces.iter().fold(at, |at, piece| piece.copy_to(front, at)),
+            Self::Pieces(pieces) => {
+                let end = pieces.iter().fold(at, |at, piece| piece.copy_to(front, at));
+                debug_assert!(end <= front.len(), "the transaction was cut into parts that fit");
+                end
+            }
         }
     }
 }

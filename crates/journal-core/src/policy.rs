@@ -193,17 +193,23 @@ impl Prefix {
 
     const COUNT_AT: u32 = u64::BITS - u8::BITS;
 
-    /// So many bytes of a word, little-endian, or as many as there can be.
+    /// So many bytes of a word, little-endian.
+    ///
+    /// # Panics
+    /// Where they are more than [`BYTES_MAX`](Self::BYTES_MAX).
     #[inline(always)]
     #[must_use]
     pub const fn new(word: u64, bytes: usize) -> Self {
-        let bytes = if bytes < WORD_BYTES { bytes } else { Self::BYTES_MAX };
+        assert!(bytes <= Self::BYTES_MAX, "a prefix has no room for as many");
         let others = u64::BITS.wrapping_sub(u8::BITS.wrapping_mul(bytes as u32));
         let word = if bytes == 0 { 0 } else { word & u64::MAX.wrapping_shr(others) };
         Self { word: word | (bytes as u64) << Self::COUNT_AT }
     }
 
-    /// The same behind one more byte; where they are as many as there can be, the last one is lost.
+    /// The same behind one more byte.
+    ///
+    /// # Panics
+    /// Where they are as many as there can be.
     #[inline(always)]
     #[must_use]
     pub const fn behind(self, first: u8) -> Self {

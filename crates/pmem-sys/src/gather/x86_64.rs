@@ -11,7 +11,6 @@
 //! folded onto the next one; `kernels/x86_64.rs` says how a check is computed.
 
 use core::arch::asm;
-use core::ptr;
 
 use journal_core::policy::Prefix;
 use journal_core::{Gathered, LINE_BYTES, Piece, Seeds, WORD_BYTES};
@@ -123,8 +122,8 @@ impl Gather {
         (has && pieces_are_known()).then_some(Self(()))
     }
 
-    /// Whether it can do these: not where the body begins in the first line, or a head is long with
-    /// no pieces behind it.
+    /// Whether it can do these: not where the body begins in the first line, nor where the head is
+    /// longer than [`Gathered::HEAD_BYTES_MAX`] and no pieces are behind it.
     #[inline]
     pub(crate) fn can(gathered: &Gathered<'_>) -> bool {
         let is_long = gathered.body_at() > Gathered::HEAD_BYTES_MAX;
@@ -139,11 +138,10 @@ impl Gather {
     #[inline(always)]
     pub(crate) unsafe fn stream(self, to: *mut u8, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
         let (head, body) = (gathered.head(), gathered.body());
-        if let [first, ..] = gathered.pieces() {
-            let ends = (ptr::from_ref(first), gathered.pieces().len());
+        if !gathered.pieces().is_empty() {
             let line = seeds.line.map(|seed| !seed);
             // SAFETY: as below, and `detect` has seen how a piece lies in memory.
-            return unsafe { stream_pieces(to, head, ends, !seeds.all, line) };
+            return unsafe { stream_pieces(to, head, gathered.pieces(), !seeds.all, line) };
         }
         // Where there is no body nothing is loaded of it; the address is one all the same.
         let from = if body.is_empty() { head.as_ptr() } else { body.as_ptr() };
@@ -299,13 +297,13 @@ fn pieces_are_known() -> bool {
 ///
 /// # Safety
 /// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. The head is whole words, and at
-/// least a line; the pieces are as [`pieces_are_known`] knows them, so many from the first on. `to`
+/// least a line; the pieces are as [`pieces_are_known`] knows them. `to`
 /// is aligned to a line, and as many lines may be written there as all of it takes.
 #[inline(never)]
 unsafe fn stream_pieces(
     to: *mut u8,
     head: &[u8],
-    (first, count): (*const Piece<'_>, usize),
+    pieces: &[Piece<'_>],
     sum: u64,
     line: Option<u64>,
 ) -> u64 {
@@ -442,8 +440,8 @@ unsafe fn stream_pieces(
             to = inout(reg) to => _,
             head = inout(reg) head.as_ptr() => _,
             left = inout(reg) head.len() => _,
-            piece = inout(reg) first => _,
-            end = in(reg) first.wrapping_add(count),
+            piece = inout(reg) pieces.as_ptr() => _,
+            end = in(reg) pieces.as_ptr_range().end,
             pos = inout(reg) u64::from(line.is_some()) => _,
             from = out(reg) _,
             len = out(reg) _,
