@@ -1,11 +1,13 @@
 //! Many operations in one call: their blocks are taken run by run, and whole images go out as they
 //! are.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
+    Update,
 };
 use journal_core::units::LaneNumber;
 use journal_core::{NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format};
@@ -19,53 +21,72 @@ use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
 const SPAN: u64 = 4 << 20;
 
-/// As another policy, but asked about everything that is logged.
+/// As another policy, but asked about everything that is logged; or about what it says that it
+/// need not be, counting how often it was asked for that.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<L>(pub(crate) L);
+pub(crate) struct Asked<L> {
+    policy: L,
+    prefixes: Option<Arc<AtomicU64>>,
+}
+
+impl<L> Asked<L> {
+    pub(crate) const fn about_all(policy: L) -> Self {
+        Self { policy, prefixes: None }
+    }
+
+    pub(crate) fn for_prefixes(policy: L, count: &Arc<AtomicU64>) -> Self {
+        Self { policy, prefixes: Some(Arc::clone(count)) }
+    }
+}
 
 impl<L: Policy> Policy for Asked<L> {
     fn id(&self) -> PolicyId {
-        self.0.id()
+        self.policy.id()
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        self.0.place(update, out)
+        self.policy.place(update, out)
+    }
+
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        self.prefixes.as_ref()?.fetch_add(1, Ordering::Relaxed);
+        self.policy.prefix_of(patches, at)
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        self.0.apply(payload, block)
+        self.policy.apply(payload, block)
     }
 
     fn wants_slots(&self) -> bool {
-        self.0.wants_slots()
+        self.policy.wants_slots()
     }
 
     fn keeps_in_slots(&self) -> bool {
-        self.0.keeps_in_slots()
+        self.policy.keeps_in_slots()
     }
 
     fn wants_log(&self) -> bool {
-        self.0.wants_log()
+        self.policy.wants_log()
     }
 
     fn wants_old(&self) -> bool {
-        self.0.wants_old()
+        self.policy.wants_old()
     }
 
     fn bypasses_when_full(&self) -> bool {
-        self.0.bypasses_when_full()
+        self.policy.bypasses_when_full()
     }
 
     fn thresholds(&self) -> Thresholds {
-        self.0.thresholds()
+        self.policy.thresholds()
     }
 
     fn pacing(&self) -> Pacing {
-        self.0.pacing()
+        self.policy.pacing()
     }
 
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        self.0.rewrite_slot(older, newer, rewrite);
+        self.policy.rewrite_slot(older, newer, rewrite);
     }
 }
 
@@ -212,7 +233,7 @@ fn of_images(dice: &mut Dice, round: u64, commit: &mut dyn FnMut(&[Operation<'_>
 
 #[test]
 fn images_are_logged_by_the_byte_as_where_the_policy_is_asked() {
-    let asked = left_by(Asked(FullBlock), "many-asked", TWO, 120, of_images);
+    let asked = left_by(Asked::about_all(FullBlock), "many-asked", TWO, 120, of_images);
     let not = left_by(FullBlock, "many-not-asked", TWO, 120, of_images);
     assert_eq!(first_difference(&asked, &not), None);
 }

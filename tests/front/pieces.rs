@@ -3,10 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use journal_core::policy::{
-    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
-    Update,
-};
+use journal_core::policy::{Change, Patch, Policy, Update};
 use nvm_journal::{ByteDelta, Lcow, ObjectLog, Operation, TwoLevel, two_level};
 
 use crate::claims::Dice;
@@ -61,64 +58,18 @@ fn of_patches(dice: &mut Dice, _round: u64, commit: &mut dyn FnMut(&[Operation<'
     commit(&operations);
 }
 
-/// How often a policy was asked what comes before a patch.
-#[derive(Clone, Debug, Default)]
-struct Prefixes(Arc<AtomicU64>);
-
-/// As another policy, and counts that.
-#[derive(Clone, Debug)]
-struct Counted<L>(Asked<L>, Prefixes);
-
-impl<L: Policy> Policy for Counted<L> {
-    fn id(&self) -> PolicyId {
-        self.0.id()
-    }
-
-    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        self.0.place(update, out)
-    }
-
-    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
-        self.1.0.fetch_add(1, Ordering::Relaxed);
-        self.0.0.prefix_of(patches, at)
-    }
-
-    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        self.0.apply(payload, block)
-    }
-
-    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        self.0.rewrite_slot(older, newer, rewrite);
-    }
-
-    fn wants_slots(&self) -> bool {
-        self.0.wants_slots()
-    }
-
-    fn keeps_in_slots(&self) -> bool {
-        self.0.keeps_in_slots()
-    }
-
-    fn thresholds(&self) -> Thresholds {
-        self.0.thresholds()
-    }
-
-    fn pacing(&self) -> Pacing {
-        self.0.pacing()
-    }
-}
-
 fn are_logged_alike<L: Policy + Clone + Send + Sync + 'static>(
     policy: &L,
     name: &str,
     lanes: Lanes,
 ) {
-    let (asked, prefixes) = (Asked(policy.clone()), Prefixes::default());
-    let not = Counted(asked.clone(), prefixes.clone());
+    let count = Arc::new(AtomicU64::new(0));
+    let not = Asked::for_prefixes(policy.clone(), &count);
+    let asked = Asked::about_all(policy.clone());
     let asked = left_by(asked, &format!("{name}-asked"), lanes, 300, of_patches);
     let not = left_by(not, &format!("{name}-not-asked"), lanes, 300, of_patches);
     assert_eq!(first_difference(&asked, &not), None, "{name}");
-    assert!(prefixes.0.load(Ordering::Relaxed) > 1000, "{name} was asked all the same");
+    assert!(count.load(Ordering::Relaxed) > 1000, "{name} was asked all the same");
 }
 
 /// Lanes that are long, that are used up again and again, and one alone.
