@@ -237,9 +237,9 @@ mod tests {
         }
         assert!(Gathered::new(&head[..64], 56, &[]).is_none(), "a word more than it has bytes");
         let piece = |prefix: u64, count, bytes| Piece { prefix: Prefix::new(prefix, count), bytes };
-        let pieces = [piece(0x0605_0403, 4, &body[..7]), Piece::NONE, piece(9, 1, &body[8..])];
+        let pieces = [piece(0x0605_0403, 4, &body[..7]), Piece::NONE, piece(9, 1, &body[8..240])];
         let all = Gathered::of_pieces(&head[..72], &pieces).expect("whole words");
-        let mut copied = [&head[..72], &[3, 4, 5, 6], &body[..7], &[9], &body[8..]].concat();
+        let mut copied = [&head[..72], &[3, 4, 5, 6], &body[..7], &[9], &body[8..240]].concat();
         copied.resize((copied.len() + 8).next_multiple_of(64) - 8, 0);
         copied.extend(crc64(7, &copied).to_le_bytes());
         let mut lines = Vec::new();
