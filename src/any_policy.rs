@@ -118,6 +118,10 @@ impl Policy for AnyPolicy {
 
     #[inline]
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        // It compares images only where there are two.
+        if let (Self::ObjectLog(chosen), Some(_)) = (self, update.old) {
+            return chosen.kernels(NativeKernels::detect()).place(update, out);
+        }
         of_chosen!(self, policy => policy.place(update, out))
     }
 

@@ -1,5 +1,6 @@
 //! Less than a block: objects, deltas, and many of them with one fence.
 
+use core::num::NonZeroU32;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
@@ -89,6 +90,9 @@ pub(crate) fn objects(images: &[u8]) -> Table<'_> {
 const RUNS: [usize; 4] = [100, 1100, 2100, 3100];
 const RUN_BYTES: usize = 34;
 
+/// Bytes of the objects that are compared where objects are logged: three of them cover a run.
+const OBJECT_OF_RUNS: u32 = 16;
+
 fn patches(images: &[u8], turn: u64) -> [Patch<'_>; 4] {
     RUNS.map(|at| Patch { at: at as u32, bytes: &image(images, turn)[at..at + RUN_BYTES] })
 }
@@ -103,9 +107,11 @@ fn pair(images: &[u8]) -> [Aligned; 2] {
 }
 
 /// Commits that give both images, of so many blocks in turn: what differs is found by the policy.
+/// Who logs objects is told how long they are.
 fn diffs<L: Policy + 'static>(
     images: &[u8],
     policy: L,
+    object_bytes: Option<NonZeroU32>,
     blocks: usize,
 ) -> impl FnMut(u64) -> Duration + use<L> {
     let disk = MemoryDisk::new(BlockSize::DEFAULT, blocks as u64);
@@ -124,7 +130,7 @@ fn diffs<L: Policy + 'static>(
             let [old, new] = [pass % 2, (pass + 1) % 2].map(|which| &pairs[block][which]);
             let change = Change::Image(new);
             let mut update = Update::new(BlockNumber(block as u64), change);
-            update.old = Some(old);
+            (update.old, update.object_bytes) = (Some(&old[..]), object_bytes);
             owner.commit(update, Durability::Durable);
             turn += 1;
         })
@@ -185,11 +191,15 @@ pub(crate) fn deltas(images: &[u8]) -> Table<'_> {
     let native = NativeKernels::detect();
     let compressed = CompressedDelta::new().kernels(native);
     let adaptive = Adaptive::new().kernels(native);
+    let objects = ObjectLog::new().kernels(native);
+    let object = NonZeroU32::new(OBJECT_OF_RUNS);
     for (pairs, what) in [(1, "found in a hot pair"), (128, "found in 128 pairs (1 MiB)")] {
+        let name = format!("{what}, object-log (16 B), core");
+        table.row(name, owned, 1, None, diffs(images, objects, object, pairs));
         let name = format!("{what}, compressed-delta, core");
-        table.row(name, owned, 1, None, diffs(images, compressed, pairs));
+        table.row(name, owned, 1, None, diffs(images, compressed, None, pairs));
         let name = format!("{what}, adaptive, core");
-        table.row(name, owned, 1, None, diffs(images, adaptive, pairs));
+        table.row(name, owned, 1, None, diffs(images, adaptive, None, pairs));
     }
     let name = "found in 128 cached, compressed-delta, front door";
     table.row(name, whole, 1, None, cached_diffs(images, compressed, 128));

@@ -17,12 +17,17 @@ use crate::bytes::{low_bits, word_at};
 pub const BLOCK_BYTES_MAX: usize = 64 << 10;
 
 const WORDS_PER_NUMBER: usize = 64;
-const NUMBER_COUNT: usize = BLOCK_BYTES_MAX / WORD_BYTES / WORDS_PER_NUMBER;
+
+/// Numbers of 64 words each, for all words of the longest block.
+pub const NUMBERS_MAX: usize = number_count(BLOCK_BYTES_MAX);
+
+/// The same of a block of 4 KiB.
+pub const NUMBERS_OF_4_KIB: usize = number_count(4 << 10);
 
 /// The words of a block that are new; the last word may be a short one. 1 KiB.
 #[derive(Clone)]
 pub struct Changed {
-    mask: [u64; NUMBER_COUNT],
+    mask: [u64; NUMBERS_MAX],
     block_bytes: usize,
 }
 
@@ -33,7 +38,7 @@ impl Changed {
         if block_bytes > BLOCK_BYTES_MAX {
             return None;
         }
-        Some(Self { mask: [0; NUMBER_COUNT], block_bytes })
+        Some(Self { mask: [0; NUMBERS_MAX], block_bytes })
     }
 
     /// Those in which the images differ; `None` where they differ in length, or are too long.
@@ -125,21 +130,14 @@ impl Changed {
 
     /// The runs of new words in bytes of the block, ascending, none touching the next. The last may
     /// end with a short word.
-    pub fn runs(&self) -> impl Iterator<Item = Span> + '_ {
-        let block_bytes = self.block_bytes;
-        self.word_runs().map_while(move |(first, count)| {
-            let at = first.wrapping_mul(WORD_BYTES);
-            let len = min(count.wrapping_mul(WORD_BYTES), block_bytes.saturating_sub(at));
-            // Not above 64 KiB, both.
-            Some(Span { at: u32::try_from(at).ok()?, len: u32::try_from(len).ok()? })
-        })
+    pub fn runs(&self) -> Spans<'_> {
+        Spans { runs: self.word_runs(), block_bytes: self.block_bytes }
     }
 
     /// The runs as the first of their words and how many they are.
     #[inline]
     pub(crate) fn word_runs(&self) -> Runs<'_> {
-        let numbers = self.numbers();
-        Runs { numbers, index: 0, left: numbers.first().copied().unwrap_or(0) }
+        Runs::new(self.numbers())
     }
 
     #[inline]
@@ -149,7 +147,7 @@ impl Changed {
 
     /// A bit for each unit that has a new word, if need be in `room`.
     #[inline]
-    pub(crate) fn units<'a>(&'a self, unit: Unit, room: &'a mut [u64; NUMBER_COUNT]) -> &'a [u64] {
+    pub(crate) fn units<'a>(&'a self, unit: Unit, room: &'a mut [u64; NUMBERS_MAX]) -> &'a [u64] {
         let words = unit.words();
         let numbers = self.numbers();
         if words == 1 {
@@ -203,7 +201,7 @@ fn gathered(number: u64, words: usize) -> u64 {
 }
 
 /// Room for the bits of any unit.
-pub(crate) const NO_UNITS: [u64; NUMBER_COUNT] = [0; NUMBER_COUNT];
+pub(crate) const NO_UNITS: [u64; NUMBERS_MAX] = [0; NUMBERS_MAX];
 
 /// Calls with the number of each bit that is set, ascending, until there is no answer.
 #[inline]
@@ -233,12 +231,58 @@ const fn number_count(block_bytes: usize) -> usize {
     block_bytes.div_ceil(WORD_BYTES * WORDS_PER_NUMBER)
 }
 
+/// The runs of words in which two images differ, found in memory of the caller's: that of a whole
+/// [`Changed`] takes as long to clear as images of 4 KiB take to compare. `None` where the images
+/// differ in length, or are too long for so many numbers of 64 words.
+#[must_use]
+#[inline]
+pub fn spans_between<'m>(
+    kernels: &impl Kernels,
+    [old, new]: [&[u8]; 2],
+    memory: &'m mut [u64],
+) -> Option<Spans<'m>> {
+    if old.len() != new.len() || new.len() > BLOCK_BYTES_MAX {
+        return None;
+    }
+    let mask = memory.get_mut(..number_count(new.len()))?;
+    kernels.changed_words(old, new, mask);
+    Some(Spans { runs: Runs::new(mask), block_bytes: new.len() })
+}
+
+/// Runs of new words in bytes of a block, ascending, none touching the next.
+#[derive(Clone, Debug)]
+pub struct Spans<'a> {
+    runs: Runs<'a>,
+    block_bytes: usize,
+}
+
+impl Iterator for Spans<'_> {
+    type Item = Span;
+
+    #[inline]
+    fn next(&mut self) -> Option<Span> {
+        let (first, count) = self.runs.next()?;
+        let at = first.wrapping_mul(WORD_BYTES);
+        let len = min(count.wrapping_mul(WORD_BYTES), self.block_bytes.saturating_sub(at));
+        // Not above 64 KiB, both.
+        Some(Span { at: u32::try_from(at).ok()?, len: u32::try_from(len).ok()? })
+    }
+}
+
 /// Where the search for runs is.
+#[derive(Clone, Debug)]
 pub(crate) struct Runs<'a> {
     numbers: &'a [u64],
     index: usize,
     /// The bits of the number at `index` that no run had yet.
     left: u64,
+}
+
+impl<'a> Runs<'a> {
+    #[inline]
+    fn new(numbers: &'a [u64]) -> Self {
+        Self { numbers, index: 0, left: numbers.first().copied().unwrap_or(0) }
+    }
 }
 
 impl Iterator for Runs<'_> {

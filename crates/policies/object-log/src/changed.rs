@@ -3,16 +3,21 @@
 //! Guarantees: every byte that an update changes lies in one of them; they ascend, each once. An
 //! object of which the old content is at hand and the same is not among them.
 
+use core::mem;
 use core::num::NonZeroUsize;
 use core::ops::Range;
 
-use journal_core::policy::{Change, Patch, Update};
+use journal_core::WORD_BYTES;
+use journal_core::policy::{Span, Update};
+use policy_codec::changed::Spans;
 
 /// The objects of one update, in units of one size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Changed<'a> {
-    change: Change<'a>,
-    old: Option<&'a [u8]>,
+pub(crate) struct Changed<'a, S> {
+    /// The bytes that change, in pieces that ascend.
+    spans: S,
+    /// The old image and the new one, where an object that a piece lies in may be the same.
+    images: Option<[&'a [u8]; 2]>,
     pub(crate) unit: NonZeroUsize,
 }
 
@@ -27,14 +32,44 @@ pub(crate) struct Size {
     pub(crate) last: usize,
 }
 
+impl Size {
+    pub(crate) const fn add(&mut self, run: &Run, bytes: usize) {
+        let objects = run.end.saturating_sub(run.start);
+        self.objects = self.objects.saturating_add(objects);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.runs = self.runs.saturating_add(1);
+        self.last = run.end.saturating_sub(1);
+    }
+}
+
 /// Objects that lie one behind the other: from the first to before the end.
 pub(crate) type Run = Range<usize>;
 
-impl<'a> Changed<'a> {
-    pub(crate) const fn new(update: &Update<'a>, unit: NonZeroUsize) -> Self {
-        Self { change: update.change, old: update.old, unit }
-    }
+/// As the store says. Where it has given the old image too, what is the same there is left out.
+pub(crate) fn said<'a>(
+    update: &Update<'a>,
+    unit: NonZeroUsize,
+) -> Changed<'a, impl Iterator<Item = Span> + Clone + use<'a>> {
+    let images = update.old.zip(update.change.image()).map(|(old, new)| [old, new]);
+    let spans = update.change.pieces().filter_map(|piece| {
+        let len = u32::try_from(piece.bytes.len()).ok()?;
+        Some(Span { at: piece.at, len }).filter(|span| span.len > 0)
+    });
+    Changed { spans, images, unit }
+}
 
+/// Those that have a word in which the old image and the new one differ.
+pub(crate) fn found<'a>(
+    words: Spans<'a>,
+    images: [&'a [u8]; 2],
+    unit: NonZeroUsize,
+) -> Changed<'a, Spans<'a>> {
+    // Of a word that two objects share, one may be the same.
+    let is_shared = !unit.get().is_multiple_of(WORD_BYTES);
+    Changed { spans: words, images: is_shared.then_some(images), unit }
+}
+
+impl<'a, S: Iterator<Item = Span> + Clone> Changed<'a, S> {
     /// The bytes of some objects, in a block of this length: the last object may be a short one.
     pub(crate) fn bytes_of(&self, run: &Run, block_bytes: usize) -> Range<usize> {
         let place = |index: usize| index.saturating_mul(self.unit.get()).min(block_bytes);
@@ -42,57 +77,101 @@ impl<'a> Changed<'a> {
     }
 
     fn is_same(&self, index: usize) -> bool {
-        let (Some(old), Some(new)) = (self.old, self.change.image()) else { return false };
         let of = |image: &'a [u8]| {
             let end = index.saturating_add(1);
-            image.get(self.bytes_of(&(index..end), image.len())).unwrap_or_default()
+            image.get(self.bytes_of(&(index..end), image.len()))
         };
-        of(old) == of(new)
+        self.images.is_some_and(|[old, new]| of(old) == of(new))
     }
 
-    /// The indexes of the objects.
-    pub(crate) fn objects(self) -> impl Iterator<Item = usize> + Clone + use<'a> {
-        let unit = self.unit;
-        let of_piece = move |piece: Patch<'a>| {
-            let first = piece.at as usize;
-            let last = first.saturating_add(piece.bytes.len()).saturating_sub(1);
-            first / unit..=last / unit
-        };
-        let pieces = self.change.pieces().filter(|piece| !piece.bytes.is_empty());
-        // Two pieces may touch the same object.
-        let mut new_from = 0;
-        let each_once = move |index: &usize| {
-            let is_new = *index >= new_from;
-            new_from = new_from.max(index.saturating_add(1));
-            is_new
-        };
-        let touched = pieces.flat_map(of_piece).filter(each_once);
-        touched.filter(move |index| !self.is_same(*index))
+    /// Which object a byte of the block lies in.
+    #[inline]
+    pub(crate) fn object_at(&self, at: usize) -> usize {
+        // Most are of a length that need not be divided by.
+        if self.unit.is_power_of_two() {
+            at.wrapping_shr(self.unit.trailing_zeros())
+        } else {
+            at / self.unit
+        }
     }
 
-    /// The same in runs.
-    pub(crate) fn runs(self) -> impl Iterator<Item = Run> + use<'a> {
-        let mut objects = self.objects().peekable();
-        core::iter::from_fn(move || {
-            let first = objects.next()?;
-            let mut end = first.saturating_add(1);
-            while objects.next_if_eq(&end).is_some() {
-                end = end.saturating_add(1);
-            }
-            Some(first..end)
-        })
+    /// They, in runs.
+    #[inline]
+    pub(crate) fn runs(&self) -> Runs<'_, 'a, S> {
+        Runs { changed: self, spans: self.spans.clone(), touched: 0..0, rest: 0..0 }
+    }
+
+    /// Their indexes.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = usize> {
+        self.runs().flatten()
     }
 
     /// What they take, in a block of this length.
     pub(crate) fn size(&self, block_bytes: usize) -> Size {
         let mut size = Size::default();
         for run in self.runs() {
-            let bytes = self.bytes_of(&run, block_bytes).len();
-            size.objects = size.objects.saturating_add(run.len());
-            size.bytes = size.bytes.saturating_add(bytes);
-            size.runs = size.runs.saturating_add(1);
-            size.last = run.end.saturating_sub(1);
+            size.add(&run, self.bytes_of(&run, block_bytes).len());
         }
         size
+    }
+}
+
+/// Runs of objects that change, ascending, none touching the next.
+pub(crate) struct Runs<'c, 'a, S> {
+    changed: &'c Changed<'a, S>,
+    spans: S,
+    /// Objects that pieces lie in, as far as the last one that was looked at; no piece yet, if none.
+    touched: Run,
+    /// Those of a run that were not yet compared.
+    rest: Run,
+}
+
+impl<S: Iterator<Item = Span> + Clone> Runs<'_, '_, S> {
+    /// The next run of objects that pieces lie in.
+    #[inline(always)]
+    fn next_touched(&mut self) -> Option<Run> {
+        for Span { at, len } in self.spans.by_ref() {
+            let (first, bytes) = (at as usize, len as usize);
+            let last = first.saturating_add(bytes).saturating_sub(1);
+            let object_at = |at| self.changed.object_at(at);
+            let next = object_at(first)..object_at(last).saturating_add(1);
+            // Two pieces may lie in the same object, or in one and the next.
+            if next.start <= self.touched.end && !self.touched.is_empty() {
+                self.touched.end = self.touched.end.max(next.end);
+                continue;
+            }
+            let before = mem::replace(&mut self.touched, next);
+            if !before.is_empty() {
+                return Some(before);
+            }
+        }
+        Some(mem::take(&mut self.touched)).filter(|run| !run.is_empty())
+    }
+
+    /// The next run of those that were not yet compared.
+    fn next_of_rest(&mut self) -> Option<Run> {
+        let is_same = |index: &usize| self.changed.is_same(*index);
+        let start = self.rest.clone().find(|index| !is_same(index));
+        let end = start.and_then(|start| (start..self.rest.end).find(is_same));
+        let end = end.unwrap_or(self.rest.end);
+        self.rest.start = end;
+        start.map(|start| start..end)
+    }
+}
+
+impl<S: Iterator<Item = Span> + Clone> Iterator for Runs<'_, '_, S> {
+    type Item = Run;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Run> {
+        if self.changed.images.is_none() {
+            return self.next_touched();
+        }
+        loop {
+            if let Some(run) = self.next_of_rest() {
+                return Some(run);
+            }
+            self.rest = self.next_touched()?;
+        }
     }
 }

@@ -35,18 +35,21 @@ mod tests;
 use core::num::NonZeroUsize;
 
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
+    ApplyError, Change, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Span,
     Thresholds, Update,
 };
+use journal_core::{Kernels, PortableKernels};
+use policy_codec::changed::{NUMBERS_MAX, NUMBERS_OF_4_KIB, spans_between};
 
 use changed::{Changed, Size};
 pub use payload::OVERHEAD_MAX;
 pub use settings::{Settings, SettingsError};
 
 /// The policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectLog {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectLog<K = PortableKernels> {
     settings: Settings,
+    kernels: K,
 }
 
 impl ObjectLog {
@@ -56,7 +59,7 @@ impl ObjectLog {
     /// The policy with its default settings.
     #[must_use]
     pub const fn new() -> Self {
-        Self { settings: Settings::new() }
+        Self { settings: Settings::new(), kernels: PortableKernels }
     }
 
     /// The policy with these settings.
@@ -65,9 +68,17 @@ impl ObjectLog {
     /// The first setting that cannot be.
     pub const fn with(settings: Settings) -> Result<Self, SettingsError> {
         match settings.first_wrong() {
-            None => Ok(Self { settings }),
+            None => Ok(Self { settings, kernels: PortableKernels }),
             Some(error) => Err(error),
         }
+    }
+}
+
+impl<K> ObjectLog<K> {
+    /// The same with other kernels, which compare images.
+    #[must_use]
+    pub fn kernels<L: Kernels>(self, kernels: L) -> ObjectLog<L> {
+        ObjectLog { settings: self.settings, kernels }
     }
 
     /// What it was made with.
@@ -87,48 +98,91 @@ impl ObjectLog {
         share >= image.len().saturating_mul(usize::from(self.settings.whole_at))
     }
 
-    /// Of an image; in a function of its own, so that patches, which cost least, need none.
-    #[inline(never)]
-    fn place_image(&self, update: &Update<'_>, image: &[u8], out: &mut Encoder<'_>) -> Placement {
-        let is_all_known = matches!(update.change, Change::Image(_)) && update.old.is_none();
-        // What lies below a block that was not live is nothing to build on.
-        if is_all_known || update.kind == Kind::Append {
-            return Placement::Image;
+    #[inline]
+    fn place_objects(
+        &self,
+        changed: Changed<'_, impl Iterator<Item = Span> + Clone>,
+        image: &[u8],
+        out: &mut Encoder<'_>,
+    ) -> Placement {
+        let is_too_much = |size: &Size| self.is_too_much(size, image);
+        match payload::put_runs(&changed, image, is_too_much, out) {
+            Some(size) if size.objects == 0 => Placement::Unchanged,
+            Some(_) => Placement::Encoded,
+            None => self.place_many(changed, image, out),
         }
-        self.place_objects(update, image, out)
     }
 
-    fn place_objects(&self, update: &Update<'_>, image: &[u8], out: &mut Encoder<'_>) -> Placement {
-        let mut unit = self.unit(update);
+    /// The same of what is not put as runs.
+    #[inline(never)]
+    fn place_many(
+        &self,
+        mut changed: Changed<'_, impl Iterator<Item = Span> + Clone>,
+        image: &[u8],
+        out: &mut Encoder<'_>,
+    ) -> Placement {
+        let is_too_much = |size: &Size| self.is_too_much(size, image);
         loop {
-            let changed = Changed::new(update, unit);
             let size = changed.size(image.len());
             if size.objects == 0 {
                 return Placement::Unchanged;
             }
-            if self.is_too_much(&size, image) {
+            if is_too_much(&size) {
                 return Placement::Image;
             }
-            if let Some(form) = payload::cheapest_form(&size) {
-                let fits = size.bytes.saturating_add(form.overhead) < image.len();
-                let put = fits && payload::put_objects(form, &changed, image, out).is_ok();
-                return if put { Placement::Encoded } else { Placement::Image };
+            out.clear();
+            if payload::has_map(&size) {
+                let put = payload::put_map(&changed, &size, image, out);
+                let is_shorter = put.is_ok() && out.as_bytes().len() < image.len();
+                return if is_shorter { Placement::Encoded } else { Placement::Image };
             }
             // So many small ones, so far apart, that to name them takes too much: in twos.
-            unit = unit.saturating_mul(NonZeroUsize::MIN.saturating_add(1));
+            let two = NonZeroUsize::MIN.saturating_add(1);
+            changed.unit = changed.unit.saturating_mul(two);
+            if payload::put_runs(&changed, image, is_too_much, out).is_some() {
+                return Placement::Encoded;
+            }
         }
     }
 }
 
-impl Default for ObjectLog {
-    fn default() -> Self {
-        Self::new()
+impl<K: Kernels> ObjectLog<K> {
+    /// Of an image; in a function of its own, so that patches, which cost least, need none.
+    #[inline(never)]
+    fn place_image(&self, update: &Update<'_>, image: &[u8], out: &mut Encoder<'_>) -> Placement {
+        // What lies below a block that was not live is nothing to build on.
+        if update.kind == Kind::Append {
+            return Placement::Image;
+        }
+        match (update.change, update.old) {
+            (Change::Image(_), None) => Placement::Image,
+            (Change::Image(_), Some(old)) => {
+                // To clear what the longest block takes costs as much as to compare a short one.
+                let (mut few, mut many);
+                let memory: &mut [u64] = if image.len() <= 4096 {
+                    few = [0; NUMBERS_OF_4_KIB];
+                    &mut few
+                } else {
+                    many = [0; NUMBERS_MAX];
+                    &mut many
+                };
+                let images = [old, image];
+                match spans_between(&self.kernels, images, memory) {
+                    Some(words) => {
+                        let changed = changed::found(words, images, self.unit(update));
+                        self.place_objects(changed, image, out)
+                    }
+                    None => Placement::Image,
+                }
+            }
+            _ => self.place_objects(changed::said(update, self.unit(update)), image, out),
+        }
     }
 }
 
-impl Policy for ObjectLog {
+impl<K: Kernels> Policy for ObjectLog<K> {
     fn id(&self) -> PolicyId {
-        Self::ID
+        ObjectLog::ID
     }
 
     #[inline(always)]
@@ -163,7 +217,7 @@ impl Policy for ObjectLog {
     }
 
     fn objects_in(&self, update: &Update<'_>) -> u32 {
-        let changed = Changed::new(update, self.unit(update));
+        let changed = changed::said(update, self.unit(update));
         u32::try_from(changed.objects().count()).unwrap_or(u32::MAX)
     }
 }

@@ -6,7 +6,7 @@
 
 use core::iter::repeat_n;
 
-use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix};
+use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix, Span};
 
 use crate::changed::{Changed, Size};
 
@@ -25,57 +25,65 @@ const RUN_BYTES: usize = 4;
 /// Bytes before a map: the form, the size of an object, the length of the map.
 const MAP_HEAD_BYTES: usize = 4;
 
-/// How objects are put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
-    kind: FormKind,
-    /// Bytes beyond those of the objects.
-    pub(crate) overhead: usize,
+/// What runs take, beyond the bytes of the objects.
+const fn runs_overhead(runs: usize) -> usize {
+    runs.saturating_mul(RUN_BYTES).saturating_add(1)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FormKind {
-    Runs,
-    Map { bytes: usize },
+/// Bytes of a map in which this is the last object.
+const fn map_bytes(last: usize) -> usize {
+    (last / 8).saturating_add(1)
 }
 
-/// The form that takes the least; `None` when each takes too much.
-pub(crate) fn cheapest_form(size: &Size) -> Option<Form> {
-    let runs = Form {
-        kind: FormKind::Runs,
-        overhead: size.runs.saturating_mul(RUN_BYTES).saturating_add(1),
-    };
-    let bytes = (size.last / 8).saturating_add(1);
-    let kind = FormKind::Map { bytes };
-    let map = Form { kind, overhead: MAP_HEAD_BYTES.saturating_add(bytes) };
-    let cheapest = if runs.overhead <= map.overhead { runs } else { map };
-    (cheapest.overhead <= OVERHEAD_MAX).then_some(cheapest)
+/// What a map takes, beyond the bytes of the objects.
+const fn map_overhead(last: usize) -> usize {
+    map_bytes(last).saturating_add(MAP_HEAD_BYTES)
 }
 
-/// Puts the objects of an image that changed.
-pub(crate) fn put_objects(
-    form: Form,
-    changed: &Changed<'_>,
+/// Puts the objects of an image that changed as runs, and says what they are. `None` where a map
+/// takes less, both take too much, there is too much of them, or they are no shorter than the image;
+/// something may have been put then.
+#[inline]
+pub(crate) fn put_runs(
+    changed: &Changed<'_, impl Iterator<Item = Span> + Clone>,
+    image: &[u8],
+    is_too_much: impl Fn(&Size) -> bool,
+    out: &mut Encoder<'_>,
+) -> Option<Size> {
+    let last = changed.object_at(image.len().saturating_sub(1));
+    let most = OVERHEAD_MAX.min(map_overhead(last));
+    let mut size = Size::default();
+    out.put(&[RUNS]).ok()?;
+    for run in changed.runs() {
+        let place = changed.bytes_of(&run, image.len());
+        let (at, bytes) = (place.start, image.get(place)?);
+        size.add(&run, bytes.len());
+        if runs_overhead(size.runs) > most || is_too_much(&size) {
+            return None;
+        }
+        put_place(at, bytes.len(), out).ok()?;
+        out.put(bytes).ok()?;
+    }
+    let is_cheapest = runs_overhead(size.runs) <= map_overhead(size.last);
+    (is_cheapest && out.as_bytes().len() < image.len()).then_some(size)
+}
+
+/// Whether a map of them does not take too much.
+pub(crate) const fn has_map(size: &Size) -> bool {
+    map_overhead(size.last) <= OVERHEAD_MAX
+}
+
+/// Puts the objects of an image that changed behind a map of them.
+///
+/// # Errors
+/// [`NoRoom`], also where the map takes too much; something may have been put.
+pub(crate) fn put_map(
+    changed: &Changed<'_, impl Iterator<Item = Span> + Clone>,
+    size: &Size,
     image: &[u8],
     out: &mut Encoder<'_>,
 ) -> Result<(), NoRoom> {
-    if let FormKind::Map { bytes } = form.kind {
-        put_map(changed, bytes, out)?;
-    } else {
-        out.put(&[RUNS])?;
-    }
-    for run in changed.runs() {
-        let place = changed.bytes_of(&run, image.len());
-        let bytes = image.get(place.clone()).unwrap_or_default();
-        if form.kind == FormKind::Runs {
-            put_place(place.start, bytes.len(), out)?;
-        }
-        out.put(bytes)?;
-    }
-    Ok(())
-}
-
-fn put_map(changed: &Changed<'_>, map_bytes: usize, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
+    let map_bytes = map_bytes(size.last);
     let unit = u16::try_from(changed.unit.get()).map_err(|_| NoRoom)?;
     let bytes = u8::try_from(map_bytes).map_err(|_| NoRoom)?;
     out.put(&[MAP])?;
@@ -86,7 +94,12 @@ fn put_map(changed: &Changed<'_>, map_bytes: usize, out: &mut Encoder<'_>) -> Re
         let bit = 1_u8.checked_shl((index % 8) as u32).unwrap_or(0);
         *map.get_mut(index / 8).ok_or(NoRoom)? |= bit;
     }
-    out.put(map.get(..map_bytes).ok_or(NoRoom)?)
+    out.put(map.get(..map_bytes).ok_or(NoRoom)?)?;
+    for run in changed.runs() {
+        let place = changed.bytes_of(&run, image.len());
+        out.put(image.get(place).ok_or(NoRoom)?)?;
+    }
+    Ok(())
 }
 
 fn put_place(at: usize, bytes: usize, out: &mut Encoder<'_>) -> Result<(), NoRoom> {

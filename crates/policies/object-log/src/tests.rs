@@ -162,6 +162,16 @@ proptest! {
     }
 
     #[test]
+    fn what_is_found_is_what_would_be_asked_of_each_object(writes in writes()) {
+        let Writes { old, new, object_bytes, .. } = &writes;
+        let whole = [Span { at: 0, len: new.len() as u32 }];
+        let asked = Change::Ranges { image: new, ranges: &whole };
+        let [asked, found] = [asked, Change::Image(new)]
+            .map(|change| place(&update(change, Some(old), *object_bytes), old.len()));
+        prop_assert_eq!(asked, found);
+    }
+
+    #[test]
     fn patches_are_logged_as_they_are(writes in writes()) {
         let Writes { old, new, spans, .. } = &writes;
         let range = |span: &Span| span.at as usize..span.end() as usize;
