@@ -39,6 +39,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::far_fence::FarFence;
@@ -246,10 +247,10 @@ impl<T> StoreLock<T> {
         let is_favoured = step.is_favoured() && self.favour.take(step);
         // It may have the lock by an exchange, too.
         if is_favoured && self.state.load(Ordering::Relaxed) == FREE {
-            return Ok(Some(self.held(How::Favour)));
+            return Ok(Some(self.held(How::FAVOUR)));
         }
         let is_had = self.exchange(step, is_favoured)?;
-        Ok(if is_had { Some(self.held(How::Exchange)) } else { None })
+        Ok(if is_had { Some(self.held(How::EXCHANGE)) } else { None })
     }
 
     /// Takes the lock by an exchange, if it can be had. A function of its own, of which the result
@@ -292,7 +293,7 @@ impl<T> StoreLock<T> {
     #[inline(always)]
     fn held(&self, how: How) -> StoreLockGuard<'_, T> {
         let how = if std::thread::panicking() { how.unwinding() } else { how };
-        StoreLockGuard { lock: self, how, _stays: PhantomData }
+        StoreLockGuard::of(self, how)
     }
 
     /// Gives it back for nobody to take any more.
@@ -391,8 +392,10 @@ impl<T> fmt::Debug for StoreLock<T> {
 /// ```
 #[must_use = "dropped at once, it protects nothing"]
 pub struct StoreLockGuard<'a, T> {
-    lock: &'a StoreLock<T>,
-    how: How,
+    /// The lock, and in the bits that are zero in its address [`How`] it was taken: a guard is one
+    /// register, and one store where there is none left.
+    lock: NonNull<StoreLock<T>>,
+    _lock: PhantomData<&'a StoreLock<T>>,
     _stays: PhantomData<*const ()>,
 }
 
@@ -406,7 +409,7 @@ impl<T> Deref for StoreLockGuard<'_, T> {
     fn deref(&self) -> &T {
         // SAFETY: this guard is the only one, since the lock was free and only its drop frees it;
         // and while it is borrowed, it lends no `&mut T`.
-        self.lock.value.with(|value| unsafe { &*value })
+        self.lock().value.with(|value| unsafe { &*value })
     }
 }
 
@@ -414,20 +417,24 @@ impl<T> DerefMut for StoreLockGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one, as above, and it is borrowed exclusively.
-        self.lock.value.with_mut(|value| unsafe { &mut *value })
+        self.lock().value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
-impl<T> StoreLockGuard<'_, T> {
+impl<'a, T> StoreLockGuard<'a, T> {
+    #[inline(always)]
+    fn of(lock: &'a StoreLock<T>, how: How) -> Self {
+        let lock = NonNull::from(lock).map_addr(|address| address | how.0);
+        Self { lock, _lock: PhantomData, _stays: PhantomData }
+    }
+
     /// Whether the lock was taken without a locked instruction, which it will be most likely again.
     #[inline]
     #[must_use]
-    pub const fn is_by_favour(&self) -> bool {
-        self.how.is_by_favour()
+    pub fn is_by_favour(&self) -> bool {
+        self.how().is_by_favour()
     }
-}
 
-impl<T> StoreLockGuard<'_, T> {
     /// Gives the lock back, as dropping this does, and is a part of whoever calls it: a drop is a
     /// call where a compiler thinks so.
     #[inline(always)]
@@ -437,16 +444,31 @@ impl<T> StoreLockGuard<'_, T> {
     }
 
     #[inline(always)]
+    fn how(&self) -> How {
+        How(self.lock.addr().get() & How::BITS)
+    }
+
+    #[inline(always)]
+    fn lock(&self) -> &'a StoreLock<T> {
+        const { assert!(align_of::<StoreLock<T>>() > How::BITS) };
+        let lock = self.lock.as_ptr().map_addr(|address| address & !How::BITS);
+        // SAFETY: this is the reference that the guard was made of: no bit of `How` is in the
+        // address of anything so aligned, and `map_addr` leaves the provenance. It outlives the
+        // guard by its lifetime.
+        unsafe { &*lock }
+    }
+
+    #[inline(always)]
     fn end(&self) {
-        if std::thread::panicking() && !self.how.is_unwinding() {
-            return self.lock.poison(self.how);
+        if std::thread::panicking() && !self.how().is_unwinding() {
+            return self.lock().poison(self.how());
         }
         // A store and not an exchange: the whole point. Nobody else writes `state` while it is
         // `HELD`, nor what somebody holds by favour.
-        if self.how.is_by_favour() {
-            self.lock.favour.give_back();
+        if self.how().is_by_favour() {
+            self.lock().favour.give_back();
         } else {
-            self.lock.state.store(FREE, Ordering::Release);
+            self.lock().state.store(FREE, Ordering::Release);
         }
     }
 }
@@ -458,30 +480,28 @@ impl<T> Drop for StoreLockGuard<'_, T> {
     }
 }
 
-/// How a lock was taken. A guard is this and an address, so that it goes by registers.
+/// How a lock was taken, in two bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Exchange,
-    Favour,
-    /// The thread was unwinding when it took the lock: that panic is not the lock's.
-    ExchangeUnwinding,
-    FavourUnwinding,
-}
+struct How(usize);
 
 impl How {
+    const EXCHANGE: Self = Self(0);
+    const FAVOUR: Self = Self(1);
+    /// The thread was unwinding when it took the lock: that panic is not the lock's.
+    const UNWINDING: usize = 2;
+
+    const BITS: usize = 3;
+
     const fn unwinding(self) -> Self {
-        match self {
-            Self::Exchange | Self::ExchangeUnwinding => Self::ExchangeUnwinding,
-            Self::Favour | Self::FavourUnwinding => Self::FavourUnwinding,
-        }
+        Self(self.0 | Self::UNWINDING)
     }
 
     const fn is_unwinding(self) -> bool {
-        matches!(self, Self::ExchangeUnwinding | Self::FavourUnwinding)
+        self.0 & Self::UNWINDING != 0
     }
 
     const fn is_by_favour(self) -> bool {
-        matches!(self, Self::Favour | Self::FavourUnwinding)
+        self.0 & Self::FAVOUR.0 != 0
     }
 }
 

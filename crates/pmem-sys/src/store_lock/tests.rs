@@ -34,6 +34,26 @@ fn holders_exclude_each_other_and_see_what_the_last_one_did() {
 }
 
 #[test]
+fn a_guard_is_one_word_and_says_how_the_lock_was_taken() {
+    assert_eq!(size_of::<Option<StoreLockGuard<'_, u8>>>(), size_of::<usize>());
+    // With a value that is aligned less, and with one that is more.
+    fn check<T: Default + PartialEq + core::fmt::Debug>(value: T) {
+        let lock = StoreLock::new(T::default());
+        *lock.lock().expect("nobody panics") = value;
+        for how in [How::EXCHANGE, How::FAVOUR] {
+            for how in [how, how.unwinding()] {
+                let guard = core::mem::ManuallyDrop::new(StoreLockGuard::of(&lock, how));
+                assert_eq!(guard.how(), how);
+                assert_ne!(**guard, T::default());
+            }
+        }
+        assert_ne!(lock.into_inner(), T::default());
+    }
+    check(3_u8);
+    check(5_u128);
+}
+
+#[test]
 fn a_held_lock_is_not_had_twice() {
     let mut lock = StoreLock::new(1);
     let mut guard = lock.try_lock().expect("nobody panicked").expect("it is free");
