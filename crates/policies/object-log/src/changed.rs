@@ -65,7 +65,7 @@ pub(crate) fn found<'a>(
     unit: NonZeroUsize,
 ) -> Changed<'a, Spans<'a>> {
     // Of a word that two objects share, one may be the same.
-    let is_shared = !unit.get().is_multiple_of(WORD_BYTES);
+    let is_shared = unit.get() % WORD_BYTES != 0;
     Changed { spans: words, images: is_shared.then_some(images), unit }
 }
 
@@ -120,7 +120,7 @@ impl<'a, S: Iterator<Item = Span> + Clone> Changed<'a, S> {
 pub(crate) struct Runs<'c, 'a, S> {
     changed: &'c Changed<'a, S>,
     spans: S,
-    /// Objects that pieces lie in, as far as the last one that was looked at; no piece yet, if none.
+    /// Objects that pieces lie in, as far as the last piece that was looked at.
     touched: Run,
     /// Those of a run that were not yet compared.
     rest: Run,

@@ -41,8 +41,8 @@ const fn map_overhead(last: usize) -> usize {
 }
 
 /// Puts the objects of an image that changed as runs, and says what they are. `None` where a map
-/// takes less, both take too much, there is too much of them, or they are no shorter than the image;
-/// something may have been put then.
+/// takes less, both take too much, there is too much of them, or they are no shorter than the
+/// image; something may have been put then.
 #[inline]
 pub(crate) fn put_runs(
     changed: &Changed<'_, impl Iterator<Item = Span> + Clone>,

@@ -259,6 +259,29 @@ proptest! {
 
 /// The bytes of FORMAT.md.
 #[test]
+fn the_form_that_takes_less_is_put_unless_the_image_does() {
+    let placed = |block_bytes: usize, unit: u32, is_new: &dyn Fn(usize) -> bool| {
+        let old = vec![0; block_bytes];
+        let new: Vec<u8> = (0..block_bytes).map(|at| u8::from(is_new(at))).collect();
+        place(&update(Change::Image(&new), Some(&old), unit), block_bytes)
+    };
+    // Objects 0, 2 and 4: 13 bytes to name them one by one, 5 in a map.
+    let (placement, payload) = placed(4096, 16, &|at| at < 80 && at % 32 < 16);
+    assert_eq!((placement, payload[0], payload.len()), (Placement::Encoded, 2, 3 * 16 + 5));
+    // Objects 0 and 200: 9, and 30.
+    let (placement, payload) = placed(4096, 16, &|at| at < 16 || at / 16 == 200);
+    assert_eq!((placement, payload[0], payload.len()), (Placement::Encoded, 1, 2 * 16 + 9));
+    // 55 bytes in two runs take 64, as the block does, and one less takes less.
+    let two_runs = |end: usize| move |at| at < 50 || (55..end).contains(&at);
+    assert_eq!(placed(64, 1, &two_runs(60)).0, Placement::Image);
+    assert_eq!(placed(64, 1, &two_runs(59)).0, Placement::Encoded);
+    // So do 52 in many, by a map of 8 bytes.
+    let many = |from: usize| move |at| at >= from && (at % 4 > 0 || at > 47);
+    assert_eq!(placed(64, 1, &many(0)).0, Placement::Image);
+    assert_eq!(placed(64, 1, &many(2)).0, Placement::Encoded);
+}
+
+#[test]
 fn payloads_are_as_the_format_has_them() {
     let (old, mut new) = ([0; 64], [0; 64]);
     new[20] = 1;
