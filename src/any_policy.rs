@@ -11,7 +11,8 @@ use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use journal_core::policy::{
-    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds, Update,
+    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
+    Update,
 };
 use lcow::Lcow;
 use object_log::ObjectLog;
@@ -87,7 +88,7 @@ impl AnyPolicy {
 }
 
 /// Calls the same method of whichever policy it is; those that compare images do so by the best
-/// instructions that there are.
+/// instructions that there are, but for `object-log`, which seldom does.
 macro_rules! of_chosen {
     ($self:ident, $policy:ident => $call:expr) => {
         match $self {
@@ -118,8 +119,9 @@ impl Policy for AnyPolicy {
 
     #[inline]
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        // It compares images only where there are two.
-        if let (Self::ObjectLog(chosen), Some(_)) = (self, update.old) {
+        // To find out what there is takes a while: only where there is something to compare.
+        let compares = matches!(update.change, Change::Image(_)) && update.old.is_some();
+        if let (Self::ObjectLog(chosen), true) = (self, compares) {
             return chosen.kernels(NativeKernels::detect()).place(update, out);
         }
         of_chosen!(self, policy => policy.place(update, out))
@@ -265,7 +267,7 @@ impl core::error::Error for UnknownPolicy {}
 #[cfg(test)]
 mod tests {
     use journal_core::BlockNumber;
-    use journal_core::policy::{Change, Class};
+    use journal_core::policy::Class;
 
     use super::*;
 

@@ -17,12 +17,7 @@ use crate::bytes::{low_bits, word_at};
 pub const BLOCK_BYTES_MAX: usize = 64 << 10;
 
 const WORDS_PER_NUMBER: usize = 64;
-
-/// Numbers of 64 words each, for all words of the longest block.
-pub const NUMBERS_MAX: usize = number_count(BLOCK_BYTES_MAX);
-
-/// The same of a block of 4 KiB.
-pub const NUMBERS_OF_4_KIB: usize = number_count(4 << 10);
+const NUMBERS_MAX: usize = number_count(BLOCK_BYTES_MAX);
 
 /// The words of a block that are new; the last word may be a short one. 1 KiB.
 #[derive(Clone)]
@@ -227,13 +222,15 @@ impl fmt::Debug for Changed {
     }
 }
 
-const fn number_count(block_bytes: usize) -> usize {
+/// How many numbers of 64 words each the words of a block take.
+#[must_use]
+pub const fn number_count(block_bytes: usize) -> usize {
     block_bytes.div_ceil(WORD_BYTES * WORDS_PER_NUMBER)
 }
 
-/// The runs of words in which two images differ, found in memory of the caller's: that of a whole
-/// [`Changed`] takes as long to clear as images of 4 KiB take to compare. `None` where the images
-/// differ in length, or are too long for so many numbers of 64 words.
+/// The runs of words in which two images differ, found in memory of the caller's, of
+/// [`number_count`] numbers or more: that of a [`Changed`] takes as long to clear as images of 4
+/// KiB take to compare. `None` where the memory is less, or [`Changed::between`] has no answer.
 #[must_use]
 #[inline]
 pub fn spans_between<'m>(
@@ -399,6 +396,20 @@ mod tests {
         assert!(Changed::none(BLOCK_BYTES_MAX).is_some());
         assert!(Changed::none(BLOCK_BYTES_MAX + 1).is_none());
         assert!(Changed::between(&PortableKernels, &[0; 8], &[0; 9]).is_none());
+        let spans = |old: &[u8], new: &[u8], numbers: usize| {
+            let mut memory = vec![u64::MAX; numbers];
+            let spans = spans_between(&PortableKernels, [old, new], &mut memory)?;
+            Some(spans.collect::<Vec<_>>())
+        };
+        let (old, mut new) = ([0; 513], [0; 513]);
+        (new[9], new[512]) = (1, 1);
+        let found = [Span { at: 8, len: 8 }, Span { at: 512, len: 1 }];
+        assert_eq!(spans(&old, &new, 2).as_deref(), Some(&found[..]));
+        assert_eq!(spans(&old, &new, 9).as_deref(), Some(&found[..]));
+        assert_eq!(spans(&old, &new, 1), None, "as many words as a number has, and one");
+        assert_eq!(spans(&old, &new[1..], 2), None);
+        let long = vec![0; BLOCK_BYTES_MAX + 1];
+        assert_eq!(spans(&long, &long, 2000), None);
         let long = vec![0; BLOCK_BYTES_MAX + 1];
         assert!(Changed::between(&PortableKernels, &long, &long).is_none());
     }

@@ -12,7 +12,6 @@ use journal_core::policy::{Span, Update};
 use policy_codec::changed::Spans;
 
 /// The objects of one update, in units of one size.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Changed<'a, S> {
     /// The bytes that change, in pieces that ascend.
     spans: S,
@@ -51,10 +50,11 @@ pub(crate) fn said<'a>(
     unit: NonZeroUsize,
 ) -> Changed<'a, impl Iterator<Item = Span> + Clone + use<'a>> {
     let images = update.old.zip(update.change.image()).map(|(old, new)| [old, new]);
-    let spans = update.change.pieces().filter_map(|piece| {
-        let len = u32::try_from(piece.bytes.len()).ok()?;
-        Some(Span { at: piece.at, len }).filter(|span| span.len > 0)
+    let spans = update.change.pieces().map(|piece| {
+        let len = u32::try_from(piece.bytes.len()).unwrap_or(u32::MAX);
+        Span { at: piece.at, len }
     });
+    let spans = spans.filter(|span| span.len > 0);
     Changed { spans, images, unit }
 }
 

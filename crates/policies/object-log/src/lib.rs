@@ -5,7 +5,8 @@
 //!   [`OVERHEAD_MAX`] more to say which they are; and per record a header line and a check. One
 //!   object of 256 bytes takes 6 lines, where a block of 4 KiB takes 66. No memory beside the
 //!   index, which has a node for each frame: a block that changes often has many of them. Where
-//!   the store does not say what changed, comparing the block with its old image.
+//!   the store does not say what changed and gives the old image, comparing the two, by
+//!   [`kernels`](ObjectLog::kernels); without that the block is logged whole.
 //! - **Choose it** when blocks are tables of small things that change one at a time, as the
 //!   metadata of a file system, and the store says which (`Transaction::write_at`, ranges,
 //!   patches). A block of which the greater part changes is logged whole.
@@ -39,11 +40,15 @@ use journal_core::policy::{
     Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
-use policy_codec::changed::{NUMBERS_MAX, NUMBERS_OF_4_KIB, spans_between};
+use policy_codec::changed::{BLOCK_BYTES_MAX, number_count, spans_between};
 
 use changed::{Changed, Size};
 pub use payload::OVERHEAD_MAX;
 pub use settings::{Settings, SettingsError};
+
+/// Room for the words of a block of 4 KiB: to clear what the longest block takes costs as much as
+/// to compare such a one.
+const FEW_NUMBERS: usize = number_count(4 << 10);
 
 /// The policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,6 +135,10 @@ impl<K> ObjectLog<K> {
             if is_too_much(&size) {
                 return Placement::Image;
             }
+            if payload::has_runs(&size) {
+                // They were tried.
+                return Placement::Image;
+            }
             out.clear();
             if payload::has_map(&size) {
                 let put = payload::put_map(&changed, &size, image, out);
@@ -157,22 +166,20 @@ impl<K: Kernels> ObjectLog<K> {
         match (update.change, update.old) {
             (Change::Image(_), None) => Placement::Image,
             (Change::Image(_), Some(old)) => {
-                // To clear what the longest block takes costs as much as to compare a short one.
                 let (mut few, mut many);
-                let memory: &mut [u64] = if image.len() <= 4096 {
-                    few = [0; NUMBERS_OF_4_KIB];
+                let memory: &mut [u64] = if number_count(image.len()) <= FEW_NUMBERS {
+                    few = [0; FEW_NUMBERS];
                     &mut few
                 } else {
-                    many = [0; NUMBERS_MAX];
+                    many = [0; number_count(BLOCK_BYTES_MAX)];
                     &mut many
                 };
-                let images = [old, image];
+                let (images, unit) = ([old, image], self.unit(update));
                 match spans_between(&self.kernels, images, memory) {
                     Some(words) => {
-                        let changed = changed::found(words, images, self.unit(update));
-                        self.place_objects(changed, image, out)
+                        self.place_objects(changed::found(words, images, unit), image, out)
                     }
-                    None => Placement::Image,
+                    None => self.place_objects(changed::said(update, unit), image, out),
                 }
             }
             _ => self.place_objects(changed::said(update, self.unit(update)), image, out),

@@ -40,9 +40,9 @@ const fn map_overhead(last: usize) -> usize {
     map_bytes(last).saturating_add(MAP_HEAD_BYTES)
 }
 
-/// Puts the objects of an image that changed as runs, and says what they are. `None` where a map
-/// takes less, both take too much, there is too much of them, or they are no shorter than the
-/// image; something may have been put then.
+/// Puts the objects of an image that changed into an encoder that is empty, as runs, and says what
+/// they are. `None` where a map takes less, both take too much, there is too much of them, they are
+/// no shorter than the image or lie where no run can; something may have been put then.
 #[inline]
 pub(crate) fn put_runs(
     changed: &Changed<'_, impl Iterator<Item = Span> + Clone>,
@@ -64,8 +64,13 @@ pub(crate) fn put_runs(
         put_place(at, bytes.len(), out).ok()?;
         out.put(bytes).ok()?;
     }
-    let is_cheapest = runs_overhead(size.runs) <= map_overhead(size.last);
-    (is_cheapest && out.as_bytes().len() < image.len()).then_some(size)
+    (has_runs(&size) && out.as_bytes().len() < image.len()).then_some(size)
+}
+
+/// Whether runs of them take less than a map does, and not too much.
+pub(crate) const fn has_runs(size: &Size) -> bool {
+    let runs = runs_overhead(size.runs);
+    runs <= OVERHEAD_MAX && runs <= map_overhead(size.last)
 }
 
 /// Whether a map of them does not take too much.
