@@ -37,10 +37,6 @@ const PIECE_BYTES: usize = 1024;
 /// Far enough that the memory has as much to do as it can take.
 const AHEAD_BYTES: usize = 12 << 10;
 
-/// Shorter parts without images are brought near by what the processor foretells: to ask takes
-/// longer.
-const FORETOLD_BELOW_BYTES: usize = 1 << 10;
-
 /// So many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
 
@@ -562,13 +558,11 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             return None;
         }
         let mut check = seed;
-        if total >= FORETOLD_BELOW_BYTES || !images.is_empty() {
-            let mut ahead = near.get(AHEAD_BYTES..).unwrap_or_default();
-            self.prefetch(&mut ahead, front.bytes.len());
-            for piece in images.chunks(PIECE_BYTES) {
-                self.prefetch(&mut ahead, piece.len());
-                check = self.kernels.crc64(check, piece);
-            }
+        let mut ahead = near.get(AHEAD_BYTES..).unwrap_or_default();
+        self.prefetch(&mut ahead, front.bytes.len());
+        for piece in images.chunks(PIECE_BYTES) {
+            self.prefetch(&mut ahead, piece.len());
+            check = self.kernels.crc64(check, piece);
         }
         whole_check(&front, self.kernels, check, self.ring.keeps(Rule::RecordCheck))
     }
