@@ -10,6 +10,7 @@
 //! One thread at a time writes here, the holder of the lane, and by plain stores alone: that is
 //! between a commit's fence and its return.
 
+use crossbeam_utils::CachePadded;
 use journal_core::units::Sequence;
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -21,8 +22,9 @@ pub(crate) struct Reach {
     durable_to: AtomicU64,
     /// Every record below may be read: it is durable, or was deferred.
     readable_to: AtomicU64,
-    /// Whether deferred records wait to be flushed.
-    has_deferred: AtomicBool,
+    /// Whether deferred records wait to be flushed. A line of its own: each commit in another lane
+    /// looks here, and each one in this lane writes the others.
+    has_deferred: CachePadded<AtomicBool>,
 }
 
 impl Reach {
@@ -31,7 +33,7 @@ impl Reach {
         Self {
             durable_to: AtomicU64::new(durable_to.raw()),
             readable_to: AtomicU64::new(durable_to.raw()),
-            has_deferred: AtomicBool::new(false),
+            has_deferred: CachePadded::new(AtomicBool::new(false)),
         }
     }
 
