@@ -3,10 +3,11 @@
 
 use std::cell::RefCell;
 
-use journal_core::Durability;
-use journal_core::policy::{Change, Patch};
+use journal_core::policy::{Change, Patch, Update};
+use journal_core::{BlockNumber, Durability, Protocol};
 use nvm_journal::{FullBlock, ObjectLog};
 
+use crate::owner::Owner;
 use crate::support::latency::Isolated;
 use crate::support::media::{BLOCK, Bare, warm};
 use crate::support::work::{
@@ -28,11 +29,30 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
             },
         );
     }
+    // As many bytes as its record has, and nothing computed.
+    calls.row(
+        " 256 B, its record alone",
+        |_| (),
+        move |turn| {
+            bare.borrow_mut().commit(core::iter::once(&image(images, turn)[..384]), 384);
+        },
+    );
     let mut next = 0;
     let mut block = move || {
         next += 1;
         next % BLOCKS
     };
+    // Without locks, seats and shares of the index.
+    let owner: &_ = leaked(RefCell::new(Owner::new(ObjectLog::new(), Protocol::OneFence, NOWHERE)));
+    calls.row(
+        " 256 B, core, one owner, object-log",
+        |count| owner.borrow_mut().make_room(count),
+        move |turn| {
+            let patch = [Patch { at: 512, bytes: &image(images, turn)[..256] }];
+            let update = Update::new(BlockNumber(block()), Change::Patches(&patch));
+            owner.borrow_mut().commit(update, Durability::Durable);
+        },
+    );
     let objects: &_ = leaked(front(ObjectLog::new(), NOWHERE, 1));
     calls.row(
         " 256 B, front door, in one call, object-log",

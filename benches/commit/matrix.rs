@@ -89,6 +89,20 @@ impl Work {
     }
 }
 
+/// What a thread has done so far, which no other thread's line has.
+#[derive(Default)]
+#[repr(align(128))]
+struct Turns(AtomicU64);
+
+impl Turns {
+    /// The next one. One thread at a time has it.
+    fn take(&self) -> u64 {
+        let turn = self.0.load(Ordering::Relaxed);
+        self.0.store(turn + 1, Ordering::Relaxed);
+        turn
+    }
+}
+
 /// A row that is run.
 struct Run {
     work: Work,
@@ -97,7 +111,7 @@ struct Run {
     /// The first of its blocks.
     first: u64,
     /// What was done so far, by thread.
-    turns: [AtomicU64; 2],
+    turns: [Turns; 2],
 }
 
 impl Run {
@@ -117,7 +131,7 @@ impl Run {
 
     #[inline]
     fn commit(&self, journal: &Front<AnyPolicy, MemoryDisk>, thread: u64) {
-        let turn = self.turns[thread as usize].fetch_add(1, Ordering::Relaxed);
+        let turn = self.turns[thread as usize].take();
         let blocks = ROW_BLOCKS / self.work.threads;
         let first = self.first + thread * blocks + turn * self.work.blocks % blocks;
         let update = |block| Operation::Update(Update::new(block, self.change(turn)));

@@ -13,8 +13,8 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, Prepared, Several, Sole, Versions,
-    is_of_run, share_of,
+    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, PiecesOf, Prepared, Several, Sole,
+    Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -51,6 +51,8 @@ struct HeldShares<'s, 'o, L, P: PmemShare, D: Send, H, K> {
     guards: [Option<ShareGuard<'s>>; FEW],
     /// Of each operation, the guard of its block.
     of: [u8; FEW],
+    /// Which of them have taken their blocks: a bit for each.
+    taken: u32,
     /// The operation whose frame comes next, or one before it.
     next: usize,
     /// Whether the policy has asked for what depends on more than the operations.
@@ -64,6 +66,7 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
             operations,
             guards: [const { None }; FEW],
             of: [0; FEW],
+            taken: 0,
             next: 0,
             depends: false,
         }
@@ -71,14 +74,14 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
 
     /// Takes all blocks and their shares, and notes what is overwritten; returns whether all were
     /// free, with room for the frames.
+    #[inline(always)]
     fn take_all(&mut self, work: &mut Work, age: Age) -> Result<bool, Error> {
-        let shared = self.shared;
-        let (mut held, mut count) = ([NOT_HELD; SHARES_MAX], 0_u8);
-        let mut of = self.of.iter_mut();
+        let (shared, operations) = (self.shared, self.operations);
+        let (mut held, mut count, mut at) = ([NOT_HELD; SHARES_MAX], 0_u8, 0);
         // Blocks of a run are of one share.
-        for run in self.operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
-            let Some(first) = run.first() else { continue };
-            let number = share_of(first.block(), shared.shares.len());
+        for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
+            let Some(block) = run.first().map(Operation::block) else { continue };
+            let number = share_of(block, shared.shares.len());
             let held = &mut held[number];
             if *held == NOT_HELD {
                 let guard = shared.shares[number].try_lock().map_err(|_| shared.poisoned())?;
@@ -88,14 +91,16 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
             }
             let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
             // Some of them may be of the same share.
-            if share.index.room() < share.reserved + self.operations.len() {
+            if share.index.room() < share.reserved + operations.len() {
                 return Ok(false);
             }
-            of.by_ref().take(run.len()).for_each(|of| *of = *held);
-            let blocks = run.iter().map(Operation::block);
-            if shared.lock_run(share, work, age, blocks) < run.len() {
+            let (taken, count) = shared.lock_run(share, work, age, run);
+            self.taken |= taken << at;
+            if count < run.len() {
                 return Ok(false);
             }
+            self.of[at..at + run.len()].fill(*held);
+            at += run.len();
         }
         Ok(true)
     }
@@ -116,7 +121,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions for HeldShares<'_, 
         false
     }
 
-    #[inline]
+    #[inline(always)]
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         // Not of every operation there is a frame, but in their order.
         while self.operations[self.next].block() != frame.block {
@@ -269,10 +274,16 @@ where
         self.prefetch_blocks(operations);
         let mut held = HeldShares::none(self, operations);
         let (names, mut scratch, _) = seat.work.for_preparing();
-        let free = FreePlaces::default();
-        let prepared = self.common.prepare(operations, names, &mut scratch, free, &mut held);
+        let pieces = self.common.pieces(operations);
+        let prepared = match &pieces {
+            Some(pieces) => self.common.prepared(pieces, names),
+            None => {
+                let free = FreePlaces::default();
+                self.common.prepare(operations, names, &mut scratch, free, &mut held).ok()
+            }
+        };
         let is_short = |prepared: &Prepared| prepared.is_one_part() && prepared.bytes <= FEW_BYTES;
-        let prepared = prepared.ok().filter(|prepared| is_short(prepared) && !held.depends);
+        let prepared = prepared.filter(|prepared| is_short(prepared) && !held.depends);
         let Some(prepared) = prepared else { return Ok(None) };
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
@@ -281,10 +292,10 @@ where
             && held.take_all(&mut seat.work, age)?
             && !self.gathering.has_any()
             && !self.has_deferred_beside(lane);
-        let work = &mut seat.work;
+        let (work, taken) = (&mut seat.work, held.taken);
         if !is_taken {
             drop(held);
-            self.unlock_blocks(work);
+            self.unlock_few(operations, taken);
             work.clear();
             self.let_go(room, state)?;
             return Ok(None);
@@ -294,10 +305,16 @@ where
         let watch = FailOnPanic(&self.failed);
         let mut record = self.begin_record(&state, room, work.overwritten, durability);
         let (names, mut scratch, _) = work.for_preparing();
-        let content = Content { operations, names, prepared: &prepared, ends: Ends::Record };
+        let ends = Ends::Record;
         let LaneState { lane: at, slots, .. } = &mut *state;
-        let mut in_lane = InLane { lane: at, states: slots };
-        self.common.store(&mut in_lane, &mut record.open, &content, &mut scratch, &mut held);
+        if let Some(pieces) = &pieces {
+            let content = PiecesOf { operations, pieces, names, ends };
+            self.common.store_pieces(at, &mut record.open, &content, scratch.front, &mut held);
+        } else {
+            let content = Content { operations, names, prepared: &prepared, ends };
+            let mut in_lane = InLane { lane: at, states: slots };
+            self.common.store(&mut in_lane, &mut record.open, &content, &mut scratch, &mut held);
+        }
         drop(held);
         let bytes = record.open.bytes();
         state.in_hand -= bytes;
@@ -309,11 +326,26 @@ where
             self.keep_committed(operations, committed.stamp);
         }
         if result.is_ok() || !self.has_failed() {
-            self.unlock_blocks(work);
+            self.unlock_few(operations, taken);
         }
         work.clear();
         result?;
         Ok(Some(committed))
+    }
+
+    /// Gives those blocks of a few operations back that have a bit.
+    #[inline(always)]
+    fn unlock_few(&self, operations: &[Operation<'_>], mut taken: u32) {
+        for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
+            let Some(first) = run.first().map(Operation::block) else { continue };
+            let locks = self.blocks.of_run(first);
+            for operation in run {
+                if taken & 1 != 0 {
+                    locks.unlock(operation.block());
+                }
+                taken >>= 1;
+            }
+        }
     }
 
     /// Whether another lane than this one has deferred records.

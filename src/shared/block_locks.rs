@@ -40,6 +40,14 @@ impl Stripe {
 /// The words of a run of blocks.
 const WORDS: usize = RUN_BLOCKS as usize;
 
+/// Those of one run: for who takes several of its blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunLocks<'l> {
+    words: &'l [AtomicU64; WORDS],
+    /// Of the first one.
+    first: Stripe,
+}
+
 /// Some words, which are nobody else's line.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -97,6 +105,42 @@ impl Claims {
     }
 }
 
+impl RunLocks<'_> {
+    /// As [`BlockLocks::try_lock`] does it, of a block of the run.
+    #[inline(always)]
+    pub(crate) fn try_lock(
+        &self,
+        claims: &Claims,
+        block: BlockNumber,
+        age: Age,
+    ) -> Result<bool, Age> {
+        self.try_lock_at(block.raw() as usize % WORDS, claims, age)
+    }
+
+    #[inline(always)]
+    fn try_lock_at(&self, at: usize, claims: &Claims, age: Age) -> Result<bool, Age> {
+        let holder = &self.words[at % WORDS];
+        // Pairs with the release of who had it before.
+        match holder.load(Ordering::Acquire) {
+            0 => {
+                if let Some(claimant) = claims.older(Stripe(self.first.0 | at as u32), age) {
+                    return Err(claimant);
+                }
+                holder.store(age.0, Ordering::Relaxed);
+                Ok(true)
+            }
+            found if found == age.0 => Ok(false),
+            found => Err(Age(found)),
+        }
+    }
+
+    /// As [`BlockLocks::unlock`] does it, of a block of the run.
+    #[inline(always)]
+    pub(crate) fn unlock(&self, block: BlockNumber) {
+        self.words[block.raw() as usize % WORDS].store(0, Ordering::Release);
+    }
+}
+
 impl BlockLocks {
     /// At least so many for each share of the index.
     pub(crate) fn new(shares: usize, stripes: usize) -> Self {
@@ -128,9 +172,21 @@ impl BlockLocks {
         core::ptr::from_ref(self.holder(stripe)).cast()
     }
 
+    /// Those of a block's run.
+    #[inline(always)]
+    pub(crate) fn of_run(&self, block: BlockNumber) -> RunLocks<'_> {
+        self.beside(self.first_of_run(block))
+    }
+
+    /// Those that a stripe is one of.
+    #[inline(always)]
+    fn beside(&self, stripe: Stripe) -> RunLocks<'_> {
+        let line = stripe.0 as usize / WORDS;
+        RunLocks { words: &self.holders[line].0, first: Stripe((line * WORDS) as u32) }
+    }
+
     fn holder(&self, stripe: Stripe) -> &AtomicU64 {
-        let at = stripe.0 as usize;
-        &self.holders[at / WORDS].0[at % WORDS]
+        &self.beside(stripe).words[stripe.0 as usize % WORDS]
     }
 
     /// Takes a stripe, for who has the lock of its share, and so the claims there; returns whether
@@ -140,19 +196,7 @@ impl BlockLocks {
     /// Who has it instead, or will have it.
     #[inline(always)]
     pub(crate) fn try_lock(&self, claims: &Claims, stripe: Stripe, age: Age) -> Result<bool, Age> {
-        let holder = self.holder(stripe);
-        // Pairs with the release of who had it before.
-        match holder.load(Ordering::Acquire) {
-            0 => {
-                if let Some(claimant) = claims.older(stripe, age) {
-                    return Err(claimant);
-                }
-                holder.store(age.0, Ordering::Relaxed);
-                Ok(true)
-            }
-            found if found == age.0 => Ok(false),
-            found => Err(Age(found)),
-        }
+        self.beside(stripe).try_lock_at(stripe.0 as usize % WORDS, claims, age)
     }
 
     /// A transaction has to wait, or to give up for now.

@@ -313,32 +313,34 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 }
 
 impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
-    /// Locks blocks of one run, which is of this share, one after the other until one is not free,
-    /// and notes what their next frames will overwrite; returns how many.
-    #[inline(always)]
+    /// Locks the blocks of some operations, which are of one run and of this share, one after the
+    /// other until one is not free, and notes what their next frames will overwrite. Returns a bit
+    /// for each that was not this transaction's before, and how many are now.
+    ///
+    /// A function of its own: whatever else its caller is at leaves no registers for this.
+    #[inline(never)]
     pub(crate) fn lock_run(
         &self,
         share: &Share,
         work: &mut Work,
         age: Age,
-        run: impl Iterator<Item = BlockNumber> + Clone,
-    ) -> usize {
-        let Some(first) = run.clone().next().map(|block| self.blocks.first_of_run(block)) else {
-            return 0;
-        };
+        run: &[Operation<'_>],
+    ) -> (u32, usize) {
+        let Some(first) = run.first().map(Operation::block) else { return (0, 0) };
         self.common.prefetch_place(&share.index);
-        let mut count = 0;
-        for block in run {
-            let stripe = first.beside(block);
-            match self.blocks.try_lock(&share.claims, stripe, age) {
-                Ok(true) => work.held.push(stripe),
+        let locks = self.blocks.of_run(first);
+        let (mut taken, mut count) = (0, 0);
+        for operation in run {
+            let block = operation.block();
+            match locks.try_lock(&share.claims, block, age) {
+                Ok(true) => taken |= 1 << count,
                 Ok(false) => {}
                 Err(_) => break,
             }
             self.note_overwritten_by(work, share, block);
             count += 1;
         }
-        count
+        (taken, count)
     }
 
     /// Notes what the next frame of a block, which is locked, will overwrite.

@@ -271,9 +271,11 @@ where
         let mut share = self.share(first)?;
         work.note_how(&share);
         let room = share.index.room().saturating_sub(share.reserved);
-        let blocks = operations.iter().map(Operation::block);
-        let of_run = blocks.take_while(|block| is_of_run(first, *block)).take(room);
-        let count = self.lock_run(&share, work, age, of_run);
+        let of_run = operations.iter().take_while(|other| is_of_run(first, other.block()));
+        let run = &operations[..of_run.take(room).count()];
+        let (taken, count) = self.lock_run(&share, work, age, run);
+        let taken = run.iter().enumerate().filter(|(at, _)| taken & 1 << at != 0);
+        work.held.extend(taken.map(|(_, operation)| self.blocks.stripe(operation.block())));
         // What was gathered of them before is seen now, and looked into block by block.
         if self.gathering.has_any() {
             return Ok(0);

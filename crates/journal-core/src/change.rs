@@ -13,6 +13,14 @@ pub struct Patch<'a> {
     pub bytes: &'a [u8],
 }
 
+impl Patch<'_> {
+    /// Which bytes of the block it is.
+    #[inline]
+    pub(crate) fn span(&self) -> Span {
+        Span { at: self.at, len: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX) }
+    }
+}
+
 /// A range of a block's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
@@ -98,21 +106,18 @@ impl<'a> Change<'a> {
 
     /// The first piece that is empty, out of order or not inside a block of this length.
     pub(crate) fn first_bad_piece(&self, block_bytes: usize) -> Option<Span> {
-        let span = |index: usize| match self {
-            Self::Image(_) => None,
-            Self::Ranges { ranges, .. } => ranges.get(index).copied(),
-            Self::Patches(patches) => patches.get(index).map(|patch| Span {
-                at: patch.at,
-                len: u32::try_from(patch.bytes.len()).unwrap_or(u32::MAX),
-            }),
-        };
         let mut free_from = 0;
-        (0..).map_while(span).find(|span| {
+        let is_bad = |span: &Span| {
             let is_good =
                 span.len > 0 && u64::from(span.at) >= free_from && span.end() <= block_bytes as u64;
             free_from = span.end();
             !is_good
-        })
+        };
+        match self {
+            Self::Image(_) => None,
+            Self::Ranges { ranges, .. } => ranges.iter().copied().find(is_bad),
+            Self::Patches(patches) => patches.iter().map(Patch::span).find(is_bad),
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! What every part of an open journal goes by, and nothing changes.
 
+use crate::check::Kernels;
 use crate::geometry::Geometry;
-use crate::policy::Policy;
+use crate::index::{Index, IndexMemory, NodeId};
+use crate::operation::Operation;
+use crate::policy::{Change, Policy, Update};
 use crate::units::{BlockNumber, Epoch, Generation};
 
 /// Policy, kernels and geometry: read by all, changed by none.
@@ -40,4 +43,50 @@ pub(crate) struct Identity {
     pub(crate) seed: u64,
     pub(crate) epoch: Epoch,
     pub(crate) generation: Generation,
+}
+
+/// More would push each other out of the nearest cache.
+const PREFETCH_BYTES_MAX: usize = 4096;
+
+impl<L, K: Kernels> Common<L, K> {
+    /// Begins to bring the place of the next frame into the caches: in an index of many shares it
+    /// is never near the one before.
+    #[inline]
+    pub fn prefetch_place(&self, index: &Index<impl IndexMemory>) {
+        self.kernels.prefetch_line(index.next_node());
+    }
+
+    /// Begins to bring into the caches what a frame changes in an index beside its own place and
+    /// the newest frame of its block: the one below that. Before it streams out: a cache that has
+    /// to fetch something waits behind all of that.
+    #[inline]
+    pub fn prefetch_below(&self, index: &Index<impl IndexMemory>, newest: NodeId) {
+        self.kernels.prefetch_line(index.node_below(newest));
+    }
+
+    /// Begins to bring the line at an address into the caches.
+    #[inline]
+    pub fn prefetch_line(&self, at: *const u8) {
+        self.kernels.prefetch_line(at);
+    }
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Begins to bring the first image into the caches. For a commit's very beginning: what it
+    /// waits for then, the last one's fence, is long enough.
+    #[inline]
+    pub fn prefetch(&self, operations: &[Operation<'_>]) {
+        if let Some(Operation::Update(Update { change: Change::Image(image), .. })) =
+            operations.first()
+        {
+            self.prefetch_image(image);
+        }
+    }
+
+    /// Begins to bring an image into the caches, or the first part of it.
+    #[inline]
+    pub fn prefetch_image(&self, image: &[u8]) {
+        let end = image.len().min(PREFETCH_BYTES_MAX);
+        self.kernels.prefetch(image.get(..end).unwrap_or_default());
+    }
 }

@@ -308,7 +308,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Calls with every frame of a part.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn each_frame<I: ?Sized>(
         &self,
         open: &OpenRecord,

@@ -26,6 +26,7 @@ use crate::index::{Bounds, Index, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
 use crate::operation::Operation;
+use crate::pieces::PiecesOf;
 use crate::place::{Content, FreePlaces, Indexed, Places, Prepared, Scratch, Versions as _};
 use crate::pmem::Pmem;
 use crate::policy::Policy;
@@ -196,6 +197,12 @@ where
         }
         let mut names = Names::NONE;
         let overwritten = self.overwritten(lane, operations, &mut names);
+        if let Some(pieces) = &self.common.pieces(operations) {
+            if let Some(prepared) = self.common.prepared(pieces, &names) {
+                let content = PiecesOf { operations, pieces, names: &names, ends: Ends::Record };
+                return self.commit_pieces(lane, overwritten, &content, &prepared, pace);
+            }
+        }
         let free = FreePlaces { bypasses, ..self.lane(lane).free_places() };
         let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
@@ -237,6 +244,25 @@ where
         let frame = sole.store(&self.common, at, &mut open, self.front);
         let told = versions!(self, lane).tell(frame);
         assert!(told.is_ok(), "room for the frame was seen to");
+        self.finish(lane, open)
+    }
+
+    /// Commits a transaction that consists of pieces.
+    #[inline]
+    fn commit_pieces(
+        &mut self,
+        lane: LaneNumber,
+        overwritten: Stamp,
+        content: &PiecesOf<'_, [Operation<'_>]>,
+        prepared: &Prepared,
+        pace: Pace,
+    ) -> Result<Committed, CommitError> {
+        self.see_to_space(lane, prepared.bytes, prepared.frames)?;
+        self.settle_other_lanes(lane)?;
+        let mut open = self.begin_record(lane, overwritten, pace);
+        let mut versions = versions!(self, lane);
+        let InLane { lane: at, .. } = self.lanes.in_lane(lane);
+        self.common.store_pieces(at, &mut open, content, self.front, &mut versions);
         self.finish(lane, open)
     }
 

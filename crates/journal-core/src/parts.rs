@@ -8,7 +8,8 @@
 //! 2. Deferred records of other lanes that were readable are made durable
 //!    ([`Lane::flush_all_deferred`], [`Lane::fence`]) before a record is stored.
 //! 3. The lane is locked: [`Lane::begin`]; [`Common::store`], which tells the frames for the
-//!    indexes, or [`Alone::store`], which returns the only one; [`Lane::close`]. The stamp is
+//!    indexes, as [`Common::store_pieces`] does, or [`Alone::store`], which returns the only one;
+//!    [`Lane::close`]. The stamp is
 //!    above [`Lane::last_stamp`] and above those of all overwritten frames.
 //! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
@@ -28,7 +29,7 @@ pub use crate::index::{
 };
 pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 pub use crate::operation::Operations;
-pub use crate::pieces::Several;
+pub use crate::pieces::{Pieces, PiecesOf, Several};
 pub use crate::place::{Content, FreePlaces, NoVersions, Places, Prepared, Scratch, Versions};
 pub use crate::recover::{Found, Opened, Room};
 pub use crate::ring::LaneReader;

@@ -11,10 +11,10 @@ use crate::hook::Hook;
 use crate::index::FrameAt;
 use crate::lane::{Ends, Lane, Names, OpenRecord};
 use crate::operation::{Operation, Operations};
-use crate::place::{Content, Of, Prepared, Versions};
+use crate::place::{Prepared, Versions};
 use crate::pmem::Pmem;
 use crate::policy::{Change, Patch, Policy, Update};
-use crate::record::{Extent, Form, HEADER_BYTES, NAME_BYTES, extent};
+use crate::record::{Form, HEADER_BYTES, NAME_BYTES, extent};
 use crate::sole::{Alone, Sole};
 
 /// The most blocks of a transaction that is stored so, each with one patch.
@@ -144,51 +144,55 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         self.piece(patches, 0)
     }
 
-    /// What a transaction takes of which each operation is one patch, and that a piece; where they
-    /// are few, and one part.
-    #[inline]
-    pub(crate) fn prepare_pieces(
-        &self,
-        operations: &(impl Operations + ?Sized),
-        names: &Names,
-        mut prepared: Prepared,
-    ) -> Option<Prepared> {
+    /// The pieces of a transaction of which each operation is one patch, and that a piece; where
+    /// they are few, and one part.
+    #[inline(always)]
+    #[must_use]
+    pub fn pieces<'a>(&self, operations: &'a (impl Operations + ?Sized)) -> Option<Pieces<'a>> {
         let count = operations.count();
         if !(1..=PIECES_MAX).contains(&count) {
             return None;
         }
+        // Mostly the first one says whether they are.
+        self.piece_alone(&operations.operation(0))?;
         // As much of a part is encoded as leaves a block of room for the next one.
         let most = self.block_bytes().saturating_mul(ENCODED_BLOCKS.saturating_sub(1));
-        let mut encoded = 0_usize;
-        for at in 0..count {
-            let piece = self.piece_alone(&operations.operation(at))?;
-            if encoded > most {
-                return None;
+        let (mut bytes, mut are_all) = (0_usize, true);
+        let pieces = core::array::from_fn(|at| {
+            if at >= count {
+                return Piece::NONE;
             }
-            encoded = encoded.saturating_add(piece.len());
-        }
-        let Extent { total, .. } = extent(&self.geometry, names.count(), count, encoded, 0)?;
-        (prepared.bytes, prepared.frames, prepared.parts) = (total, count, 1);
-        prepared.of = Of::Pieces;
-        Some(prepared)
+            let piece = self.piece_alone(&operations.operation(at));
+            are_all &= piece.is_some() && bytes <= most;
+            let piece = piece.unwrap_or(Piece::NONE);
+            bytes = bytes.saturating_add(piece.len());
+            piece
+        });
+        are_all.then_some(Pieces { pieces, count, bytes })
     }
 
-    /// Stores a transaction that was prepared so.
-    pub(crate) fn store_pieces<P: Pmem, H: Hook, O: Operations + ?Sized>(
+    /// What a transaction takes that consists of these.
+    #[inline]
+    #[must_use]
+    pub fn prepared(&self, pieces: &Pieces<'_>, names: &Names) -> Option<Prepared> {
+        let Pieces { count, bytes, .. } = *pieces;
+        let extent = extent(&self.geometry, names.count(), count, bytes, 0)?;
+        Some(Prepared::of_pieces(extent.total, count))
+    }
+
+    /// Stores a transaction that consists of pieces, for which there is room.
+    #[inline]
+    pub fn store_pieces<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
-        content: &Content<'_, O>,
+        content: &PiecesOf<'_, O>,
         front: &mut [u8],
         versions: &mut impl Versions,
     ) {
-        let Content { operations, names, prepared, ends } = *content;
-        let frame_count = prepared.frames;
-        let pieces: [_; PIECES_MAX] = core::array::from_fn(|at| {
-            let operation = (at < frame_count).then(|| operations.operation(at));
-            operation.and_then(|operation| self.piece_alone(&operation)).unwrap_or(Piece::NONE)
-        });
-        let pieces = pieces.get(..frame_count).unwrap_or_default();
+        let PiecesOf { operations, pieces, names, ends } = *content;
+        let frame_count = pieces.count;
+        let pieces = pieces.pieces.get(..frame_count).unwrap_or_default();
         let frame = |at, piece: &Piece<'_>| FrameIn {
             block: operations.operation(at).block(),
             len: u32::try_from(piece.len()).unwrap_or(u32::MAX),
@@ -206,4 +210,26 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         };
         self.store_part(lane, open, &part, front, versions);
     }
+}
+
+/// The pieces of a transaction, one of each operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces<'a> {
+    pieces: [Piece<'a>; PIECES_MAX],
+    count: usize,
+    /// Of all of them.
+    bytes: usize,
+}
+
+/// A transaction that consists of pieces, to be stored.
+#[derive(Debug)]
+pub struct PiecesOf<'a, O: ?Sized> {
+    /// What it does.
+    pub operations: &'a O,
+    /// What that is.
+    pub pieces: &'a Pieces<'a>,
+    /// The records of other lanes that it overwrites.
+    pub names: &'a Names,
+    /// Whether the record ends with it.
+    pub ends: Ends,
 }

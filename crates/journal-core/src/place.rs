@@ -10,10 +10,11 @@ use crate::errors::CommitError;
 use crate::front::{Encoded, FrameIn, Images, Part};
 use crate::geometry::Geometry;
 use crate::hook::Hook;
-use crate::index::{FrameAt, Full, Index, IndexMemory, NodeId};
+use crate::index::{FrameAt, Full, Index, IndexMemory};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, PartStore};
 use crate::memory::Batched;
 use crate::operation::{Operation, Operations};
+use crate::pieces::PiecesOf;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::record::{Extent, FRAMES_PER_PART, Form, NAME_BYTES, extent};
@@ -219,6 +220,25 @@ pub(crate) enum Of {
 }
 
 impl Prepared {
+    /// What nothing takes.
+    const NOTHING: Self = Self {
+        bytes: 0,
+        frames: 0,
+        new_slots: 0,
+        log_blocks: 0,
+        bypasses: false,
+        appends: 0,
+        parts: 0,
+        at_hand: false,
+        of: Of::Any,
+    };
+
+    /// What so many pieces take, which are as many frames.
+    #[inline]
+    pub(crate) const fn of_pieces(bytes: u64, frames: usize) -> Self {
+        Self { bytes, frames, parts: 1, of: Of::Pieces, ..Self::NOTHING }
+    }
+
     /// Whether something has to be on the device before it is stored.
     #[inline]
     #[must_use]
@@ -270,51 +290,7 @@ fn put_slot(payload: &mut [u8], named: &SlotFrame) {
     }
 }
 
-/// More would push each other out of the nearest cache.
-const PREFETCH_BYTES_MAX: usize = 4096;
-
-impl<L, K: Kernels> Common<L, K> {
-    /// Begins to bring the place of the next frame into the caches: in an index of many shares it
-    /// is never near the one before.
-    #[inline]
-    pub fn prefetch_place(&self, index: &Index<impl IndexMemory>) {
-        self.kernels.prefetch_line(index.next_node());
-    }
-
-    /// Begins to bring into the caches what a frame changes in an index beside its own place and
-    /// the newest frame of its block: the one below that. Before it streams out: a cache that has
-    /// to fetch something waits behind all of that.
-    #[inline]
-    pub fn prefetch_below(&self, index: &Index<impl IndexMemory>, newest: NodeId) {
-        self.kernels.prefetch_line(index.node_below(newest));
-    }
-
-    /// Begins to bring the line at an address into the caches.
-    #[inline]
-    pub fn prefetch_line(&self, at: *const u8) {
-        self.kernels.prefetch_line(at);
-    }
-}
-
 impl<L: Policy, K: Kernels> Common<L, K> {
-    /// Begins to bring the first image into the caches. For a commit's very beginning: what it
-    /// waits for then, the last one's fence, is long enough.
-    #[inline]
-    pub fn prefetch(&self, operations: &[Operation<'_>]) {
-        if let Some(Operation::Update(Update { change: Change::Image(image), .. })) =
-            operations.first()
-        {
-            self.prefetch_image(image);
-        }
-    }
-
-    /// Begins to bring an image into the caches, or the first part of it.
-    #[inline]
-    pub fn prefetch_image(&self, image: &[u8]) {
-        let end = image.len().min(PREFETCH_BYTES_MAX);
-        self.kernels.prefetch(image.get(..end).unwrap_or_default());
-    }
-
     /// Whether these operations can be one transaction of this journal.
     ///
     /// # Errors
@@ -519,24 +495,15 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         free: FreePlaces,
         versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
-        let mut prepared = Prepared {
-            bytes: 0,
-            frames: 0,
-            new_slots: 0,
-            log_blocks: 0,
-            bypasses: free.bypasses,
-            appends: 0,
-            parts: 0,
-            at_hand: false,
-            of: Of::Any,
-        };
+        let mut prepared = Prepared { bypasses: free.bypasses, ..Prepared::NOTHING };
         if !free.bypasses && self.policy.logs_images() {
             if let Some(prepared) = self.prepare_images(operations, names, prepared) {
                 return Ok(prepared);
             }
         }
-        if let Some(prepared) = self.prepare_pieces(operations, names, prepared) {
-            return Ok(prepared);
+        let pieces = self.pieces(operations);
+        if let Some(of_pieces) = pieces.and_then(|pieces| self.prepared(&pieces, names)) {
+            return Ok(Prepared { bypasses: free.bypasses, ..of_pieces });
         }
         let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
         let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
@@ -608,7 +575,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 return 0;
             }
             Of::Pieces => {
-                self.store_pieces(lane.lane, open, content, scratch.front, versions);
+                let Content { operations, names, ends, .. } = *content;
+                let pieces = self.pieces(operations);
+                let Some(pieces) = &pieces else { unreachable!("policies are deterministic") };
+                let content = PiecesOf { operations, pieces, names, ends };
+                self.store_pieces(lane.lane, open, &content, scratch.front, versions);
                 return 0;
             }
         }
@@ -701,10 +672,17 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     ) {
         let extent = &lane.size_part(open, part, &self.geometry);
         let store = PartStore { extent, front, is_early: versions.waits_to_tell() };
-        lane.store_part(open, part, &self.kernels, store, |frame| {
-            let told = versions.tell(frame);
-            assert!(told.is_ok(), "room for all frames was reserved");
-        });
+        lane.store_part(
+            open,
+            part,
+            &self.kernels,
+            store,
+            #[inline(always)]
+            |frame| {
+                let told = versions.tell(frame);
+                assert!(told.is_ok(), "room for all frames was reserved");
+            },
+        );
     }
 
     /// Writes what goes to slots, and notes in the part's payloads where it is, and where in the
