@@ -25,9 +25,9 @@ pub(crate) mod thread {
     const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
     /// So many of the first rounds are one where a waiter is to look seldom.
-    const SELDOM: u32 = 4;
+    const SELDOM: u32 = 8;
     /// Pauses of such a round: up to some microseconds, in which several commits are done.
-    const LONG: u32 = 64;
+    const LONG: u32 = 128;
 
     /// Waiting for something that takes no longer than a commit, most of the time.
     #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ pub(crate) mod thread {
 
         /// Waits a little, and longer the more often it is called.
         pub(crate) fn pause(&mut self) {
-            let is_long = self.is_seldom && self.rounds < SPINS;
+            let is_long = self.is_seldom && !self.is_long();
             let (rounds, pauses) = if is_long { (SELDOM, LONG) } else { (1, 1) };
             wait(self.rounds, pauses);
             self.rounds = self.rounds.saturating_add(rounds);
@@ -67,7 +67,10 @@ pub(crate) mod thread {
         match rounds {
             // On some processors a pause is as long as a line takes to come over.
             rounds if rounds < SPINS => (0..pauses).for_each(|_| core::hint::spin_loop()),
-            rounds if rounds < SPINS + YIELDS => std::thread::yield_now(),
+            rounds if rounds < SPINS + YIELDS => {
+                (1..pauses).for_each(|_| core::hint::spin_loop());
+                std::thread::yield_now();
+            }
             _ => std::thread::sleep(Duration::from_micros(20)),
         }
     }
