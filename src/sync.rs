@@ -24,9 +24,9 @@ pub(crate) mod thread {
     /// Rounds after those in which it lets other threads run.
     const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
-    /// So many of the first rounds are one where a waiter is to look seldom.
+    /// So many of these rounds are one where a waiter is to look seldom.
     const SELDOM: u32 = 8;
-    /// Pauses of such a round: up to some microseconds, in which several commits are done.
+    /// Pauses of such a round: some microseconds, in which several commits are done.
     const LONG: u32 = 128;
 
     /// Waiting for something that takes no longer than a commit, most of the time.
