@@ -295,7 +295,7 @@ where
         let (work, taken) = (&mut seat.work, held.taken);
         if !is_taken {
             drop(held);
-            self.unlock_few(operations, taken);
+            self.unlock_few(operations, age, taken);
             work.clear();
             self.let_go(room, state)?;
             return Ok(None);
@@ -326,7 +326,7 @@ where
             self.keep_committed(operations, committed.stamp);
         }
         if result.is_ok() || !self.has_failed() {
-            self.unlock_few(operations, taken);
+            self.unlock_few(operations, age, taken);
         }
         work.clear();
         result?;
@@ -335,13 +335,13 @@ where
 
     /// Gives those blocks of a few operations back that have a bit.
     #[inline(always)]
-    fn unlock_few(&self, operations: &[Operation<'_>], mut taken: u32) {
+    fn unlock_few(&self, operations: &[Operation<'_>], age: Age, mut taken: u32) {
         for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
             let Some(first) = run.first().map(Operation::block) else { continue };
             let locks = self.blocks.of_run(first);
             for operation in run {
                 if taken & 1 != 0 {
-                    locks.unlock(operation.block());
+                    locks.unlock(operation.block(), age);
                 }
                 taken >>= 1;
             }

@@ -134,10 +134,12 @@ impl RunLocks<'_> {
         }
     }
 
-    /// As [`BlockLocks::unlock`] does it, of a block of the run.
+    /// As [`BlockLocks::unlock`] does it, of a block of the run that this transaction has.
     #[inline(always)]
-    pub(crate) fn unlock(&self, block: BlockNumber) {
-        self.words[block.raw() as usize % WORDS].store(0, Ordering::Release);
+    pub(crate) fn unlock(&self, block: BlockNumber, age: Age) {
+        let holder = &self.words[block.raw() as usize % WORDS];
+        debug_assert_eq!(holder.load(Ordering::Relaxed), age.0, "given back by who has it, once");
+        holder.store(0, Ordering::Release);
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, mpsc};
 
 use journal_core::{
-    Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _, Site,
+    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _, Site,
 };
 use nvm_journal::{
     Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
@@ -282,6 +282,24 @@ fn a_few_that_a_policy_sends_home_go_there() {
     let both = [Operation::write(block(1), &ones), Operation::write(block(2), &ones)];
     journal.commit(&both, Durability::Durable).expect("commits");
     assert_eq!(journal.stats().expect("counts").total().appended_home, 2);
+}
+
+/// There are fewer locks than blocks: one that is of several blocks of a call is given back once.
+#[test]
+fn a_few_whose_blocks_share_locks_give_each_back_once() {
+    let files = Files::new("few-shared-locks");
+    let runs = 1 << 13;
+    let disk = FileDisk::create(&files.0, BlockSize::DEFAULT, runs * 8).expect("a new file");
+    let journal = Journal::format(memory(SPAN), disk, &Options::new()).expect("formats");
+    let mut dice = Dice(5);
+    for _ in 0..200 {
+        // In each run the same one, so that blocks of runs that share locks share one.
+        let mut blocks: Vec<_> = (0..16).map(|_| dice.below(runs) * 8).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let operations: Vec<_> = blocks.into_iter().map(block).map(Operation::Discard).collect();
+        journal.commit(&operations, Durability::Durable).expect("commits");
+    }
 }
 
 #[test]
