@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, mpsc};
 
 use journal_core::{
-    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _, Site,
+    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _,
+    Site,
 };
 use nvm_journal::{
     Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
