@@ -25,7 +25,7 @@ pub(crate) mod thread {
     const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
     /// So many of these rounds are one where a waiter is to look seldom.
-    const SELDOM: u32 = 8;
+    const SELDOM: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
     /// Pauses of such a round: some microseconds, in which several commits are done.
     const LONG: u32 = 128;
 
@@ -55,8 +55,8 @@ pub(crate) mod thread {
 
         /// Waits a little, and longer the more often it is called.
         pub(crate) fn pause(&mut self) {
-            let is_long = self.is_seldom && !self.is_long();
-            let (rounds, pauses) = if is_long { (SELDOM, LONG) } else { (1, 1) };
+            let looks_seldom = self.is_seldom && !self.is_long();
+            let (rounds, pauses) = if looks_seldom { (SELDOM, LONG) } else { (1, 1) };
             wait(self.rounds, pauses);
             self.rounds = self.rounds.saturating_add(rounds);
         }

@@ -38,6 +38,8 @@ const IN_HAND_BYTES: u64 = 64 << 10;
 const FEW: usize = 16;
 const FEW_BYTES: u64 = 128 << 10;
 
+const _: () = assert!(FEW <= 32, "each operation has a bit");
+
 /// No guard.
 const NOT_HELD: u8 = FEW as u8;
 

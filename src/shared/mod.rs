@@ -317,7 +317,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     /// other until one is not free, and notes what their next frames will overwrite. Returns a bit
     /// for each that was not this transaction's before, and how many are now.
     ///
-    /// A function of its own: whatever else its caller is at leaves no registers for this.
+    /// A function of its own, which has registers: its callers are large, and use all of them.
     #[inline(never)]
     pub(crate) fn lock_run(
         &self,

@@ -58,7 +58,8 @@ pub(crate) struct Reading<'s, D> {
     pub(crate) payload: &'s mut [u8],
 }
 
-/// What a transaction holds, and where it is prepared.
+/// What a transaction holds, but for the blocks of a few operations in one call, and where it is
+/// prepared.
 #[derive(Debug)]
 pub(crate) struct Work {
     front: Vec<u8>,

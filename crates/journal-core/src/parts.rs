@@ -7,10 +7,10 @@
 //!    record that overwrites it is durable, or readable where it is deferred.
 //! 2. Deferred records of other lanes that were readable are made durable
 //!    ([`Lane::flush_all_deferred`], [`Lane::fence`]) before a record is stored.
-//! 3. The lane is locked: [`Lane::begin`]; [`Common::store`], which tells the frames for the
-//!    indexes, as [`Common::store_pieces`] does, or [`Alone::store`], which returns the only one;
-//!    [`Lane::close`]. The stamp is
-//!    above [`Lane::last_stamp`] and above those of all overwritten frames.
+//! 3. The lane is locked: [`Lane::begin`]; [`Common::store`], or [`Common::store_pieces`] of what
+//!    [`Common::prepared`] has said the size of, which tell the frames for the indexes, or
+//!    [`Alone::store`], which returns the only one; [`Lane::close`]. The stamp is above
+//!    [`Lane::last_stamp`] and above those of all overwritten frames.
 //! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
 //!

@@ -226,7 +226,7 @@ pub struct Pieces<'a> {
 pub struct PiecesOf<'a, O: ?Sized> {
     /// What it does.
     pub operations: &'a O,
-    /// What that is.
+    /// The pieces of these operations.
     pub pieces: &'a Pieces<'a>,
     /// The records of other lanes that it overwrites.
     pub names: &'a Names,
