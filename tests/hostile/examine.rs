@@ -11,6 +11,7 @@ use journal_core::{
 };
 use sim_disk::{Image, Model, Operation, World};
 
+use crate::support::layout::BOOK;
 use crate::support::reader::{Content, Found, Medium, Refusal, crc64};
 use crate::support::versions::State;
 use crate::support::{BLOCK_BYTES, Shape, contents, refusal};
@@ -130,7 +131,6 @@ fn agree_on_slots(
     examination: &Examination,
     by_the_book: &Result<Found, Refusal>,
     medium: &Medium<'_>,
-    id: &[u8],
 ) -> Result<(), String> {
     let seen = examination.lanes().iter().flat_map(|lane| [lane.slots, lane.log_blocks].map(list));
     let seen: Vec<[u32; 6]> = seen.collect();
@@ -140,7 +140,7 @@ fn agree_on_slots(
     let is_all = all.all(|(seen, each)| seen.iter().sum::<u32>() == *each);
     let some = |what: usize| seen.iter().any(|seen| seen[what] > 0);
     let agrees = match by_the_book {
-        Ok(found) => seen == sights_by_the_book(found, medium, id),
+        Ok(found) => seen == sights_by_the_book(found, medium),
         Err(Refusal::RottenSlot) => some(CHANGED),
         Err(Refusal::RottenEntry { .. }) => some(TORN) || some(ROTTEN),
         Err(_) => true,
@@ -162,7 +162,9 @@ const MISSING: usize = 5;
 
 /// The same of each lane's slots, and of its blocks of the log, in a journal that is accepted: no
 /// entry is missing there.
-fn sights_by_the_book(found: &Found, medium: &Medium<'_>, id: &[u8]) -> Vec<[u32; 6]> {
+fn sights_by_the_book(found: &Found, medium: &Medium<'_>) -> Vec<[u32; 6]> {
+    // The medium's own: it may be another one than that of the journal it once was.
+    let id = &found.head[BOOK.head.field("journal_id").at..][..16];
     let mut seen = vec![[0; 6]; 2 * found.lanes.len()];
     for entry in &found.entries {
         let is_logged = found.area.log_at(entry.slot).is_some();
@@ -212,7 +214,7 @@ pub(crate) fn examine_without(
     let by_the_book = shape.read_without(image, poisoned);
     if let Ok(examination) = &examined {
         let medium = Medium { bytes: image.pmem(), poisoned };
-        agree_on_slots(examination, &by_the_book, &medium, &shape.id)?;
+        agree_on_slots(examination, &by_the_book, &medium)?;
     }
     agree(&by_the_book, &outcome.opened)?;
     if outcome.opened.is_err() && outcome.world.visible().pmem() != image.pmem() {

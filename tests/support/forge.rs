@@ -56,13 +56,24 @@ impl RingMut<'_> {
 
     /// The same of the large check alone.
     pub(crate) fn seal_large(&mut self, at: u64, seed: u64) -> u64 {
+        let Some([front, images]) = self.lengths(at) else { return seed };
+        let body = self.read(at, front - 8);
+        let image_bytes = self.read(at + front as u64, images);
+        let check = crc64(crc64(seed, &image_bytes), &body);
+        self.write(at + front as u64 - 8, &check.to_le_bytes());
+        check
+    }
+
+    /// Bytes of the front of the part at a log offset, and of its images, if there is room for
+    /// them.
+    fn lengths(&self, at: u64) -> Option<[usize; 2]> {
         let line = self.read(at, 64);
         let field = |name| BOOK.header.number(&line, name) as usize;
         let (names, frames, kind) = (field("names"), field("frames"), field("kind") as u64);
         let evidence_bytes = 64 + 16 * names;
         let lists = evidence_bytes + 16 * frames;
         if lists + 8 > self.bytes {
-            return seed;
+            return None;
         }
         let lists_bytes = self.read(at, lists);
         let (mut encoded, mut images) = (0, 0);
@@ -76,24 +87,21 @@ impl RingMut<'_> {
         }
         encoded += if [BOOK.intent, BOOK.copy].contains(&kind) { 8 * frames } else { 0 };
         let front = (lists + encoded + 8).next_multiple_of(64);
-        if front + images > self.bytes {
-            return seed;
-        }
-        let body = self.read(at, front - 8);
-        let image_bytes = self.read(at + front as u64, images);
-        let check = crc64(crc64(seed, &image_bytes), &body);
-        self.write(at + front as u64 - 8, &check.to_le_bytes());
-        check
+        (front + images <= self.bytes).then_some([front, images])
     }
 
-    /// The same for whatever parts stand one behind the other from a log offset on.
+    /// The same for whatever parts stand one behind the other from a log offset on, a lane long.
     fn seal_from(&mut self, head: u64, id: &[u8]) {
         let (mut at, mut seed) = (head, crc64(0, id));
-        while self.bytes >= 64 && at.wrapping_sub(head) < self.bytes as u64 {
+        let bytes = self.bytes as u64;
+        let left = |at: u64| bytes.checked_sub(at.wrapping_sub(head)).filter(|left| *left >= 64);
+        while let Some(left) = left(at) {
             let line = self.read(at, 64);
             let field = |name| BOOK.header.number(&line, name);
             let (lines, is_last) = (field("lines"), field("flags") & 1 == 1);
-            let check = self.seal_part(at, id, seed);
+            // Its check would be written over what stands at the head.
+            let reaches_head = self.lengths(at).is_some_and(|[front, _]| front as u64 > left);
+            let check = if reaches_head { seed } else { self.seal_part(at, id, seed) };
             seed = if is_last { crc64(0, id) } else { check };
             at = at.wrapping_add(64 * lines.max(1));
         }

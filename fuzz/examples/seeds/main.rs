@@ -32,6 +32,7 @@ use policy_codec::{Changed, lzo, moves, runs};
 use sim_disk::generate::Source;
 use two_level::TwoLevel;
 
+use support::layout::BOOK;
 use trace::{class, flag, tag};
 use writer::TraceWriter;
 
@@ -354,6 +355,11 @@ fn medium(seeds: &mut Seeds) {
     put("bytes-with-every-check-right", end(bytes, 2, &[], 0));
     let line = Input::default().u8(5).bool(true).variant(3, 4).u8(12).u8(13);
     put("a-line-of-another", end(line, 0, &[], 0));
+    // A folded block is gone with its entry, and the others are of another journal.
+    let name = BOOK.head.fields.iter().position(|field| field.name == "journal_id");
+    let line = Input::default().u8(13).bool(true).variant(3, 4).u8(44).u8(43);
+    let renamed = line.bool(true).variant(0, 4).u16(name.expect("a field") as u16).u64(7);
+    put("another-name-with-every-check-right", end(renamed, 2, &[], 0));
     put("poisoned-and-short", end(Input::default().u8(6), 0, &[9], 0xFF));
 }
 
