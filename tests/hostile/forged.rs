@@ -388,6 +388,27 @@ fn a_front_beyond_the_limit_does_not_count() {
     }
 }
 
+/// Whoever opens a closed journal reads no further than to where its records end, and finds what
+/// was forged behind that when it opens it again.
+#[test]
+fn what_a_closed_journal_was_not_read_for_is_found_later() {
+    let shape = Shape::new(Kind::Words, 1);
+    let mut image = shape.format();
+    let start = shape.geometry().lane(LaneNumber(0)).raw() as usize;
+    let bytes = shape.geometry().lane_bytes as usize;
+    let mut ring = RingMut { span: image.pmem_mut(), start, bytes };
+    let header = [("kind", BOOK.commit), ("flags", 1), ("lines", 2), ("position", 64)];
+    for (name, value) in header.into_iter().chain([("generation", 9), ("epoch", 9)]) {
+        ring.put(64, BOOK.header.field(name), value);
+    }
+    ring.seal_small(64, &shape.id);
+    let outcome = examine(&shape, &image).expect("agree");
+    assert!(outcome.opened.is_ok(), "nobody looks there: {:?}", outcome.opened);
+    go_on(&shape, &outcome).expect("a second reader finds it too");
+    let again = shape.with(&outcome.world, |_| ());
+    assert!(matches!(again, Err(OpenError::SuperblockLost { .. })), "{again:?}");
+}
+
 /// Counters near their end: what a journal that was opened acknowledges is found again, or it says
 /// that it cannot go on.
 #[test]

@@ -130,6 +130,7 @@ pub(crate) struct Found {
     /// Where both copies of the superblock begin.
     pub(crate) copies: [u64; 2],
     pub(crate) copy_bytes: u64,
+    pub(crate) is_closed: bool,
     pub(crate) shield: u64,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) area: Area,
@@ -667,7 +668,19 @@ pub(crate) fn recover(
     let blocks = versions.contents(intent.as_ref(), image, &area, id, apply);
     let copy_bytes = copy.len() as u64 + 8;
     let (head, copies) = (head.to_vec(), [0, second]);
-    Ok(Found { head, copies, copy_bytes, shield, lanes, area, entries, versions, intent, blocks })
+    Ok(Found {
+        head,
+        copies,
+        copy_bytes,
+        is_closed,
+        shield,
+        lanes,
+        area,
+        entries,
+        versions,
+        intent,
+        blocks,
+    })
 }
 
 fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(), Refusal> {
