@@ -356,6 +356,7 @@ where
     ) -> Result<Option<Committed>, Error> {
         let shared = self.shared();
         shared.common.prefetch(operations);
+        shared.prefetch_first(operations);
         shared.check_not_failed()?;
         match shared.common.validate(operations) {
             Err(CommitError::Empty) | Ok(()) => {}

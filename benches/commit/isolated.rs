@@ -15,6 +15,10 @@ use crate::support::work::{
 };
 use crate::{BLOCKS, NOWHERE, commit};
 
+/// A step to a block of another run, by which all blocks are met before one is met again.
+const FAR: u64 = 1_597;
+const _: () = assert!(FAR % 2 == 1 && BLOCKS.is_power_of_two());
+
 pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
     let mut calls = Isolated::new("durable calls one at a time, 2 us of nothing before each");
     calls.row("the clock alone", |_| (), |_| ());
@@ -37,11 +41,16 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
             bare.borrow_mut().commit(core::iter::once(&image(images, turn)[..384]), 384);
         },
     );
-    let mut next = 0;
-    let mut block = move || {
-        next += 1;
-        next % BLOCKS
+    // One behind the other; or each of another run than the one before, and far from those that
+    // the caches still have.
+    let blocks_by = |step: u64| {
+        let mut next = 0;
+        move || {
+            next += step;
+            next % BLOCKS
+        }
     };
+    let (mut block, mut far) = (blocks_by(1), blocks_by(FAR));
     // Without locks, seats and shares of the index.
     let owner: &_ = leaked(RefCell::new(Owner::new(ObjectLog::new(), Protocol::OneFence, NOWHERE)));
     calls.row(
@@ -54,20 +63,22 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
         },
     );
     let objects: &_ = leaked(front(ObjectLog::new(), NOWHERE, 1));
-    calls.row(
-        " 256 B, front door, in one call, object-log",
-        |count| make_room(objects, count, 1),
-        {
-            move |turn| {
-                let patch = [Patch { at: 512, bytes: &image(images, turn)[..256] }];
-                commit_change(objects, block(), Change::Patches(&patch), Durability::Durable);
-            }
-        },
-    );
+    let room = |count| make_room(objects, count, 1);
+    let object = |block, turn| {
+        let patch = [Patch { at: 512, bytes: &image(images, turn)[..256] }];
+        commit_change(objects, block, Change::Patches(&patch), Durability::Durable);
+    };
+    let name = " 256 B, front door, in one call, object-log";
+    calls.row(name, room, move |turn| object(block(), turn));
+    let name = " 256 B, the same, blocks far apart";
+    calls.row(name, room, move |turn| object(far(), turn));
     let blocks: &_ = leaked(front(FullBlock, NOWHERE, 1));
     let room = |count| make_room(blocks, count, 1);
     calls.row("4096 B, front door, in one call, full-block", room, move |_| {
         commit_at_once(blocks, images, block());
+    });
+    calls.row("4096 B, the same, blocks far apart", room, move |_| {
+        commit_at_once(blocks, images, far());
     });
     // Not the blocks that the row above has just brought into the caches.
     calls.row("4096 B, front door, begin, write, commit", room, move |_| {

@@ -144,6 +144,17 @@ where
     H: Hook,
     K: Kernels,
 {
+    /// Begins to bring into the caches what is looked up of an operation, or of a few. For the very
+    /// beginning of a call: whatever takes a lock waits for the last commit's fence.
+    #[inline(always)]
+    pub(crate) fn prefetch_first(&self, operations: &[Operation<'_>]) {
+        match operations {
+            [operation] => self.prefetch_block(operation.block()),
+            few if few.len() <= FEW => self.prefetch_blocks(few),
+            _ => {}
+        }
+    }
+
     /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
     /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
     /// nothing has changed.
@@ -185,7 +196,6 @@ where
         // Before any lock, each of which waits for the last commit's fence.
         let Some(mut alone) = A::of(&self.common, operation, front) else { return Ok(None) };
         let block = alone.sole().block();
-        self.prefetch_block(block);
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
         let most = self.common.sole_bytes_max(alone.sole());
@@ -204,16 +214,12 @@ where
         }
         self.check_not_failed()?;
         let watch = FailOnPanic(&self.failed);
-        let newest = share.index.newest(block);
         self.common.prefetch_place(&share.index);
-        let newest = match newest {
-            Some(newest) => {
-                self.common.prefetch_below(&share.index, newest);
-                Some(share.index.frame(newest))
-            }
-            None => None,
-        };
-        let overwritten = alone.sole_mut().overwrite(newest, lane);
+        let lead = share.index.lead(block);
+        if let Some(lead) = &lead {
+            self.common.prefetch_lead(&share.index, lead);
+        }
+        let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
         let mut record = self.begin_record(&state, room, overwritten, durability);
         let frame = alone.store(&self.common, &mut state.lane, &mut record.open, front);
         let told = self.tell(&mut share, frame);
@@ -272,8 +278,6 @@ where
         }
         self.choose_lane(seat);
         let lane = seat.work.lane;
-        // Before any lock, each of which waits for the last commit's fence.
-        self.prefetch_blocks(operations);
         let mut held = HeldShares::none(self, operations);
         let (names, mut scratch, _) = seat.work.for_preparing();
         let pieces = self.common.pieces(operations);

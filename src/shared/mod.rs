@@ -327,7 +327,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
         run: &[Operation<'_>],
     ) -> (u32, usize) {
         let Some(first) = run.first().map(Operation::block) else { return (0, 0) };
-        self.common.prefetch_place(&share.index);
+        self.common.prefetch_places(&share.index, run.len());
         let locks = self.blocks.of_run(first);
         let (mut taken, mut count) = (0, 0);
         for operation in run {
@@ -346,14 +346,10 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     /// Notes what the next frame of a block, which is locked, will overwrite.
     #[inline(always)]
     pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
-        let Some(newest) = share.index.newest(block) else { return };
-        self.common.prefetch_below(&share.index, newest);
-        let frame = share.index.frame(newest);
-        // Stores are what a commit has too many of.
-        if frame.stamp > work.overwritten {
-            work.overwritten = frame.stamp;
-        }
-        if frame.lane != work.lane {
+        let Some(lead) = share.index.lead(block) else { return };
+        self.common.prefetch_lead(&share.index, &lead);
+        if let Some(frame) = share.index.overwritten_by(lead, work.lane) {
+            work.overwritten = work.overwritten.max(frame.stamp);
             work.names.name(frame.lane, frame.sequence);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::check::Kernels;
 use crate::geometry::Geometry;
-use crate::index::{Index, IndexMemory, NodeId};
+use crate::index::{Index, IndexMemory, Lead};
 use crate::operation::Operation;
 use crate::policy::{Change, Policy, Update};
 use crate::units::{BlockNumber, Epoch, Generation};
@@ -56,12 +56,18 @@ impl<L, K: Kernels> Common<L, K> {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// Begins to bring into the caches what a frame changes in an index beside its own place and
-    /// the newest frame of its block: the one below that. Before it streams out: a cache that has
-    /// to fetch something waits behind all of that.
-    #[inline]
-    pub fn prefetch_below(&self, index: &Index<impl IndexMemory>, newest: NodeId) {
-        self.kernels.prefetch_line(index.node_below(newest));
+    /// The same of so many next frames of one index.
+    #[inline(always)]
+    pub fn prefetch_places(&self, index: &Index<impl IndexMemory>, count: usize) {
+        index.next_nodes(count).for_each(|at| self.kernels.prefetch_line(at));
+    }
+
+    /// Begins to bring into the caches what a frame changes in an index beside its own place: the
+    /// newest frame of its block and the one below that. Before it streams out: a cache that has to
+    /// fetch something waits behind all of that.
+    #[inline(always)]
+    pub fn prefetch_lead(&self, index: &Index<impl IndexMemory>, lead: &Lead) {
+        index.nodes_of(lead).into_iter().for_each(|at| self.kernels.prefetch_line(at));
     }
 
     /// Begins to bring the line at an address into the caches.

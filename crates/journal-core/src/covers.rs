@@ -334,6 +334,8 @@ mod tests {
                         frames.iter().map(|frame| (frame.stamp, frame.sequence)).collect()
                     };
                     prop_assert_eq!(numbers(&found), numbers(list));
+                    let lead = index.lead(BlockNumber(block)).map(|lead| lead.lane());
+                    prop_assert_eq!(lead, list.first().map(|frame| frame.lane));
                     let back = found.len().checked_sub(1).map(|_| {
                         let last = index.all().find(|id| {
                             index.frame(*id).block.raw() == block && index.older(*id).is_none()

@@ -15,6 +15,7 @@
 //! I5. A frame in a ring may be missing where its block has a durable whole one that is newer, and
 //!     that one, or one between the two, is in its own lane and behind it: no content is built from
 //!     it, and the head of its lane passes it before it passes that one.
+//! I6. An entry says in which lane its newest frame is: who commits there need not look at it.
 
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::record::Form;
@@ -24,7 +25,7 @@ use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 mod room;
 
 use room::NONE;
-pub use room::{Entry, Node};
+pub use room::{Entry, Lead, Node};
 
 /// A frame as the index knows it.
 #[derive(Clone, Copy, Debug)]
@@ -179,11 +180,23 @@ const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Where the entry of a block is looked for first, of so many places.
+/// Where the entry of a block is looked for first, of so many places. Blocks of a run are side by
+/// side: who writes several of them takes a page and some lines for all, and a page that is not
+/// known to the processor is what an entry costs most.
 #[inline]
 fn home_place(block: u64, places: usize) -> usize {
-    let scaled = u128::from(scatter(block)).wrapping_mul(places as u128).checked_shr(64);
-    usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
+    let scaled = |what: u64, places: usize| {
+        let scaled = u128::from(scatter(what)).wrapping_mul(places as u128).checked_shr(64);
+        usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
+    };
+    const RUN: usize = RUN_BLOCKS as usize;
+    match places / RUN {
+        0 => scaled(block, places),
+        runs => {
+            let run = scaled(block / RUN_BLOCKS, runs).wrapping_mul(RUN);
+            run.wrapping_add((block % RUN_BLOCKS) as usize)
+        }
+    }
 }
 
 /// So many blocks, from a multiple of it on, are of one index: what is written at once is often
@@ -286,10 +299,20 @@ impl<M: IndexMemory> Index<M> {
         self.address(self.next_free())
     }
 
-    /// The same of the frame below one, of the same block.
-    #[inline]
-    pub(crate) fn node_below(&self, newest: NodeId) -> *const u8 {
-        self.address(self.node(newest.0).map_or(NONE, |node| node.older))
+    /// Where so many next frames will be kept, as far as that is side by side.
+    #[inline(always)]
+    pub(crate) fn next_nodes(&self, count: usize) -> impl Iterator<Item = *const u8> {
+        let free = self.next_free();
+        let count = if self.free == NONE { count } else { count.min(1) };
+        let line =
+            move |at: usize| self.address(free).wrapping_add(at.wrapping_mul(size_of::<Node>()));
+        (0..count).map(line)
+    }
+
+    /// Where the newest frame of a block is kept, and the one below that.
+    #[inline(always)]
+    pub(crate) fn nodes_of(&self, lead: &Lead) -> [*const u8; 2] {
+        [lead.newest().0, lead.below()].map(|id| self.address(id))
     }
 
     /// Of a node, or of what is none.
@@ -389,6 +412,23 @@ impl<M: IndexMemory> Index<M> {
         self.entry(block).map(|entry| NodeId(entry.newest))
     }
 
+    /// The same, with what its entry says of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn lead(&self, block: BlockNumber) -> Option<Lead> {
+        let lead = self.entry(block)?.lead();
+        debug_assert!(self.frame(lead.newest()).lane == lead.lane(), "I6");
+        Some(lead)
+    }
+
+    /// The newest frame of a block, if whoever overwrites it through this lane has to know it: not
+    /// one of the same lane, whose own stamps ascend, and which names none of its own records.
+    #[inline(always)]
+    #[must_use]
+    pub fn overwritten_by(&self, lead: Lead, lane: LaneNumber) -> Option<FrameAt> {
+        (lead.lane() != lane).then(|| self.frame(lead.newest()))
+    }
+
     /// The newest frame of a block that lies below the bounds.
     #[must_use]
     pub fn newest_below(&self, block: BlockNumber, bounds: &Bounds) -> Option<NodeId> {
@@ -464,10 +504,13 @@ impl<M: IndexMemory> Index<M> {
 
     /// Joins an entry that was found and the frame that it was made of.
     pub(crate) fn set_in_ring(&mut self, id: NodeId, frame: &FrameAt) {
-        if let Some(node) = self.node_mut(id.0) {
-            node.sequence = frame.sequence.raw();
-            node.record = frame.record;
-            node.lane = frame.lane.raw();
+        let Some(node) = self.node_mut(id.0) else { return };
+        node.sequence = frame.sequence.raw();
+        node.record = frame.record;
+        node.lane = frame.lane.raw();
+        if node.newer == NONE {
+            let (block, older) = (node.block, node.older);
+            self.set_newest(block, id.0, older, frame.lane.raw());
         }
     }
 
@@ -539,7 +582,7 @@ impl<M: IndexMemory> Index<M> {
         }
         match self.node_mut(newer) {
             Some(node) => node.older = free,
-            None => self.lead(place, free, frame),
+            None => self.note_newest(place, free, older, frame),
         }
         Ok(NodeId(free))
     }
@@ -555,15 +598,15 @@ impl<M: IndexMemory> Index<M> {
         if let Some(node) = self.node_mut(last) {
             *node = Node::of(frame, second, NONE);
         }
-        self.lead(place, last, frame);
+        self.note_newest(place, last, second, frame);
         self.changes = self.changes.wrapping_add(2);
     }
 
-    /// Notes the newest frame of an entry.
+    /// Notes the newest frame of an entry, and the one below it.
     #[inline(always)]
-    fn lead(&mut self, place: usize, newest: u32, frame: &FrameAt) {
+    fn note_newest(&mut self, place: usize, newest: u32, below: u32, frame: &FrameAt) {
         let Some(entry) = self.memory.entries_mut().get_mut(place) else { return };
-        entry.newest = newest;
+        (entry.newest, entry.below, entry.lane) = (newest, below, frame.lane.raw());
         if frame.form != Form::Encoded {
             entry.unreadable = 0;
         }
@@ -579,12 +622,14 @@ impl<M: IndexMemory> Index<M> {
     #[inline(always)]
     pub(crate) fn remove(&mut self, id: NodeId) {
         let Some(node) = self.node(id.0).copied() else { return };
+        let (mut below, mut lane) = (NONE, 0);
         if let Some(older) = self.node_mut(node.older) {
             older.newer = node.newer;
+            (below, lane) = (older.older, older.lane);
         }
         match self.node_mut(node.newer) {
             Some(newer) => newer.older = node.older,
-            None => self.set_newest(node.block, node.older),
+            None => self.set_newest(node.block, node.older, below, lane),
         }
         let free = self.free;
         if let Some(place) = self.node_mut(id.0) {
@@ -599,12 +644,12 @@ impl<M: IndexMemory> Index<M> {
         self.changes = self.changes.wrapping_add(1);
     }
 
-    fn set_newest(&mut self, block: u64, newest: u32) {
+    fn set_newest(&mut self, block: u64, newest: u32, below: u32, lane: u16) {
         let Some(place) = self.find(block) else { return };
         if newest == NONE {
             self.vacate(place);
         } else if let Some(entry) = self.memory.entries_mut().get_mut(place) {
-            entry.newest = newest;
+            (entry.newest, entry.below, entry.lane) = (newest, below, lane);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::errors::{CommitError, JournalError};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::home::{Home, HomeScratch, OwnLanes, View};
 use crate::hook::{Hook, NoHook, Rule};
-use crate::index::{Bounds, Index, Lent};
+use crate::index::{Bounds, Index, Lead, Lent};
 use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 use crate::memory::Batched;
 use crate::operation::Operation;
@@ -235,8 +235,8 @@ where
         mut sole: Sole<'_>,
         pace: Pace,
     ) -> Result<Committed, CommitError> {
-        let newest = self.index.newest(sole.block()).map(|newest| self.index.frame(newest));
-        let overwritten = sole.overwrite(newest, lane);
+        let lead = self.lead(sole.block());
+        let overwritten = sole.overwrite(&self.index, lead, lane);
         self.see_to_space(lane, self.common.sole_bytes(&sole), 1)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, pace);
@@ -326,8 +326,17 @@ where
         self.home.keeps(rule)
     }
 
+    /// What the index says of a block's newest frame, of which it begins to bring the rest.
+    #[inline(always)]
+    fn lead(&self, block: BlockNumber) -> Option<Lead> {
+        self.common.prefetch_place(&self.index);
+        let lead = self.index.lead(block)?;
+        self.common.prefetch_lead(&self.index, &lead);
+        Some(lead)
+    }
+
     /// Names the records of other lanes that hold the newest frames of these blocks; returns the
-    /// highest stamp of those frames in any lane.
+    /// highest stamp of those frames.
     #[inline]
     pub(crate) fn overwritten(
         &self,
@@ -337,12 +346,11 @@ where
     ) -> Stamp {
         let mut stamp = Stamp(0);
         for operation in operations {
-            let Some(newest) = self.index.newest(operation.block()) else { continue };
-            let frame = self.index.frame(newest);
+            let lead = self.lead(operation.block());
+            let newest = lead.and_then(|lead| self.index.overwritten_by(lead, lane));
+            let Some(frame) = newest else { continue };
             stamp = stamp.max(frame.stamp);
-            if frame.lane != lane {
-                names.name(frame.lane, frame.sequence);
-            }
+            names.name(frame.lane, frame.sequence);
         }
         stamp
     }

@@ -24,8 +24,8 @@
 pub use crate::common::Common;
 pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
 pub use crate::index::{
-    Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lent, NodeId, RUN_BLOCKS,
-    is_of_run, share_of,
+    Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lead, Lent, NodeId,
+    RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
 pub use crate::operation::Operations;

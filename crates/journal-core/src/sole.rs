@@ -11,7 +11,7 @@ use crate::common::Common;
 use crate::front::{FrameIn, Lent, Lists};
 use crate::gathered::Piece;
 use crate::hook::Hook;
-use crate::index::FrameAt;
+use crate::index::{FrameAt, Index, IndexMemory, Lead};
 use crate::lane::{Lane, OpenRecord};
 use crate::operation::Operation;
 use crate::pmem::Pmem;
@@ -91,12 +91,17 @@ impl Sole<'_> {
         self.frame.block
     }
 
-    /// Notes which frame of its block was the newest, when it is committed through this lane;
-    /// returns the stamp that its own has to be above.
-    #[inline]
-    pub fn overwrite(&mut self, newest: Option<FrameAt>, lane: LaneNumber) -> Stamp {
-        let named = newest.filter(|newest| newest.lane != lane);
-        self.named = named.map(|newest| Name::new(newest.lane, newest.sequence));
+    /// Notes which frame of its block is the newest, when it is committed through this lane;
+    /// returns the stamp that its own has to be above, beside those of the lane.
+    #[inline(always)]
+    pub fn overwrite(
+        &mut self,
+        index: &Index<impl IndexMemory>,
+        lead: Option<Lead>,
+        lane: LaneNumber,
+    ) -> Stamp {
+        let newest = lead.and_then(|lead| index.overwritten_by(lead, lane));
+        self.named = newest.map(|newest| Name::new(newest.lane, newest.sequence));
         newest.map_or(Stamp(0), |newest| newest.stamp)
     }
 

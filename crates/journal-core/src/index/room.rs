@@ -14,6 +14,11 @@ pub(super) const NONE: u32 = 0;
 pub struct Entry {
     pub(super) block: u64,
     pub(super) newest: u32,
+    /// The node below the newest one when that came: for who wants it in the caches, and nothing
+    /// else.
+    pub(super) below: u32,
+    /// The lane of the newest frame.
+    pub(super) lane: u16,
     /// Whether it is being written home now.
     pub(super) is_leaving: bool,
     /// The last attempt of a checkpoint that could not read it; zero for none.
@@ -24,8 +29,54 @@ pub struct Entry {
 
 impl Entry {
     /// Nothing yet.
-    pub const EMPTY: Self =
-        Self { block: 0, newest: NONE, is_leaving: false, unreadable: 0, home: 0 };
+    pub const EMPTY: Self = Self {
+        block: 0,
+        newest: NONE,
+        below: NONE,
+        lane: 0,
+        is_leaving: false,
+        unreadable: 0,
+        home: 0,
+    };
+}
+
+const _: () = assert!(size_of::<Entry>() == 32, "two of them are a line");
+
+/// What an entry says of the newest frame of its block: known before that frame's own line is.
+#[derive(Clone, Copy, Debug)]
+pub struct Lead {
+    newest: NodeId,
+    lane: LaneNumber,
+    below: u32,
+}
+
+impl Entry {
+    /// Of an entry that is not empty.
+    #[inline(always)]
+    pub(super) const fn lead(&self) -> Lead {
+        Lead { newest: NodeId(self.newest), lane: LaneNumber(self.lane), below: self.below }
+    }
+}
+
+impl Lead {
+    /// The newest frame.
+    #[inline]
+    #[must_use]
+    pub const fn newest(&self) -> NodeId {
+        self.newest
+    }
+
+    /// The lane that it lies in.
+    #[inline]
+    #[must_use]
+    pub const fn lane(&self) -> LaneNumber {
+        self.lane
+    }
+
+    /// A node that may be the one below it.
+    pub(super) const fn below(&self) -> u32 {
+        self.below
+    }
 }
 
 /// Room for one frame: a line of its own, so that adding one touches no other.

@@ -14,7 +14,7 @@ fn frame(block: u64, stamp: u64) -> FrameAt {
     FrameAt {
         block: BlockNumber(block),
         stamp: Stamp(stamp),
-        lane: LaneNumber(0),
+        lane: LaneNumber((stamp % 3) as u16),
         sequence: Sequence(stamp),
         record: 0,
         payload: 0,
@@ -92,6 +92,9 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
         for block in 0..6 {
             let expected = model.get(&block).cloned().unwrap_or_default();
             prop_assert_eq!(chain(&index, block), expected);
+            let newest = index.newest(BlockNumber(block)).map(|id| (id, index.frame(id).lane));
+            let lead = index.lead(BlockNumber(block)).map(|lead| (lead.newest(), lead.lane()));
+            prop_assert_eq!(lead, newest);
         }
         let mut expected: Vec<u64> = model.values().flatten().copied().collect();
         expected.sort_unstable();
