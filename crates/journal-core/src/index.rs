@@ -22,6 +22,7 @@ use crate::record::Form;
 use crate::slot::SlotEntry;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
+mod places;
 mod room;
 
 use room::NONE;
@@ -74,7 +75,7 @@ impl EntryPlaces {
     #[inline]
     #[must_use]
     pub fn place(&self, block: BlockNumber) -> *const u8 {
-        let before = home_place(block.raw(), self.count).wrapping_mul(size_of::<Entry>());
+        let before = places::home(block.raw(), self.count).wrapping_mul(size_of::<Entry>());
         core::ptr::without_provenance(self.first.wrapping_add(before))
     }
 }
@@ -178,25 +179,6 @@ pub type Bounds = [Sequence; LANES_MAX as usize];
 /// Spreads block numbers over the whole range; the upper bits choose a place in a table.
 const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-/// Where the entry of a block is looked for first, of so many places. Blocks of a run are side by
-/// side: who writes several of them takes a page and some lines for all, and a page that is not
-/// known to the processor is what an entry costs most.
-#[inline]
-fn home_place(block: u64, places: usize) -> usize {
-    let scaled = |what: u64, places: usize| {
-        let scaled = u128::from(scatter(what)).wrapping_mul(places as u128).checked_shr(64);
-        usize::try_from(scaled.unwrap_or(0)).unwrap_or(0)
-    };
-    const RUN: usize = RUN_BLOCKS as usize;
-    match places / RUN {
-        0 => scaled(block, places),
-        runs => {
-            let run = scaled(block / RUN_BLOCKS, runs).wrapping_mul(RUN);
-            run.wrapping_add((block % RUN_BLOCKS) as usize)
-        }
-    }
 }
 
 /// So many blocks, from a multiple of it on, are of one index: what is written at once is often
@@ -369,25 +351,17 @@ impl<M: IndexMemory> Index<M> {
         self.memory.nodes_mut().get_mut((id as usize).wrapping_sub(1))
     }
 
-    fn home_place(&self, block: u64) -> usize {
-        home_place(block, self.memory.entries().len())
-    }
-
-    fn next_place(&self, place: usize) -> usize {
-        let next = place.saturating_add(1);
-        if next >= self.memory.entries().len() { 0 } else { next }
-    }
-
     /// The place of a block's entry, or the empty one where it would be.
     #[inline(always)]
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
-        let mut place = self.home_place(block);
-        for _ in 0..self.memory.entries().len() {
+        let count = self.memory.entries().len();
+        let mut place = places::home(block, count);
+        for _ in 0..count {
             let entry = self.memory.entries().get(place)?;
             if entry.newest == NONE || entry.block == block {
                 return Some(place);
             }
-            place = self.next_place(place);
+            place = places::next(place, count);
         }
         None
     }
@@ -656,18 +630,19 @@ impl<M: IndexMemory> Index<M> {
     /// Empties a place, and moves up whatever was pushed on by it, so that searches need no
     /// tombstones.
     fn vacate(&mut self, place: usize) {
-        let mut hole = place;
-        let mut at = place;
-        for _ in 0..self.memory.entries().len() {
-            at = self.next_place(at);
+        let count = self.memory.entries().len();
+        let order = |place| places::order(place, count);
+        let (mut hole, mut at) = (place, place);
+        for _ in 0..count {
+            at = places::next(at, count);
             let Some(entry) = self.memory.entries().get(at).copied().filter(|e| e.newest != NONE)
             else {
                 break;
             };
             // The entry may move to the hole unless its home place lies cyclically behind the hole.
-            let home = self.home_place(entry.block);
+            let [home, from, to] = [places::home(entry.block, count), hole, at].map(order);
             let stays =
-                if hole <= at { home > hole && home <= at } else { home > hole || home <= at };
+                if from <= to { home > from && home <= to } else { home > from || home <= to };
             if !stays {
                 if let Some(to) = self.memory.entries_mut().get_mut(hole) {
                     *to = entry;

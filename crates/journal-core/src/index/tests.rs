@@ -52,10 +52,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// Goes through the steps with room for so many frames, of so many blocks.
+/// Goes through the steps with room for so many frames, of so many blocks, which are so far apart.
 fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
     mut index: Index<M>,
     (frames_max, blocks_max): (usize, usize),
+    apart: u64,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
     let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -66,7 +67,7 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
             Step::Insert(block, stamp) => {
                 let has_place = model.contains_key(&block) || model.len() < blocks_max;
                 let fits = frames < frames_max && has_place;
-                prop_assert_eq!(index.insert(frame(block, stamp)).is_ok(), fits);
+                prop_assert_eq!(index.insert(frame(apart * block, stamp)).is_ok(), fits);
                 if fits {
                     let chain = model.entry(block).or_default();
                     chain.push(stamp);
@@ -91,9 +92,10 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
         model.retain(|_, chain| !chain.is_empty());
         for block in 0..6 {
             let expected = model.get(&block).cloned().unwrap_or_default();
-            prop_assert_eq!(chain(&index, block), expected);
-            let newest = index.newest(BlockNumber(block)).map(|id| (id, index.frame(id).lane));
-            let lead = index.lead(BlockNumber(block)).map(|lead| (lead.newest(), lead.lane()));
+            let number = apart * block;
+            prop_assert_eq!(chain(&index, number), expected);
+            let newest = index.newest(BlockNumber(number)).map(|id| (id, index.frame(id).lane));
+            let lead = index.lead(BlockNumber(number)).map(|lead| (lead.newest(), lead.lane()));
             prop_assert_eq!(lead, newest);
         }
         let mut expected: Vec<u64> = model.values().flatten().copied().collect();
@@ -106,7 +108,7 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
         }
         prop_assert_eq!(index.nodes_free(), frames_max - expected.len());
         prop_assert_eq!(index.entries_free(), blocks_max - model.len());
-        let mut blocks: Vec<_> = index.each_block().map(BlockNumber::raw).collect();
+        let mut blocks: Vec<_> = index.each_block().map(|block| block.raw() / apart).collect();
         blocks.sort_unstable();
         prop_assert_eq!(blocks, model.keys().copied().collect::<Vec<_>>());
     }
@@ -129,14 +131,22 @@ proptest! {
     fn chains_are_as_a_map_of_sorted_lists(steps in steps()) {
         let (mut entries, mut nodes) = used();
         let index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
-        is_as_a_map_of_sorted_lists(index, (12, 4), &steps)?;
+        is_as_a_map_of_sorted_lists(index, (12, 4), 1, &steps)?;
     }
 
     #[test]
     fn the_same_in_memory_of_zeroes(steps in steps()) {
         let (mut entries, mut nodes) = ([Entry::new_zeroed(); 14], [Node::new_zeroed(); 9]);
         let index = Index::over_zeroes(Lent { entries: &mut entries, nodes: &mut nodes });
-        is_as_a_map_of_sorted_lists(index, (9, 13), &steps)?;
+        is_as_a_map_of_sorted_lists(index, (9, 13), 1, &steps)?;
+    }
+
+    /// Each block of a run of its own: they meet in the two groups, and behind them.
+    #[test]
+    fn the_same_of_blocks_far_apart(steps in steps(), apart in 1_u64..40) {
+        let (mut entries, mut nodes) = ([Entry::EMPTY; 19], [Node::EMPTY; 30]);
+        let index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        is_as_a_map_of_sorted_lists(index, (30, 18), RUN_BLOCKS * apart, &steps)?;
     }
 }
 

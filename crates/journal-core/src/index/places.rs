@@ -1,0 +1,124 @@
+//! Where in a table the entry of a block is looked for.
+//!
+//! Guarantees: [`home`] and [`next`] name places of the table, and from any of them on `next` comes
+//! by all of them before it comes back. [`order`] numbers them in the order of `next`.
+//!
+//! Blocks of a run are side by side, in a group of places that begins where a line does: who writes
+//! several of them takes a page and some lines for all, and a page that the processor has to look
+//! up is what an entry mostly costs. A place that is taken leads to the one that stands as far into
+//! the next group, so that two runs of one group do not go through each other; and which block of a
+//! run is the first in its group is another one in each, so that those who use every eighth block
+//! meet no more often than others.
+
+use super::{RUN_BLOCKS, scatter};
+
+/// Places of a group.
+const GROUP: usize = RUN_BLOCKS as usize;
+
+/// How many whole groups so many places have. Those behind them come last.
+const fn groups_of(places: usize) -> usize {
+    places / GROUP
+}
+
+/// Where a block is looked for first, of so many places.
+#[inline(always)]
+pub(super) fn home(block: u64, places: usize) -> usize {
+    let scaled = |hash: u64, count: usize| {
+        let scaled = u128::from(hash).wrapping_mul(count as u128).wrapping_shr(64);
+        usize::try_from(scaled).unwrap_or(0)
+    };
+    let run = scatter(block / RUN_BLOCKS);
+    match groups_of(places) {
+        0 => scaled(scatter(block), places),
+        groups => {
+            // Of other bits than those that choose a group, or one of several tables.
+            let turned = block.wrapping_add(run.wrapping_shr(16)) % RUN_BLOCKS;
+            scaled(run, groups).wrapping_mul(GROUP).wrapping_add(turned as usize)
+        }
+    }
+}
+
+/// Where to look behind a place.
+#[inline(always)]
+pub(super) fn next(place: usize, places: usize) -> usize {
+    let grouped = groups_of(places).wrapping_mul(GROUP);
+    let beside = place.wrapping_add(1);
+    if place >= grouped {
+        return if beside < places { beside } else { 0 };
+    }
+    let below = place.wrapping_add(GROUP);
+    let into = beside % GROUP;
+    match (below < grouped, into) {
+        (true, _) => below,
+        // Behind the last of the last group there may be more, and behind that is the first.
+        (_, 0) if grouped < places => grouped,
+        _ => into,
+    }
+}
+
+/// How many places are looked at before this one, from the first on.
+pub(super) fn order(place: usize, places: usize) -> usize {
+    let groups = groups_of(places);
+    if place >= groups.wrapping_mul(GROUP) {
+        return place;
+    }
+    (place % GROUP).wrapping_mul(groups).wrapping_add(place / GROUP)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec;
+
+    use super::*;
+
+    #[test]
+    fn every_place_comes_once_and_in_its_order() {
+        for places in 1..100 {
+            let (mut place, mut seen) = (0, vec![false; places]);
+            for number in 0..places {
+                assert_eq!(order(place, places), number, "place {place} of {places}");
+                assert!(!core::mem::replace(&mut seen[place], true), "place {place} of {places}");
+                place = next(place, places);
+            }
+            assert_eq!(place, 0, "around {places} places");
+            assert!((0..1000).all(|block| home(block, places) < places));
+        }
+        assert!(home(u64::MAX, usize::MAX >> 8) < usize::MAX >> 8);
+    }
+
+    #[test]
+    fn a_run_has_a_group() {
+        for run in 0..100 {
+            let first = run * RUN_BLOCKS;
+            let mut homes: vec::Vec<_> =
+                (first..first + RUN_BLOCKS).map(|b| home(b, 300)).collect();
+            homes.sort_unstable();
+            let group = homes[0] / GROUP * GROUP;
+            assert_eq!(homes, (group..group + GROUP).collect::<vec::Vec<_>>());
+        }
+    }
+
+    /// In a table as full as an index can be, and in one that has half of that.
+    #[test]
+    fn searches_are_short_whatever_blocks_there_are() {
+        const PLACES: usize = 1366;
+        let used = [1024, 512];
+        for (count, most) in used.into_iter().zip([3.0, 1.4]) {
+            for step in [1, 2, 7, 8, 16, 64, 1000, 4096] {
+                let mut table = vec![false; PLACES];
+                let mut looked = 0;
+                for block in (0..).step_by(step).take(count) {
+                    let mut place = home(block, PLACES);
+                    while core::mem::replace(&mut table[place], true) {
+                        place = next(place, PLACES);
+                        looked += 1;
+                    }
+                    looked += 1;
+                }
+                let mean = f64::from(looked) / count as f64;
+                assert!(mean < most, "every {step}th of {count} blocks takes {mean} looks");
+            }
+        }
+    }
+}
