@@ -16,7 +16,7 @@ use crate::support::work::{
 use crate::{BLOCKS, NOWHERE, commit};
 
 /// A step to a block of another run, by which all blocks are met before one is met again.
-const FAR: u64 = 1_597;
+const FAR: u64 = 1_601;
 const _: () = assert!(FAR % 2 == 1 && BLOCKS.is_power_of_two());
 
 pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
@@ -80,7 +80,7 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
     calls.row("4096 B, the same, blocks far apart", room, move |_| {
         commit_at_once(blocks, images, far());
     });
-    // Not the blocks that the row above has just brought into the caches.
+    // Not the blocks that the rows above have just brought into the caches.
     calls.row("4096 B, front door, begin, write, commit", room, move |_| {
         commit(blocks, images, (block() + BLOCKS / 2) % BLOCKS, 1);
     });

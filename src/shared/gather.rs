@@ -22,7 +22,7 @@ use std::sync::{Arc, PoisonError};
 
 use journal_core::parts::Operations;
 use journal_core::policy::{Pacing, Policy, Update};
-use journal_core::units::{LaneNumber, Stamp};
+use journal_core::units::LaneNumber;
 use journal_core::{
     BlockDevice, BlockNumber, Durability, Geometry, Hook, Kernels, Operation, PmemShare,
 };
@@ -367,12 +367,7 @@ where
             let block = operations.operation(at).block();
             let Ok(share) = self.share(block) else { return };
             work.note_how(&share);
-            let Some(newest) = share.index.newest(block) else { continue };
-            let frame = share.index.frame(newest);
-            work.overwritten = Stamp(work.overwritten.raw().max(frame.stamp.raw()));
-            if frame.lane != work.lane {
-                work.names.name(frame.lane, frame.sequence);
-            }
+            self.note_overwritten_by(work, &share, block);
         }
     }
 

@@ -361,6 +361,10 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
         if let Some(cache) = cache {
             cache.forget(frame.block);
         }
+        // A lane's stamps ascend, and those of what was overwritten in another one are below.
+        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
+        let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
+        debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
         if self.common.geometry.lane_places() > 0 {
             index.insert(frame)?;
         } else {

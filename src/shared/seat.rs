@@ -69,7 +69,7 @@ pub(crate) struct Work {
     pub(crate) lane: LaneNumber,
     pub(crate) held: Vec<Stripe>,
     pub(crate) names: Names,
-    /// At or above the stamps of everything that is overwritten.
+    /// At or above the stamps of everything that is overwritten and lies in other lanes.
     pub(crate) overwritten: Stamp,
     /// Bytes of the lane that are reserved.
     pub(crate) reserved_bytes: u64,

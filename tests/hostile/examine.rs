@@ -11,6 +11,7 @@ use journal_core::{
 };
 use sim_disk::{Image, Model, Operation, World};
 
+use crate::support::forge::seal_copy;
 use crate::support::layout::BOOK;
 use crate::support::reader::{Content, Found, Medium, Refusal, crc64};
 use crate::support::versions::State;
@@ -23,8 +24,9 @@ pub(crate) struct Outcome {
     pub(crate) recovery: Option<Recovery>,
     pub(crate) world: World,
     pub(crate) reads: u64,
-    /// Whether the superblock said that nothing lay behind the records, which nobody looked into.
-    was_closed: bool,
+    /// Whether a superblock that says that the journal is closed kept readers from evidence behind
+    /// the records that the journal would be refused for.
+    is_hidden: bool,
 }
 
 /// Opens and reads everything. Panics are findings, with the case that they belong to.
@@ -46,7 +48,7 @@ pub(crate) fn open(shape: &Shape, image: Image) -> Result<Outcome, String> {
     if reads > reads_max {
         return Err(format!("{reads} reads of {span_lines} lines, at most {reads_max}"));
     }
-    Ok(Outcome { opened, recovery, world, reads, was_closed: false })
+    Ok(Outcome { opened, recovery, world, reads, is_hidden: false })
 }
 
 /// What an examination says. It makes nothing happen, and ends as soon as an opening.
@@ -219,30 +221,44 @@ pub(crate) fn examine_without(
         agree_on_slots(examination, &by_the_book, &medium)?;
     }
     agree(&by_the_book, &outcome.opened)?;
-    outcome.was_closed = by_the_book.is_ok_and(|found| found.is_closed);
+    outcome.is_hidden = by_the_book.is_ok_and(|found| {
+        let refusal = || shape.read_without(&reopened(image, &found), poisoned).map(drop);
+        found.is_closed && matches!(refusal(), Err(Refusal::SuperblockLost | Refusal::Rot { .. }))
+    });
     if outcome.opened.is_err() && outcome.world.visible().pmem() != image.pmem() {
         return Err("refused, and the span was changed".into());
     }
     Ok(outcome)
 }
 
+/// The same journal, not closed.
+fn reopened(image: &Image, found: &Found) -> Image {
+    let mut image = image.clone();
+    for copy in found.copies.map(|copy| copy as usize) {
+        let field = BOOK.head.field("closed");
+        image.pmem_mut()[copy + field.at..][..field.len].fill(0);
+        seal_copy(image.pmem_mut(), copy);
+    }
+    image
+}
+
 /// A journal that was opened shows the same after a checkpoint and another opening. Nothing but a
-/// device that lacks a block, or a payload that does not apply, may be in the way of that; and, of a
-/// journal that was closed, what was not read for it, if a second reader says so too.
+/// device that lacks a block, or a payload that does not apply, may be in the way of that; and
+/// evidence that was not read while the journal was closed, if a second reader finds it too.
 pub(crate) fn go_on(shape: &Shape, outcome: &Outcome) -> Result<(), String> {
     let Ok(before) = &outcome.opened else { return Ok(()) };
     let world = &outcome.world;
-    let left = world.visible();
+    let left = outcome.is_hidden.then(|| world.visible());
     let checkpointed = catch_unwind(AssertUnwindSafe(|| {
         shape.with(world, |journal| journal.checkpoint().is_ok())
     }));
     match checkpointed {
         Err(_) => return Err("panicked in a checkpoint".into()),
         Ok(Err(error)) => {
-            let by_the_book = shape.read_by_the_book(&left).map(drop);
-            let is_said = by_the_book.is_err_and(|expected| refusal(&error) == Some(expected));
-            let is_behind = outcome.was_closed && is_said;
-            return if is_behind { Ok(()) } else { Err(format!("opened once, and then {error}")) };
+            let by_the_book = left.map(|left| shape.read_by_the_book(&left).map(drop));
+            let expected = by_the_book.and_then(Result::err);
+            let is_known = expected.is_some() && refusal(&error) == expected;
+            return if is_known { Ok(()) } else { Err(format!("opened once, and then {error}")) };
         }
         Ok(Ok(false)) => return Ok(()),
         Ok(Ok(true)) => {}

@@ -81,7 +81,7 @@ impl RingMut<'_> {
             let len = BOOK.frame.number(frame, "len") as usize;
             match BOOK.frame.number(frame, "form") {
                 form if form == BOOK.image => images += 64,
-                form if form == BOOK.encoded || form == BOOK.slot => encoded += len,
+                form if [BOOK.encoded, BOOK.slot, BOOK.log].contains(&form) => encoded += len,
                 _ => {}
             }
         }
@@ -99,9 +99,10 @@ impl RingMut<'_> {
             let line = self.read(at, 64);
             let field = |name| BOOK.header.number(&line, name);
             let (lines, is_last) = (field("lines"), field("flags") & 1 == 1);
-            // Its check would be written over what stands at the head.
+            self.seal_small(at, id);
+            // The large one of what reaches around would be written over what stands at the head.
             let reaches_head = self.lengths(at).is_some_and(|[front, _]| front as u64 > left);
-            let check = if reaches_head { seed } else { self.seal_part(at, id, seed) };
+            let check = if reaches_head { seed } else { self.seal_large(at, seed) };
             seed = if is_last { crc64(0, id) } else { check };
             at = at.wrapping_add(64 * lines.max(1));
         }
@@ -210,7 +211,7 @@ fn fields_of(part: &Part) -> Vec<(usize, Field)> {
     let mut at = 64 + 16 * names + 16 * frames;
     let mut slots = Vec::new();
     for frame in &part.frames {
-        if frame.form == BOOK.slot {
+        if [BOOK.slot, BOOK.log].contains(&frame.form) {
             let fields = BOOK.slot_frame.fields.iter().cloned();
             slots.extend(fields.map(|field| (at, field)));
         }

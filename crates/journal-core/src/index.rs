@@ -481,11 +481,7 @@ impl<M: IndexMemory> Index<M> {
         let Some(node) = self.node_mut(id.0) else { return };
         node.sequence = frame.sequence.raw();
         node.record = frame.record;
-        node.lane = frame.lane.raw();
-        if node.newer == NONE {
-            let (block, older) = (node.block, node.older);
-            self.set_newest(block, id.0, older, frame.lane.raw());
-        }
+        debug_assert!(node.lane() == frame.lane, "a slot is of one lane");
     }
 
     /// Adds a frame behind the newest one of its block, which is of the same stamp.

@@ -3,9 +3,9 @@
 //! Guarantees: [`home`] and [`next`] name places of the table, and from any of them on `next` comes
 //! by all of them before it comes back. [`order`] numbers them in the order of `next`.
 //!
-//! Blocks of a run are side by side, in a group of places that begins where a line does: who writes
-//! several of them takes a page and some lines for all, and a page that the processor has to look
-//! up is what an entry mostly costs. A place that is taken leads to the one that stands as far into
+//! Blocks of a run are side by side, in a group of places: who writes several of them takes a page
+//! and some lines for all, and a page that the processor has to look up is what an entry mostly
+//! costs. A place that is taken leads to the one that stands as far into
 //! the next group, so that two runs of one group do not go through each other; and which block of a
 //! run is the first in its group is another one in each, so that those who use every eighth block
 //! meet no more often than others.

@@ -9,8 +9,9 @@ use crate::units::{LaneNumber, Sequence, Stamp};
 /// No node. The first one is number 1, so that entries of zeroes are empty.
 pub(super) const NONE: u32 = 0;
 
-/// Room for one block that has frames in the lanes.
+/// Room for one block that has frames in the lanes: half a line, and never of two.
 #[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(align(32))]
 pub struct Entry {
     pub(super) block: u64,
     pub(super) newest: u32,
@@ -40,7 +41,7 @@ impl Entry {
     };
 }
 
-const _: () = assert!(size_of::<Entry>() == 32, "two of them are a line");
+const _: () = assert!(size_of::<Entry>() == 32, "of a line there are two");
 
 /// What an entry says of the newest frame of its block: known before that frame's own line is.
 #[derive(Clone, Copy, Debug)]
