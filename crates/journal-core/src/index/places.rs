@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn every_place_comes_once_and_in_its_order() {
-        for places in 1..100 {
+        let (most, blocks) = if cfg!(miri) { (20, 20) } else { (100, 1000) };
+        for places in 1..most {
             let (mut place, mut seen) = (0, vec![false; places]);
             for number in 0..places {
                 assert_eq!(order(place, places), number, "place {place} of {places}");
@@ -82,14 +83,14 @@ mod tests {
                 place = next(place, places);
             }
             assert_eq!(place, 0, "around {places} places");
-            assert!((0..1000).all(|block| home(block, places) < places));
+            assert!((0..blocks).all(|block| home(block, places) < places));
         }
         assert!(home(u64::MAX, usize::MAX >> 8) < usize::MAX >> 8);
     }
 
     #[test]
     fn a_run_has_a_group() {
-        for run in 0..100 {
+        for run in 0..if cfg!(miri) { 5 } else { 100 } {
             let first = run * RUN_BLOCKS;
             let mut homes: vec::Vec<_> =
                 (first..first + RUN_BLOCKS).map(|b| home(b, 300)).collect();
@@ -101,6 +102,7 @@ mod tests {
 
     /// In a table as full as an index can be, and in one that has half of that.
     #[test]
+    #[cfg_attr(miri, ignore = "a count of many steps")]
     fn searches_are_short_whatever_blocks_there_are() {
         const PLACES: usize = 1366;
         let used = [1024, 512];
