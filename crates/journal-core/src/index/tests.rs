@@ -143,6 +143,7 @@ proptest! {
 
     /// Each block of a run of its own: they meet in the two groups, and behind them.
     #[test]
+    #[cfg_attr(miri, ignore = "the same, and more of it")]
     fn the_same_of_blocks_far_apart(steps in steps(), apart in 1_u64..40) {
         let (mut entries, mut nodes) = ([Entry::EMPTY; 19], [Node::EMPTY; 30]);
         let index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
