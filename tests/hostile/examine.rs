@@ -13,7 +13,7 @@ use sim_disk::{Image, Model, Operation, World};
 
 use crate::support::forge::seal_copy;
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Found, Medium, Refusal, crc64};
+use crate::support::reader::{Content, Found, Medium, Refusal, crc64, mark_of_close};
 use crate::support::versions::State;
 use crate::support::{BLOCK_BYTES, Shape, contents, refusal};
 
@@ -234,9 +234,11 @@ pub(crate) fn examine_without(
 /// The same journal, not closed.
 fn reopened(image: &Image, found: &Found) -> Image {
     let mut image = image.clone();
+    let another = mark_of_close(BOOK.head.number(&found.head, "generation")) ^ 1;
     for copy in found.copies.map(|copy| copy as usize) {
         let field = BOOK.head.field("closed");
-        image.pmem_mut()[copy + field.at..][..field.len].fill(0);
+        let place = &mut image.pmem_mut()[copy + field.at..][..field.len];
+        place.copy_from_slice(&another.to_le_bytes()[..field.len]);
         seal_copy(image.pmem_mut(), copy);
     }
     image
