@@ -15,9 +15,9 @@ use sim_disk::{Image, Model, Rng, World};
 
 use crate::examine::{Findings, examine, examine_without, go_on};
 use crate::images::{Sample, samples, slotted};
-use crate::support::forge::{RingMut, Target, put, seal, seal_span, targets};
+use crate::support::forge::{RingMut, Target, put, seal, seal_copy, seal_span, targets};
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, crc64};
+use crate::support::reader::{Content, crc64, mark_of_close};
 use crate::support::versions::State;
 use crate::support::{BLOCK_BYTES, Kind, Shape, contents, counting};
 
@@ -398,15 +398,30 @@ fn what_a_closed_journal_was_not_read_for_is_found_later() {
     let bytes = shape.geometry().lane_bytes as usize;
     let mut ring = RingMut { span: image.pmem_mut(), start, bytes };
     let header = [("kind", BOOK.commit), ("flags", 1), ("lines", 2), ("position", 64)];
-    for (name, value) in header.into_iter().chain([("generation", 9), ("epoch", 9)]) {
+    for (name, value) in header.into_iter().chain([("generation", 1 << 40), ("epoch", 9)]) {
         ring.put(64, BOOK.header.field(name), value);
     }
     ring.seal_small(64, &shape.id);
-    let outcome = examine(&shape, &image).expect("agree");
-    assert!(outcome.opened.is_ok(), "nobody looks there: {:?}", outcome.opened);
-    go_on(&shape, &outcome).expect("a second reader finds it too");
-    let again = shape.with(&outcome.world, |_| ());
-    assert!(matches!(again, Err(OpenError::SuperblockLost { .. })), "{again:?}");
+    let found = shape.read_by_the_book(&image).expect("nobody looks there");
+    // The mark of the second is zero.
+    for generation in [0, mark_of_close(0)] {
+        let mut image = image.clone();
+        for copy in found.copies.map(|copy| copy as usize) {
+            let span = image.pmem_mut();
+            let numbers = [("generation", generation), ("closed", mark_of_close(generation))];
+            for (name, value) in numbers {
+                let field = BOOK.head.field(name);
+                let bytes = &value.to_le_bytes()[..field.len];
+                span[copy + field.at..][..field.len].copy_from_slice(bytes);
+            }
+            seal_copy(span, copy);
+        }
+        let outcome = examine(&shape, &image).expect("agree");
+        assert!(outcome.opened.is_ok(), "nobody looks there: {:?}", outcome.opened);
+        go_on(&shape, &outcome).expect("a second reader finds it too");
+        let again = shape.with(&outcome.world, |_| ());
+        assert!(matches!(again, Err(OpenError::SuperblockLost { .. })), "{again:?}");
+    }
 }
 
 /// Counters near their end: what a journal that was opened acknowledges is found again, or it says
