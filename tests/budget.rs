@@ -9,12 +9,14 @@ use journal_core::policy::{
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Geometry, Journal,
-    JournalError, NoHook, Operation, Overwrite, PortableKernels, Protocol, RelogReport,
+    BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
+    Journal, JournalError, NoHook, Operation, Overwrite, PortableKernels, Protocol, RelogReport,
 };
 use lcow::Lcow;
 use nvm_journal::Buffers;
-use sim_disk::{Counts, DiskImage, Image, Model, SimDisk, SimPmem, World};
+use sim_disk::{
+    Counts, DiskImage, Fault, FaultKind, Image, Model, Operation as Media, SimDisk, SimPmem, World,
+};
 use two_level::TwoLevel;
 
 const BLOCK: usize = 4096;
@@ -178,6 +180,38 @@ fn a_durable_commit_is_one_fence_whatever_its_size() {
         commit(journal, 0..100, Durability::Durable);
         let spent = spent(world, before);
         assert_eq!((spent.fences, spent.lines()), (1, 100 * 64 + 18 + 11));
+    });
+}
+
+#[test]
+fn what_is_given_up_has_arrived_before_its_place_is_used_again() {
+    on_a_journal(FullBlock, |world, journal| {
+        let image = [7; BLOCK];
+        let operations = [Operation::write(BlockNumber(0), &image)];
+        let before = world.tape().counts();
+        journal.begin(LaneNumber(0), 3 << 12).expect("there is room").abort();
+        assert_eq!(spent(world, before).fences, 0, "nothing was stored");
+        for aborts in [true, false] {
+            let before = world.tape().counts();
+            let mut streamed = journal.begin(LaneNumber(0), 3 << 12).expect("there is room");
+            streamed.write(&operations).expect("it was reserved");
+            assert_eq!(spent(world, before).fences, 0);
+            if aborts {
+                streamed.abort()
+            } else {
+                drop(streamed)
+            }
+            assert_eq!(spent(world, before).fences, 1, "another thread may be the next here");
+        }
+        commit(journal, 0..1, Durability::Durable);
+        // The outcome of the fence is not told, but nothing goes on when it fails.
+        let mut streamed = journal.begin(LaneNumber(0), 3 << 12).expect("there is room");
+        streamed.write(&operations).expect("it was reserved");
+        let fences = world.operations().of(Media::Fence);
+        world.inject(Fault::on(Media::Fence, fences, FaultKind::Error));
+        streamed.abort();
+        let refused = journal.commit(LaneNumber(0), &operations, Durability::Durable);
+        assert_eq!(refused, Err(CommitError::Failed));
     });
 }
 

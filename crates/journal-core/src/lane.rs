@@ -532,11 +532,19 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
     /// of it that are still in the ring never count, since no later part's check continues theirs.
-    pub fn abandon(&mut self, open: &OpenRecord) {
+    ///
+    /// What of it is on its way arrives before that: who stores there next may be another thread,
+    /// and nothing else orders what both have streamed.
+    ///
+    /// # Errors
+    /// The medium's: the lane must not be used any more.
+    pub fn abandon(&mut self, open: OpenRecord) -> Result<(), MediumError> {
         self.tail = open.start;
         if !self.ring.keeps(Rule::SequencesUnbroken) {
             self.next_sequence = Sequence(self.next_sequence.raw().saturating_add(1));
         }
+        let Some(in_flight) = open.in_flight else { return Ok(()) };
+        self.ring.fence(site::FENCE, in_flight).map(drop)
     }
 
     /// One fence: the record and every earlier one of this lane is durable. Two where the lane has

@@ -132,8 +132,11 @@ where
         let journal = &mut *self.journal;
         let lane = journal.lanes.in_lane(self.lane).lane;
         if self.frames == 0 {
-            lane.abandon(&open);
-            return Err(CommitError::Unchanged);
+            // Nothing of it is stored.
+            return lane
+                .abandon(open)
+                .map_err(CommitError::Medium)
+                .and(Err(CommitError::Unchanged));
         }
         let part = Part {
             frame_count: 0,
@@ -163,7 +166,8 @@ where
         Ok(Committed { lane: self.lane, sequence, stamp })
     }
 
-    /// Gives the transaction up: as if it had never begun.
+    /// Gives the transaction up: as if it had never begun. One fence, where anything of it is
+    /// stored; should that fail, the journal refuses whatever comes next.
     pub fn abort(self) {
         drop(self);
     }
@@ -179,7 +183,9 @@ where
 {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            self.journal.lanes.in_lane(self.lane).lane.abandon(&open);
+            if self.journal.lanes.in_lane(self.lane).lane.abandon(open).is_err() {
+                self.journal.fail();
+            }
         }
     }
 }
