@@ -197,9 +197,9 @@ fn what_is_given_up_has_arrived_before_its_place_is_used_again() {
             streamed.write(&operations).expect("it was reserved");
             assert_eq!(spent(world, before).fences, 0);
             if aborts {
-                streamed.abort()
+                streamed.abort();
             } else {
-                drop(streamed)
+                drop(streamed);
             }
             assert_eq!(spent(world, before).fences, 1, "another thread may be the next here");
         }

@@ -192,9 +192,9 @@ where
     ) -> Result<Option<Committed>, Error> {
         self.choose_lane(seat);
         let lane = seat.work.lane;
-        let front = seat.work.front();
+        let (front, encoded) = seat.work.for_one();
         // Before any lock, each of which waits for the last commit's fence.
-        let Some(mut alone) = A::of(&self.common, operation, front) else { return Ok(None) };
+        let Some(mut alone) = A::of(&self.common, operation, encoded) else { return Ok(None) };
         let block = alone.sole().block();
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
@@ -221,7 +221,7 @@ where
         }
         let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
         let mut record = self.begin_record(&state, room, overwritten, durability);
-        let frame = alone.store(&self.common, &mut state.lane, &mut record.open, front);
+        let frame = alone.store(&self.common, &mut state.lane, &mut record.open, front, encoded);
         let told = self.tell(&mut share, frame);
         assert!(told.is_ok(), "room for the frame was looked for");
         share.give_back();
@@ -283,10 +283,14 @@ where
         let pieces = self.common.pieces(operations);
         let prepared = match &pieces {
             Some(pieces) => self.common.prepared(pieces, names),
-            None => {
-                let free = FreePlaces::default();
-                self.common.prepare(operations, names, &mut scratch, free, &mut held).ok()
-            }
+            // In registers, as pieces are; and else by memory.
+            None => match self.common.prepared_images(operations, names) {
+                Some(prepared) => Some(prepared),
+                None => {
+                    let free = FreePlaces::default();
+                    self.common.prepare(operations, names, &mut scratch, free, &mut held).ok()
+                }
+            },
         };
         let is_short = |prepared: &Prepared| prepared.is_one_part() && prepared.bytes <= FEW_BYTES;
         let prepared = prepared.filter(|prepared| is_short(prepared) && !held.depends);

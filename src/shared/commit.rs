@@ -579,7 +579,7 @@ where
         // Both ascend.
         let mut placed = placed.iter().peekable();
         for at in 0..operations.count() {
-            let block = operations.operation(at).block();
+            let block = operations.with(at, Operation::block);
             if placed.next_if_eq(&&block).is_none() {
                 if let Ok(mut share) = self.share(block) {
                     share.reserved -= 1;

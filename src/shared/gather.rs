@@ -364,7 +364,7 @@ where
     /// Notes again what a transaction overwrites: what was gathered has been committed since.
     pub(crate) fn note_overwritten<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         for at in 0..operations.count() {
-            let block = operations.operation(at).block();
+            let block = operations.with(at, Operation::block);
             let Ok(share) = self.share(block) else { return };
             work.note_how(&share);
             self.note_overwritten_by(work, &share, block);

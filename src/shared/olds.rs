@@ -87,6 +87,14 @@ impl Operations for OnOlds<'_> {
     }
 
     #[inline]
+    fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
+        if self.olds.is_none() {
+            return self.operations.with(at, call);
+        }
+        call(&self.operation(at))
+    }
+
+    #[inline]
     fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
         if self.olds.is_none() { self.operations.image_alone(at) } else { None }
     }

@@ -350,7 +350,7 @@ where
         if reserve(work)? {
             return Ok(());
         }
-        let others = (0..others.count()).map(|at| others.operation(at).block());
+        let others = (0..others.count()).map(|at| others.with(at, Operation::block));
         let beside = others.filter(|other| self.share_together(*other, block)).count();
         if beside >= self.share(block)?.index.capacity() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });

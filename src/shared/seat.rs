@@ -121,9 +121,10 @@ impl Work {
         (&self.names, scratch, &mut self.answers)
     }
 
-    /// Where the front of a record is made.
-    pub(crate) fn front(&mut self) -> &mut [u8] {
-        &mut self.front
+    /// Where the front of a record is made, and what is in it encoded.
+    #[inline(always)]
+    pub(crate) fn for_one(&mut self) -> (&mut [u8], &mut [u8]) {
+        (&mut self.front, &mut self.encoded)
     }
 
     /// Slots of older versions that are held.

@@ -99,6 +99,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
         self.waits
     }
 
+    // So that a frame need not be in memory: it would be loaded again by two words at a time.
+    #[inline(always)]
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };

@@ -134,6 +134,35 @@ fn left_of_all_kinds(mut region: Region, name: &str) -> Vec<u8> {
             journal.checkpoint().expect("makes room");
         }
     }
+    // Several, whose fronts are longer than what goes by the shortest way.
+    for turn in 0..400_usize {
+        let count = [2, 3, 4, 5, 8, 15, 16, 17, 40, 70][turn % 10];
+        let first = turn as u64 % (BLOCKS - count);
+        let old = &content[turn % 64..][..BLOCK];
+        let mut new = old.to_vec();
+        (300..300 + turn).for_each(|at| new[at] = !new[at]);
+        let patch = [Patch { at: 9, bytes: &content[turn % 64..][..1 + turn % 300] }];
+        let operations: Vec<_> = (0..count)
+            .map(|at| {
+                let number = block(first + at);
+                let mut found = Update::new(number, Change::Image(&new));
+                found.old = Some(old);
+                // Half of them are images alone.
+                match (turn as u64 + at) % 8 {
+                    kind if kind < 4 || turn % 2 == 0 => Operation::write(number, &new),
+                    4 => Operation::Discard(number),
+                    5 => Operation::Update(found),
+                    _ => Operation::Update(Update::new(number, Change::Patches(&patch))),
+                }
+            })
+            .collect();
+        let first = (turn % 7 == 0).then(|| journal.begin().expect("begins"));
+        journal.commit(&operations, Durability::Durable).expect("commits");
+        drop(first);
+        if turn % 20 == 19 {
+            journal.checkpoint().expect("makes room");
+        }
+    }
     journal.sync().expect("syncs");
     bytes_of(&reader)
 }

@@ -102,7 +102,15 @@ pub(crate) enum Lent<'a> {
     Pieces(&'a [Piece<'a>]),
 }
 
-impl Lent<'_> {
+impl<'a> Lent<'a> {
+    /// Those that lie elsewhere as one.
+    pub(crate) const fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Pieces(_) => &[],
+        }
+    }
+
     /// Copies all of it to `at`; returns where it ends.
     #[inline(always)]
     pub(crate) fn copy_to(self, front: &mut [u8], at: usize) -> usize {
@@ -126,8 +134,8 @@ impl Lent<'_> {
 /// The payloads of a part that lie in its front, one after the other in the order of the frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Encoded<'a> {
-    /// As they are to be copied there.
-    Copied(&'a [u8]),
+    /// As they will be there.
+    Whole(&'a [u8]),
     /// A piece of each frame.
     Pieces(&'a [Piece<'a>]),
 }
@@ -137,27 +145,27 @@ impl<'a> Encoded<'a> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         match *self {
-            Self::Copied(bytes) => bytes.len(),
+            Self::Whole(bytes) => bytes.len(),
             Self::Pieces(pieces) => {
                 pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len()))
             }
         }
     }
 
-    /// Those that are to be copied.
+    /// They, where they are not pieces.
     #[inline]
-    pub(crate) const fn copied(&self) -> &'a [u8] {
+    pub(crate) const fn whole(&self) -> &'a [u8] {
         match *self {
-            Self::Copied(bytes) => bytes,
+            Self::Whole(bytes) => bytes,
             Self::Pieces(_) => &[],
         }
     }
 
-    /// Those that are not.
+    /// The same, until they are stored.
     #[inline]
     pub(crate) const fn lent(&self) -> Lent<'a> {
         match *self {
-            Self::Copied(_) => Lent::Bytes(&[]),
+            Self::Whole(bytes) => Lent::Bytes(bytes),
             Self::Pieces(pieces) => Lent::Pieces(pieces),
         }
     }
@@ -317,7 +325,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         mut call: impl FnMut(FrameAt),
     ) {
         for frame in part.frames.clone() {
-            call(self.next_frame(open, part.encoded.copied(), frame, &mut next));
+            call(self.next_frame(open, part.encoded.whole(), frame, &mut next));
         }
     }
 }
@@ -327,7 +335,11 @@ const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
 
 /// Writes words from `at` on; returns where they end.
 #[inline]
-fn put_words<const COUNT: usize>(front: &mut [u8], at: usize, words: [u64; COUNT]) -> usize {
+pub(crate) fn put_words<const COUNT: usize>(
+    front: &mut [u8],
+    at: usize,
+    words: [u64; COUNT],
+) -> usize {
     let end = at.saturating_add(COUNT.saturating_mul(WORD_BYTES));
     let places = front.get_mut(at..end).unwrap_or_default();
     for (place, word) in places.chunks_exact_mut(WORD_BYTES).zip(words) {

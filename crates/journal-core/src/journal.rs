@@ -191,7 +191,7 @@ where
             Durability::Deferred => Pace::Deferred,
         };
         if let ([operation], false) = (operations, bypasses) {
-            if let Some(sole) = Sole::of(&self.common, operation, self.front) {
+            if let Some(sole) = Sole::of(&self.common, operation, self.encoded) {
                 return self.commit_sole(lane, sole, pace);
             }
         }
@@ -241,7 +241,7 @@ where
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, pace);
         let InLane { lane: at, .. } = self.lanes.in_lane(lane);
-        let frame = sole.store(&self.common, at, &mut open, self.front);
+        let frame = sole.store(&self.common, at, &mut open, self.front, self.encoded);
         let told = versions!(self, lane).tell(frame);
         assert!(told.is_ok(), "room for the frame was seen to");
         self.finish(lane, open)

@@ -19,13 +19,14 @@ use crate::check::Kernels;
 use crate::common::Identity;
 use crate::error::MediumError;
 use crate::front::{FrameIn, Images, Lent, Lists, Part};
-use crate::gathered::{Gathered, Seeds};
+use crate::gathered::{Gathered, Piece, Seeds};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
 use crate::index::FrameAt;
 use crate::order::{Durable, InFlight};
 use crate::place::FreePlaces;
 use crate::pmem::{Pmem, PmemShare};
+use crate::policy::Prefix;
 use crate::record::{Extent, Form, Name, extent};
 use crate::ring::{LaneReader, Ring};
 use crate::slot::{SlotState, Slots};
@@ -358,8 +359,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ) {
         let PartStore { extent, front, is_early } = store;
         let Part { frame_count, ref frames, image_count, names, last, .. } = *part;
-        let (encoded, lent) = (part.encoded.copied(), part.encoded.lent());
-        let (lists, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
+        let (encoded, lent) = (part.encoded.whole(), part.encoded.lent());
+        let (end, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
         let has_images = image_count > 0;
         if is_early {
             self.each_frame(open, part, first, &mut tell);
@@ -375,10 +376,6 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             if has_images && !is_early {
                 tell(frame);
             }
-        }
-        let end = lists.saturating_add(encoded.len());
-        if let Some(place) = front.get_mut(lists..end).filter(|_| !encoded.is_empty()) {
-            place.copy_from_slice(encoded);
         }
         let (name_count, names) = (names.count(), names.each());
         let lists = Lists { frame_count, name_count, names, last, end, lent };
@@ -425,22 +422,15 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             unreachable!("the transaction was cut into parts that fit")
         };
         let Lists { mut end, lent, name_count, .. } = lists;
-        let is_gathered = open.pace == Pace::AtOnce
-            && (end <= Gathered::HEAD_BYTES_MAX || matches!(lent, Lent::Pieces(_)))
-            && self.ring.gathers(open.next, front.len(), extent.total);
+        let is_gathered =
+            open.pace == Pace::AtOnce && self.ring.gathers(open.next, front.len(), extent.total);
         // The check of a header without names is that of the first line.
         let by_line = is_gathered && name_count == 0;
         self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
-        let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
-        let gathered = match lent {
-            Lent::Bytes(body) => Gathered::new(head, end, body),
-            Lent::Pieces(pieces) => Gathered::of_pieces(head, pieces),
-        };
-        if let Some(gathered) = gathered.filter(|_| is_gathered) {
+        if is_gathered {
             let line = by_line.then_some(self.identity.seed);
             let seeds = Seeds { line, all: check };
-            let (written, check) =
-                self.ring.write_checked(site::FRONT, open.next, &gathered, seeds);
+            let (written, check) = self.gather_front(open.next, front, end, lent, seeds);
             open.add(written);
             return self.stored_part(open, extent, check);
         }
@@ -464,6 +454,46 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, at, rest),
         }
         self.stored_part(open, extent, check);
+    }
+
+    /// Writes a front whose lists are put, with what comes behind those; returns the check of all.
+    #[inline(always)]
+    fn gather_front(
+        &mut self,
+        position: u64,
+        front: &[u8],
+        end: usize,
+        lent: Lent<'_>,
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
+        let gathered = match lent {
+            Lent::Bytes(body) => Gathered::new(head, end, body),
+            Lent::Pieces(pieces) => Gathered::of_pieces(head, pieces),
+        };
+        match gathered {
+            Some(gathered) => self.ring.write_checked(site::FRONT, position, &gathered, seeds),
+            None => self.gather_long_front(position, head, lent.bytes(), seeds),
+        }
+    }
+
+    /// The same of many frames, whose lists are longer than what goes by the shortest way. Of the
+    /// record it is told no more than where: what a function is to find in memory is put there for
+    /// all others too.
+    #[inline(never)]
+    fn gather_long_front(
+        &mut self,
+        position: u64,
+        head: &[u8],
+        body: &[u8],
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        let piece = [Piece { prefix: Prefix::NONE, bytes: body }];
+        let pieces = if body.is_empty() { &[] } else { &piece[..] };
+        let Some(gathered) = Gathered::of_pieces(head, pieces) else {
+            unreachable!("lists are whole words")
+        };
+        self.ring.write_checked(site::FRONT, position, &gathered, seeds)
     }
 
     /// All of a part is stored.

@@ -57,6 +57,14 @@ pub trait Operations {
     /// One of them; `at` is below the count.
     fn operation(&self, at: usize) -> Operation<'_>;
 
+    /// Calls with one of them where it lies, if it does: who copies what a caller has just put
+    /// together loads by two words what was stored by one, and waits for that until the last fence
+    /// is through.
+    #[inline]
+    fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
+        call(&self.operation(at))
+    }
+
     /// Its block and image, where it is a new image and nothing else is known.
     #[inline]
     fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
@@ -74,6 +82,14 @@ impl Operations for [Operation<'_>] {
     fn operation(&self, at: usize) -> Operation<'_> {
         match self.get(at) {
             Some(operation) => *operation,
+            None => unreachable!("it is below the count"),
+        }
+    }
+
+    #[inline]
+    fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
+        match self.get(at) {
+            Some(operation) => call(operation),
             None => unreachable!("it is below the count"),
         }
     }

@@ -13,7 +13,7 @@ use crate::lane::{Ends, Lane, Names, OpenRecord};
 use crate::operation::{Operation, Operations};
 use crate::place::{Prepared, Versions};
 use crate::pmem::Pmem;
-use crate::policy::{Change, Patch, Policy, Update};
+use crate::policy::{Change, Patch, Policy, Prefix, Update};
 use crate::record::{Form, HEADER_BYTES, NAME_BYTES, extent};
 use crate::sole::{Alone, Sole};
 
@@ -33,7 +33,7 @@ pub struct Several<'a> {
 
 impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Several<'a> {
     #[inline(always)]
-    fn of(common: &Common<L, K>, operation: &Operation<'a>, _front: &mut [u8]) -> Option<Self> {
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, _encoded: &mut [u8]) -> Option<Self> {
         common.several(operation)
     }
 
@@ -54,6 +54,7 @@ impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Several<'a> {
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
         front: &mut [u8],
+        _encoded: &[u8],
     ) -> FrameAt {
         let Self { sole, patches } = *self;
         // One after the other, so that each is put where it is once.
@@ -110,7 +111,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
         let len = u32::try_from(bytes).ok().filter(|_| bytes <= self.block_bytes())?;
         let frame = FrameIn { block: update.block, len, form: Form::Encoded, operation: 0 };
-        Some(Several { sole: Sole { frame, lent: &[], named: None }, patches })
+        Some(Several {
+            sole: Sole { frame, prefix: Prefix::NONE, lent: &[], named: None },
+            patches,
+        })
     }
 
     /// Stores the record of a change that consists of these.
@@ -136,8 +140,9 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         lane.frame_at(open, frame, payload)
     }
 
-    /// The patch of an operation, where that is one, and a piece.
-    #[inline]
+    /// The patch of an operation, where that is one, and a piece. Inlined, so that it comes back in
+    /// registers: who moves what a function has left in memory loads two words as one.
+    #[inline(always)]
     fn piece_alone<'a>(&self, operation: &Operation<'a>) -> Option<Piece<'a>> {
         let Operation::Update(update) = operation else { return None };
         let Change::Patches(patches @ [_]) = update.change else { return None };
@@ -153,22 +158,22 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if !(1..=PIECES_MAX).contains(&count) {
             return None;
         }
-        // Mostly the first one says whether they are.
-        self.piece_alone(&operations.operation(0))?;
         // As much of a part is encoded as leaves a block of room for the next one.
         let most = self.block_bytes().saturating_mul(ENCODED_BLOCKS.saturating_sub(1));
-        let (mut bytes, mut are_all) = (0_usize, true);
-        let pieces = core::array::from_fn(|at| {
-            if at >= count {
-                return Piece::NONE;
+        let (mut pieces, mut bytes) = ([Piece::NONE; PIECES_MAX], 0_usize);
+        for (at, place) in pieces.iter_mut().take(count).enumerate() {
+            let piece = operations.with(
+                at,
+                #[inline(always)]
+                |operation| self.piece_alone(operation),
+            )?;
+            if bytes > most {
+                return None;
             }
-            let piece = self.piece_alone(&operations.operation(at));
-            are_all &= piece.is_some() && bytes <= most;
-            let piece = piece.unwrap_or(Piece::NONE);
             bytes = bytes.saturating_add(piece.len());
-            piece
-        });
-        are_all.then_some(Pieces { pieces, count, bytes })
+            *place = piece;
+        }
+        Some(Pieces { pieces, count, bytes })
     }
 
     /// What a transaction takes that consists of these.
@@ -194,7 +199,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let frame_count = pieces.count;
         let pieces = pieces.pieces.get(..frame_count).unwrap_or_default();
         let frame = |at, piece: &Piece<'_>| FrameIn {
-            block: operations.operation(at).block(),
+            block: operations.with(at, Operation::block),
             len: u32::try_from(piece.len()).unwrap_or(u32::MAX),
             form: Form::Encoded,
             operation: u32::try_from(at).unwrap_or(u32::MAX),

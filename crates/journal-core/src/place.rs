@@ -296,13 +296,12 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// # Errors
     /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`, `BadRange`.
     #[inline(always)]
-    pub fn validate(&self, operations: &(impl Operations + ?Sized)) -> Result<(), CommitError> {
-        if operations.count() == 0 {
+    pub fn validate(&self, operations: &[Operation<'_>]) -> Result<(), CommitError> {
+        if operations.is_empty() {
             return Err(CommitError::Empty);
         }
         let mut last = None;
-        for at in 0..operations.count() {
-            let operation = operations.operation(at);
+        for operation in operations {
             let block = operation.block();
             if !self.has(block) {
                 return Err(CommitError::OutOfDevice { block });
@@ -312,7 +311,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             }
             last = Some(block);
             if let Operation::Update(Update { change, .. }) = operation {
-                self.validate_change(block, &change)?;
+                self.validate_change(block, change)?;
             }
         }
         Ok(())
@@ -387,11 +386,13 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 if next >= all {
                     break None;
                 }
-                let (at, operation) = (next, operations.operation(next));
+                let at = next;
                 next = next.saturating_add(1);
-                let placed = self.place_one(&operation, room, taken, free, versions)?;
-                let Some((form, len, later)) = placed else { continue };
-                let block = operation.block();
+                let placed = operations.with(at, |operation| {
+                    let placed = self.place_one(operation, room, taken, free, versions)?;
+                    Ok(placed.map(|placed| (operation.block(), placed)))
+                })?;
+                let Some((block, (form, len, later))) = placed else { continue };
                 let operation = u32::try_from(at).map_err(|_| CommitError::TooManyFrames)?;
                 break Some((FrameIn { block, len, form, operation }, later));
             };
@@ -496,8 +497,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
         let mut prepared = Prepared { bypasses: free.bypasses, ..Prepared::NOTHING };
-        if !free.bypasses && self.policy.logs_images() {
-            if let Some(prepared) = self.prepare_images(operations, names, prepared) {
+        if !free.bypasses {
+            if let Some(prepared) = self.prepared_images(operations, names) {
                 return Ok(prepared);
             }
         }
@@ -529,18 +530,22 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     }
 
     /// The same where nothing has to be asked or kept, since each operation is an image and logged
-    /// as that.
-    #[inline]
-    fn prepare_images(
+    /// as that; `None` where it is not so.
+    #[inline(always)]
+    #[must_use]
+    pub fn prepared_images(
         &self,
         operations: &(impl Operations + ?Sized),
         names: &Names,
-        mut prepared: Prepared,
     ) -> Option<Prepared> {
         let count = operations.count();
-        if count == 0 || (0..count).any(|at| operations.image_alone(at).is_none()) {
+        if count == 0 || !self.policy.logs_images() {
             return None;
         }
+        if (0..count).any(|at| operations.image_alone(at).is_none()) {
+            return None;
+        }
+        let mut prepared = Prepared { of: Of::Images, ..Prepared::NOTHING };
         let mut names = names.count();
         while prepared.frames < count {
             let of_part = count.saturating_sub(prepared.frames).min(FRAMES_PER_PART);
@@ -550,7 +555,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             prepared.parts = prepared.parts.saturating_add(1);
             names = 0;
         }
-        prepared.of = Of::Images;
         Some(prepared)
     }
 
@@ -614,7 +618,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part = Part {
                 frame_count: count,
                 frames: places.frames.iter().take(count).copied(),
-                encoded: Encoded::Copied(scratch.encoded.get(..places.encoded).unwrap_or_default()),
+                encoded: Encoded::Whole(scratch.encoded.get(..places.encoded).unwrap_or_default()),
                 images: operations,
                 image_count: places.images,
                 names: if parts == 0 { names } else { &Names::NONE },
@@ -649,7 +653,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let part = Part {
                 frame_count,
                 frames: (first..behind).map(frame),
-                encoded: Encoded::Copied(&[]),
+                encoded: Encoded::Whole(&[]),
                 images: operations,
                 image_count: frame_count,
                 names: if first == 0 { names } else { &Names::NONE },

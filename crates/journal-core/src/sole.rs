@@ -1,5 +1,5 @@
 //! A transaction of one operation, by the shortest way: nothing is kept of it but one frame, and
-//! what the policy encodes is put where the front of its record will have it.
+//! what is encoded stays where the policy has put it until it is stored.
 //!
 //! [`crate::place`] is the way of all others, and would store the same bytes.
 //!
@@ -8,7 +8,7 @@
 
 use crate::check::Kernels;
 use crate::common::Common;
-use crate::front::{FrameIn, Lent, Lists};
+use crate::front::{FrameIn, Lent, Lists, put_words};
 use crate::gathered::Piece;
 use crate::hook::Hook;
 use crate::index::{FrameAt, Index, IndexMemory, Lead};
@@ -16,18 +16,17 @@ use crate::lane::{Lane, OpenRecord};
 use crate::operation::Operation;
 use crate::pmem::Pmem;
 use crate::policy::{Change, Encoder, Placement, Policy, Prefix};
-use crate::record::{Extent, FRAME_BYTES, Form, HEADER_BYTES, NAME_BYTES, Name, extent};
+use crate::record::{Extent, Form, HEADER_BYTES, NAME_BYTES, Name, extent};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
-/// Where the payload lies in a front that names no record.
-const PAYLOAD_AT: usize = HEADER_BYTES + FRAME_BYTES;
-
-/// What a transaction of one operation logs. What the policy has encoded lies in the front that it
+/// What a transaction of one operation logs. What the policy has encoded lies in the memory that it
 /// was made with, until it is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Sole<'a> {
     pub(crate) frame: FrameIn,
-    /// An image, or what its payload ends with that is not in the front: empty where there is none.
+    /// What the payload begins with, where that is few bytes that lie nowhere.
+    pub(crate) prefix: Prefix,
+    /// An image, or what comes behind the prefix: empty where the payload was encoded.
     pub(crate) lent: &'a [u8],
     /// The record of another lane that it overwrites.
     pub(crate) named: Option<Name>,
@@ -35,8 +34,9 @@ pub struct Sole<'a> {
 
 /// All of a transaction, where that is one operation: how it is found out what it logs, and stored.
 pub trait Alone<'a, L, K>: Sized {
-    /// What an operation becomes. `None` where it is nothing of this kind.
-    fn of(common: &Common<L, K>, operation: &Operation<'a>, front: &mut [u8]) -> Option<Self>;
+    /// What an operation becomes, for which something may be encoded. `None` where it is nothing of
+    /// this kind.
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Self>;
 
     /// What is known of it.
     fn sole(&self) -> &Sole<'a>;
@@ -44,21 +44,22 @@ pub trait Alone<'a, L, K>: Sized {
     /// The same, to be changed.
     fn sole_mut(&mut self) -> &mut Sole<'a>;
 
-    /// Stores its record, for which there is room, and returns its frame. The front is the one that
-    /// it was made with.
+    /// Stores its record, for which there is room, and returns its frame. The front is made in any
+    /// memory, and what is encoded lies in that which it was made with.
     fn store<P: Pmem, H: Hook>(
         &self,
         common: &Common<L, K>,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
         front: &mut [u8],
+        encoded: &[u8],
     ) -> FrameAt;
 }
 
 impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
     #[inline(always)]
-    fn of(common: &Common<L, K>, operation: &Operation<'a>, front: &mut [u8]) -> Option<Self> {
-        common.sole(operation, front)
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Self> {
+        common.sole(operation, encoded)
     }
 
     #[inline(always)]
@@ -78,8 +79,9 @@ impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
         front: &mut [u8],
+        encoded: &[u8],
     ) -> FrameAt {
-        common.store_sole(lane, open, self, front)
+        common.store_sole(lane, open, self, front, encoded)
     }
 }
 
@@ -123,19 +125,19 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// than the operation, on older versions or on what is free, and where nothing is to be logged
     /// or can be: [`prepare`](Self::prepare) says what.
     #[inline(always)]
-    fn sole<'a>(&self, operation: &Operation<'a>, front: &mut [u8]) -> Option<Sole<'a>> {
+    fn sole<'a>(&self, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Sole<'a>> {
         if self.geometry.lane_places() > 0 {
             return None;
         }
+        let mut prefix = Prefix::NONE;
         let (form, len, lent): (_, _, &[u8]) = match operation {
             Operation::Update(update) => {
-                // A policy always has a whole block of room.
-                let room = front.get_mut(PAYLOAD_AT..)?.get_mut(..self.block_bytes())?;
-                if let Some((prefix, bytes)) = self.prefixed(&update.change) {
-                    *room.first_chunk_mut()? = prefix.word().to_le_bytes();
-                    (Form::Encoded, prefix.bytes().saturating_add(bytes.len()), bytes)
+                if let Some((before, bytes)) = self.prefixed(&update.change) {
+                    prefix = before;
+                    (Form::Encoded, before.bytes().saturating_add(bytes.len()), bytes)
                 } else {
-                    let mut encoder = Encoder::new(room);
+                    // A policy always has a whole block of room.
+                    let mut encoder = Encoder::new(encoded.get_mut(..self.block_bytes())?);
                     match self.placement(update, &mut encoder, false) {
                         Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
                         Placement::Image => {
@@ -151,7 +153,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         };
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let frame = FrameIn { block: operation.block(), len, form, operation: 0 };
-        Some(Sole { frame, lent, named: None })
+        Some(Sole { frame, prefix, lent, named: None })
     }
 
     /// What is encoded of a patch that is alone, as far as it is not its bytes, and they; where a
@@ -186,8 +188,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         self.sole_extent(sole, usize::from(self.geometry.lanes > 1)).total
     }
 
-    /// Stores its record, for which there is room, and returns its frame. The front is the one that
-    /// it was made with.
+    /// Stores its record, for which there is room, and returns its frame.
     #[inline(always)]
     fn store_sole<P: Pmem, H: Hook>(
         &self,
@@ -195,29 +196,27 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         open: &mut OpenRecord,
         sole: &Sole<'_>,
         front: &mut [u8],
+        encoded: &[u8],
     ) -> FrameAt {
-        let Sole { frame, lent, named } = *sole;
+        let Sole { frame, prefix, lent, named } = *sole;
         let extent = self.sole_extent(sole, sole.names());
         lane.check_fits(open, &extent);
-        let (encoded, _) = sole.payload();
-        let names_bytes = sole.names().saturating_mul(NAME_BYTES);
-        let payload_at = PAYLOAD_AT.saturating_add(names_bytes);
-        let is_image = frame.form == Form::Image;
-        let lent_bytes = if is_image { 0 } else { lent.len() };
-        let here = encoded.saturating_sub(lent_bytes);
-        let end = payload_at.saturating_add(here);
-        if names_bytes > 0 && here > 0 && end <= front.len() {
-            front.copy_within(PAYLOAD_AT..PAYLOAD_AT.saturating_add(here), payload_at);
-        }
+        let names_end = HEADER_BYTES.saturating_add(sole.names().saturating_mul(NAME_BYTES));
+        let mut end = frame.put(front, names_end);
         let mut check = open.check;
-        let mut payload = open.position().saturating_add(payload_at as u64);
-        if is_image {
+        let mut payload = open.position().saturating_add(end as u64);
+        let mut behind = lent;
+        if frame.form == Form::Image {
             payload = open.position().saturating_add(extent.front as u64);
             check = lane.store_image(open, payload, lent, check, &self.kernels);
+            behind = &[];
+        } else if lent.is_empty() {
+            behind = encoded.get(..frame.len as usize).unwrap_or_default();
+        } else {
+            put_words(front, end, [prefix.word()]);
+            end = end.saturating_add(prefix.bytes());
         }
-        let lent = Lent::Bytes(if is_image { &[] } else { lent });
-        let name_count = sole.names();
-        frame.put(front, HEADER_BYTES.saturating_add(names_bytes));
+        let (name_count, lent) = (sole.names(), Lent::Bytes(behind));
         let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
         lane.store_front(open, &extent, lists, check, &self.kernels, front);
         lane.frame_at(open, frame, payload)

@@ -141,7 +141,7 @@ where
         let part = Part {
             frame_count: 0,
             frames: core::iter::empty(),
-            encoded: Encoded::Copied(&[]),
+            encoded: Encoded::Whole(&[]),
             images: &NoImages,
             image_count: 0,
             names: &Names::NONE,

@@ -128,6 +128,18 @@ fn gathered_pieces_are_read_and_nothing_beside_them() {
         heads[heads_of(words, true)][..4].fill(0);
     }
     heads[8..12].fill(0);
+    // Behind heads of all lengths nothing, or one that begins with nothing.
+    let mut round = 0;
+    for words in 8..=200 {
+        let head = heads_of(words, true);
+        heads[head.clone()][..4].fill(0);
+        for len in [0, 0, 1, 55, 56, 57, 64, 300] {
+            let piece = [Piece { prefix: Prefix::NONE, bytes: &bodies[PAGE - len..] }];
+            let pieces = if len == 0 { &[] } else { &piece[..] };
+            try_one(&mut region, &heads[head.clone()], pieces, round);
+            round += 1;
+        }
+    }
     // One piece, of every length at every place, between two short ones.
     let mut round = 0;
     for words in 8..=17 {

@@ -122,12 +122,11 @@ impl Gather {
         (has && pieces_are_known()).then_some(Self(()))
     }
 
-    /// Whether it can do these: not where the body begins in the first line, nor where the head is
-    /// longer than [`Gathered::HEAD_BYTES_MAX`] and no pieces are behind it.
+    /// Whether it can do these: not where the body begins in the first line, nor where it is behind
+    /// a head longer than [`Gathered::HEAD_BYTES_MAX`].
     #[inline]
     pub(crate) fn can(gathered: &Gathered<'_>) -> bool {
-        let is_long = gathered.body_at() > Gathered::HEAD_BYTES_MAX;
-        gathered.body_at() >= LINE_BYTES && (!is_long || !gathered.pieces().is_empty())
+        gathered.body_at() >= LINE_BYTES && (!is_long(gathered) || gathered.body().is_empty())
     }
 
     /// Streams lines that are put together, with their checks; returns that of all.
@@ -138,13 +137,15 @@ impl Gather {
     #[inline(always)]
     pub(crate) unsafe fn stream(self, to: *mut u8, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
         let (head, body) = (gathered.head(), gathered.body());
-        if !gathered.pieces().is_empty() {
+        if !gathered.pieces().is_empty() || is_long(gathered) {
             let line = seeds.line.map(|seed| !seed);
             // SAFETY: as below, and `detect` has seen how a piece lies in memory.
             return unsafe { stream_pieces(to, head, gathered.pieces(), !seeds.all, line) };
         }
-        // Where there is no body nothing is loaded of it; the address is one all the same.
-        let from = if body.is_empty() { head.as_ptr() } else { body.as_ptr() };
+        // Where there is no body nothing is loaded of it; the address is one all the same, where
+        // nobody stores: a load that is masked out waits for stores as others do.
+        let none = (&raw const GATHERED).cast::<u8>().wrapping_add(LINE_BYTES);
+        let from = if body.is_empty() { none } else { body.as_ptr() };
         let (line, has_line) = seeds.line.map_or((0, 0), |seed| (!seed, HAS_LINE));
         // Less than half of all addresses are of a piece.
         let shape = (gathered.body_at() - LINE_BYTES) | has_line;
@@ -152,6 +153,12 @@ impl Gather {
         // promise, and the processor has the instructions, or there were no `self`.
         unsafe { stream(to, head.as_ptr(), from, body.len(), !seeds.all, line, shape) }
     }
+}
+
+/// Whether the head is longer than what goes by one line and masks.
+#[inline(always)]
+fn is_long(gathered: &Gathered<'_>) -> bool {
+    gathered.body_at() > Gathered::HEAD_BYTES_MAX
 }
 
 /// In a shape: that the first line has a check of its own.

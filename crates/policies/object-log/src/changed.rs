@@ -95,10 +95,21 @@ impl<'a, S: Iterator<Item = Span> + Clone> Changed<'a, S> {
         }
     }
 
+    /// The bytes that change.
+    pub(crate) fn spans(&self) -> S {
+        self.spans.clone()
+    }
+
     /// They, in runs.
     #[inline]
     pub(crate) fn runs(&self) -> Runs<'_, 'a, S> {
-        Runs { changed: self, spans: self.spans.clone(), touched: 0..0, rest: 0..0 }
+        self.runs_of(self.spans())
+    }
+
+    /// The same, for who has the bytes that change at hand.
+    #[inline]
+    pub(crate) fn runs_of(&self, spans: S) -> Runs<'_, 'a, S> {
+        Runs { changed: self, spans, touched: 0..0, rest: 0..0 }
     }
 
     /// Their indexes.
@@ -118,7 +129,7 @@ impl<'a, S: Iterator<Item = Span> + Clone> Changed<'a, S> {
 
 /// Runs of objects that change, ascending, none touching the next.
 pub(crate) struct Runs<'c, 'a, S> {
-    changed: &'c Changed<'a, S>,
+    pub(crate) changed: &'c Changed<'a, S>,
     spans: S,
     /// Objects that pieces lie in, as far as the last piece that was looked at.
     touched: Run,

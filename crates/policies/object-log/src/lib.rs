@@ -103,19 +103,33 @@ impl<K> ObjectLog<K> {
         share >= image.len().saturating_mul(usize::from(self.settings.whole_at))
     }
 
+    /// `spans` are those of what changes.
     #[inline]
-    fn place_objects(
+    fn place_objects<S: Iterator<Item = Span> + Clone>(
         &self,
-        changed: Changed<'_, impl Iterator<Item = Span> + Clone>,
+        spans: S,
+        changed: Changed<'_, S>,
         image: &[u8],
         out: &mut Encoder<'_>,
     ) -> Placement {
         let is_too_much = |size: &Size| self.is_too_much(size, image);
-        match payload::put_runs(&changed, image, is_too_much, out) {
+        match payload::put_runs(changed.runs_of(spans), image, is_too_much, out) {
             Some(size) if size.objects == 0 => Placement::Unchanged,
             Some(_) => Placement::Encoded,
             None => self.place_many(changed, image, out),
         }
+    }
+
+    /// Of what the store has said.
+    fn place_said(
+        &self,
+        update: &Update<'_>,
+        unit: NonZeroUsize,
+        image: &[u8],
+        out: &mut Encoder<'_>,
+    ) -> Placement {
+        let changed = changed::said(update, unit);
+        self.place_objects(changed.spans(), changed, image, out)
     }
 
     /// The same of what is not put as runs.
@@ -148,7 +162,7 @@ impl<K> ObjectLog<K> {
             // So many small ones, so far apart, that to name them takes too much: in twos.
             let two = NonZeroUsize::MIN.saturating_add(1);
             changed.unit = changed.unit.saturating_mul(two);
-            if payload::put_runs(&changed, image, is_too_much, out).is_some() {
+            if payload::put_runs(changed.runs(), image, is_too_much, out).is_some() {
                 return Placement::Encoded;
             }
         }
@@ -177,12 +191,16 @@ impl<K: Kernels> ObjectLog<K> {
                 let (images, unit) = ([old, image], self.unit(update));
                 match spans_between(&self.kernels, images, memory) {
                     Some(words) => {
-                        self.place_objects(changed::found(words, images, unit), image, out)
+                        // Not from where others find them: what was stored there by words would
+                        // be loaded by two.
+                        let spans = words.clone();
+                        let changed = changed::found(words, images, unit);
+                        self.place_objects(spans, changed, image, out)
                     }
-                    None => self.place_objects(changed::said(update, unit), image, out),
+                    None => self.place_said(update, unit, image, out),
                 }
             }
-            _ => self.place_objects(changed::said(update, self.unit(update)), image, out),
+            _ => self.place_said(update, self.unit(update), image, out),
         }
     }
 }

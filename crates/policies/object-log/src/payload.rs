@@ -8,7 +8,7 @@ use core::iter::repeat_n;
 
 use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix, Span};
 
-use crate::changed::{Changed, Size};
+use crate::changed::{Changed, Runs, Size};
 
 /// The first byte: runs of bytes follow, each behind its place.
 const RUNS: u8 = 1;
@@ -45,16 +45,17 @@ const fn map_overhead(last: usize) -> usize {
 /// no shorter than the image or lie where no run can; something may have been put then.
 #[inline]
 pub(crate) fn put_runs(
-    changed: &Changed<'_, impl Iterator<Item = Span> + Clone>,
+    runs: Runs<'_, '_, impl Iterator<Item = Span> + Clone>,
     image: &[u8],
     is_too_much: impl Fn(&Size) -> bool,
     out: &mut Encoder<'_>,
 ) -> Option<Size> {
+    let changed = runs.changed;
     let last = changed.object_at(image.len().saturating_sub(1));
     let most = OVERHEAD_MAX.min(map_overhead(last));
     let mut size = Size::default();
     out.put(&[RUNS]).ok()?;
-    for run in changed.runs() {
+    for run in runs {
         let place = changed.bytes_of(&run, image.len());
         let (at, bytes) = (place.start, image.get(place)?);
         size.add(&run, bytes.len());
