@@ -134,7 +134,7 @@ fn left_of_all_kinds(mut region: Region, name: &str) -> Vec<u8> {
             journal.checkpoint().expect("makes room");
         }
     }
-    // Several, whose fronts are longer than what goes by the shortest way.
+    // Several, most of whose fronts are longer than what goes by the shortest way.
     for turn in 0..400_usize {
         let count = [2, 3, 4, 5, 8, 15, 16, 17, 40, 70][turn % 10];
         let first = turn as u64 % (BLOCKS - count);

@@ -87,7 +87,7 @@ pub(crate) struct Lists<'a, N> {
     /// As many.
     pub(crate) names: N,
     pub(crate) last: bool,
-    /// Where in the front the payloads end that lie behind them.
+    /// Where in the front they end, with what of a payload lies there.
     pub(crate) end: usize,
     /// What comes behind those, and is not copied there yet.
     pub(crate) lent: Lent<'a>,
@@ -96,7 +96,7 @@ pub(crate) struct Lists<'a, N> {
 /// Payload that is not in a front yet, and need not come there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lent<'a> {
-    /// The rest of the last payload.
+    /// All payloads, or the rest of the only one; they may be none.
     Bytes(&'a [u8]),
     /// All payloads, behind whole words.
     Pieces(&'a [Piece<'a>]),

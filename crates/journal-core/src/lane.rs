@@ -402,9 +402,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         kernels.crc64(check, image)
     }
 
-    /// Stores the front of a part whose descriptors and payloads are in it: puts header and names
-    /// before them and, behind, what fills the last line, with the check of all of it and of what
-    /// is stored of the record.
+    /// Stores the front of a part whose descriptors are in it: puts header and names before them
+    /// and, behind, the payloads that lie elsewhere and what fills the last line, with the check of
+    /// all of it and of what is stored of the record.
     ///
     /// It may go out in two pieces. They are lines like any others that one fence completes: in
     /// whatever order they arrive, the record counts when all of it is there.

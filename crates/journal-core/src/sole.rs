@@ -26,7 +26,7 @@ pub struct Sole<'a> {
     pub(crate) frame: FrameIn,
     /// What the payload begins with, where that is few bytes that lie nowhere.
     pub(crate) prefix: Prefix,
-    /// An image, or what comes behind the prefix: empty where the payload was encoded.
+    /// An image, or what comes behind the prefix: empty where the payload was encoded, or is none.
     pub(crate) lent: &'a [u8],
     /// The record of another lane that it overwrites.
     pub(crate) named: Option<Name>,

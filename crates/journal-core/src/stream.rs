@@ -132,11 +132,10 @@ where
         let journal = &mut *self.journal;
         let lane = journal.lanes.in_lane(self.lane).lane;
         if self.frames == 0 {
-            // Nothing of it is stored.
-            return lane
-                .abandon(open)
-                .map_err(CommitError::Medium)
-                .and(Err(CommitError::Unchanged));
+            // Nothing of it is stored, unless a policy has panicked.
+            let Err(error) = lane.abandon(open) else { return Err(CommitError::Unchanged) };
+            journal.fail();
+            return Err(CommitError::Medium(error));
         }
         let part = Part {
             frame_count: 0,
