@@ -111,6 +111,11 @@ pub enum Error {
     Device(DeviceError),
     /// The journal could not be formatted or opened.
     Open(OpenError),
+    /// The system has no thread to give for the work in the background.
+    NoThread {
+        /// Its error number, where there is one.
+        os: Option<i32>,
+    },
     /// The journal was formatted with a policy that [`AnyPolicy`](crate::AnyPolicy) does not have.
     UnknownPolicy {
         /// Which.
@@ -157,6 +162,10 @@ impl fmt::Display for Error {
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Open(error) => error.fmt(f),
+            Self::NoThread { os: Some(os) } => {
+                write!(f, "no thread for the work in the background: error {os} of the system")
+            }
+            Self::NoThread { os: None } => f.write_str("no thread for the work in the background"),
             Self::UnknownPolicy { id } => {
                 write!(f, "the journal is of {id}, which is not known here")
             }
@@ -181,6 +190,12 @@ impl core::error::Error for Error {
 impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
         Self::Open(error)
+    }
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The front door: a journal that many threads use at once, with memory of its own.
 
+use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
@@ -74,7 +75,6 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 ///
 /// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
 /// good order.
-#[derive(Debug)]
 pub struct Journal<L = FullBlock, P: PmemShare = Region, D: Send = FileDisk, H = NoHook> {
     /// `None` once it is closed.
     shared: Option<Arc<SharedBy<L, P, D, H>>>,
@@ -125,11 +125,10 @@ where
     where
         P: Sync,
     {
-        let device_blocks = disk.block_count();
-        let plan = options.plan_on(nvm.len(), disk.block_size(), device_blocks)?;
+        let plan = options.plan_on(nvm.len(), &disk)?;
         let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
         let (id, policy) = (new_id(), &options.policy);
-        let blocks = device_blocks - plan.geometry.log_blocks();
+        let blocks = disk.block_count() - plan.geometry.log_blocks();
         journal_core::format(&mut nvm, hook, &kernels, &plan.geometry, id, policy, blocks)?;
         Self::open(nvm, disk, options)
     }
@@ -205,7 +204,8 @@ where
             low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
             low_log_blocks: u64::from(geometry.lane_log_blocks) * free_at_threshold / 256,
         });
-        let checkpointer = options.settings.background.then(|| Checkpointer::start(&shared));
+        let begins = options.settings.background.then(|| Checkpointer::start(&shared));
+        let checkpointer = begins.transpose()?;
         let keep_on_close = options.settings.keep_on_close;
         let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
         if options.settings.drain_on_open {
@@ -632,6 +632,17 @@ impl<L, P: PmemShare, D: Send, H> Journal<L, P, D, H> {
     }
 }
 
+/// How it is laid out, and whether it goes on: what it holds is its users' own.
+impl<L, P: PmemShare, D: Send, H> fmt::Debug for Journal<L, P, D, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Journal");
+        if let Some(shared) = &self.shared {
+            out.field("has_failed", &shared.failed.load(Ordering::Relaxed));
+        }
+        out.field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
 impl<L, P: PmemShare, D: Send, H> Drop for Journal<L, P, D, H> {
     fn drop(&mut self) {
         self.stop_checkpointer();
@@ -639,7 +650,7 @@ impl<L, P: PmemShare, D: Send, H> Drop for Journal<L, P, D, H> {
 }
 
 impl Checkpointer {
-    fn start<L, P, D, H>(shared: &Arc<SharedBy<L, P, D, H>>) -> Self
+    fn start<L, P, D, H>(shared: &Arc<SharedBy<L, P, D, H>>) -> Result<Self, Error>
     where
         L: Policy + Send + Sync + 'static,
         P: PmemShare + Send + 'static,
@@ -649,7 +660,7 @@ impl Checkpointer {
     {
         let stop = Arc::new(AtomicBool::new(false));
         let (its, stops) = (Arc::clone(shared), Arc::clone(&stop));
-        let run = move || {
+        let work = move |its: &SharedBy<L, P, D, H>| {
             let begun = Instant::now();
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
                 // A failure makes the journal fail, which tells everybody.
@@ -661,9 +672,12 @@ impl Checkpointer {
                 }
             }
         };
-        let thread = thread::spawn(run);
+        // Others rely on it: where it panics everything else fails.
+        let run = move || its.watched(|| work(&its));
+        let thread = thread::Builder::new().name("nvm-journal-home".into()).spawn(run);
+        let thread = thread.map_err(|error| Error::NoThread { os: error.raw_os_error() })?;
         shared.bell.belongs_to(thread.thread());
-        Self { thread, stop }
+        Ok(Self { thread, stop })
     }
 }
 

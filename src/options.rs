@@ -7,8 +7,8 @@ use journal_core::parts::RUN_BLOCKS;
 use journal_core::policy::{Pacing, Policy};
 use journal_core::slot::SlotEntry;
 use journal_core::{
-    Batched, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook, Node, Protocol,
-    SlotState,
+    Batched, BlockDevice, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook,
+    Node, Protocol, SlotState,
 };
 
 /// Lanes where nobody says how many.
@@ -210,7 +210,8 @@ impl<L, H> Options<L, H> {
 
     /// Format: blocks that go through the shield in one batch of a checkpoint, 16 by default. It is
     /// used where the device may tear an overwrite and a block's only whole copy is its home; zero
-    /// is right for a device that never tears a block, and for a policy that logs whole blocks.
+    /// is right for a device that never tears a block, and for a policy that logs whole blocks, and
+    /// refused elsewhere.
     #[must_use]
     pub const fn shield_blocks(mut self, blocks: u32) -> Self {
         self.settings.shield_blocks = blocks;
@@ -428,18 +429,22 @@ impl<L, H> Options<L, H> {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// The layout on a disk of so many blocks: where nobody says how large the disk-side log is, it
-    /// takes no more than a quarter of them.
+    /// The layout on this disk: where nobody says how large the disk-side log is, it takes no more
+    /// than a quarter of it.
     pub(crate) fn plan_on(
         &self,
         span_bytes: u64,
-        block_size: BlockSize,
-        device_blocks: u64,
+        disk: &impl BlockDevice,
     ) -> Result<Plan, OptionsError>
     where
         L: Policy,
     {
+        let (block_size, device_blocks) = (disk.block_size(), disk.block_count());
         let plan = self.plan(span_bytes, block_size)?;
+        let tears = !disk.facts().block_atomic(block_size);
+        if tears && plan.geometry.shield_blocks == 0 && !self.policy.logs_images() {
+            return Err(OptionsError::NoShield);
+        }
         let log_blocks = plan.geometry.log_blocks();
         if self.settings.lane_log_blocks.is_none() && log_blocks > device_blocks / LOG_DISK_SHARE {
             let of_lane = device_blocks / LOG_DISK_SHARE / u64::from(plan.geometry.lanes);
@@ -497,8 +502,9 @@ impl<L, H> Options<L, H> {
         // Blocks do not spread evenly, and runs of them less so: some of the spread that as many
         // runs have, thrown at random.
         let (each, run) = (frames / shares, RUN_BLOCKS as usize);
-        let spread = SPREAD * (run * each).isqrt();
-        let share_frames = (each + each / 4 + spread + SHARE_FRAMES_MIN).min(frames);
+        let spread = SPREAD.saturating_mul(run.saturating_mul(each).isqrt());
+        let above = (each / 4).saturating_add(spread).saturating_add(SHARE_FRAMES_MIN);
+        let share_frames = each.saturating_add(above).min(frames);
         let all_frames = shares.saturating_mul(share_frames);
         let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
         let needs = Needs::of(&geometry, 1);
@@ -578,6 +584,9 @@ pub enum OptionsError {
         /// Blocks of the disk.
         device_blocks: u64,
     },
+    /// The device may tear a block, the policy logs less than whole blocks, and there is no shield:
+    /// what changes of a block could then never go home.
+    NoShield,
 }
 
 impl fmt::Display for OptionsError {
@@ -589,6 +598,9 @@ impl fmt::Display for OptionsError {
             Self::LogTooLarge { log_blocks, device_blocks } => {
                 write!(f, "a disk-side log of {log_blocks} blocks on a disk of {device_blocks}")
             }
+            Self::NoShield => f.write_str(
+                "shield_blocks is zero: the disk may tear a block, and not all are logged whole",
+            ),
         }
     }
 }

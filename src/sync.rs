@@ -15,9 +15,9 @@ pub(crate) mod thread {
     use core::time::Duration;
 
     #[cfg(any(loom, shuttle))]
-    pub(crate) use pmem_sys::explored::thread::{JoinHandle, Thread, spawn};
+    pub(crate) use pmem_sys::explored::thread::{Builder, JoinHandle, Thread};
     #[cfg(not(any(loom, shuttle)))]
-    pub(crate) use std::thread::{JoinHandle, Thread, park_timeout, spawn};
+    pub(crate) use std::thread::{Builder, JoinHandle, Thread, park_timeout};
 
     /// Rounds in which a waiter looks again at once: about as long as a commit takes.
     const SPINS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 64 };

@@ -1,5 +1,8 @@
 //! A transaction under way.
 
+use core::fmt;
+
+use journal_core::parts::Operations as _;
 use journal_core::policy::{Patch, Placement, Policy, Update};
 use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, Operation, PmemShare};
 
@@ -27,7 +30,6 @@ use crate::shared::seat::{Seat, Seated};
 /// fn sent<T: Send>() {}
 /// sent::<Transaction<'static, FullBlock, Region, FileDisk, NoHook>>();
 /// ```
-#[derive(Debug)]
 pub struct Transaction<'j, L, P: PmemShare, D, H>
 where
     L: Policy,
@@ -348,6 +350,7 @@ where
     /// Aborts and begins again, as old as before, so that it gets through some time.
     pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
+        self.shared.choose_lane(&mut self.seat);
         match self.blocked.take() {
             Some(block) => self.shared.await_block(block, self.age, &mut self.found_free),
             None => self.shared.check_not_failed(),
@@ -393,6 +396,21 @@ where
             self.blocked = Some(block);
         }
         result
+    }
+}
+
+/// How far it is: what it writes is its owner's.
+impl<L, P, D, H> fmt::Debug for Transaction<'_, L, P, D, H>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Transaction");
+        out.field("blocks", &self.seat.staged.count()).field("blocked", &self.blocked);
+        out.finish_non_exhaustive()
     }
 }
 

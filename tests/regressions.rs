@@ -9,9 +9,9 @@ use journal_core::policy::{
 };
 use journal_core::units::LaneNumber;
 use journal_core::{
-    Batched, BlockNumber, BlockSize, DeviceFacts, Durability, Entry, Geometry, Journal,
-    JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation, Overwrite,
-    PortableKernels, Protocol,
+    Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
+    Journal, JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation,
+    Overwrite, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::FaultKind::Error;
@@ -277,10 +277,10 @@ fn poison_in_the_last_record_is_an_error() {
     }
 }
 
-/// A streamed transaction that is forgotten, not dropped, is one that never was: the next one of
-/// its lane does not lie behind its parts.
+/// A streamed transaction that is forgotten, not dropped, is one that never was. Nobody has fenced
+/// what it streamed, so nothing is stored in its place before the journal is opened again.
 #[test]
-fn a_forgotten_stream_leaves_no_gap() {
+fn a_forgotten_stream_is_one_that_never_was() {
     let world = blank(&geometry());
     format(&world, &geometry(), 1, &FullBlock);
     on(&world, &geometry(), FullBlock, |mut journal| {
@@ -289,9 +289,38 @@ fn a_forgotten_stream_leaves_no_gap() {
         let update = Update::new(BlockNumber(1), Change::Image(&image));
         streamed.write(&[Operation::Update(update)]).expect("was reserved");
         core::mem::forget(streamed);
+        let next = journal.commit(LaneNumber(0), &[Operation::Update(update)], Durability::Durable);
+        assert_eq!(next, Err(CommitError::Failed));
+        assert_eq!(journal.sync(), Err(JournalError::Failed));
+    });
+    on(&world, &geometry(), FullBlock, |mut journal| {
+        assert_eq!(read(&mut journal, 1), [0; BLOCK]);
         commit(&mut journal, 0, 0, 5);
     });
     on(&world, &geometry(), FullBlock, |mut journal| assert_eq!(read(&mut journal, 0), [5; BLOCK]));
+}
+
+/// What ends a streamed transaction lets the journal go on: given up, empty, or durable.
+#[test]
+fn a_journal_goes_on_behind_a_stream_that_has_ended() {
+    let world = blank(&geometry());
+    format(&world, &geometry(), 1, &FullBlock);
+    on(&world, &geometry(), FullBlock, |mut journal| {
+        let image = [9; BLOCK];
+        let operations = [Operation::Update(Update::new(BlockNumber(1), Change::Image(&image)))];
+        let mut given_up = journal.begin(LaneNumber(0), 1024).expect("fits");
+        given_up.write(&operations).expect("was reserved");
+        given_up.abort();
+        let empty = journal.begin(LaneNumber(0), 1024).expect("fits");
+        assert_eq!(empty.commit(), Err(CommitError::Unchanged));
+        let mut whole = journal.begin(LaneNumber(0), 1024).expect("fits");
+        whole.write(&operations).expect("was reserved");
+        whole.commit().expect("stores");
+        commit(&mut journal, 0, 0, 5);
+    });
+    on(&world, &geometry(), FullBlock, |mut journal| {
+        assert_eq!((read(&mut journal, 0), read(&mut journal, 1)), ([5; BLOCK], [9; BLOCK]));
+    });
 }
 
 /// A device that tears, deltas, and a geometry without a shield: a checkpoint cannot do what it

@@ -42,13 +42,23 @@ use crate::sync::{AtomicBool, Ordering};
 /// caches.
 const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
-/// Makes the journal fail when a commit panics, in a policy or in an assertion of its own: what it
-/// held may be half done. Forgotten when it does not.
+/// Makes the journal fail when what it watches panics, in a policy, a device, or an assertion of our
+/// own: what that held may be half done. Forgotten when it does not.
 pub(super) struct FailOnPanic<'s>(pub(super) &'s AtomicBool);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
+    }
+}
+
+impl<L, P: PmemShare, D: Send, H, K> Shared<L, P, D, H, K> {
+    /// Calls; where that panics the journal has failed.
+    pub(crate) fn watched<R>(&self, call: impl FnOnce() -> R) -> R {
+        let watch = FailOnPanic(&self.failed);
+        let result = call();
+        core::mem::forget(watch);
+        result
     }
 }
 

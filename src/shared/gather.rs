@@ -117,7 +117,7 @@ impl Gathering {
     }
 
     fn lock(&self) -> MutexGuard<'_, Gathered> {
-        // A panic in here has made the journal fail.
+        // What others' code answers is asked for before anything changes in here.
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,6 +204,7 @@ where
         if staged.count() == 0 {
             return self.check_not_failed();
         }
+        let objects = self.objects_of(staged);
         loop {
             self.check_not_failed()?;
             let mut gathered = self.gathering.lock();
@@ -213,7 +214,7 @@ where
                 (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
                 work.reserved_bytes = 0;
                 running.since = self.gathering.now();
-                running.objects = self.objects_of(staged);
+                running.objects = objects;
             } else if !self.takes_in(running, staged) {
                 drop(gathered);
                 self.hand_over()?;

@@ -9,8 +9,8 @@ use journal_core::parts::{
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{
-    Batched, BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, Kernels, Needs, PmemShare,
-    Scope,
+    Batched, BlockDevice, BlockNumber, CheckpointReport, Geometry, Hook, JournalError, Kernels,
+    Needs, PmemShare, Scope,
 };
 
 use super::{Done, LaneState, LanesOf, Shared, SharesOf};
@@ -57,17 +57,19 @@ where
     H: Hook,
     K: Kernels,
 {
-    fn lock_home(&self) -> Result<MutexGuard<'_, HomeRoom<P, D, H>>, Error> {
-        self.home.lock().map_err(|_| {
-            self.fail();
-            Error::Failed
-        })
+    /// Calls with what writes home. Where that panics, in a device, a policy or an assertion, blocks
+    /// may be half on their way: the journal has failed then.
+    fn with_home<R>(
+        &self,
+        call: impl FnOnce(&mut HomeRoom<P, D, H>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut room = self.home.lock().map_err(|_| self.poisoned())?;
+        self.watched(|| call(&mut room))
     }
 
     /// Writes home everything that is committed by now, and empties the lanes of it.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        let mut room = self.lock_home()?;
-        self.checkpoint_in(&mut room, Scope::All)
+        self.with_home(|room| self.checkpoint_in(room, Scope::All))
     }
 
     fn checkpoint_in(
@@ -109,18 +111,23 @@ where
         // Blocks that are written again and again meanwhile must not keep it from ending: as many
         // blocks as there are now go home, and what comes later is for the next time.
         let mut left = self.frames() as u64;
-        loop {
+        let stays = loop {
             let before = report.blocks;
             let (common, lanes) = (&self.common, &mut lanes);
-            let more =
-                home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, scope, report)?;
-            left = left.saturating_sub((report.blocks - before).max(1));
-            if !more || left == 0 || scope == Scope::OldestInSlots {
-                break;
+            match home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, scope, report) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                // All others are home.
+                Err(error @ JournalError::NoShield { .. }) => break Some(error),
+                Err(error) => return Err(error.into()),
             }
-        }
+            left = left.saturating_sub((report.blocks - before).max(1));
+            if left == 0 || scope == Scope::OldestInSlots {
+                break None;
+            }
+        };
         home.reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
-        Ok(())
+        stays.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Writes to the disk, and syncs, what the policy places there.
@@ -131,16 +138,14 @@ where
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
     ) -> Result<(), Error> {
-        let mut room = self.lock_home()?;
         let take = || {
-            let mut state = self.lock_lane(self.lane(lane)).ok()?;
+            let mut state = self.lock_lane(self.lane(lane))?;
             let LaneState { lane, slots, .. } = &mut *state;
-            InLane { lane, states: slots }.take_log_block()
+            Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
-        let written = room.home.write_ahead(&self.common, content, scratch, versions, take);
-        written.map(drop).map_err(|error| {
-            self.fail();
-            Error::Device(error)
+        self.with_home(|room| {
+            let written = room.home.write_ahead(&self.common, content, scratch, versions, take);
+            written.map(drop).inspect_err(|_| self.fail())
         })
     }
 
@@ -153,18 +158,25 @@ where
     /// Makes room, unless `is_there` says that another thread has already: without the device where
     /// that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
-        let mut room = self.lock_home()?;
+        self.with_home(|room| self.make_room_in(room, is_there))
+    }
+
+    fn make_room_in(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
         let is_enough = || is_there() && !self.slots_are_short() && !self.log_is_short();
         if is_enough() {
             return Ok(());
         }
         let geometry = &self.common.geometry;
         if geometry.lane_places() == 0 {
-            return self.checkpoint_in(&mut room, Scope::All).map(drop);
+            return self.checkpoint_in(room, Scope::All).map(drop);
         }
-        self.free_in_memory(&mut room, Frees::Rings)?;
+        self.free_in_memory(room, Frees::Rings)?;
         if !is_enough() {
-            self.free_in_memory(&mut room, Frees::Slots)?;
+            self.free_in_memory(room, Frees::Slots)?;
         }
         let keeps = self.common.policy.keeps_in_slots();
         let (rings, slots) = match keeps {
@@ -173,27 +185,27 @@ where
         };
         let mut rings_are_home = !keeps || !is_there();
         if !is_there() {
-            self.checkpoint_in(&mut room, rings)?;
+            self.checkpoint_in(room, rings)?;
         }
         // What no slot is free for would go into the rings, and home from there. Others may take
         // what comes free: it is tried as often as it takes when they do not.
         let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
         while (!is_there() || self.slots_are_short()) && rounds > 0 {
             rounds -= 1;
-            if self.checkpoint_in(&mut room, slots)?.freed_slots > 0 {
+            if self.checkpoint_in(room, slots)?.freed_slots > 0 {
                 continue;
             }
             if rings_are_home {
                 break;
             }
             // Records of what is in no slot keep the heads from passing those of what is.
-            self.checkpoint_in(&mut room, rings)?;
+            self.checkpoint_in(room, rings)?;
             rings_are_home = true;
         }
         if keeps && !is_there() {
-            self.checkpoint_in(&mut room, Scope::All)?;
+            self.checkpoint_in(room, Scope::All)?;
         }
-        self.clean_log(&mut room, is_enough)
+        self.clean_log(room, is_enough)
     }
 
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
@@ -294,12 +306,10 @@ where
     /// Notes in the superblock that all is durable, and that nothing comes behind it.
     pub(crate) fn close(&self) -> Result<(), Error> {
         self.check_not_failed()?;
-        let mut room = self.lock_home()?;
-        let noted = room.home.close(&self.common, &mut LanesOf(self));
-        if noted.is_err() {
-            self.fail();
-        }
-        Ok(noted?)
+        self.with_home(|room| {
+            let noted = room.home.close(&self.common, &mut LanesOf(self));
+            Ok(noted.inspect_err(|_| self.fail())?)
+        })
     }
 
     /// What has been done to make room.

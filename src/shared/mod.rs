@@ -397,6 +397,12 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
         let before = guard.lane.free_places();
         let LaneState { lane, slots, .. } = &mut *guard;
         let result = call(&mut InLane { lane, states: slots });
+        if guard.lane.has_unfenced() {
+            // Told while the lane is held: who has waited for it must not take for durable what no
+            // longer waits for a fence.
+            self.0.fail();
+            return Ok(result);
+        }
         room.publish(&guard.lane);
         // Whoever writes home only gives slots back.
         let after = guard.lane.free_places();

@@ -84,7 +84,8 @@ where
             return Ok(());
         }
         let (reading, olds) = seat.for_reading_olds();
-        match olds.keep(block, |into| self.read(reading, block, into)) {
+        // The block is locked, and its frame reserved, and nothing staged says so yet.
+        match self.watched(|| olds.keep(block, |into| self.read(reading, block, into))) {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }

@@ -39,12 +39,13 @@ where
     /// Chooses the lane of a transaction that begins.
     #[inline]
     pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
-        if self.lane(seat.favourite).turn.is_busy() || seat.work.leaves_lane {
+        let leaves = seat.work.leaves_lane;
+        if self.lane(seat.favourite).turn.is_busy() || leaves {
             seat.work.leaves_lane = false;
             seat.favourite = self.seats.another_lane();
         }
         // Deferred commits in several lanes would have to make each other durable.
-        let lane = if seat.defers { LaneNumber(0) } else { seat.favourite };
+        let lane = if seat.defers && !leaves { LaneNumber(0) } else { seat.favourite };
         if seat.work.lane != lane {
             seat.work.lane = lane;
         }
@@ -469,7 +470,8 @@ where
             patience.pause();
         }
         // The rest is reserved by others. To wait for them might be for ever: they may be waiting
-        // for a block of this one.
+        // for a block of this one. But there may be room elsewhere.
+        work.leaves_lane = true;
         Err(Error::Conflict { block })
     }
 }

@@ -193,7 +193,7 @@ fn what_several_threads_write_in_one_call_each_is_in_some_order_and_found_again(
                     .policy(policy)
                     .lanes(lanes)
                     .lane_bytes(160 << 10)
-                    .shield_blocks(0)
+                    .shield_blocks(4)
                     .index_frames(frames)
                     .background_checkpoint(background)
                     .buffer_bytes(32 * BLOCK)

@@ -8,6 +8,7 @@ mod claims;
 mod few;
 mod gathered;
 mod held;
+mod home;
 mod log;
 mod many;
 mod olds;

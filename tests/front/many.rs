@@ -341,7 +341,7 @@ fn many_leave_the_room_in_the_index_that_others_have_reserved() {
 fn whatever_one_of_them_builds_on_in_another_lane_is_named() {
     let patch = Patch { at: 100, bytes: b"new" };
     let change = Change::Patches(&[patch]);
-    let options = Options::new().policy(ObjectLog::new()).lanes(2).shield_blocks(0);
+    let options = Options::new().policy(ObjectLog::new()).lanes(2).shield_blocks(1);
     let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
     for (count, last) in [(2, 1), (20, 1), (20, 7), (20, 8), (20, 19)] {
         let files = Files::new("many-names");

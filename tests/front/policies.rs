@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
-use journal_core::{DeviceFacts, Overwrite};
+use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::{DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _};
 use nvm_journal::byte_delta::{Appends, Settings};
 use nvm_journal::{
     AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
@@ -88,6 +88,81 @@ fn what_a_policy_sends_home_is_there_before_its_record() {
             assert_eq!(found[0], number as u8, "block {number}");
         }
         assert_eq!(journal.stats().expect("counts").total().appended_home, 2);
+    }
+}
+
+/// Of a block that is turned over it logs that alone, in no bytes at all.
+#[derive(Clone, Debug)]
+struct TurningOver;
+
+impl Policy for TurningOver {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E65)
+    }
+
+    fn place(&self, update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        let (Some(old), Some(new)) = (update.old, update.change.image()) else {
+            return Placement::Image;
+        };
+        let is_turned = old.iter().zip(new).all(|(old, new)| *old == !*new);
+        if is_turned { Placement::Encoded } else { Placement::Image }
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        block.iter_mut().for_each(|byte| *byte = !*byte);
+        if payload.is_empty() { Ok(()) } else { Err(ApplyError::Malformed { at: 0 }) }
+    }
+}
+
+/// Alone and beside others, in one lane and in two, read from the cache, from the memory, by
+/// whoever opens the journal, and from the disk.
+#[test]
+fn what_a_policy_encodes_may_be_no_bytes_at_all() {
+    for (lanes, cache_bytes) in [(1, 0), (2, 1 << 20)] {
+        let files = Files::new(&format!("turning-{lanes}"));
+        let options = Options::new().policy(TurningOver).lanes(lanes).cache_bytes(cache_bytes);
+        let region = memory(4 << 20);
+        let reader = region.reader();
+        let mut disk = files.disk();
+        let journal = Journal::format(region, disk.clone(), &options).expect("formats");
+        let images = [[0x0F; BLOCK], [0xF0; BLOCK]];
+        let turned = |number: u64, turn: usize| {
+            let mut update = Update::new(block(number), Change::Image(&images[turn % 2]));
+            update.old = Some(&images[(turn + 1) % 2]);
+            Operation::Update(update)
+        };
+        let both = [1, 2].map(|number| Operation::write(block(number), &images[0]));
+        journal.commit(&both, Durability::Durable).expect("commits");
+        let judge = |journal: &Journal<_, Region, FileDisk>, expected: [usize; 2]| {
+            for (number, turn) in [1, 2].into_iter().zip(expected) {
+                let mut found = [0; BLOCK];
+                journal.read(block(number), &mut found).expect("reads");
+                assert!(found == images[turn % 2], "block {number}");
+            }
+        };
+        for turn in 1..=3 {
+            journal.commit(&[turned(1, turn)], Durability::Durable).expect("commits");
+            judge(&journal, [turn, turn - 1]);
+            let first = journal.begin().expect("begins");
+            journal.commit(&[turned(2, turn)], Durability::Durable).expect("commits");
+            drop(first);
+            judge(&journal, [turn, turn]);
+        }
+        journal.commit(&[turned(1, 4), turned(2, 4)], Durability::Durable).expect("commits");
+        judge(&journal, [4, 4]);
+        drop(journal);
+        let mut left = vec![0; 4 << 20];
+        reader.read_into(Offset(0), &mut left).expect("reads");
+        let mut region = memory(4 << 20);
+        region.store(Offset(0), &left);
+        let journal = Journal::open(region, disk.clone(), &options).expect("opens");
+        judge(&journal, [4, 4]);
+        journal.close().expect("closes");
+        for number in [1, 2] {
+            let mut found = [0; BLOCK];
+            disk.read(block(number), &mut found).expect("reads");
+            assert!(found == images[0], "block {number} at home");
+        }
     }
 }
 

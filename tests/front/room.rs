@@ -1,8 +1,14 @@
 //! What commits reserve in their lane, and give back.
 
+use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::{Arc, mpsc};
+
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 use nvm_journal::{
-    BlockSize, Durability, Error, FileDisk, Journal, MapOptions, Operation, Options, Region,
+    BlockSize, Durability, Error, FileDisk, Journal, MapOptions, Operation, Options, Transaction,
 };
 
 use crate::use_it::{BLOCK, Files, block, memory};
@@ -31,10 +37,11 @@ impl Policy for Forty {
     }
 }
 
-type Opened = Journal<Forty, Region, FileDisk>;
-
 /// How many blocks one transaction can have, and what keeps it from having more.
-fn largest(journal: &Opened) -> (u64, Error) {
+fn largest<L>(journal: &Journal<L>) -> (u64, Error)
+where
+    L: Policy + Clone + Send + Sync + 'static,
+{
     let mut tx = journal.begin().expect("begins");
     let mut blocks = 0;
     loop {
@@ -118,4 +125,98 @@ fn a_block_that_is_written_again_and_again_takes_few_places_in_the_index() {
     assert!(found == image);
     journal.checkpoint().expect("goes home");
     assert_eq!(journal.stats().expect("counts").frames, 0);
+}
+
+/// Who keeps most of a lane for a transaction that rests keeps nobody from committing through
+/// another one, in one call or as a transaction, durable or not.
+#[test]
+fn who_finds_a_lane_reserved_goes_through_another() {
+    let files = Files::new("room-reserved");
+    let options = Options::new().lanes(2).lane_bytes(64 << 10);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let journal = Arc::new(journal);
+    let image = [5; BLOCK];
+    let mut rests = journal.begin().expect("begins");
+    (0..12).for_each(|number| rests.write(block(number), &image).expect("fits"));
+    let (ended, ends) = mpsc::channel();
+    // Each is a thread of its own: by turns they favour either lane.
+    for turn in 0..8 {
+        let (its, ended) = (Arc::clone(&journal), ended.clone());
+        std::thread::spawn(move || {
+            let numbers = (20..28).map(block);
+            let body = |tx: &mut Transaction<'_, _, _, _, _>| {
+                numbers.clone().try_for_each(|number| tx.write(number, &[6; BLOCK]))
+            };
+            let durability = [Durability::Durable, Durability::Deferred][turn / 2 % 2];
+            let result = match (turn % 2, durability) {
+                (0, durability) => {
+                    let image = [7; BLOCK];
+                    let all: Vec<_> =
+                        numbers.map(|number| Operation::write(number, &image)).collect();
+                    its.commit(&all, durability).map(drop)
+                }
+                (_, Durability::Durable) => its.transact(body),
+                (_, Durability::Deferred) => its.transact_deferred(body),
+            };
+            ended.send(result).expect("is awaited");
+        });
+        let result = ends.recv_timeout(Duration::from_secs(60));
+        result.expect("goes through the other lane").expect("commits");
+    }
+    rests.commit().expect("was reserved");
+}
+
+/// Logs whole blocks, and panics once when it is asked how many objects an update is.
+#[derive(Clone, Debug, Default)]
+struct Miscounts(Arc<AtomicBool>);
+
+impl Policy for Miscounts {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E59)
+    }
+
+    fn place(&self, _update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        Placement::Image
+    }
+
+    fn logs_images(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
+        Err(ApplyError::Malformed { at: 0 })
+    }
+
+    fn objects_in(&self, _update: &Update<'_>) -> u32 {
+        if self.0.swap(false, Ordering::SeqCst) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+        1
+    }
+}
+
+/// A policy that panics when a transaction is gathered, as the first one or behind others, takes
+/// nothing of the lane with it.
+#[test]
+fn a_transaction_that_a_panic_ends_has_nothing_reserved() {
+    let (files, panics) = (Files::new("room-miscounts"), Miscounts::default());
+    let options = Options::new().policy(panics.clone()).lanes(1).lane_bytes(64 << 10);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let all = largest(&journal);
+    assert!(matches!(all.1, Error::TooLarge { .. }));
+    let gather = |number| {
+        let mut tx = journal.begin().expect("begins");
+        tx.write(block(number), &[number as u8; BLOCK]).expect("fits");
+        tx.commit_gathered()
+    };
+    for is_first in [true, false] {
+        if !is_first {
+            gather(1).expect("is gathered");
+        }
+        panics.0.store(true, Ordering::SeqCst);
+        catch_unwind(AssertUnwindSafe(|| gather(2))).expect_err("panics");
+        gather(3).expect("is gathered");
+        journal.sync().expect("commits");
+        assert_eq!(largest(&journal), all, "{is_first}");
+    }
 }

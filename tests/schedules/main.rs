@@ -9,15 +9,17 @@
 #![forbid(unsafe_code)]
 #![cfg(shuttle)]
 
+use std::path::Path;
 use std::sync::Arc;
 
 use nvm_journal::{
-    BlockNumber, BlockSize, Durability, Error, FileDisk, Journal, Operation, Options, Region,
-    Transaction,
+    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Operation, Options,
+    Region, Transaction,
 };
 use shuttle::rand::Rng;
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, Runner, thread};
+use sim_disk::{Fault, FaultKind, Image, Model, SimPmem, World};
 
 const BLOCK: usize = 4096;
 const IMAGE: [u8; BLOCK] = [7; BLOCK];
@@ -25,30 +27,45 @@ const IMAGE: [u8; BLOCK] = [7; BLOCK];
 /// Some of them have a word of the table together, however many shares there are.
 const BLOCKS: [u64; 8] = [0, 28, 56, 1, 47, 52, 7, 19];
 
-/// Each of four threads calls this three times, in every schedule.
-fn all_end(name: &str, call: impl Fn(&Journal, u64) -> Result<(), Error> + Send + Sync + 'static) {
+/// Runs something in every schedule, with the path of a file for the disk.
+fn explore(name: &str, run: impl Fn(&Path) + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 19;
     config.silence_warnings = true;
     let asked = std::env::var("SCHEDULES").ok();
     let schedules = asked.map_or(300, |asked| asked.parse().expect("a number"));
     let path = std::env::temp_dir().join(format!("nvm-journal-{}-{name}", std::process::id()));
-    let (its, call) = (path.clone(), Arc::new(call));
+    let its = path.clone();
     let run = move || {
         let _ = std::fs::remove_file(&its);
-        let disk = FileDisk::create(&its, BlockSize::DEFAULT, 64).expect("a new file");
+        run(&its);
+    };
+    Runner::new(PctScheduler::new_from_seed(1, 3, schedules), config).run(run);
+    let _ = std::fs::remove_file(&path);
+}
+
+fn options() -> Options {
+    Options::new().lanes(2).lane_bytes(64 << 10).shield_blocks(0)
+}
+
+fn disk(path: &Path) -> FileDisk {
+    FileDisk::create(path, BlockSize::DEFAULT, 64).expect("a new file")
+}
+
+/// Each of four threads calls this three times, in every schedule.
+fn all_end(name: &str, call: impl Fn(&Journal, u64) -> Result<(), Error> + Send + Sync + 'static) {
+    let call = Arc::new(call);
+    explore(name, move |path| {
         let memory = Region::anonymous(1 << 20).expect("memory");
-        let options = Options::new().lanes(2).lane_bytes(64 << 10).shield_blocks(0);
-        let journal = Arc::new(Journal::format(memory, disk, &options).expect("formats"));
+        let journal = Journal::format(memory, disk(path), &options()).expect("formats");
+        let journal = Arc::new(journal);
         let threads = (0..4).map(|number| {
             let (journal, call) = (Arc::clone(&journal), Arc::clone(&call));
             thread::spawn(move || (0..3).for_each(|_| call(&journal, number).expect("ends")))
         });
         let threads: Vec<_> = threads.collect();
         threads.into_iter().for_each(|thread| thread.join().expect("does not panic"));
-    };
-    Runner::new(PctScheduler::new_from_seed(1, 3, schedules), config).run(run);
-    let _ = std::fs::remove_file(&path);
+    });
 }
 
 fn write(number: u64) -> Operation<'static> {
@@ -101,6 +118,38 @@ fn transactions_of_all_kinds_end() {
             3 => journal.transact_deferred(body),
             4 => journal.checkpoint().map(drop),
             _ => journal.transact(body),
+        }
+    });
+}
+
+/// Whose fence fails knows it a moment before the journal has failed. Nobody who comes for the lane
+/// in that moment takes for durable what no longer waits for a fence.
+#[test]
+fn what_a_failed_fence_was_for_is_durable_for_nobody() {
+    type Failing = Journal<FullBlock, SimPmem>;
+    let calls: [fn(&Failing) -> Result<(), Error>; 3] = [
+        |journal| journal.checkpoint().map(drop),
+        Failing::sync,
+        // What it has read is to be durable, though it writes nothing.
+        |journal| {
+            let mut tx = journal.begin()?;
+            tx.read(BlockNumber(5), &mut [0; BLOCK])?;
+            tx.commit().map(drop)
+        },
+    ];
+    explore("failed-fence", move |path| {
+        let media = World::boot(Image::blank(1 << 20), Model::Torn8);
+        let journal = Journal::format(media.pmem(), disk(path), &options()).expect("formats");
+        let journal = Arc::new(journal);
+        journal.commit(&[write(5)], Durability::Deferred).expect("is stored");
+        let fences = media.operations().of(sim_disk::Operation::Fence);
+        media.inject(Fault::on(sim_disk::Operation::Fence, fences, FaultKind::Error));
+        let threads = calls.map(|call| {
+            let journal = Arc::clone(&journal);
+            thread::spawn(move || call(&journal))
+        });
+        for thread in threads {
+            thread.join().expect("does not panic").expect_err("is not durable");
         }
     });
 }

@@ -78,15 +78,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// more; there are as many as were prepared for.
     ///
     /// # Errors
-    /// The device's. Nothing is stored yet.
-    pub fn write_ahead<L: Policy, K: Kernels>(
+    /// The device's, and those of `take`, which takes a block of the log. Nothing is stored yet.
+    pub fn write_ahead<L: Policy, K: Kernels, E: From<DeviceError>>(
         &mut self,
         common: &Common<L, K>,
         content: &Content<'_, impl Operations + ?Sized>,
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
-        mut take: impl FnMut() -> Option<SlotNumber>,
-    ) -> Result<Option<Durable<()>>, DeviceError> {
+        mut take: impl FnMut() -> Result<Option<SlotNumber>, E>,
+    ) -> Result<Option<Durable<()>>, E> {
         let Content { operations, prepared, .. } = *content;
         // Not where the encoded payloads are.
         let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
@@ -107,7 +107,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 }
                 Placement::DiskLog if left > 0 => {
                     left = left.saturating_sub(1);
-                    let Some((slot, noted)) = take().zip(logged.next()) else {
+                    let Some((slot, noted)) = take()?.zip(logged.next()) else {
                         unreachable!("as many are free as were when it was prepared")
                     };
                     let content = common.kernels.crc64(common.content_seed, image);
@@ -120,13 +120,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         self.write_run(site::WRITE, &mut appends, &mut unsynced)?;
         self.write_run(site::LOG, &mut log, &mut unsynced)?;
-        match unsynced {
-            Some(unsynced) if prepared.log_blocks > 0 => {
-                self.device.sync(site::LOG_SYNC, unsynced).map(Some)
-            }
-            Some(unsynced) => self.device.sync(site::SYNC, unsynced).map(Some),
-            None => Ok(None),
-        }
+        let Some(unsynced) = unsynced else { return Ok(None) };
+        let site = if prepared.log_blocks > 0 { site::LOG_SYNC } else { site::SYNC };
+        Ok(Some(self.device.sync(site, unsynced)?))
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
 use crate::checkpoint::{CheckpointReport, Scope};
 use crate::common::Common;
-use crate::error::MediumError;
+use crate::error::{DeviceError, MediumError};
 use crate::errors::{CommitError, JournalError};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::home::{Home, HomeScratch, OwnLanes, View};
@@ -371,7 +371,7 @@ where
         let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
         let content = Content { operations, names, prepared, ends: Ends::Record };
         let (common, lanes) = (&self.common, &mut self.lanes);
-        let take = || lanes.in_lane(lane).take_log_block();
+        let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
         let written = self.home.write_ahead(common, &content, &mut scratch, &mut versions, take);
         written.map(drop).map_err(|error| {
             self.fail();
@@ -457,9 +457,17 @@ where
     /// to go on.
     pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
-        while self.checkpoint_batch(Scope::All, &mut report)? {}
+        let stays = loop {
+            match self.checkpoint_batch(Scope::All, &mut report) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                // All others are home.
+                Err(error @ JournalError::NoShield { .. }) => break Some(error),
+                Err(error) => return Err(error),
+            }
+        };
         self.reclaim(&mut report)?;
-        Ok(report)
+        stays.map_or(Ok(report), Err)
     }
 
     /// Empties the lanes: folds what is in slots, which stays there, and writes home what is not.

@@ -550,6 +550,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         in_flight
     }
 
+    /// Whether a fence has failed: nothing waits to be flushed, and not everything is durable.
+    #[must_use]
+    pub fn has_unfenced(&self) -> bool {
+        self.deferred_from.is_none() && self.durable_to < self.next_sequence
+    }
+
     /// Puts all deferred records in flight; `None` when there is none.
     pub fn flush_all_deferred(&mut self, states: &mut [SlotState]) -> Option<InFlight<Sequence>> {
         // What is active waits for a record.

@@ -22,7 +22,8 @@ use crate::policy::Policy;
 use crate::record::extent;
 use crate::units::{LaneNumber, Stamp};
 
-/// A transaction under way. Dropped, it is aborted.
+/// A transaction under way. Dropped, it is aborted. Forgotten instead (`mem::forget`), nobody fences
+/// what of it is on its way: the journal then refuses to go on, until it is opened again.
 #[derive(Debug)]
 pub struct Streamed<'j, 'm, P, D, L, H, K>
 where
@@ -113,6 +114,8 @@ where
         let needed = self.frames.saturating_add(prepared.frames);
         journal.see_to_space(self.lane, prepared.bytes, needed)?;
         let ends = if journal.keeps(Rule::LastPartAtCommit) { Ends::Nothing } else { Ends::Record };
+        // Nothing else may be stored in its place before a fence. One that ends it takes this back.
+        journal.fail();
         let (mut lane, mut scratch) = (journal.lanes.in_lane(self.lane), scratch!(journal));
         let content = Content { operations, names: &names, prepared: &prepared, ends };
         journal.common.store(&mut lane, open, &content, &mut scratch, &mut NoVersions);
@@ -133,9 +136,9 @@ where
         let lane = journal.lanes.in_lane(self.lane).lane;
         if self.frames == 0 {
             // Nothing of it is stored, unless a policy has panicked.
-            let Err(error) = lane.abandon(open) else { return Err(CommitError::Unchanged) };
-            journal.fail();
-            return Err(CommitError::Medium(error));
+            lane.abandon(open).map_err(CommitError::Medium)?;
+            journal.failed = false;
+            return Err(CommitError::Unchanged);
         }
         let part = Part {
             frame_count: 0,
@@ -150,18 +153,14 @@ where
         let extent = lane.size_part(&open, &part, geometry);
         let store = PartStore { extent: &extent, front: journal.front, is_early: false };
         lane.store_part(&mut open, &part, kernels, store, |_| {});
-        if let Err(error) = journal.index_parts(self.lane, &open) {
-            journal.fail();
-            return Err(CommitError::Medium(error));
-        }
+        journal.index_parts(self.lane, &open).map_err(CommitError::Medium)?;
         let InLane { lane, states } = journal.lanes.in_lane(self.lane);
         let (sequence, stamp) = (open.sequence, open.stamp);
         if let Some(in_flight) = lane.close(open, states) {
-            if let Err(error) = lane.fence(in_flight) {
-                journal.fail();
-                return Err(CommitError::Medium(error));
-            }
+            let durable = lane.fence(in_flight).map_err(CommitError::Medium)?;
+            debug_assert_eq!(*durable.what(), sequence);
         }
+        journal.failed = false;
         Ok(Committed { lane: self.lane, sequence, stamp })
     }
 
@@ -182,8 +181,9 @@ where
 {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            if self.journal.lanes.in_lane(self.lane).lane.abandon(open).is_err() {
-                self.journal.fail();
+            let abandoned = self.journal.lanes.in_lane(self.lane).lane.abandon(open);
+            if abandoned.is_ok() {
+                self.journal.failed = false;
             }
         }
     }
