@@ -13,8 +13,8 @@ use crate::options::OptionsError;
 ///
 /// Nothing that was acknowledged is lost by any of them. After [`Medium`](Self::Medium) and
 /// [`Device`](Self::Device) in a commit, sync, checkpoint or close the journal has *failed*: what
-/// was under way may be durable or not, and everything but dropping it is refused with
-/// [`Failed`](Self::Failed) until it is opened again.
+/// was under way may be durable or not, and every later commit, read, sync, checkpoint and close is
+/// refused with [`Failed`](Self::Failed) until it is opened again. In a read they are that block's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -50,13 +50,13 @@ pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 ///
 /// | after | survives every crash |
 /// |---|---|
-/// | [`commit`], [`transact`], [`Self::commit`] | it, and everything it read or overwrote |
+/// | [`commit`], [`transact`], a durable [`Self::commit`] | it, and all it read or overwrote |
 /// | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
 /// | [`commit_gathered`], [`transact_gathered`] | the same; many of them become one record |
 /// | [`sync`] | every transaction committed before the call |
-/// | [`checkpoint`] | the same; it is on the device, and its space in the lanes is free |
-/// | [`close`] | the same, and the device alone holds it |
-/// | a drop | what survived before; what was only deferred may be there too |
+/// | [`checkpoint`] | the same; it is on the device, and its space is free, if it can be read |
+/// | [`close`] | the same, and the device alone holds it (see [`Options::keep_on_close`]) |
+/// | a drop | what survived before; what was deferred may be there, what was gathered is gone |
 ///
 /// [`commit`]: Transaction::commit
 /// [`transact`]: Self::transact
@@ -117,7 +117,8 @@ where
     H: Hook + Clone + Send + Sync + 'static,
 {
     /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost; a
-    /// crash meanwhile leaves that, or the new journal.
+    /// crash meanwhile leaves that, or the new journal. The disk is not touched: what it holds is
+    /// what its blocks hold.
     ///
     /// # Errors
     /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
@@ -140,7 +141,8 @@ where
     /// # Errors
     /// `Options`; `Open`, among them: there is no journal, another policy or device belongs to it,
     /// or something that was durable is damaged. The medium is untouched then, but after `Medium`
-    /// and `Device`.
+    /// and `Device`. `NoThread`, where there was to be one in the background; and with
+    /// [`Options::drain_on_open`] those of [`checkpoint`](Self::checkpoint).
     pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
     where
         P: Sync,
@@ -221,8 +223,9 @@ where
     /// Begins a transaction. Dropped, it is aborted.
     ///
     /// A thread may have several at once. But while one of them waits for a block, nothing is done
-    /// for the others; and if who has that block waits for one of theirs, that is for ever. So
-    /// where other threads want the same blocks, one at a time.
+    /// for the others; and where who has that block waits for one of theirs, one of them is told of
+    /// a `Conflict`. (What a thread waits for in another journal, or by other means than blocks, is
+    /// not seen.) So where other threads want the same blocks, one at a time.
     ///
     /// # Errors
     /// `Failed`.
@@ -332,7 +335,11 @@ where
     ///
     /// # Errors
     /// `NotAscending`; `OutOfDevice`; `OutOfBlock`; `BadRange`; `TooLarge`; `TooManyBlocks`;
-    /// `CannotPlace`: nothing has changed. `Medium` and `Failed` as for [`Transaction::commit`].
+    /// `CannotPlace`; `Conflict`; those of [`read`](Self::read) where an image has to be made
+    /// first: nothing has changed. When the journal is full it makes room, with the errors of
+    /// [`checkpoint`](Self::checkpoint), and `Unreadable` where that makes none. `Medium`, `Device`
+    /// and `Failed` as for [`Transaction::commit`]. What is durable when is as for that one and for
+    /// [`Transaction::commit_deferred`].
     ///
     /// ```no_run
     /// # use nvm_journal::{Error, Journal};
@@ -457,7 +464,9 @@ where
     /// read the other one's, may both see what was before.
     ///
     /// # Errors
-    /// `OutOfDevice`; `OutOfBlock` unless `into` is one block long; and those of media.
+    /// `OutOfDevice`; `OutOfBlock` unless `into` is one block long; `Failed`; and `Medium`,
+    /// `Device`, `Apply` and `RottenLog`, where the block cannot be read: the journal goes on after
+    /// them.
     pub fn read(&self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         let shared = self.shared();
         shared.check_request(block, into.len())?;
@@ -467,7 +476,8 @@ where
     /// Makes every transaction durable that was committed before the call.
     ///
     /// # Errors
-    /// `Failed`, and `Medium`: the journal has failed then.
+    /// `Failed`, and `Medium`: the journal has failed then. So it has where what was gathered
+    /// cannot be committed: `Device`, `CannotPlace`.
     pub fn sync(&self) -> Result<(), Error> {
         self.shared().check_not_failed()?;
         self.shared().commit_gathered()?;
@@ -483,6 +493,8 @@ where
     ///
     /// # Errors
     /// `Failed`, `Medium` and `Device`: the journal has failed then, and the lanes still hold all.
+    /// `NoShield`, where a block needs one and there is none: it stays, and all others are home.
+    /// Those of [`sync`](Self::sync), for what is gathered.
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         self.shared().commit_gathered()?;
         self.shared().checkpoint()
@@ -493,7 +505,8 @@ where
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint), and `Unreadable` where a block cannot be read: all
-    /// others are home. The journal is gone either way; what was durable is.
+    /// others are home. The journal is gone either way; what was durable is not, and the next open
+    /// finds it.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop_checkpointer();
         self.shared().commit_gathered()?;
@@ -550,10 +563,11 @@ where
         &self.shared().recovery
     }
 
-    /// What has been done so far. It takes every lane for a moment.
+    /// What has been done so far, also after a failed fence, write or sync. It takes every lane for
+    /// a moment, and every share of the index: not to be asked for in a loop.
     ///
     /// # Errors
-    /// `Failed`.
+    /// `Failed`, after a panic inside.
     pub fn stats(&self) -> Result<Stats, Error> {
         let shared = self.shared();
         let Geometry { lane_bytes, lane_slots, lane_log_blocks, .. } = self.plan.geometry;

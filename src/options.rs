@@ -147,15 +147,16 @@ impl<L, H> Options<L, H> {
     }
 
     /// Format: how many lanes, and so how many threads can commit without waiting for each other.
-    /// By default 4, and fewer on a span too small for that. A transaction lies in one lane: more
-    /// lanes make the largest transaction smaller.
+    /// By default 4, and fewer on a span too small for that; 32 at most. A transaction lies in one
+    /// lane: more lanes make the largest transaction smaller.
     #[must_use]
     pub const fn lanes(mut self, lanes: u16) -> Self {
         self.settings.lanes = Some(lanes);
         self
     }
 
-    /// Format: bytes of each lane, a multiple of 64. By default the lanes take all of the span.
+    /// Format: bytes of each lane, a multiple of 64. By default the lanes take what slots and their
+    /// entries leave of the span.
     #[must_use]
     pub const fn lane_bytes(mut self, bytes: u64) -> Self {
         self.settings.lane_bytes = Some(bytes);
@@ -208,7 +209,8 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Format: blocks that go through the shield in one batch of a checkpoint, 16 by default. It is
+    /// Format: blocks that go through the shield in one batch of a checkpoint, 16 by default and 64
+    /// at most. It is
     /// used where the device may tear an overwrite and a block's only whole copy is its home; zero
     /// is right for a device that never tears a block, and for a policy that logs whole blocks, and
     /// refused elsewhere.
@@ -331,7 +333,8 @@ impl<L, H> Options<L, H> {
     }
 
     /// The layout of a journal formatted with these settings in so many bytes, and what it takes at
-    /// worst.
+    /// worst; on a disk at least four times as large as the disk-side log, where there is one: that
+    /// is made smaller on others.
     ///
     /// # Errors
     /// The first setting that cannot be.
@@ -547,8 +550,9 @@ pub struct Plan {
     pub geometry: Geometry,
     /// Bytes of persistent memory that are used.
     pub nvm_bytes: u64,
-    /// Bytes of ordinary memory that an open journal takes at worst, beside two blocks and the
-    /// transaction itself for each thread that has one open.
+    /// Bytes of ordinary memory that an open journal takes at worst, beside 128 KiB for locks, and
+    /// for each transaction that is open some five blocks and what it has written. A thread keeps
+    /// that for its next ones: of eight at most, and no more than 8 MiB of each.
     pub dram_bytes: usize,
     /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
     pub gathered_bytes: usize,

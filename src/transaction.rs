@@ -94,7 +94,8 @@ where
     /// it before the transaction ends.
     ///
     /// # Errors
-    /// `Conflict`; `OutOfDevice`; `OutOfBlock` unless `into` is one block long; those of media.
+    /// `Conflict`; `OutOfDevice`; `OutOfBlock` unless `into` is one block long; and those of
+    /// [`Journal::read`](crate::Journal::read), after which it can go on where the journal does.
     pub fn read(&mut self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         self.shared.check_request(block, into.len())?;
         self.lock(block)?;
@@ -130,7 +131,7 @@ where
     /// `Conflict`; `OutOfDevice`; `OutOfBlock` unless `image` is one block long; `TooLarge` and
     /// `TooManyBlocks`. The transaction is as before, and can go on but after a conflict. When the
     /// journal is full it makes room first, with the errors of
-    /// [`checkpoint`](crate::Journal::checkpoint).
+    /// [`checkpoint`](crate::Journal::checkpoint), and `Unreadable` where that makes none.
     #[inline]
     pub fn write(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
         self.write_with(block, Hint::DATA, image)
@@ -209,7 +210,8 @@ where
     /// they are, and may log no more than those.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and `OutOfBlock` when the bytes do not lie in the block.
+    /// As [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the bytes do not
+    /// lie in the block.
     pub fn write_at(&mut self, block: BlockNumber, at: usize, bytes: &[u8]) -> Result<(), Error> {
         self.patch(block, None, at, bytes)
     }
@@ -273,8 +275,8 @@ where
     ///
     /// # Errors
     /// `Conflict` when an earlier call has met one; `CannotPlace`: the transaction is aborted then.
-    /// `Medium` and `Failed`: whether it is durable is unknown until the journal is opened again.
-    /// Never for lack of space.
+    /// `Medium`, `Device` and `Failed`: whether it is durable is unknown until the journal is
+    /// opened again. Never for lack of space.
     #[inline]
     pub fn commit(mut self) -> Result<Option<Committed>, Error> {
         self.end(Durability::Durable)
@@ -298,8 +300,9 @@ where
     /// touches one of its blocks. Until then a crash takes back all of it, and never a part.
     ///
     /// # Errors
-    /// `Conflict` when an earlier call has met one: the transaction is aborted then. `Medium` and
-    /// `Failed`, when the one that ran before had to be committed. Never for lack of space.
+    /// `Conflict` when an earlier call has met one: the transaction is aborted then. `Medium`,
+    /// `Device`, `CannotPlace` and `Failed`, when the one that ran before had to be committed, or
+    /// this one filled it: the journal has failed then. Never for lack of space.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {

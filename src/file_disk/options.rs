@@ -52,7 +52,8 @@ impl FileDiskOptions {
     /// Creates a file of so many blocks, all zero, which must not exist yet.
     ///
     /// It is sparse: its space is taken when blocks are first written, and a full file system is an
-    /// error of that write.
+    /// error of that write. When this has returned, a crash leaves it, with its name; one before
+    /// leaves no file, the whole one, or one of no length, which an open refuses.
     ///
     /// # Errors
     /// Any [`FileDiskErrorKind`] but `NotADisk` and `NotWritable`. No new file is left then.
@@ -91,8 +92,8 @@ impl FileDiskOptions {
         open().map_err(|error| error.on(path))
     }
 
-    /// Takes a file that is open already, for reading and writing. Other descriptors of it do not
-    /// get around the lock.
+    /// Takes a file that is open already, for reading and writing, and opens it anew by way of
+    /// `/proc`: other descriptors of it do not get around the lock.
     ///
     /// # Errors
     /// Any [`FileDiskErrorKind`] but `TooLong`.

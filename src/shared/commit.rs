@@ -42,8 +42,8 @@ use crate::sync::{AtomicBool, Ordering};
 /// caches.
 const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
-/// Makes the journal fail when what it watches panics, in a policy, a device, or an assertion of our
-/// own: what that held may be half done. Forgotten when it does not.
+/// Makes the journal fail when what it watches panics, in a policy, a device, or an assertion: what
+/// that held may be half done. Forgotten when it does not.
 pub(super) struct FailOnPanic<'s>(pub(super) &'s AtomicBool);
 
 impl Drop for FailOnPanic<'_> {

@@ -57,8 +57,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Calls with what writes home. Where that panics, in a device, a policy or an assertion, blocks
-    /// may be half on their way: the journal has failed then.
+    /// Calls with what writes home. Where that panics, in a device, a policy or an assertion,
+    /// blocks may be half on their way: the journal has failed then.
     fn with_home<R>(
         &self,
         call: impl FnOnce(&mut HomeRoom<P, D, H>) -> Result<R, Error>,

@@ -464,7 +464,7 @@ impl Parts<'_> {
             let belongs = kind != BOOK.intent
                 && (kind != BOOK.copy || (parts.is_empty() && is_last))
                 && part.header.field("sequence") == sequence
-                && part.header.field("part") == parts.len() as u64
+                && part.header.field("part") == parts.len() as u64 % (1 << 16)
                 && same("epoch")
                 && same("stamp");
             if !belongs {

@@ -3,13 +3,14 @@
 //! 1. The newer superblock copy is accepted.
 //! 2. Every lane is walked ([`crate::scan`]); the end of each is looked up in the table
 //!    ([`crate::decide`]). An error leaves the medium untouched.
-//! 3. What was accepted and is not known durable, the superblock copy first of all, tail words with
+//! 3. The index is built from the accepted records, lanes merged by stamp.
+//! 4. What was accepted and is not known durable, the superblock copy first of all, tail words with
 //!    it, is flushed, and one fence makes it durable: a killed process may have stored it.
-//! 4. The index is built from the accepted records, lanes merged by stamp.
 //! 5. A superblock of a new epoch is written, twice. From then on the journal is live.
 //!
-//! **Crash** anywhere in it: the next open finds the same records, because nothing but the
-//! superblock was written, and that says of each lane just what this open has decided.
+//! **Crash** anywhere in it: the next open finds the same records, because nothing was written but
+//! voids of torn entries, tail words, images of an intent, which go home again, and the superblock,
+//! which says of each lane just what this open has decided.
 
 use core::marker::PhantomData;
 
@@ -118,7 +119,7 @@ where
     /// Opens the journal in `pmem`, whatever state a crash left it in.
     ///
     /// # Errors
-    /// Any [`OpenError`]. All but `Medium` leave the span untouched.
+    /// Any [`OpenError`]. All but `Medium` and `Device` leave the span untouched.
     pub fn open(
         pmem: P,
         device: D,

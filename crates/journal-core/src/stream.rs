@@ -22,8 +22,8 @@ use crate::policy::Policy;
 use crate::record::extent;
 use crate::units::{LaneNumber, Stamp};
 
-/// A transaction under way. Dropped, it is aborted. Forgotten instead (`mem::forget`), nobody fences
-/// what of it is on its way: the journal then refuses to go on, until it is opened again.
+/// A transaction under way. Dropped, it is aborted. Of one that is forgotten (`mem::forget`) nobody
+/// fences what is on its way: the journal then refuses to go on, until it is opened again.
 #[derive(Debug)]
 pub struct Streamed<'j, 'm, P, D, L, H, K>
 where

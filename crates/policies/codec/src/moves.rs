@@ -27,7 +27,7 @@
 //! |---|---|
 //! | `DD` | which distance: 0 to 2 a remembered one, 3 the last and a *number*, the difference |
 //! | `NNN` | how many new bytes; 7 is 7 and a *number* |
-//! | `LLL`, `DD` = 0 | the length of the copy, by 256, and a byte follows; 7 is 7 and a *number* |
+//! | `LLL`, `DD` = 0 | the length of the copy by 256, and a byte follows; 7: 1792 and a *number* |
 //! | `LLL`, otherwise | the length of the copy less 4; 7 is 7 and a *number* |
 //!
 //! Behind it stand the distance, the rest of the length, the rest of the count, as far as there are
