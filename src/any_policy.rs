@@ -137,6 +137,10 @@ impl Policy for AnyPolicy {
         of_chosen!(self, policy => policy.logs_images())
     }
 
+    fn logs_whole_blocks(&self) -> bool {
+        of_chosen!(self, policy => policy.logs_whole_blocks())
+    }
+
     #[inline]
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         of_chosen!(self, policy => policy.apply(payload, block))
@@ -295,6 +299,7 @@ mod tests {
         assert_eq!(any.bypasses_when_full(), one.bypasses_when_full());
         assert_eq!(any.thresholds(), one.thresholds());
         assert_eq!(any.logs_images(), one.logs_images());
+        assert_eq!(any.logs_whole_blocks(), one.logs_whole_blocks());
         let patch = Patch { at: 3, bytes: b"patch" };
         assert_eq!(any.prefix_of(&[patch], 0), one.prefix_of(&[patch], 0));
         assert_eq!(any.pacing(), one.pacing());

@@ -688,7 +688,7 @@ impl Checkpointer {
         };
         // Others rely on it: where it panics everything else fails.
         let run = move || its.watched(|| work(&its));
-        let thread = thread::Builder::new().name("nvm-journal-home".into()).spawn(run);
+        let thread = thread::Builder::new().name("nvmj-home".into()).spawn(run);
         let thread = thread.map_err(|error| Error::NoThread { os: error.raw_os_error() })?;
         shared.bell.belongs_to(thread.thread());
         Ok(Self { thread, stop })

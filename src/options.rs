@@ -445,7 +445,7 @@ impl<L, H> Options<L, H> {
         let (block_size, device_blocks) = (disk.block_size(), disk.block_count());
         let plan = self.plan(span_bytes, block_size)?;
         let tears = !disk.facts().block_atomic(block_size);
-        if tears && plan.geometry.shield_blocks == 0 && !self.policy.logs_images() {
+        if tears && plan.geometry.shield_blocks == 0 && !self.policy.logs_whole_blocks() {
             return Err(OptionsError::NoShield);
         }
         let log_blocks = plan.geometry.log_blocks();

@@ -48,7 +48,7 @@ fn scan_by<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
         let others: Vec<_> = pieces
             .map(|lanes| {
                 let scan = move || scan(lanes, &mut vec![0; front_bytes]);
-                let thread = thread::Builder::new().name("nvm-journal-scan".into());
+                let thread = thread::Builder::new().name("nvmj-scan".into());
                 (lanes, thread.spawn_scoped(scope, scan))
             })
             .collect();

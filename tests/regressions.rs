@@ -1,6 +1,11 @@
 //! What once went wrong on whole media, told without a crash explorer: each test is named for what
 //! it showed.
 
+use core::cell::Cell;
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
+use std::rc::Rc;
+
 use byte_delta::ByteDelta;
 use full_block::FullBlock;
 use journal_core::check::crc64;
@@ -468,4 +473,78 @@ fn neighbours_go_home_together_in_batches_that_do_not_hold_all_of_them() {
             );
         }
     }
+}
+
+/// Encodes every update as its whole image, and panics at one of its calls.
+#[derive(Clone, Default)]
+struct WholePanics(Rc<Cell<u32>>);
+
+impl Policy for WholePanics {
+    fn id(&self) -> PolicyId {
+        Whole.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        if left == 1 {
+            resume_unwind(Box::new("on purpose"));
+        }
+        Whole.place(update, out)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        Whole.apply(payload, block)
+    }
+}
+
+/// A policy is asked again between the parts of a record. Where it panics then, some of them are
+/// stored, and in the index: the journal has failed, and what they changed is never to be seen.
+#[test]
+fn what_a_panic_cut_short_is_not_there() {
+    let image = [7; BLOCK];
+    let update = |block| Operation::Update(Update::new(BlockNumber(block), Change::Image(&image)));
+    let many: Vec<_> = (0..10).map(update).collect();
+    let (mut refused, mut went_on) = (0, 0);
+    for (at, is_streamed) in (1..40).flat_map(|at| [(at, false), (at, true)]) {
+        let world = blank(&geometry());
+        format(&world, &geometry(), 1, &Whole);
+        let policy = WholePanics::default();
+        let calls = Rc::clone(&policy.0);
+        let mut is_there = false;
+        on(&world, &geometry(), policy, |mut journal| {
+            commit(&mut journal, 1, 0, 3);
+            let (panicked, failed) = if is_streamed {
+                let mut streamed = journal.begin(LaneNumber(0), 3072).expect("fits");
+                streamed.write(&[update(20)]).expect("was reserved");
+                calls.set(at);
+                let panicked = catch_unwind(AssertUnwindSafe(|| streamed.write(&many))).is_err();
+                calls.set(0);
+                (panicked, streamed.commit().is_err())
+            } else {
+                calls.set(at);
+                let commit = || journal.commit(LaneNumber(0), &many, Durability::Durable);
+                let panicked = catch_unwind(AssertUnwindSafe(commit)).is_err();
+                calls.set(0);
+                (panicked, journal.sync().is_err())
+            };
+            is_there = !panicked;
+            if failed {
+                refused += 1;
+                assert_eq!(journal.checkpoint(), Err(JournalError::Failed));
+            } else {
+                went_on += usize::from(panicked);
+                commit(&mut journal, 0, 30, 5);
+                journal.checkpoint().expect("has room");
+            }
+        });
+        on(&world, &geometry(), Whole, |mut journal| {
+            for block in 0..10 {
+                let before = if block == 0 { [3; BLOCK] } else { [0; BLOCK] };
+                let expected = if is_there { image } else { before };
+                assert_eq!(read(&mut journal, block), expected, "{at}, {is_streamed}, {block}");
+            }
+        });
+    }
+    assert!(refused > 0 && went_on > 0, "{refused}, {went_on}");
 }

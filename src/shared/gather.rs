@@ -204,12 +204,12 @@ where
         if staged.count() == 0 {
             return self.check_not_failed();
         }
-        let objects = self.objects_of(staged);
         loop {
             self.check_not_failed()?;
             let mut gathered = self.gathering.lock();
             let running = &mut gathered.running;
             if running.is_empty() {
+                let objects = self.objects_of(staged);
                 // It takes over what the transaction has reserved (G4).
                 (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
                 work.reserved_bytes = 0;
@@ -347,7 +347,8 @@ where
         work.lane = sealed.lane;
         work.reserved_bytes = sealed.reserved_bytes;
         self.note_overwritten(work, &sealed.staged);
-        let committed = self.commit(work, &sealed.staged, Durability::Durable);
+        // Who called may hold blocks that others wait for.
+        let committed = self.watched(|| self.commit(work, &sealed.staged, Durability::Durable));
         if let Err(error) = committed {
             // They were told that it would be durable some time, and others have read it.
             self.fail();

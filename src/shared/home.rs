@@ -82,10 +82,11 @@ where
         self.writes_home.begin();
         let result = self.write_and_reclaim(room, scope, &mut report);
         self.writes_home.end();
-        if !matches!(result, Ok(()) | Err(Error::NoShield { .. })) {
+        let has_gone_on = matches!(result, Ok(()) | Err(Error::NoShield { .. }));
+        if !has_gone_on {
             self.fail();
+            result?;
         }
-        result?;
         let mut done = self.lock_done();
         done.checkpoints += 1;
         let total = &mut done.checkpointed;
@@ -96,7 +97,8 @@ where
         total.freed_bytes += report.freed_bytes;
         total.freed_slots += report.freed_slots;
         total.unreadable += report.unreadable;
-        Ok(report)
+        drop(done);
+        result.map(|()| report)
     }
 
     fn write_and_reclaim(
@@ -161,10 +163,22 @@ where
         self.with_home(|room| self.make_room_in(room, is_there))
     }
 
+    /// What needs a shield, where there is none, is an error only where it leaves too little.
     fn make_room_in(
         &self,
         room: &mut HomeRoom<P, D, H>,
         is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let mut stays = None;
+        self.make_what_can_be(room, &is_there, &mut stays)?;
+        stays.filter(|_| !is_there()).map_or(Ok(()), Err)
+    }
+
+    fn make_what_can_be(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        is_there: impl Fn() -> bool,
+        stays: &mut Option<Error>,
     ) -> Result<(), Error> {
         let is_enough = || is_there() && !self.slots_are_short() && !self.log_is_short();
         if is_enough() {
@@ -172,7 +186,7 @@ where
         }
         let geometry = &self.common.geometry;
         if geometry.lane_places() == 0 {
-            return self.checkpoint_in(room, Scope::All).map(drop);
+            return self.checkpoint_but(room, Scope::All, stays).map(drop);
         }
         self.free_in_memory(room, Frees::Rings)?;
         if !is_enough() {
@@ -185,27 +199,43 @@ where
         };
         let mut rings_are_home = !keeps || !is_there();
         if !is_there() {
-            self.checkpoint_in(room, rings)?;
+            self.checkpoint_but(room, rings, stays)?;
         }
         // What no slot is free for would go into the rings, and home from there. Others may take
         // what comes free: it is tried as often as it takes when they do not.
         let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
         while (!is_there() || self.slots_are_short()) && rounds > 0 {
             rounds -= 1;
-            if self.checkpoint_in(room, slots)?.freed_slots > 0 {
+            if self.checkpoint_but(room, slots, stays)?.freed_slots > 0 {
                 continue;
             }
             if rings_are_home {
                 break;
             }
             // Records of what is in no slot keep the heads from passing those of what is.
-            self.checkpoint_in(room, rings)?;
+            self.checkpoint_but(room, rings, stays)?;
             rings_are_home = true;
         }
         if keeps && !is_there() {
-            self.checkpoint_in(room, Scope::All)?;
+            self.checkpoint_but(room, Scope::All, stays)?;
         }
-        self.clean_log(room, is_enough)
+        self.clean_log(room, is_enough, stays)
+    }
+
+    /// A checkpoint that notes what stays for want of a shield.
+    fn checkpoint_but(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        scope: Scope,
+        stays: &mut Option<Error>,
+    ) -> Result<CheckpointReport, Error> {
+        match self.checkpoint_in(room, scope) {
+            Err(error @ Error::NoShield { .. }) => {
+                *stays = Some(error);
+                Ok(CheckpointReport::default())
+            }
+            result => result,
+        }
     }
 
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
@@ -213,6 +243,7 @@ where
         &self,
         room: &mut HomeRoom<P, D, H>,
         is_enough: impl Fn() -> bool,
+        stays: &mut Option<Error>,
     ) -> Result<(), Error> {
         let geometry = &self.common.geometry;
         let mut rounds = geometry.log_blocks().checked_div(geometry.segment_blocks.into());
@@ -226,12 +257,12 @@ where
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
                 if let Some(segment) = segment {
-                    freed_slots += self.checkpoint_in(room, segment)?.freed_slots;
+                    freed_slots += self.checkpoint_but(room, segment, stays)?.freed_slots;
                 }
             }
             if freed_slots == 0 {
                 // Records of what is not in the log keep the heads from passing those of what is.
-                return self.checkpoint_in(room, Scope::All).map(drop);
+                return self.checkpoint_but(room, Scope::All, stays).map(drop);
             }
         }
         Ok(())

@@ -427,12 +427,17 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
         self.0.read_frame(frame, into)
     }
+
+    fn check_all_there(&self) -> Result<(), JournalError> {
+        // A share that could not be given has made the journal fail.
+        if self.0.has_failed() { Err(JournalError::Failed) } else { Ok(()) }
+    }
 }
 
 /// The shares of the index, as whatever writes home borrows them.
 ///
-/// A share whose holder panicked cannot be given out; the journal has failed then, and the copy
-/// that is given instead is empty and thrown away.
+/// A share whose holder panicked cannot be given out; the journal has failed then, and what is
+/// given instead is empty: [`Lanes::check_all_there`] says so before anything is made of it.
 pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
     pub(crate) &'s Shared<L, P, D, H, K>,
 );

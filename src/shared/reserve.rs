@@ -42,7 +42,9 @@ where
         let leaves = seat.work.leaves_lane;
         if self.lane(seat.favourite).turn.is_busy() || leaves {
             seat.work.leaves_lane = false;
-            seat.favourite = self.seats.another_lane();
+            let others = [(); 2].map(|()| self.seats.another_lane());
+            let is_other = |lane: &LaneNumber| *lane != seat.favourite;
+            seat.favourite = others.into_iter().find(is_other).unwrap_or(seat.favourite);
         }
         // Deferred commits in several lanes would have to make each other durable.
         let lane = if seat.defers && !leaves { LaneNumber(0) } else { seat.favourite };
@@ -452,7 +454,9 @@ where
         let mut patience = Patience::of_the_slow();
         for _ in 0..TRIES {
             let unreserved = &self.lane(work.lane).unreserved;
-            self.make_room(|| unreserved.left() >= more + kept)?;
+            let made = self.make_room(|| unreserved.left() >= more + kept);
+            work.leaves_lane |= matches!(made, Err(Error::NoShield { .. }));
+            made?;
             self.give_from_hand(work.lane)?;
             if self.try_reserve_above(work, more, kept) {
                 return Ok(());

@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 #![cfg(shuttle)]
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
 use std::sync::Arc;
 
+use journal_core::{DeviceFacts, Overwrite};
 use nvm_journal::{
     BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Operation, Options,
     Region, Transaction,
@@ -19,7 +21,7 @@ use nvm_journal::{
 use shuttle::rand::Rng;
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, Runner, thread};
-use sim_disk::{Fault, FaultKind, Image, Model, SimPmem, World};
+use sim_disk::{CrashPoints, DiskImage, Fault, FaultKind, Image, Model, SimDisk, SimPmem, World};
 
 const BLOCK: usize = 4096;
 const IMAGE: [u8; BLOCK] = [7; BLOCK];
@@ -152,4 +154,102 @@ fn what_a_failed_fence_was_for_is_durable_for_nobody() {
             thread.join().expect("does not panic").expect_err("is not durable");
         }
     });
+}
+
+const LIVES: usize = 3;
+
+/// What the threads of [`life`] have done to their blocks.
+#[derive(Default)]
+struct Versions {
+    /// Committed, in whatever way.
+    committed: [AtomicU64; LIVES],
+    /// Answered to be durable.
+    durable: [AtomicU64; LIVES],
+}
+
+type Simulated = Journal<FullBlock, SimPmem, SimDisk>;
+
+/// Commits version after version of a block of its own, in all ways, until something fails.
+fn life(journal: &Simulated, versions: &Versions, me: usize) -> Result<(), Error> {
+    let mut rng = shuttle::rand::thread_rng();
+    let block = BlockNumber(me as u64 * 16);
+    for version in 1..5_u64 {
+        let image = [version as u8; BLOCK];
+        let one = [Operation::write(block, &image)];
+        let is_durable = match rng.gen_range(0..8) {
+            0 => journal.commit(&one, Durability::Durable).map(|_| true),
+            1 => journal.transact_gathered(|tx| tx.write(block, &image)).map(|()| false),
+            2 => journal.transact_deferred(|tx| tx.write(block, &image)).map(|()| false),
+            _ => journal.commit(&one, Durability::Deferred).map(|_| false),
+        }?;
+        versions.committed[me].store(version, Ordering::SeqCst);
+        let own = &versions.durable[me];
+        if is_durable {
+            own.fetch_max(version, Ordering::SeqCst);
+        }
+        let all = versions.committed.each_ref().map(|all| all.load(Ordering::SeqCst));
+        match rng.gen_range(0..3) {
+            0 => journal.sync()?,
+            1 => journal.checkpoint().map(drop)?,
+            _ => {
+                // What it has read is durable, though it writes nothing.
+                journal.transact(|tx| tx.read(block, &mut [0; BLOCK]))?;
+                own.fetch_max(version, Ordering::SeqCst);
+                continue;
+            }
+        }
+        for (durable, version) in versions.durable.iter().zip(all) {
+            durable.fetch_max(version, Ordering::SeqCst);
+        }
+    }
+    Ok(())
+}
+
+/// Whatever is answered to be durable survives the worst crash, whichever call of a medium fails.
+#[test]
+fn what_is_answered_to_be_durable_is() {
+    fn caller() -> u64 {
+        usize::from(shuttle::current::me()) as u64
+    }
+    let one = || {
+        let facts = DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew);
+        let blank = DiskImage::blank(BlockSize::DEFAULT, 64, facts);
+        let media = World::boot(Image::blank(256 << 10).with_disk(blank), Model::Torn8);
+        let options = options();
+        let journal = Journal::format(media.pmem(), media.disk(0), &options).expect("formats");
+        let journal: Arc<Simulated> = Arc::new(journal);
+        let mut rng = shuttle::rand::thread_rng();
+        let kind = match rng.gen_range(0..5) {
+            0 => sim_disk::Operation::DiskWrite,
+            1 => sim_disk::Operation::DiskSync,
+            _ => sim_disk::Operation::Fence,
+        };
+        let at = media.operations().of(kind) + rng.gen_range(0..5);
+        media.inject(Fault::on(kind, at, FaultKind::Error));
+        let versions = Arc::new(Versions::default());
+        let threads: Vec<_> = (0..LIVES)
+            .map(|me| {
+                let (journal, versions) = (Arc::clone(&journal), Arc::clone(&versions));
+                thread::spawn(move || life(&journal, &versions, me))
+            })
+            .collect();
+        let ended = threads.into_iter().map(|thread| thread.join().expect("does not panic"));
+        let all_went_well = ended.fold(true, |all, result| all & result.is_ok());
+        assert_eq!(all_went_well, media.operations().of(kind) <= at, "{kind:?}");
+        drop(journal);
+        let tape = media.tape();
+        let points = CrashPoints::new(&media.start(), &tape, media.rules(), tape.len());
+        let end = points.last().expect("has an end");
+        // Nothing that was not fenced.
+        let worst = World::boot(end.image(&vec![0; end.cells().len()]), Model::Torn8);
+        let journal: Simulated =
+            Journal::open(worst.pmem(), worst.disk(0), &options).expect("opens");
+        for (me, durable) in versions.durable.iter().enumerate() {
+            let mut found = [0; BLOCK];
+            journal.read(BlockNumber(me as u64 * 16), &mut found).expect("reads");
+            let durable = durable.load(Ordering::SeqCst);
+            assert!(u64::from(found[0]) >= durable, "{me}: {} of {durable}, {kind:?}", found[0]);
+        }
+    };
+    explore("durable", move |_| sim_disk::world::name_callers(caller, one));
 }

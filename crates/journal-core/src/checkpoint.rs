@@ -120,7 +120,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let places = settled.bounds.iter_mut().zip(settled.tails.iter_mut());
         for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
             lanes.with(LaneNumber(number), |InLane { lane, states }| {
-                if let Some(deferred) = lane.flush_all_deferred(states).filter(|_| flushes) {
+                let deferred = if flushes { lane.flush_all_deferred(states) } else { None };
+                if let Some(deferred) = deferred {
                     let _ = lane.fence(deferred).map_err(JournalError::Medium)?;
                 }
                 (*bound, *tail) = (lane.next_sequence, lane.tail);
@@ -227,6 +228,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         stamp: Stamp,
         closes: bool,
     ) -> Result<(), JournalError> {
+        lanes.check_all_there()?;
         let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
         superblock.head.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
@@ -452,7 +454,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let start = index.saturating_mul(block_bytes);
         let into = scratch.blocks.get_mut(start..start.saturating_add(block_bytes));
         let into = into.unwrap_or_default();
-        self.content(&batch.view, batch.indexes, block, scratch.payload, into)
+        self.content(&batch.view, batch.indexes, block, scratch.payload, into)?;
+        batch.view.lanes.check_all_there()
     }
 
     /// Copies into the shield what a torn overwrite could not restore.

@@ -38,6 +38,15 @@ pub trait Lanes<P, H> {
     /// # Errors
     /// The medium's.
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
+
+    /// Whether all that was looked at counts. Who cannot be given a part of the index is given an
+    /// empty one, and is told so here: before anything on a medium is made of it.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] when it does not.
+    fn check_all_there(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
 }
 
 /// The lanes of a journal with one owner, and the states of all their slots.

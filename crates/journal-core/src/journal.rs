@@ -73,6 +73,15 @@ pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
     pub(crate) failed: bool,
 }
 
+/// Makes the journal fail when what it watches panics. Forgotten when it does not.
+struct FailOnPanic<'j>(&'j mut bool);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        *self.0 = true;
+    }
+}
+
 /// Everything counts: the journal has one owner, who sees what it has just done.
 pub(crate) const NO_BOUNDS: Bounds = [Sequence(u64::MAX); LANES_MAX as usize];
 
@@ -285,7 +294,10 @@ where
         let (mut scratch, mut versions) = (scratch!(self), versions!(self, lane));
         let mut at = self.lanes.in_lane(lane);
         let content = Content { operations, names, prepared, ends: Ends::Record };
+        // The policy is asked between parts: where it panics, some of them are in the index.
+        let watch = FailOnPanic(&mut self.failed);
         self.common.store(&mut at, &mut open, &content, &mut scratch, &mut versions);
+        core::mem::forget(watch);
         self.finish(lane, open)
     }
 
@@ -457,17 +469,26 @@ where
     /// to go on.
     pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
-        let stays = loop {
-            match self.checkpoint_batch(Scope::All, &mut report) {
-                Ok(true) => {}
-                Ok(false) => break None,
-                // All others are home.
-                Err(error @ JournalError::NoShield { .. }) => break Some(error),
-                Err(error) => return Err(error),
-            }
-        };
+        let stays = self.write_all_home(Scope::All, &mut report)?;
         self.reclaim(&mut report)?;
         stays.map_or(Ok(report), Err)
+    }
+
+    /// Writes batches home until nothing is left; or nothing but what needs a shield, where there
+    /// is none, which is returned: what others had can be given back.
+    fn write_all_home(
+        &mut self,
+        scope: Scope,
+        report: &mut CheckpointReport,
+    ) -> Result<Option<JournalError>, JournalError> {
+        loop {
+            match self.checkpoint_batch(scope, report) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error @ JournalError::NoShield { .. }) => return Ok(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Empties the lanes: folds what is in slots, which stays there, and writes home what is not.
@@ -481,9 +502,9 @@ where
             freed_slots: folded.freed_slots,
             ..CheckpointReport::default()
         };
-        while self.checkpoint_batch(Scope::Rings, &mut report)? {}
+        let stays = self.write_all_home(Scope::Rings, &mut report)?;
         self.reclaim(&mut report)?;
-        Ok(report)
+        stays.map_or(Ok(report), Err)
     }
 
     /// Makes slots free: writes home one batch of what they hold, those written longest ago.
@@ -508,13 +529,14 @@ where
         let given_back = self.collect_garbage()?;
         let freed_slots = given_back.freed_slots;
         let mut report = CheckpointReport { freed_slots, ..CheckpointReport::default() };
+        let mut stays = None;
         for lane in (0..self.common.geometry.lanes).map(LaneNumber) {
             let segment = segment_to_clean(&mut self.lanes, &mut self.index, lane)?;
             let Some(segment) = segment else { continue };
-            while self.checkpoint_batch(segment, &mut report)? {}
+            stays = stays.or(self.write_all_home(segment, &mut report)?);
         }
         self.reclaim(&mut report)?;
-        Ok(report)
+        stays.map_or(Ok(report), Err)
     }
 
     /// Writes one batch of blocks home. Commits may come between batches, and between the last one

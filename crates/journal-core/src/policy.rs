@@ -362,6 +362,12 @@ pub trait Policy {
         false
     }
 
+    /// Whether whatever it logs of a block is whole: an image, a slot, never what changes alone. A
+    /// checkpoint then needs no shield on any device.
+    fn logs_whole_blocks(&self) -> bool {
+        false
+    }
+
     /// Turns the image that an encoded payload was made against into the image that it encodes.
     ///
     /// # Errors

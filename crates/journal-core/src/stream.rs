@@ -35,7 +35,7 @@ where
 {
     journal: &'j mut Journal<'m, P, D, L, H, K>,
     lane: LaneNumber,
-    /// `None` once it has ended.
+    /// `None` once it has ended, by a panic too.
     open: Option<OpenRecord>,
     /// Bytes that are reserved and not used yet, the closing part's left out.
     left_bytes: u64,
@@ -93,7 +93,9 @@ where
     /// As [`Journal::commit`], with the transaction as it was before the call; `NoSpace` where less
     /// was reserved.
     pub fn write(&mut self, operations: &[Operation<'_>]) -> Result<(), CommitError> {
-        let Some(open) = &mut self.open else { return Err(CommitError::Failed) };
+        if self.open.is_none() {
+            return Err(CommitError::Failed);
+        }
         let journal = &mut *self.journal;
         journal.common.validate(operations)?;
         let mut names = Names::NONE;
@@ -114,11 +116,14 @@ where
         let needed = self.frames.saturating_add(prepared.frames);
         journal.see_to_space(self.lane, prepared.bytes, needed)?;
         let ends = if journal.keeps(Rule::LastPartAtCommit) { Ends::Nothing } else { Ends::Record };
-        // Nothing else may be stored in its place before a fence. One that ends it takes this back.
+        // Nothing else may be stored in its place before a fence. One that ends it takes this back;
+        // where the policy panics between parts, nothing does, and it has no end.
         journal.fail();
+        let Some(mut open) = self.open.take() else { return Err(CommitError::Failed) };
         let (mut lane, mut scratch) = (journal.lanes.in_lane(self.lane), scratch!(journal));
         let content = Content { operations, names: &names, prepared: &prepared, ends };
-        journal.common.store(&mut lane, open, &content, &mut scratch, &mut NoVersions);
+        journal.common.store(&mut lane, &mut open, &content, &mut scratch, &mut NoVersions);
+        self.open = Some(open);
         let bytes = prepared.bytes;
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         self.frames = needed;
@@ -135,9 +140,8 @@ where
         let journal = &mut *self.journal;
         let lane = journal.lanes.in_lane(self.lane).lane;
         if self.frames == 0 {
-            // Nothing of it is stored, unless a policy has panicked.
+            // Nothing of it is stored.
             lane.abandon(open).map_err(CommitError::Medium)?;
-            journal.failed = false;
             return Err(CommitError::Unchanged);
         }
         let part = Part {

@@ -35,6 +35,10 @@ impl Policy for FullBlock {
         true
     }
 
+    fn logs_whole_blocks(&self) -> bool {
+        true
+    }
+
     fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
         // It encodes nothing, so there is nothing that it could have encoded.
         Err(ApplyError::Malformed { at: 0 })
