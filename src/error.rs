@@ -83,7 +83,8 @@ pub enum Error {
         error: ApplyError,
     },
     /// A torn overwrite of the block's home would leave no whole copy of it, and the journal was
-    /// formatted without a shield: it stays in the lanes until a whole image of it is committed.
+    /// formatted without a shield: it stays in the lanes until a whole image of it is committed,
+    /// for which there has to be room.
     NoShield {
         /// Which block.
         block: BlockNumber,

@@ -42,9 +42,11 @@ where
         let leaves = seat.work.leaves_lane;
         if self.lane(seat.favourite).turn.is_busy() || leaves {
             seat.work.leaves_lane = false;
-            let others = [(); 2].map(|()| self.seats.another_lane());
-            let is_other = |lane: &LaneNumber| *lane != seat.favourite;
-            seat.favourite = others.into_iter().find(is_other).unwrap_or(seat.favourite);
+            let left = if leaves { seat.work.lane } else { seat.favourite };
+            seat.favourite = self.seats.another_lane();
+            if seat.favourite == left {
+                seat.favourite = self.seats.another_lane();
+            }
         }
         // Deferred commits in several lanes would have to make each other durable.
         let lane = if seat.defers && !leaves { LaneNumber(0) } else { seat.favourite };

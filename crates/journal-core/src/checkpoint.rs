@@ -355,9 +355,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        self.raise_shield(batch, scratch, report)?;
         let block_bytes = batch.view.common.block_bytes();
         let room = scratch.blocks.len().checked_div(block_bytes).unwrap_or(0);
+        if room == 0 {
+            // Somebody has panicked who had the memory for something else.
+            return Err(JournalError::Failed);
+        }
+        self.raise_shield(batch, scratch, report)?;
         let mut unsynced: Option<Unsynced> = None;
         let mut at = 0;
         while at < batch.count {

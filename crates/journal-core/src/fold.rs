@@ -23,7 +23,7 @@ use crate::errors::JournalError;
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::hook::{Hook, Rule};
 use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
-use crate::journal::{Journal, home_scratch};
+use crate::journal::{FailOnPanic, Journal, home_scratch};
 use crate::memory::Batched;
 use crate::order::InFlight;
 use crate::pmem::Pmem;
@@ -62,7 +62,9 @@ where
         self.check_not_failed()?;
         let mut scratch = home_scratch!(self);
         let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let watch = FailOnPanic(&mut self.failed);
         let result = self.home.fold(common, lanes, index, &mut scratch);
+        core::mem::forget(watch);
         self.fail_unless(result)
     }
 
@@ -76,7 +78,9 @@ where
         self.check_not_failed()?;
         let mut scratch = home_scratch!(self);
         let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let watch = FailOnPanic(&mut self.failed);
         let result = self.home.collect_garbage(common, lanes, index, &mut scratch);
+        core::mem::forget(watch);
         self.fail_unless(result)
     }
 }

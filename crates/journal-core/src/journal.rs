@@ -10,8 +10,8 @@
 //! | [`Journal::checkpoint`] | the same, and the device alone holds it |
 //!
 //! A transaction that was not acknowledged as durable is after a crash wholly there or not at all.
-//! After a failed fence, write or sync the journal refuses to go on: the outcome of what was under
-//! way is unknown until it is opened again.
+//! After a failed fence, write or sync, or a panic of a policy or a device, the journal refuses to
+//! go on: the outcome of what was under way is unknown until it is opened again.
 
 use crate::block_device::BlockDevice;
 use crate::check::{Kernels, PortableKernels};
@@ -74,7 +74,7 @@ pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
 }
 
 /// Makes the journal fail when what it watches panics. Forgotten when it does not.
-struct FailOnPanic<'j>(&'j mut bool);
+pub(crate) struct FailOnPanic<'j>(pub(crate) &'j mut bool);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
@@ -384,7 +384,9 @@ where
         let content = Content { operations, names, prepared, ends: Ends::Record };
         let (common, lanes) = (&self.common, &mut self.lanes);
         let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
+        let watch = FailOnPanic(&mut self.failed);
         let written = self.home.write_ahead(common, &content, &mut scratch, &mut versions, take);
+        core::mem::forget(watch);
         written.map(drop).map_err(|error| {
             self.fail();
             CommitError::Device(error)
@@ -466,7 +468,8 @@ where
     ///
     /// # Errors
     /// The medium's or the device's. No head has moved past what is not home; the journal refuses
-    /// to go on.
+    /// to go on. `NoShield`, where a block needs one and there is none: it stays, all others are
+    /// home, and the journal goes on.
     pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
         let stays = self.write_all_home(Scope::All, &mut report)?;
@@ -552,7 +555,9 @@ where
         self.check_not_failed()?;
         let mut scratch = home_scratch!(self);
         let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let watch = FailOnPanic(&mut self.failed);
         let result = self.home.checkpoint_batch(common, lanes, index, &mut scratch, scope, report);
+        core::mem::forget(watch);
         self.fail_unless(result)
     }
 
@@ -564,7 +569,9 @@ where
         self.check_not_failed()?;
         let mut scratch = home_scratch!(self);
         let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let watch = FailOnPanic(&mut self.failed);
         let result = self.home.reclaim(common, lanes, index, &mut scratch, report);
+        core::mem::forget(watch);
         self.fail_unless(result)
     }
 

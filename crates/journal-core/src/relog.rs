@@ -32,7 +32,7 @@ use crate::geometry::Geometry;
 use crate::home::{Home, HomeScratch, Lanes, View};
 use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, IndexMemory, Indexes};
-use crate::journal::{Journal, NO_BOUNDS, home_scratch};
+use crate::journal::{FailOnPanic, Journal, NO_BOUNDS, home_scratch};
 use crate::lane::{InLane, Lane, Names};
 use crate::memory::Batched;
 use crate::order::InFlight;
@@ -94,7 +94,9 @@ where
         }
         let mut scratch = home_scratch!(self);
         let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
+        let watch = FailOnPanic(&mut self.failed);
         let result = self.home.relog(common, lanes, index, &mut scratch, lane);
+        core::mem::forget(watch);
         self.fail_unless(result)
     }
 }
