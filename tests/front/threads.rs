@@ -252,7 +252,7 @@ impl Behind {
 
 /// While the first of three threads stores its record the others come and wait for the lane. The
 /// second leaves its record to the third to fence, and the third panics. Returns what became of
-/// the other two, in the order in which they were done.
+/// the other two, in the order in which they told it.
 fn the_last_of_a_group_panics(name: &str) -> [Result<(), Error>; 2] {
     let files = Files::new(name);
     let behind = Behind::new(&files, Some(2));
@@ -264,9 +264,10 @@ fn the_last_of_a_group_panics(name: &str) -> [Result<(), Error>; 2] {
 fn a_group_whose_last_panics_is_told() {
     // On a slow machine the second may find nobody behind it, and fence for itself.
     let is_told = |round| {
-        let [first, second] = the_last_of_a_group_panics(&format!("panics-{round}"));
-        assert_eq!(first, Ok(()), "was fenced before");
-        second == Err(Error::Failed)
+        let both = the_last_of_a_group_panics(&format!("panics-{round}"));
+        // In whatever order they come to tell.
+        assert!(both.contains(&Ok(())), "the first was fenced before");
+        both.contains(&Err(Error::Failed))
     };
     assert!((0..20).any(is_told), "the second is always alone");
 }
