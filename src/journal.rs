@@ -373,6 +373,7 @@ where
             return self.commit_on_olds(operations, durability);
         }
         let mut seat = shared.seats.sit();
+        shared.choose_lane(&mut seat);
         let age = seat.next_age(shared.blocks.age_behind());
         if let [operation] = operations {
             if Several::may_be(operation) {
@@ -413,6 +414,7 @@ where
             match shared.commit_at_once(seat, age, operations, durability, sees) {
                 Err(Error::Conflict { block }) => {
                     shared.await_block(block, age, &mut found_free)?;
+                    shared.choose_lane(seat);
                 }
                 result => return result,
             }
@@ -430,6 +432,7 @@ where
         }
         let shared = self.shared();
         let mut seat = shared.seats.sit();
+        shared.choose_lane(&mut seat);
         let age = seat.next_age(shared.blocks.age_behind());
         Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Olds)
     }

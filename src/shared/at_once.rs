@@ -190,7 +190,6 @@ where
         operation: &Operation<'o>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        self.choose_lane(seat);
         let lane = seat.work.lane;
         let (front, encoded) = seat.work.for_one();
         // Before any lock, each of which waits for the last commit's fence.
@@ -276,7 +275,6 @@ where
         if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
             return Ok(None);
         }
-        self.choose_lane(seat);
         let lane = seat.work.lane;
         let mut held = HeldShares::none(self, operations);
         let (names, mut scratch, _) = seat.work.for_preparing();

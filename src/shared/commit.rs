@@ -159,7 +159,6 @@ where
         durability: Durability,
         sees: Sees,
     ) -> Result<Option<Committed>, Error> {
-        self.choose_lane(seat);
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
         let (mut at, mut prefetched) = (0, 0);

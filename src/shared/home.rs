@@ -69,24 +69,27 @@ where
 
     /// Writes home everything that is committed by now, and empties the lanes of it.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.with_home(|room| self.checkpoint_in(room, Scope::All))
+        self.with_home(|room| {
+            let mut stays = None;
+            let report = self.checkpoint_but(room, Scope::All, &mut stays)?;
+            stays.map_or(Ok(report), Err)
+        })
     }
 
-    fn checkpoint_in(
+    /// A checkpoint that notes what stays for want of a shield.
+    fn checkpoint_but(
         &self,
         room: &mut HomeRoom<P, D, H>,
         scope: Scope,
+        stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
         self.writes_home.begin();
         let result = self.write_and_reclaim(room, scope, &mut report);
         self.writes_home.end();
-        let has_gone_on = matches!(result, Ok(()) | Err(Error::NoShield { .. }));
-        if !has_gone_on {
-            self.fail();
-            result?;
-        }
+        let staying = result.inspect_err(|_| self.fail())?;
+        *stays = staying.or(*stays);
         let mut done = self.lock_done();
         done.checkpoints += 1;
         let total = &mut done.checkpointed;
@@ -98,15 +101,16 @@ where
         total.freed_slots += report.freed_slots;
         total.unreadable += report.unreadable;
         drop(done);
-        result.map(|()| report)
+        Ok(report)
     }
 
+    /// Returns what stays for want of a shield.
     fn write_and_reclaim(
         &self,
         room: &mut HomeRoom<P, D, H>,
         scope: Scope,
         report: &mut CheckpointReport,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Error>, Error> {
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
         let mut scratch = HomeScratch { batch, front, payload, blocks };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
@@ -120,7 +124,7 @@ where
                 Ok(true) => {}
                 Ok(false) => break None,
                 // All others are home.
-                Err(error @ JournalError::NoShield { .. }) => break Some(error),
+                Err(error @ JournalError::NoShield { .. }) => break Some(error.into()),
                 Err(error) => return Err(error.into()),
             }
             left = left.saturating_sub((report.blocks - before).max(1));
@@ -129,7 +133,7 @@ where
             }
         };
         home.reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
-        stays.map_or(Ok(()), |error| Err(error.into()))
+        Ok(stays)
     }
 
     /// Writes to the disk, and syncs, what the policy places there.
@@ -220,22 +224,6 @@ where
             self.checkpoint_but(room, Scope::All, stays)?;
         }
         self.clean_log(room, is_enough, stays)
-    }
-
-    /// A checkpoint that notes what stays for want of a shield.
-    fn checkpoint_but(
-        &self,
-        room: &mut HomeRoom<P, D, H>,
-        scope: Scope,
-        stays: &mut Option<Error>,
-    ) -> Result<CheckpointReport, Error> {
-        match self.checkpoint_in(room, scope) {
-            Err(error @ Error::NoShield { .. }) => {
-                *stays = Some(error);
-                Ok(CheckpointReport::default())
-            }
-            result => result,
-        }
     }
 
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.

@@ -36,7 +36,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Chooses the lane of a transaction that begins.
+    /// Chooses the lane of a transaction that begins, or begins again: once, since the next choice
+    /// knows nothing of a lane that was left.
     #[inline]
     pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
         let leaves = seat.work.leaves_lane;
@@ -239,7 +240,11 @@ where
         if has_some() || self.bell.has_thread() {
             return Ok(());
         }
-        self.make_room(has_some)
+        match self.make_room(has_some) {
+            // What stays for others is no reason to refuse this one, which goes into the ring.
+            Err(Error::NoShield { .. }) => Ok(()),
+            made => made,
+        }
     }
 
     /// Takes at least one block more of some operations; returns how many.
@@ -456,12 +461,17 @@ where
         let mut patience = Patience::of_the_slow();
         for _ in 0..TRIES {
             let unreserved = &self.lane(work.lane).unreserved;
-            let made = self.make_room(|| unreserved.left() >= more + kept);
-            work.leaves_lane |= matches!(made, Err(Error::NoShield { .. }));
-            made?;
+            let stays = match self.make_room(|| unreserved.left() >= more + kept) {
+                Err(error @ Error::NoShield { .. }) => Some(error),
+                made => made.map(|()| None)?,
+            };
             self.give_from_hand(work.lane)?;
             if self.try_reserve_above(work, more, kept) {
                 return Ok(());
+            }
+            if let Some(error) = stays {
+                work.leaves_lane = true;
+                return Err(error);
             }
             if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
                 // What is kept is kept for this.

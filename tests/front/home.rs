@@ -7,13 +7,15 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
 
-use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
+use journal_core::policy::{
+    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
+};
 use journal_core::{
     DeviceError, DeviceFacts, Hook, MediumError, Offset, Overwrite, Pmem, PmemRead, PmemShare as _,
     Site,
 };
 use nvm_journal::{
-    BlockDevice, BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, ObjectLog,
+    BlockDevice, BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog,
     Operation, Options, OptionsError, Region,
 };
 
@@ -181,6 +183,42 @@ fn room_is_made_beside_what_needs_a_shield_and_has_none() {
     // What lies behind it does not come free: some time there is none.
     let refused = (0..100).find_map(|turn| write(10 + turn % 8, turn as u8).err());
     assert_eq!(refused, Some(Error::NoShield { block: block(3) }));
+}
+
+/// What lies before them in the ring keeps slots as well from coming free. What finds none goes
+/// into the ring, while that has room.
+#[test]
+fn slots_that_do_not_come_free_for_want_of_a_shield_are_done_without() {
+    let files = Files::new("home-slots");
+    let options = Options::new().policy(Lcow::new()).lanes(1).lane_bytes(64 << 10);
+    let options = options.lane_slots(4).shield_blocks(0);
+    let disk = files.disk();
+    let atomic = disk.clone().with_facts(DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew));
+    let region = memory(1 << 20);
+    let reader = region.reader();
+    let journal = Journal::format(region, atomic, &options).expect("formats");
+    let patches = [Patch { at: 9, bytes: b"new" }];
+    let patched = Operation::Update(Update::new(block(3), Change::Patches(&patches)));
+    journal.commit(&[patched], Durability::Durable).expect("commits");
+    drop(journal);
+    let journal = Journal::open(copied(&reader), disk, &options).expect("opens");
+    let write = |number: u8| {
+        let image = [number; BLOCK];
+        let operations = [Operation::write(block(number.into()), &image)];
+        journal.commit(&operations, Durability::Durable)
+    };
+    for number in 10..22 {
+        write(number).expect("the ring has room");
+    }
+    let refused = (22..50).find_map(|number| write(number).err());
+    assert_eq!(refused, Some(Error::NoShield { block: block(3) }));
+    let mut found = [0; BLOCK];
+    for number in 10..22_u8 {
+        journal.read(block(number.into()), &mut found).expect("reads");
+        assert_eq!(found, [number; BLOCK]);
+    }
+    journal.read(block(3), &mut found).expect("reads");
+    assert_eq!(found[8..13], *b"\0new\0");
 }
 
 /// Calls back at each flush, fence and sync.

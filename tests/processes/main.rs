@@ -27,9 +27,10 @@ fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return play(&role);
     }
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("a journal has one owner at a time", owner::one_at_a_time),
         ("a killed owner leaves the journal free, with what it committed", owner::killed),
+        ("a journal without a thread of its own says so", owner::no_thread),
         ("hello counts its runs", hello_counts),
         ("the oracle of the tour sees a changed byte", oracle_sees),
         ("a short tour ends well", tour_ends_well),
@@ -71,6 +72,7 @@ fn play(role: &str) -> ExitCode {
         },
         "hold" => owner::hold(),
         "open" => owner::open(),
+        "alone" => owner::alone(),
         _ => panic!("no such role: {role}"),
     }
 }

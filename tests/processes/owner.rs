@@ -7,7 +7,7 @@ use std::process::{Child, ExitCode, Stdio};
 
 use nvm_journal::pmem::Holder;
 use nvm_journal::{
-    BlockNumber, BlockSize, FileDisk, FileDiskError, FileDiskErrorKind, Journal, MapError,
+    BlockNumber, BlockSize, Error, FileDisk, FileDiskError, FileDiskErrorKind, Journal, MapError,
     MapErrorKind, MapOptions, Options, Region,
 };
 
@@ -107,4 +107,28 @@ pub(crate) fn killed(folder: &Path) {
         journal.read(BlockNumber(number), &mut content).expect("reads");
         assert_eq!(content, [number as u8; BLOCK]);
     }
+}
+
+/// The role that is given no threads.
+pub(crate) fn alone() -> ExitCode {
+    let folder = folder();
+    drop(format(&folder));
+    let in_background = Options::new().background_checkpoint(true);
+    let (nvm, its_disk) = (map(&folder).expect("is free"), disk(&folder).expect("is free"));
+    let opened = Journal::open(nvm, its_disk, &in_background).map(drop);
+    let is_told = matches!(opened, Err(Error::NoThread { os: Some(_) }));
+    println!("{opened:?}");
+    // What it had is free again, and nothing is wrong with it.
+    let journal = reopen(&folder);
+    journal.transact(|tx| tx.write(BlockNumber(1), &[1; BLOCK])).expect("commits");
+    if is_told { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A thread that the system has no room for is an error that can be dealt with, not a panic.
+pub(crate) fn no_thread(folder: &Path) {
+    // No thread gets a stack as large as that.
+    let mut command = super::program("alone", folder);
+    let said = command.env("RUST_MIN_STACK", (1_u64 << 56).to_string()).output();
+    let said = said.expect("processes are to be had");
+    assert!(said.status.success(), "{}", super::text(&said));
 }

@@ -75,13 +75,14 @@ where
             if picked.count == 0 {
                 return Ok(0);
             }
-            // While images lie there nothing else does.
-            let images = core::mem::take(&mut self.blocks);
-            let moved = match self.read_to_move(&mut picked, images) {
-                Ok(()) => self.move_blocks(lane, &picked, images),
-                Err(error) => Err(error),
-            };
-            self.blocks = images;
+            let moved = self.watched(|journal| {
+                // While images lie there nothing else does.
+                let images = core::mem::take(&mut journal.blocks);
+                let read = journal.read_to_move(&mut picked, images);
+                let moved = read.and_then(|()| journal.move_blocks(lane, &picked, images));
+                journal.blocks = images;
+                moved
+            });
             // Those that cannot be read are not picked again.
             if moved.is_err() || picked.count > 0 {
                 return moved;

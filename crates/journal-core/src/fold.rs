@@ -23,7 +23,7 @@ use crate::errors::JournalError;
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::hook::{Hook, Rule};
 use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
-use crate::journal::{FailOnPanic, Journal, home_scratch};
+use crate::journal::Journal;
 use crate::memory::Batched;
 use crate::order::InFlight;
 use crate::pmem::Pmem;
@@ -59,13 +59,7 @@ where
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn fold(&mut self) -> Result<FoldReport, JournalError> {
-        self.check_not_failed()?;
-        let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
-        let watch = FailOnPanic(&mut self.failed);
-        let result = self.home.fold(common, lanes, index, &mut scratch);
-        core::mem::forget(watch);
-        self.fail_unless(result)
+        self.at_home(|home, common, lanes, index, scratch| home.fold(common, lanes, index, scratch))
     }
 
     /// Frees slots without writing to the device: those of versions that a newer one has made
@@ -75,13 +69,9 @@ where
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn collect_garbage(&mut self) -> Result<FoldReport, JournalError> {
-        self.check_not_failed()?;
-        let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
-        let watch = FailOnPanic(&mut self.failed);
-        let result = self.home.collect_garbage(common, lanes, index, &mut scratch);
-        core::mem::forget(watch);
-        self.fail_unless(result)
+        self.at_home(|home, common, lanes, index, scratch| {
+            home.collect_garbage(common, lanes, index, scratch)
+        })
     }
 }
 

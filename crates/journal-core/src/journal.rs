@@ -73,12 +73,13 @@ pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
     pub(crate) failed: bool,
 }
 
-/// Makes the journal fail when what it watches panics. Forgotten when it does not.
-pub(crate) struct FailOnPanic<'j>(pub(crate) &'j mut bool);
+/// A journal in the middle of something. Forgotten when that is done: dropped by a panic only,
+/// it makes the journal fail.
+struct Watched<'w, 'm, P, D, L, H, K>(&'w mut Journal<'m, P, D, L, H, K>);
 
-impl Drop for FailOnPanic<'_> {
+impl<P, D, L, H, K> Drop for Watched<'_, '_, P, D, L, H, K> {
     fn drop(&mut self) {
-        *self.0 = true;
+        self.0.failed = true;
     }
 }
 
@@ -115,21 +116,18 @@ macro_rules! versions {
     };
 }
 
-/// Likewise for writing home.
-macro_rules! home_scratch {
-    ($journal:expr) => {
-        HomeScratch {
-            batch: &mut *$journal.batch,
-            front: &mut *$journal.front,
-            payload: &mut *$journal.encoded,
-            blocks: &mut *$journal.blocks,
-        }
-    };
+impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K> {
+    /// Does what has no end but its own: where it panics, the journal refuses to go on.
+    #[inline(always)]
+    pub(crate) fn watched<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        let watched = Watched(self);
+        let done = work(&mut *watched.0);
+        core::mem::forget(watched);
+        done
+    }
 }
 
-pub(crate) use home_scratch;
-
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
+impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
 where
     P: Pmem,
     D: BlockDevice,
@@ -249,11 +247,13 @@ where
         self.see_to_space(lane, self.common.sole_bytes(&sole), 1)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, pace);
-        let InLane { lane: at, .. } = self.lanes.in_lane(lane);
-        let frame = sole.store(&self.common, at, &mut open, self.front, self.encoded);
-        let told = versions!(self, lane).tell(frame);
-        assert!(told.is_ok(), "room for the frame was seen to");
-        self.finish(lane, open)
+        self.watched(|journal| {
+            let InLane { lane: at, .. } = journal.lanes.in_lane(lane);
+            let frame = sole.store(&journal.common, at, &mut open, journal.front, journal.encoded);
+            let told = versions!(journal, lane).tell(frame);
+            assert!(told.is_ok(), "room for the frame was seen to");
+            journal.finish(lane, open)
+        })
     }
 
     /// Commits a transaction that consists of pieces.
@@ -269,10 +269,12 @@ where
         self.see_to_space(lane, prepared.bytes, prepared.frames)?;
         self.settle_other_lanes(lane)?;
         let mut open = self.begin_record(lane, overwritten, pace);
-        let mut versions = versions!(self, lane);
-        let InLane { lane: at, .. } = self.lanes.in_lane(lane);
-        self.common.store_pieces(at, &mut open, content, self.front, &mut versions);
-        self.finish(lane, open)
+        self.watched(|journal| {
+            let mut versions = versions!(journal, lane);
+            let InLane { lane: at, .. } = journal.lanes.in_lane(lane);
+            journal.common.store_pieces(at, &mut open, content, journal.front, &mut versions);
+            journal.finish(lane, open)
+        })
     }
 
     /// Begins a record whose stamp is above those of what it overwrites.
@@ -291,14 +293,14 @@ where
         names: &Names,
         prepared: &Prepared,
     ) -> Result<Committed, CommitError> {
-        let (mut scratch, mut versions) = (scratch!(self), versions!(self, lane));
-        let mut at = self.lanes.in_lane(lane);
-        let content = Content { operations, names, prepared, ends: Ends::Record };
         // The policy is asked between parts: where it panics, some of them are in the index.
-        let watch = FailOnPanic(&mut self.failed);
-        self.common.store(&mut at, &mut open, &content, &mut scratch, &mut versions);
-        core::mem::forget(watch);
-        self.finish(lane, open)
+        self.watched(|journal| {
+            let (mut scratch, mut versions) = (scratch!(journal), versions!(journal, lane));
+            let mut at = journal.lanes.in_lane(lane);
+            let content = Content { operations, names, prepared, ends: Ends::Record };
+            journal.common.store(&mut at, &mut open, &content, &mut scratch, &mut versions);
+            journal.finish(lane, open)
+        })
     }
 
     /// Ends a record that is stored, and makes it durable unless it is deferred.
@@ -380,13 +382,13 @@ where
         names: &Names,
         prepared: &Prepared,
     ) -> Result<(), CommitError> {
-        let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
-        let content = Content { operations, names, prepared, ends: Ends::Record };
-        let (common, lanes) = (&self.common, &mut self.lanes);
-        let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
-        let watch = FailOnPanic(&mut self.failed);
-        let written = self.home.write_ahead(common, &content, &mut scratch, &mut versions, take);
-        core::mem::forget(watch);
+        let written = self.watched(|journal| {
+            let (mut versions, mut scratch) = (versions!(journal, lane), scratch!(journal));
+            let content = Content { operations, names, prepared, ends: Ends::Record };
+            let (common, lanes) = (&journal.common, &mut journal.lanes);
+            let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
+            journal.home.write_ahead(common, &content, &mut scratch, &mut versions, take)
+        });
         written.map(drop).map_err(|error| {
             self.fail();
             CommitError::Device(error)
@@ -422,7 +424,7 @@ where
         if self.common.geometry.lanes == 1 || !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
-        self.flush_other_lanes(lane)
+        self.watched(|journal| journal.flush_other_lanes(lane))
     }
 
     fn flush_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
@@ -444,7 +446,8 @@ where
     /// The medium's; the journal then refuses to go on.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let result = self.home.settle(&self.common, &mut self.lanes);
+        let settle = |journal: &mut Self| journal.home.settle(&journal.common, &mut journal.lanes);
+        let result = self.watched(settle);
         self.fail_unless(result)
     }
 
@@ -552,12 +555,33 @@ where
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
+        self.at_home(|home, common, lanes, index, scratch| {
+            home.checkpoint_batch(common, lanes, index, scratch, scope, report)
+        })
+    }
+
+    /// Does what is done on the way home, where nothing has failed.
+    pub(crate) fn at_home<R>(
+        &mut self,
+        work: impl FnOnce(
+            &mut Home<P, D, H>,
+            &Common<L, K>,
+            &mut OwnLanes<'m, P, H>,
+            &mut Index<Lent<'m>>,
+            &mut HomeScratch<'_>,
+        ) -> Result<R, JournalError>,
+    ) -> Result<R, JournalError> {
         self.check_not_failed()?;
-        let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
-        let watch = FailOnPanic(&mut self.failed);
-        let result = self.home.checkpoint_batch(common, lanes, index, &mut scratch, scope, report);
-        core::mem::forget(watch);
+        let result = self.watched(|journal| {
+            let mut scratch = HomeScratch {
+                batch: journal.batch,
+                front: journal.front,
+                payload: journal.encoded,
+                blocks: journal.blocks,
+            };
+            let (home, index) = (&mut journal.home, &mut journal.index);
+            work(home, &journal.common, &mut journal.lanes, index, &mut scratch)
+        });
         self.fail_unless(result)
     }
 
@@ -566,13 +590,9 @@ where
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn reclaim(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
-        self.check_not_failed()?;
-        let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
-        let watch = FailOnPanic(&mut self.failed);
-        let result = self.home.reclaim(common, lanes, index, &mut scratch, report);
-        core::mem::forget(watch);
-        self.fail_unless(result)
+        self.at_home(|home, common, lanes, index, scratch| {
+            home.reclaim(common, lanes, index, scratch, report)
+        })
     }
 
     /// Ends the journal's use, everything committed being durable, and notes that in the journal.

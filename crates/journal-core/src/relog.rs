@@ -32,7 +32,7 @@ use crate::geometry::Geometry;
 use crate::home::{Home, HomeScratch, Lanes, View};
 use crate::hook::{Hook, Rule};
 use crate::index::{FrameAt, Index, IndexMemory, Indexes};
-use crate::journal::{FailOnPanic, Journal, NO_BOUNDS, home_scratch};
+use crate::journal::{Journal, NO_BOUNDS};
 use crate::lane::{InLane, Lane, Names};
 use crate::memory::Batched;
 use crate::order::InFlight;
@@ -92,12 +92,9 @@ where
         if lane.raw() >= self.common.geometry.lanes {
             return Err(JournalError::NoSuchLane { lane });
         }
-        let mut scratch = home_scratch!(self);
-        let (common, lanes, index) = (&self.common, &mut self.lanes, &mut self.index);
-        let watch = FailOnPanic(&mut self.failed);
-        let result = self.home.relog(common, lanes, index, &mut scratch, lane);
-        core::mem::forget(watch);
-        self.fail_unless(result)
+        self.at_home(|home, common, lanes, index, scratch| {
+            home.relog(common, lanes, index, scratch, lane)
+        })
     }
 }
 
