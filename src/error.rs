@@ -19,6 +19,7 @@ use crate::options::OptionsError;
 #[non_exhaustive]
 pub enum Error {
     /// An earlier failure, or a panic inside, left the journal in an unknown state: open it again.
+    /// [`Journal::failure`](crate::Journal::failure) says which it was.
     Failed,
     /// Another transaction is in the way. Nothing has changed; try again, from the beginning, as
     /// [`Journal::transact`](crate::Journal::transact) does by itself.

@@ -25,6 +25,7 @@ use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
 use crate::shared::circles::Circles;
 use crate::shared::commit::Sees;
+use crate::shared::failure::Failure;
 use crate::shared::gather::Gathering;
 use crate::shared::home::HomeRoom;
 use crate::shared::index_parts::IndexParts;
@@ -196,7 +197,7 @@ where
             home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
             done: Mutex::new(Done::default()),
             recovery,
-            failed: AtomicBool::new(false),
+            failure: Failure::none(),
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
@@ -487,6 +488,41 @@ where
         self.shared().settle_deferred(None)
     }
 
+    /// Whether what was [committed](Committed) since the journal was opened is durable by now. A
+    /// deferred transaction becomes so with the next durable one of its lane, with a
+    /// [`sync`](Self::sync), a checkpoint, or whatever builds on it in another lane. To ask costs
+    /// one load, and makes nothing durable.
+    ///
+    /// ```no_run
+    /// # use nvm_journal::{BlockNumber, Error, Journal};
+    /// # fn example(journal: &Journal, image: &[u8]) -> Result<(), Error> {
+    /// let mut transaction = journal.begin()?;
+    /// transaction.write(BlockNumber(7), image)?;
+    /// if let Some(committed) = transaction.commit_deferred()? {
+    ///     // Later, before anybody is told:
+    ///     if !journal.is_durable(&committed) {
+    ///         journal.sync()?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_durable(&self, committed: &Committed) -> bool {
+        let room = self.shared().lanes.get(usize::from(committed.lane.raw()));
+        room.is_some_and(|room| room.reach.is_durable(committed.sequence))
+    }
+
+    /// Why the journal refuses to go on, if it does: the first error that made it, whoever was
+    /// told; [`Error::Failed`] where none is known, since something has panicked inside.
+    ///
+    /// Everybody else is told no more than that it has failed; and of what fails in the background
+    /// nobody is.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.shared().failure.cause()
+    }
+
     /// Writes everything home that was committed before the call, and empties the lanes of it.
     /// Other threads commit meanwhile.
     ///
@@ -654,7 +690,7 @@ impl<L, P: PmemShare, D: Send, H> fmt::Debug for Journal<L, P, D, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Journal");
         if let Some(shared) = &self.shared {
-            out.field("has_failed", &shared.failed.load(Ordering::Relaxed));
+            out.field("failure", &shared.failure.cause());
         }
         out.field("plan", &self.plan).finish_non_exhaustive()
     }

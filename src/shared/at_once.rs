@@ -24,7 +24,7 @@ use journal_core::{
 use pmem_sys::StoreLockGuard;
 
 use super::block_locks::{Age, Stripe};
-use super::commit::{FailOnPanic, LaneGuard};
+use super::commit::LaneGuard;
 use super::seat::{Seat, Work};
 use super::{LaneRoom, LaneState, Share, Shared};
 use crate::error::Error;
@@ -212,7 +212,7 @@ where
             seat.defers = defers;
         }
         self.check_not_failed()?;
-        let watch = FailOnPanic(&self.failed);
+        let watch = self.failure.watch();
         self.common.prefetch_place(&share.index);
         let lead = share.index.lead(block);
         if let Some(lead) = &lead {
@@ -229,7 +229,7 @@ where
         state.stats.add_record(1, bytes);
         let committed = record.committed(lane);
         let result = self.finish(state, record, room);
-        core::mem::forget(watch);
+        watch.end();
         if result.is_ok() && self.caches {
             self.keep_committed(core::slice::from_ref(operation), committed.stamp);
         }
@@ -310,7 +310,7 @@ where
         }
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
-        let watch = FailOnPanic(&self.failed);
+        let watch = self.failure.watch();
         let mut record = self.begin_record(&state, room, work.overwritten, durability);
         let (names, mut scratch, _) = work.for_preparing();
         let ends = Ends::Record;
@@ -329,7 +329,7 @@ where
         state.stats.add_record(prepared.frames as u64, bytes);
         let committed = record.committed(lane);
         let result = self.finish(state, record, room);
-        core::mem::forget(watch);
+        watch.end();
         if result.is_ok() && self.caches {
             self.keep_committed(operations, committed.stamp);
         }

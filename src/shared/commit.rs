@@ -36,28 +36,17 @@ use super::versions::SharedVersions;
 use super::{LaneRoom, LaneState, Shared, failed_fence};
 use crate::error::Error;
 use crate::sync::thread::Patience;
-use crate::sync::{AtomicBool, Ordering};
 
 /// So many operations ahead of the one whose block is taken, what that takes is brought into the
 /// caches.
 const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
-/// Makes the journal fail when what it watches panics, in a policy, a device, or an assertion: what
-/// that held may be half done. Forgotten when it does not.
-pub(super) struct FailOnPanic<'s>(pub(super) &'s AtomicBool);
-
-impl Drop for FailOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 impl<L, P: PmemShare, D: Send, H, K> Shared<L, P, D, H, K> {
     /// Calls; where that panics the journal has failed.
     pub(crate) fn watched<R>(&self, call: impl FnOnce() -> R) -> R {
-        let watch = FailOnPanic(&self.failed);
+        let watch = self.failure.watch();
         let result = call();
-        core::mem::forget(watch);
+        watch.end();
         result
     }
 }
@@ -181,13 +170,13 @@ where
             }
         }
         // Policy and device may panic.
-        let watch = FailOnPanic(&self.failed);
+        let watch = self.failure.watch();
         let kept = match sees {
             Sees::Operations => Ok(()),
             Sees::Olds => self.keep_olds(seat, operations),
         };
         if let Err(error) = kept {
-            core::mem::forget(watch);
+            watch.end();
             self.abort(&mut seat.work, operations);
             return Err(error);
         }
@@ -196,7 +185,7 @@ where
         let operations = &OnOlds { operations, olds };
         // All is known by now, so that no more is reserved than it takes.
         let prepared = self.prepare_to_fit(work, operations);
-        core::mem::forget(watch);
+        watch.end();
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
@@ -296,9 +285,9 @@ where
         operations: &O,
         commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
-        let watch = FailOnPanic(&self.failed);
+        let watch = self.failure.watch();
         let result = commit(work);
-        core::mem::forget(watch);
+        watch.end();
         if let (Ok(Some(committed)), true) = (&result, self.caches) {
             self.keep_committed(operations, committed.stamp);
         }

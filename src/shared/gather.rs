@@ -351,7 +351,7 @@ where
         let committed = self.watched(|| self.commit(work, &sealed.staged, Durability::Durable));
         if let Err(error) = committed {
             // They were told that it would be durable some time, and others have read it.
-            self.fail();
+            self.fail_of(error);
             return Err(error);
         }
         let mut gathered = self.gathering.lock();

@@ -88,7 +88,7 @@ where
         self.writes_home.begin();
         let result = self.write_and_reclaim(room, scope, &mut report);
         self.writes_home.end();
-        let staying = result.inspect_err(|_| self.fail())?;
+        let staying = result.inspect_err(|error| self.fail_of(*error))?;
         *stays = staying.or(*stays);
         let mut done = self.lock_done();
         done.checkpoints += 1;
@@ -151,7 +151,7 @@ where
         };
         self.with_home(|room| {
             let written = room.home.write_ahead(&self.common, content, scratch, versions, take);
-            written.map(drop).inspect_err(|_| self.fail())
+            written.map(drop).inspect_err(|error| self.fail_of(*error))
         })
     }
 
@@ -288,10 +288,7 @@ where
             Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
             Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
         };
-        if report.is_err() {
-            self.fail();
-        }
-        let report = report?;
+        let report = report.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
         let mut done = self.lock_done();
         let total = &mut done.folded;
         total.folded += report.folded;
@@ -327,7 +324,7 @@ where
         self.check_not_failed()?;
         self.with_home(|room| {
             let noted = room.home.close(&self.common, &mut LanesOf(self));
-            Ok(noted.inspect_err(|_| self.fail())?)
+            noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
         })
     }
 

@@ -28,6 +28,7 @@ pub(crate) mod circles;
 pub(crate) mod commit;
 #[cfg(all(test, loom))]
 mod explored;
+pub(crate) mod failure;
 pub(crate) mod gather;
 pub(crate) mod home;
 pub(crate) mod index_parts;
@@ -57,11 +58,12 @@ use pmem_sys::{FarFence, StoreLock, StoreLockGuard};
 
 use crate::error::Error;
 use crate::stats::LaneStats;
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::sync::Mutex;
 use bell::Bell;
 use block_locks::{Age, BlockLocks, Claims};
 use cache::Cache;
 use circles::Circles;
+use failure::Failure;
 use gather::Gathering;
 use home::HomeRoom;
 use index_parts::IndexParts;
@@ -85,8 +87,7 @@ pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) home: Mutex<HomeRoom<P, D, H>>,
     pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
-    /// For ever: after a failed fence, write or sync nothing goes on.
-    pub(crate) failed: AtomicBool,
+    pub(crate) failure: Failure,
     /// How the checkpointing thread is asked to work.
     pub(crate) bell: Bell,
     /// Free bytes of a lane below which it is.
@@ -208,7 +209,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.failure.has_come()
     }
 
     #[inline]
@@ -216,11 +217,19 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         if self.has_failed() { Err(Error::Failed) } else { Ok(()) }
     }
 
-    /// Refuses to go on.
+    /// Refuses to go on, for a reason that somebody else tells.
     #[cold]
     pub(crate) fn fail(&self) {
         if self.keeps(Rule::Sticky) {
-            self.failed.store(true, Ordering::Release);
+            self.failure.come();
+        }
+    }
+
+    /// Refuses to go on.
+    #[cold]
+    pub(crate) fn fail_of(&self, error: Error) {
+        if self.keeps(Rule::Sticky) {
+            self.failure.come_of(error);
         }
     }
 
@@ -248,7 +257,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     /// A thread panicked inside: what it held may be half done.
     #[cold]
     pub(crate) fn poisoned(&self) -> Error {
-        self.failed.store(true, Ordering::Release);
+        self.failure.come();
         Error::Failed
     }
 
@@ -437,7 +446,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
 /// The shares of the index, as whatever writes home borrows them.
 ///
 /// A share whose holder panicked cannot be given out; the journal has failed then, and what is
-/// given instead is empty: [`Lanes::check_all_there`] says so before anything is made of it.
+/// given instead is empty: [`Lanes::check_all_there`] says so before a head moves.
 pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
     pub(crate) &'s Shared<L, P, D, H, K>,
 );
@@ -486,6 +495,7 @@ pub(crate) fn failed_fence<T>(
     shared: &Shared<impl Sized, impl PmemShare, impl Send, impl Hook, impl Sized>,
     error: MediumError,
 ) -> Result<T, Error> {
-    shared.fail();
-    Err(Error::Medium(error))
+    let error = Error::Medium(error);
+    shared.fail_of(error);
+    Err(error)
 }

@@ -11,8 +11,8 @@ use journal_core::policy::{
     ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
 };
 use journal_core::{
-    DeviceError, DeviceFacts, Hook, MediumError, Offset, Overwrite, Pmem, PmemRead, PmemShare as _,
-    Site,
+    DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation, Hook, MediumError, Offset,
+    Overwrite, Pmem, PmemRead, PmemShare as _, Site,
 };
 use nvm_journal::{
     BlockDevice, BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog,
@@ -21,9 +21,18 @@ use nvm_journal::{
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
-/// Panics once where something is written home, as a device of the host's own might.
+/// Panics once where something is written home, as a device of the host's own might; or fails.
 #[derive(Clone, Debug, Default)]
-struct Panics(Arc<AtomicBool>);
+struct Panics {
+    is_armed: Arc<AtomicBool>,
+    fails: bool,
+}
+
+const BROKEN: DeviceError = DeviceError {
+    operation: DeviceOperation::Write,
+    kind: DeviceErrorKind::Io { os: Some(5) },
+    block: BlockNumber(3),
+};
 
 impl Hook for Panics {
     fn disk_write<D: BlockDevice>(
@@ -33,7 +42,10 @@ impl Hook for Panics {
         first: BlockNumber,
         from: &[&[u8]],
     ) -> Result<(), DeviceError> {
-        if self.0.swap(false, Ordering::SeqCst) {
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            if self.fails {
+                return Err(BROKEN);
+            }
             std::panic::resume_unwind(Box::new("on purpose"));
         }
         device.write_vectored(first, from)
@@ -82,7 +94,8 @@ fn a_panic_on_the_way_home_keeps_nobody_waiting() {
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     let journal = Arc::new(journal);
     commit(&journal, 3).expect("commits");
-    panics.0.store(true, Ordering::SeqCst);
+    assert_eq!(journal.failure(), None);
+    panics.is_armed.store(true, Ordering::SeqCst);
     let its = Arc::clone(&journal);
     let checkpoint = std::thread::spawn(move || its.checkpoint().map(drop)).join();
     checkpoint.expect_err("panics");
@@ -97,17 +110,24 @@ fn a_panic_on_the_way_home_keeps_nobody_waiting() {
     for call in calls {
         assert_eq!(told(&journal, call), Err(Error::Failed));
     }
+    assert_eq!(journal.failure(), Some(Error::Failed));
     let journal = Arc::into_inner(journal).expect("all threads are done");
     assert_eq!(journal.close().map(drop), Err(Error::Failed));
 }
 
-/// The thread in the background ends with its panic: from then on everybody is told, though nobody
-/// asks for what it did.
+/// The thread in the background ends with its panic, or its failure: from then on everybody is
+/// told, though nobody asks for what it did, and why can be asked for.
 #[test]
-fn a_panic_in_the_background_is_told_to_everybody() {
+fn what_happens_in_the_background_is_told_to_everybody() {
+    for fails in [false, true] {
+        let failure = if fails { Error::Device(BROKEN) } else { Error::Failed };
+        told_of_the_background(Panics { fails, ..Panics::default() }, failure);
+    }
+}
+
+fn told_of_the_background(panics: Panics, failure: Error) {
     let files = Files::new("home-background");
-    let panics = Panics::default();
-    panics.0.store(true, Ordering::SeqCst);
+    panics.is_armed.store(true, Ordering::SeqCst);
     let options = Options::new().lanes(1).lane_bytes(128 << 10).background_checkpoint(true);
     let options = options.hook(panics);
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
@@ -120,6 +140,7 @@ fn a_panic_in_the_background_is_told_to_everybody() {
         assert!(begun.elapsed() < Duration::from_secs(20), "nobody is told");
         std::thread::sleep(Duration::from_millis(1));
     }
+    assert_eq!(journal.failure(), Some(failure));
 }
 
 /// A device that may tear a block, and changes that are logged of one, need a shield: that is said

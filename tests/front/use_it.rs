@@ -1,9 +1,10 @@
 //! Each call does what its documentation says.
 
 use journal_core::CheckpointReport;
+use journal_core::units::LaneNumber;
 use nvm_journal::{
-    BlockNumber, BlockSize, Durability, Error, FileDisk, FileDiskErrorKind, FileDiskOptions,
-    FullBlock, Journal, MapOptions, Operation, Options, Protocol, Region,
+    BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
+    FileDiskOptions, FullBlock, Journal, MapOptions, Operation, Options, Protocol, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;
@@ -182,11 +183,12 @@ fn a_disk_past_the_cache_holds_everything_behind_a_close() {
 fn deferred_commits_are_read_at_once_and_share_a_fence() {
     let files = Files::new("deferred");
     let journal = Journal::format(memory(4 << 20), files.disk(), &Options::new()).expect("formats");
+    let mut all = Vec::new();
     for number in 0..20 {
         if number % 2 == 0 {
             let mut tx = journal.begin().expect("begins");
             tx.write(block(number), &[5; BLOCK]).expect("fits");
-            tx.commit_deferred().expect("commits");
+            all.extend(tx.commit_deferred().expect("commits"));
         } else {
             let written = journal.transact_deferred(|tx| tx.write(block(number), &[5; BLOCK]));
             written.expect("commits");
@@ -194,7 +196,11 @@ fn deferred_commits_are_read_at_once_and_share_a_fence() {
         assert_eq!(read(&journal, number), [5; BLOCK]);
     }
     assert_eq!(journal.stats().expect("counts").total().fences, 0);
+    assert!(!all.iter().any(|committed| journal.is_durable(committed)));
     journal.sync().expect("fences");
+    assert!(all.len() == 10 && all.iter().all(|committed| journal.is_durable(committed)));
+    let nobodys = Committed { lane: LaneNumber(99), ..all[0] };
+    assert!(!journal.is_durable(&nobodys));
     assert!(journal.stats().expect("counts").total().fences <= 2, "two lanes at most");
 }
 
