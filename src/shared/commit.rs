@@ -8,11 +8,32 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! What can be committed at once goes a shorter way ([`at_once`](super::at_once)).
+//! All ways of a commit lead to [`begin_record`](Shared::begin_record), what stores, and
+//! [`finish`](Shared::finish). A call tries the shorter ones first:
+//!
+//! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` of patches
+//!   ([`at_once`](super::at_once)).
+//! - Up to sixteen, likewise: `commit_few`, there.
+//! - Any number, of which the policy may see the old images:
+//!   [`commit_at_once`](Shared::commit_at_once). Blocks are locked, room is reserved, nothing is
+//!   staged.
+//!
+//! A transaction is [staged](Shared::commit), and has locked and reserved as it was made; what was
+//! [gathered](super::gather) is committed in the same way, by whoever needs it done.
 //!
 //! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
 //! the lane to the next and waits. The last of them, or the one that completes a
 //! group, flushes what all of them stored, and its one fence makes all of them durable.
+//!
+//! | asked for | may leave it to others | others left theirs | and so it |
+//! |---|---|---|---|
+//! | durable | no | no, or yes | fences what is stored, all of it |
+//! | durable | yes | no, or yes | joins the group and waits |
+//! | deferred | no, or yes | no | lets it be read, and returns |
+//! | deferred | no | yes | fences: nobody else may come who would |
+//! | deferred | yes | yes | joins the group: theirs would be read with it |
+//!
+//! It may leave it to others where some wait for the lane and the group has room.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
