@@ -1,8 +1,8 @@
 //! What a journal calls, counted: one of the calls panics.
 
-use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::resume_unwind;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use journal_core::policy::{
     ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Prefix, Update,
@@ -17,27 +17,24 @@ pub(crate) const BLOCK: usize = 64;
 
 /// Counts calls of the memory, the device and the policy of one journal; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fuse(Rc<Cell<u32>>);
+pub(crate) struct Fuse(Arc<AtomicU32>);
 
 impl Fuse {
     /// So many calls from now one panics.
     pub(crate) fn light(&self, calls: u32) {
-        self.0.set(calls);
+        self.0.store(calls, Ordering::SeqCst);
     }
 
     /// None does any more; whether one would have.
     pub(crate) fn put_out(&self) -> bool {
-        self.0.replace(0) > 0
+        self.0.swap(0, Ordering::SeqCst) > 0
     }
 
     fn burn(&self) {
-        match self.0.get() {
-            0 => {}
-            1 => {
-                self.0.set(0);
-                resume_unwind(Box::new("on purpose"));
-            }
-            left => self.0.set(left - 1),
+        let left = self.0.load(Ordering::SeqCst);
+        self.0.store(left.saturating_sub(1), Ordering::SeqCst);
+        if left == 1 {
+            resume_unwind(Box::new("on purpose"));
         }
     }
 
@@ -90,6 +87,7 @@ impl Hook for Fuse {
 }
 
 /// A device whose calls count.
+#[derive(Clone)]
 pub(crate) struct Fused {
     disk: SimDisk,
     fuse: Fuse,

@@ -1,56 +1,28 @@
-//! What is left of the journal with one owner when what it calls panics: its memory, its device or
-//! its policy, at each call in turn, whatever the journal is doing.
+//! What is left of a journal when what it calls panics: its memory, its device or its policy, at
+//! each call in turn, whatever the journal is doing.
 //!
 //! Either nothing had begun, and it goes on; or it refuses to. What was acknowledged is there in
 //! both cases, and what was not is there as a whole or not at all.
 
+mod front;
 mod fuse;
+mod owner;
 
-use core::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-
-use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{Change, Kind, Patch, Update};
-use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
-    Journal, JournalError, Operation, Overwrite, PortableKernels, Protocol, Scope,
+    BlockNumber, BlockSize, DeviceFacts, Geometry, Operation, Overwrite, PortableKernels, Protocol,
 };
-use nvm_journal::Buffers;
-use sim_disk::{CrashPoints, DiskImage, Image, Model, SimPmem, World};
+use sim_disk::{CrashPoints, DiskImage, Image, Model, World};
 
-use fuse::{BLOCK, FIRST, Fuse, Fused, Logs, PATCH, Ways};
+use fuse::{BLOCK, FIRST, Fuse, Logs, PATCH};
 
 const BLOCKS: u64 = 16;
-
-type Opened<'m> = Journal<'m, SimPmem, Fused, Ways, Fuse, PortableKernels>;
 
 /// What each block has to show.
 type Truth = [[u8; BLOCK]; BLOCKS as usize];
 
-/// What the journal does while something panics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Commit(&'static [(u64, u8)], Durability),
-    Stream,
-    Sync,
-    Checkpoint,
-    Batch,
-    Reclaim,
-    Rings,
-    Evict,
-    CleanLog,
-    Fold,
-    Garbage,
-    Relog,
-    MoveToLog,
-    Read,
-}
-
-use Act::{
-    Batch, Checkpoint, CleanLog, Commit, Evict, Fold, Garbage, MoveToLog, Read, Reclaim, Relog,
-    Rings, Stream, Sync,
-};
+/// Blocks that change, and how each is logged.
+type Changes = &'static [(u64, u8)];
 
 /// In the record, whole or in part; in a slot; in the disk-side log; at home.
 const IMAGE: u8 = 0;
@@ -61,46 +33,6 @@ const HOME: u8 = 4;
 
 /// The block that is not live when a panic comes.
 const APPENDED: u64 = 11;
-
-const ACTS: [Act; 21] = [
-    Commit(&[(0, IMAGE)], Durable),
-    Commit(&[(1, ENCODED)], Durable),
-    Commit(&[(0, IMAGE), (1, ENCODED), (2, SLOT), (3, LOG), (APPENDED, HOME)], Durable),
-    Commit(&[(0, ENCODED), (4, IMAGE)], Deferred),
-    Commit(&[(4, IMAGE), (5, IMAGE), (6, IMAGE)], Durable),
-    Stream,
-    Sync,
-    Checkpoint,
-    Batch,
-    Reclaim,
-    Rings,
-    Evict,
-    CleanLog,
-    Fold,
-    Garbage,
-    Relog,
-    MoveToLog,
-    Read,
-    Commit(&[(2, SLOT)], Durable),
-    Commit(&[(1, PATCH)], Durable),
-    Commit(&[(0, PATCH), (1, PATCH), (7, PATCH)], Durable),
-];
-
-impl Act {
-    /// Which blocks change, and how each is logged.
-    const fn changes(self) -> &'static [(u64, u8)] {
-        match self {
-            Commit(changes, _) => changes,
-            Stream => &[(4, IMAGE), (5, IMAGE), (7, IMAGE)],
-            _ => &[],
-        }
-    }
-
-    /// Whether it only looks, or begins with what only looks.
-    fn may_go_on(self) -> bool {
-        matches!(self, Read | Stream | Commit(..))
-    }
-}
 
 fn geometry(logs: Logs) -> Geometry {
     let (lane_slots, lane_log_blocks, segment_blocks) = match logs {
@@ -135,14 +67,6 @@ fn formatted(logs: Logs) -> World {
     world
 }
 
-fn on<R>(world: &World, fuse: &Fuse, logs: Logs, calls: impl FnOnce(&mut Opened<'_>) -> R) -> R {
-    let mut buffers = Buffers::new(&geometry(logs), 96, 2);
-    let (pmem, disk) = (world.pmem(), fuse.device(world.disk(0)));
-    let (policy, hook) = (fuse.policy(logs), fuse.clone());
-    let journal = Journal::open(pmem, disk, policy, hook, PortableKernels, buffers.borrow());
-    calls(&mut journal.expect("opens"))
-}
-
 /// The next content of a block, of which a policy can tell how it is to be logged.
 fn next_of(old: &[u8; BLOCK], how: u8) -> [u8; BLOCK] {
     let mut new = *old;
@@ -161,105 +85,26 @@ fn changed(truth: &Truth, changes: &[(u64, u8)]) -> Truth {
     after
 }
 
-/// Commits changes of some blocks, each logged in its way.
-fn commit(
-    journal: &mut Opened<'_>,
-    lane: u16,
+/// The operations that lead from one truth to the next, each logged in its way.
+fn with_operations<R>(
+    before: &Truth,
     changes: &[(u64, u8)],
-    durability: Durability,
-    truth: &Truth,
-) -> Result<(), CommitError> {
-    let after = changed(truth, changes);
+    call: impl FnOnce(&[Operation<'_>]) -> R,
+) -> R {
+    let after = changed(before, changes);
     let patches = after.each_ref().map(|image| [Patch { at: 0, bytes: &image[..FIRST] }]);
-    let operations: Vec<_> = changes
-        .iter()
-        .map(|(block, how)| {
-            let at = *block as usize;
-            let change = match *how {
-                PATCH => Change::Patches(&patches[at]),
-                _ => Change::Image(&after[at]),
-            };
-            let mut update = Update::new(BlockNumber(*block), change);
-            update.old = Some(&truth[*block as usize]);
-            update.kind = if *how == HOME { Kind::Append } else { Kind::Overwrite };
-            Operation::Update(update)
-        })
-        .collect();
-    journal.commit(LaneNumber(lane), &operations, durability).map(drop)
-}
-
-/// A journal in which each call has something to do: what of it is durable, and what there is.
-fn set_up(journal: &mut Opened<'_>) -> [Truth; 2] {
-    let mut truth = [[0; BLOCK]; BLOCKS as usize];
-    let mut write = |journal: &mut Opened<'_>, lane, changes: &[(u64, u8)], durability| {
-        commit(journal, lane, changes, durability, &truth).expect("commits");
-        truth = changed(&truth, changes);
+    let operation = |(block, how): &(u64, u8)| {
+        let at = *block as usize;
+        let change = match *how {
+            PATCH => Change::Patches(&patches[at]),
+            _ => Change::Image(&after[at]),
+        };
+        let mut update = Update::new(BlockNumber(*block), change);
+        update.old = Some(&before[at]);
+        update.kind = if *how == HOME { Kind::Append } else { Kind::Overwrite };
+        Operation::Update(update)
     };
-    write(journal, 0, &[(0, IMAGE), (1, IMAGE), (7, IMAGE)], Durable);
-    write(journal, 1, &[(2, SLOT), (3, LOG), (8, LOG)], Durable);
-    journal.checkpoint().expect("checkpoints");
-    // What rests at the head of a lane, and what is written again and again behind it.
-    write(journal, 0, &[(9, IMAGE)], Durable);
-    for _ in 0..3 {
-        write(journal, 0, &[(0, IMAGE)], Durable);
-        write(journal, 1, &[(2, SLOT), (10, SLOT)], Durable);
-        write(journal, 1, &[(3, LOG)], Durable);
-    }
-    write(journal, 0, &[(1, ENCODED), (8, LOG), (12, LOG), (13, LOG)], Durable);
-    write(journal, 1, &[(1, ENCODED), (7, ENCODED)], Durable);
-    write(journal, 1, &[(14, HOME)], Durable);
-    let deferred = [(1, ENCODED), (4, IMAGE)];
-    commit(journal, 1, &deferred, Deferred, &truth).expect("commits");
-    [truth, changed(&truth, &deferred)]
-}
-
-fn perform(journal: &mut Opened<'_>, act: Act, truth: &Truth) -> Result<(), JournalError> {
-    let lane = LaneNumber(0);
-    match act {
-        Commit(changes, durability) => {
-            commit(journal, 0, changes, durability, truth).expect("there is room");
-        }
-        Stream => {
-            let after = changed(truth, act.changes());
-            let mut streamed = journal.begin(lane, 1024).expect("there is room");
-            for (block, _) in act.changes() {
-                let operations = [Operation::write(BlockNumber(*block), &after[*block as usize])];
-                streamed.write(&operations).expect("was reserved");
-            }
-            streamed.commit().expect("commits");
-        }
-        Sync => journal.sync()?,
-        Checkpoint => drop(journal.checkpoint()?),
-        Batch => drop(journal.checkpoint_batch(Scope::All, &mut CheckpointReport::default())?),
-        Reclaim => journal.reclaim(&mut CheckpointReport::default())?,
-        Rings => drop(journal.checkpoint_rings()?),
-        Evict => drop(journal.evict()?),
-        CleanLog => drop(journal.clean_log()?),
-        Fold => drop(journal.fold()?),
-        Garbage => drop(journal.collect_garbage()?),
-        Relog => drop(journal.relog(lane)?),
-        MoveToLog => assert!(journal.move_to_log(lane)? > 0),
-        Read => assert_eq!(contents(journal), truth[..]),
-    }
-    Ok(())
-}
-
-fn contents(journal: &mut Opened<'_>) -> Vec<[u8; BLOCK]> {
-    let read = |number| {
-        let mut block = [0; BLOCK];
-        journal.read(BlockNumber(number), &mut block).expect("reads");
-        block
-    };
-    (0..BLOCKS).map(read).collect()
-}
-
-/// What came of a call that was to panic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// There is no such call.
-    Done,
-    WentOn,
-    Refused,
+    call(&changes.iter().map(operation).collect::<Vec<_>>())
 }
 
 /// What is left when nothing survives but what is durable.
@@ -270,83 +115,17 @@ fn worst_of(world: &World) -> World {
     World::boot(end.image(&vec![0; end.cells().len()]), Model::Torn8)
 }
 
-/// Opens what is left of a journal, in which the blocks hold one of these.
-fn assert_left(world: &World, logs: Logs, may_be: &[Truth], label: &str) {
-    on(world, &Fuse::default(), logs, |journal| {
-        let found = contents(journal);
-        let is = |truth: &Truth| {
-            // What is not live has nothing to show, and goes home before its record.
-            let mut truth = *truth;
-            truth[APPENDED as usize] = found[APPENDED as usize];
-            found == truth[..]
-        };
-        assert!(may_be.iter().any(is), "{label}");
-        journal.checkpoint().expect("nothing fails");
-        assert_eq!(contents(journal), found, "{label}");
-    });
+/// The same where only the process is gone.
+fn left_of(world: &World) -> World {
+    World::boot(world.visible(), Model::Torn8)
 }
 
-/// Lets the call number `at` of what an act calls panic.
-fn panic_at(logs: Logs, act: Act, at: u32) -> End {
-    let (world, fuse) = (formatted(logs), Fuse::default());
-    let label = format!("{logs:?}, {act:?}, {at}");
-    on(&world, &fuse, logs, |journal| {
-        let [durable, truth] = set_up(journal);
-        if act == Reclaim {
-            let mut report = CheckpointReport::default();
-            while journal.checkpoint_batch(Scope::All, &mut report).expect("goes home") {}
-        }
-        fuse.light(at);
-        let done = catch_unwind(AssertUnwindSafe(|| perform(journal, act, &truth)));
-        let is_burnt = !fuse.put_out();
-        assert_eq!(done.is_err(), is_burnt, "{label}");
-        let after = changed(&truth, act.changes());
-        if let Ok(done) = done {
-            done.expect("nothing fails");
-            assert_eq!(contents(journal), after[..], "{label}");
-            return End::Done;
-        }
-        let settled = journal.sync();
-        // The process is gone, what it has done is not; or that is gone too, but for what has to
-        // be durable.
-        if settled == Err(JournalError::Failed) {
-            assert_refuses(journal, &truth);
-            assert_left(&World::boot(world.visible(), Model::Torn8), logs, &[truth, after], &label);
-            assert_left(&worst_of(&world), logs, &[durable, truth, after], &label);
-            return End::Refused;
-        }
-        assert!(act.may_go_on(), "{label}");
-        assert_eq!(contents(journal), truth[..], "{label}");
-        assert_left(&worst_of(&world), logs, &[truth], &label);
-        let changes = [(1, ENCODED), (15, IMAGE)];
-        commit(journal, 0, &changes, Durable, &truth).expect("goes on");
-        assert_left(&worst_of(&world), logs, &[changed(&truth, &changes)], &label);
-        journal.checkpoint().expect("goes on");
-        End::WentOn
+/// Whether blocks hold what one of these says. What is not live has nothing to show, and goes home
+/// before its record.
+fn is_one_of(found: &[[u8; BLOCK]], may_be: &[Truth]) -> bool {
+    may_be.iter().any(|truth| {
+        let mut truth = *truth;
+        truth[APPENDED as usize] = found[APPENDED as usize];
+        found == truth
     })
-}
-
-/// Whatever it is asked for.
-fn assert_refuses(journal: &mut Opened<'_>, truth: &Truth) {
-    let (lane, failed) = (LaneNumber(0), JournalError::Failed);
-    assert_eq!(journal.checkpoint(), Err(failed));
-    assert_eq!(journal.fold(), Err(failed));
-    assert_eq!(journal.relog(lane).map(drop), Err(failed));
-    assert_eq!(journal.move_to_log(lane), Err(failed));
-    assert_eq!(journal.read(BlockNumber(0), &mut [0; BLOCK]), Err(failed));
-    commit(journal, 0, &[(0, IMAGE)], Durable, truth).expect_err("refuses");
-    commit(journal, 1, &[(0, IMAGE), (1, IMAGE)], Deferred, truth).expect_err("refuses");
-    assert!(journal.begin(lane, 256).is_err());
-}
-
-#[test]
-fn a_panic_at_any_call_loses_nothing_and_shows_nothing_half_done() {
-    let all = ACTS.map(|act| (Logs::AsSaid, act));
-    // What goes another way where the policy need not be asked.
-    let commits = all.iter().filter(|(_, act)| !act.changes().is_empty());
-    for (logs, act) in commits.map(|(_, act)| (Logs::Images, *act)).chain(all) {
-        let ends = (1..).map(|at| panic_at(logs, act, at)).take_while(|end| *end != End::Done);
-        let calls = ends.filter(|end| *end == End::Refused || act == Read).count();
-        assert!(calls > 1, "{logs:?}, {act:?}: {calls} calls");
-    }
 }
