@@ -514,7 +514,8 @@ where
     }
 
     /// Why the journal refuses to go on, if it does: the first error that made it, whoever was
-    /// told; [`Error::Failed`] where none is known, since something has panicked inside.
+    /// told; [`Error::Failed`] where something has panicked inside, or for a moment, until an error
+    /// has come to the call that met it.
     ///
     /// Everybody else is told no more than that it has failed; and of what fails in the background
     /// nobody is.

@@ -24,25 +24,38 @@ impl Failure {
         self.has_come.load(Ordering::Relaxed)
     }
 
-    /// From now on everybody is refused. Why is noted by whoever knows it, or it is a panic.
+    /// From now on everybody is refused. Why is noted by who will be told.
     #[cold]
     pub(crate) fn come(&self) {
         self.has_come.store(true, Ordering::Release);
     }
 
-    /// The same of who knows why. One that was only refused does not.
+    /// The same of who is told why. One that was only refused is not.
     #[cold]
     pub(crate) fn come_of(&self, error: Error) {
         if error != Error::Failed {
-            self.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.note(error);
         }
         self.come();
     }
 
-    /// Why, as far as it is known: `Failed` where it is not.
+    /// The same of a panic, of which nothing else is known.
+    #[cold]
+    pub(crate) fn come_of_a_panic(&self) {
+        self.note(Error::Failed);
+        self.come();
+    }
+
+    fn note(&self, error: Error) {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// Why, as far as it is noted: `Failed` where it is not.
     pub(crate) fn cause(&self) -> Option<Error> {
+        // First this: who comes with a cause has noted it before.
+        let has_come = self.has_come();
         let noted = *self.cause.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.or_else(|| self.has_come().then_some(Error::Failed))
+        has_come.then(|| noted.unwrap_or(Error::Failed))
     }
 
     /// Makes the journal fail when what it watches panics, in a policy, a device, or an assertion.
@@ -64,6 +77,6 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.0.come();
+        self.0.come_of_a_panic();
     }
 }

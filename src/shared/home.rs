@@ -89,7 +89,8 @@ where
         let result = self.write_and_reclaim(room, scope, &mut report);
         self.writes_home.end();
         let staying = result.inspect_err(|error| self.fail_of(*error))?;
-        *stays = staying.or(*stays);
+        // A whole one knows of all that does.
+        *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
         let mut done = self.lock_done();
         done.checkpoints += 1;
         let total = &mut done.checkpointed;

@@ -217,7 +217,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         if self.has_failed() { Err(Error::Failed) } else { Ok(()) }
     }
 
-    /// Refuses to go on, for a reason that somebody else tells.
+    /// Refuses to go on, before whoever has met the reason is told of it and notes it.
     #[cold]
     pub(crate) fn fail(&self) {
         if self.keeps(Rule::Sticky) {
@@ -257,7 +257,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     /// A thread panicked inside: what it held may be half done.
     #[cold]
     pub(crate) fn poisoned(&self) -> Error {
-        self.failure.come();
+        self.failure.come_of_a_panic();
         Error::Failed
     }
 
@@ -446,7 +446,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
 /// The shares of the index, as whatever writes home borrows them.
 ///
 /// A share whose holder panicked cannot be given out; the journal has failed then, and what is
-/// given instead is empty: [`Lanes::check_all_there`] says so before a head moves.
+/// given instead is empty: [`Lanes::check_all_there`] says so before anything is made of it.
 pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
     pub(crate) &'s Shared<L, P, D, H, K>,
 );

@@ -1,14 +1,15 @@
 //! The journal of many threads, by one of them; and that nobody waits for what never ends.
 
 use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::panic::{catch_unwind, resume_unwind};
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use journal_core::Durability::{Deferred, Durable};
-use journal_core::{BlockNumber, Durability};
+use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Durability};
 use nvm_journal::{Error, Journal, Options};
-use sim_disk::{SimPmem, World};
+use sim_disk::{SimDisk, SimPmem, World};
 
 use crate::fuse::{BLOCK, FIRST, Fuse, Fused, Logs, PATCH, Ways};
 use crate::{
@@ -29,12 +30,12 @@ enum Act {
     Gather(Changes),
     /// So many commits in turn of a block each, more than there is room for.
     Fill(u64),
-    Sync,
+    Settle,
     Checkpoint,
     Read,
 }
 
-use Act::{Checkpoint, Commit, Fill, Gather, Read, Sync, Transact};
+use Act::{Checkpoint, Commit, Fill, Gather, Read, Settle, Transact};
 
 /// More than are committed without waiting, of several runs.
 const MANY: Changes = &[
@@ -76,7 +77,7 @@ const ACTS: [Act; 20] = [
     Gather(&[(0, IMAGE), (1, IMAGE)]),
     Gather(&[(4, IMAGE)]),
     Fill(60),
-    Sync,
+    Settle,
     Checkpoint,
     Read,
 ];
@@ -195,7 +196,7 @@ fn perform(journal: &Opened, act: Act, truth: &Truth) -> Result<(), Error> {
             let image = &after[number as usize];
             journal.transact(|tx| tx.write(BlockNumber(number), image))
         }),
-        Sync => journal.sync(),
+        Settle => journal.sync(),
         Checkpoint => journal.checkpoint().map(drop),
         Read => {
             assert_eq!(contents(journal), truth[..]);
@@ -320,4 +321,77 @@ fn a_panic_at_any_call_loses_nothing_and_keeps_nobody_waiting() {
             assert!(calls > 0, "{logs:?}, {act:?}: {calls} calls");
         });
     }
+}
+
+/// A device that calls back at each read.
+#[derive(Clone)]
+struct Interrupted {
+    disk: SimDisk,
+    call: Arc<dyn Fn(BlockNumber) + Send + Sync>,
+}
+
+impl BlockDevice for Interrupted {
+    fn facts(&self) -> DeviceFacts {
+        self.disk.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.disk.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.disk.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        (self.call)(first);
+        self.disk.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.disk.sync()
+    }
+}
+
+/// Whoever builds a block for home looks twice at its part of the index: for what it is built on,
+/// and for the changes. A reader that panics in between takes that part away, and nothing is built.
+#[test]
+fn what_is_built_without_its_changes_goes_nowhere() {
+    type Interruptible = Journal<Ways, SimPmem, Interrupted, Fuse>;
+    let (world, fuse) = (formatted(Logs::AsSaid), Fuse::default());
+    let (shared, is_armed) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+    let call = {
+        let (shared, is_armed, fuse) = (Arc::clone(&shared), Arc::clone(&is_armed), fuse.clone());
+        move |first: BlockNumber| {
+            if first.0 < BLOCKS || !is_armed.swap(false, Ordering::SeqCst) {
+                return;
+            }
+            let journal: Arc<Interruptible> =
+                shared.get().and_then(Weak::upgrade).expect("is open");
+            fuse.light(1);
+            let read = move || journal.read(BlockNumber(5), &mut [0; BLOCK]);
+            std::thread::spawn(read).join().expect_err("panics");
+        }
+    };
+    let device = Interrupted { disk: world.disk(0), call: Arc::new(call) };
+    let options = Options::new().policy(fuse.policy(Logs::AsSaid)).hook(fuse.clone());
+    let journal = Journal::open(world.pmem(), device, &options.batch_blocks(1)).expect("opens");
+    let journal: Arc<Interruptible> = Arc::new(journal);
+    shared.set(Arc::downgrade(&journal)).expect("is set once");
+    let mut truth = [[0; BLOCK]; BLOCKS as usize];
+    for changes in [[(3, LOG), (5, IMAGE)], [(3, ENCODED), (5, ENCODED)]] {
+        with_operations(&truth, &changes, |all| journal.commit(all, Durable)).expect("commits");
+        truth = changed(&truth, &changes);
+    }
+    is_armed.store(true, Ordering::SeqCst);
+    assert_eq!(journal.checkpoint().map(drop), Err(Error::Failed));
+    assert!(!is_armed.load(Ordering::SeqCst), "it is built on what lies in the log");
+    let home = world.visible().disk(0).block(BlockNumber(3));
+    assert!(home == [0; BLOCK], "something else went home");
+    drop(journal);
+    assert_left(&left_of(&world), Logs::AsSaid, &[truth], "what was interrupted");
 }

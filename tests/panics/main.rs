@@ -1,5 +1,6 @@
 //! What is left of a journal when what it calls panics: its memory, its device or its policy, at
-//! each call in turn, whatever the journal is doing.
+//! each call in turn that stores, fences, writes, reads the device, places or applies, whatever the
+//! journal is doing.
 //!
 //! Either nothing had begun, and it goes on; or it refuses to. What was acknowledged is there in
 //! both cases, and what was not is there as a whole or not at all.

@@ -4,6 +4,8 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use journal_core::Durability::{Deferred, Durable};
+use journal_core::parts::{Common, InLane};
+use journal_core::policy::{Change, Span};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, Durability, Journal, JournalError, Operation,
@@ -221,6 +223,7 @@ fn panic_at(logs: Logs, act: Act, at: u32) -> End {
         assert!(act.may_go_on(), "{label}");
         assert_eq!(contents(journal), truth[..], "{label}");
         assert_left(&worst_of(&world), logs, &[truth], &label);
+        journal.audit().expect("nothing is lost of slots and of the log");
         let changes = [(1, ENCODED), (15, IMAGE)];
         commit(journal, 0, &changes, Durable, &truth).expect("goes on");
         assert_left(&worst_of(&world), logs, &[changed(&truth, &changes)], &label);
@@ -240,6 +243,40 @@ fn assert_refuses(journal: &mut Opened<'_>, truth: &Truth) {
     commit(journal, 0, &[(0, IMAGE)], Durable, truth).expect_err("refuses");
     commit(journal, 1, &[(0, IMAGE), (1, IMAGE)], Deferred, truth).expect_err("refuses");
     assert!(journal.begin(lane, 256).is_err());
+}
+
+/// A block of which a part was changed in its slot is no longer what the check of the rest says.
+#[test]
+fn what_is_active_and_half_changed_is_not_taken_in() {
+    let (old, mut new) = ([1; BLOCK], [1; BLOCK]);
+    let ranges = [Span { at: 0, len: 8 }, Span { at: 32, len: 8 }];
+    ranges.iter().for_each(|range| new[range.at as usize..][..range.len as usize].fill(2));
+    let change = Change::Ranges { image: &new, ranges: &ranges };
+    let (block, lane) = (BlockNumber(5), LaneNumber(0));
+    let mut calls = 0;
+    for at in 1..10 {
+        let (world, fuse) = (formatted(Logs::AsSaid), Fuse::default());
+        let is_acknowledged = on(&world, &fuse, Logs::AsSaid, |journal| {
+            let activate = |lane: &mut InLane<'_, _, _>, common: &Common<_, _>| {
+                lane.activate(common, &old).expect("there are slots")
+            };
+            let mut active = journal.with_active(lane, activate).expect("a lane");
+            fuse.light(at);
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                journal.with_active(lane, |lane, common| {
+                    lane.update_active(common, &mut active, &change);
+                })
+            }));
+            calls += usize::from(done.is_err());
+            fuse.put_out();
+            journal.commit(lane, &[Operation::Active(block, &active)], Durable).is_ok()
+        });
+        on(&worst_of(&world), &Fuse::default(), Logs::AsSaid, |journal| {
+            let expected = if is_acknowledged { new } else { [0; BLOCK] };
+            assert_eq!(contents(journal)[5], expected, "{at}");
+        });
+    }
+    assert!(calls > 1, "{calls}");
 }
 
 #[test]

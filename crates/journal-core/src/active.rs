@@ -93,12 +93,16 @@ where
 {
     /// A lane with what is known of its slots, to keep active content there; `None` when there is
     /// no such lane.
+    ///
+    /// Where the call panics the journal refuses to go on: what is active may be half changed.
     pub fn with_active<R>(
         &mut self,
         lane: LaneNumber,
         call: impl FnOnce(&mut InLane<'_, P, H>, &Common<L, K>) -> R,
     ) -> Option<R> {
         let is_there = lane.raw() < self.common.geometry.lanes;
-        is_there.then(|| call(&mut self.lanes.in_lane(lane), &self.common))
+        is_there.then(|| {
+            self.watched(|journal| call(&mut journal.lanes.in_lane(lane), &journal.common))
+        })
     }
 }

@@ -454,7 +454,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let start = index.saturating_mul(block_bytes);
         let into = scratch.blocks.get_mut(start..start.saturating_add(block_bytes));
         let into = into.unwrap_or_default();
-        self.content(&batch.view, batch.indexes, block, scratch.payload, into)
+        self.content(&batch.view, batch.indexes, block, scratch.payload, into)?;
+        // It looks there twice, and may have seen a part only the first time.
+        batch.view.lanes.check_all_there()
     }
 
     /// Copies into the shield what a torn overwrite could not restore.

@@ -40,8 +40,8 @@ pub trait Lanes<P, H> {
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
 
     /// Whether all that was looked at counts. Who cannot be given a part of the index is given an
-    /// empty one, of whose blocks there is then what is home; and is told so here, before heads
-    /// move past what is not.
+    /// empty one, and is told so here: before a block that was built goes home, and before heads
+    /// move.
     ///
     /// # Errors
     /// [`JournalError::Failed`] when it does not.
