@@ -7,13 +7,13 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use journal_core::Durability::{Deferred, Durable};
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Durability};
+use journal_core::{BlockNumber, Durability};
 use nvm_journal::{Error, Journal, Options};
-use sim_disk::{SimDisk, SimPmem, World};
+use sim_disk::{SimPmem, World};
 
 use crate::fuse::{BLOCK, FIRST, Fuse, Fused, Logs, PATCH, Ways};
 use crate::{
-    APPENDED, BLOCKS, Changes, ENCODED, HOME, IMAGE, LOG, SLOT, Truth, changed, formatted,
+    APPENDED, BLOCKS, Changes, ENCODED, End, HOME, IMAGE, LOG, SLOT, Truth, changed, formatted,
     is_one_of, left_of, with_operations, worst_of,
 };
 
@@ -205,15 +205,6 @@ fn perform(journal: &Opened, act: Act, truth: &Truth) -> Result<(), Error> {
     }
 }
 
-/// What came of a call that was to panic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// There is no such call.
-    Done,
-    WentOn,
-    Refused,
-}
-
 /// Opens what is left of a journal, in which the blocks hold one of these.
 fn assert_left(world: &World, logs: Logs, may_be: &[Truth], label: &str) {
     let journal = open(world, &Fuse::default(), logs);
@@ -323,45 +314,10 @@ fn a_panic_at_any_call_loses_nothing_and_keeps_nobody_waiting() {
     }
 }
 
-/// A device that calls back at each read.
-#[derive(Clone)]
-struct Interrupted {
-    disk: SimDisk,
-    call: Arc<dyn Fn(BlockNumber) + Send + Sync>,
-}
-
-impl BlockDevice for Interrupted {
-    fn facts(&self) -> DeviceFacts {
-        self.disk.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        self.disk.block_size()
-    }
-
-    fn block_count(&self) -> u64 {
-        self.disk.block_count()
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        (self.call)(first);
-        self.disk.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        self.disk.write(first, from)
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        self.disk.sync()
-    }
-}
-
 /// Whoever builds a block for home looks twice at its part of the index: for what it is built on,
 /// and for the changes. A reader that panics in between takes that part away, and nothing is built.
 #[test]
 fn what_is_built_without_its_changes_goes_nowhere() {
-    type Interruptible = Journal<Ways, SimPmem, Interrupted, Fuse>;
     let (world, fuse) = (formatted(Logs::AsSaid), Fuse::default());
     let (shared, is_armed) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
     let call = {
@@ -370,17 +326,16 @@ fn what_is_built_without_its_changes_goes_nowhere() {
             if first.0 < BLOCKS || !is_armed.swap(false, Ordering::SeqCst) {
                 return;
             }
-            let journal: Arc<Interruptible> =
-                shared.get().and_then(Weak::upgrade).expect("is open");
+            let journal: Arc<Opened> = shared.get().and_then(Weak::upgrade).expect("is open");
             fuse.light(1);
             let read = move || journal.read(BlockNumber(5), &mut [0; BLOCK]);
             std::thread::spawn(read).join().expect_err("panics");
         }
     };
-    let device = Interrupted { disk: world.disk(0), call: Arc::new(call) };
+    let device = fuse.device(world.disk(0)).calling(call);
     let options = Options::new().policy(fuse.policy(Logs::AsSaid)).hook(fuse.clone());
     let journal = Journal::open(world.pmem(), device, &options.batch_blocks(1)).expect("opens");
-    let journal: Arc<Interruptible> = Arc::new(journal);
+    let journal: Arc<Opened> = Arc::new(journal);
     shared.set(Arc::downgrade(&journal)).expect("is set once");
     let mut truth = [[0; BLOCK]; BLOCKS as usize];
     for changes in [[(3, LOG), (5, IMAGE)], [(3, ENCODED), (5, ENCODED)]] {

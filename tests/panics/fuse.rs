@@ -39,7 +39,7 @@ impl Fuse {
     }
 
     pub(crate) fn device(&self, disk: SimDisk) -> Fused {
-        Fused { disk, fuse: self.clone() }
+        Fused { disk, fuse: self.clone(), call: None }
     }
 
     pub(crate) fn policy(&self, logs: Logs) -> Ways {
@@ -91,6 +91,17 @@ impl Hook for Fuse {
 pub(crate) struct Fused {
     disk: SimDisk,
     fuse: Fuse,
+    /// Made before each read.
+    call: Option<Call>,
+}
+
+type Call = Arc<dyn Fn(BlockNumber) + Send + Sync>;
+
+impl Fused {
+    /// The same, and before each read it calls back.
+    pub(crate) fn calling(self, call: impl Fn(BlockNumber) + Send + Sync + 'static) -> Self {
+        Self { call: Some(Arc::new(call)), ..self }
+    }
 }
 
 impl BlockDevice for Fused {
@@ -107,6 +118,9 @@ impl BlockDevice for Fused {
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        if let Some(call) = &self.call {
+            call(first);
+        }
         self.fuse.burn();
         self.disk.read(first, into)
     }

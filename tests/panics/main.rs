@@ -68,6 +68,15 @@ fn formatted(logs: Logs) -> World {
     world
 }
 
+/// What came of a call that was to panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// There is no such call.
+    Done,
+    WentOn,
+    Refused,
+}
+
 /// The next content of a block, of which a policy can tell how it is to be logged.
 fn next_of(old: &[u8; BLOCK], how: u8) -> [u8; BLOCK] {
     let mut new = *old;

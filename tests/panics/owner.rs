@@ -16,7 +16,7 @@ use sim_disk::{SimPmem, World};
 
 use crate::fuse::{BLOCK, Fuse, Fused, Logs, PATCH, Ways};
 use crate::{
-    APPENDED, BLOCKS, Changes, ENCODED, HOME, IMAGE, LOG, SLOT, Truth, changed, formatted,
+    APPENDED, BLOCKS, Changes, ENCODED, End, HOME, IMAGE, LOG, SLOT, Truth, changed, formatted,
     geometry, is_one_of, left_of, with_operations, worst_of,
 };
 
@@ -170,15 +170,6 @@ fn contents(journal: &mut Opened<'_>) -> Vec<[u8; BLOCK]> {
         block
     };
     (0..BLOCKS).map(read).collect()
-}
-
-/// What came of a call that was to panic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// There is no such call.
-    Done,
-    WentOn,
-    Refused,
 }
 
 /// Opens what is left of a journal, in which the blocks hold one of these.
