@@ -117,9 +117,10 @@ where
     D: BlockDevice + Clone + Send + 'static,
     H: Hook + Clone + Send + Sync + 'static,
 {
-    /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost; a
-    /// crash meanwhile leaves that, or the new journal. The disk is not touched: what it holds is
-    /// what its blocks hold.
+    /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost. A
+    /// crash meanwhile leaves the journal that was there, whole; or none, and
+    /// [`open`](Self::open) answers an error that [is no journal](Error::is_no_journal); or the new one. The disk is not
+    /// touched: what it holds is what its blocks hold.
     ///
     /// # Errors
     /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
@@ -755,10 +756,11 @@ impl From<Error> for std::io::Error {
 
 /// An open refused because of what is not there.
 impl Error {
-    /// Whether there is no journal at all, so that one may be formatted.
+    /// Whether there is no journal at all, so that one may be formatted: there was never one, or a
+    /// crash has cut a format short.
     #[must_use]
     pub fn is_no_journal(&self) -> bool {
-        use journal_core::superblock::SuperblockError;
-        matches!(self, Self::Open(OpenError::Superblock(SuperblockError::NotAJournal)))
+        use journal_core::superblock::SuperblockError::{NotAJournal, Unfinished};
+        matches!(self, Self::Open(OpenError::Superblock(NotAJournal | Unfinished)))
     }
 }

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::sync::mpsc;
 
 use byte_delta::ByteDelta;
-use journal_core::{Kernels, PortableKernels};
+use journal_core::check::crc64;
+use journal_core::superblock::FORMAT_VERSION;
 use nvm_journal::Buffers;
 use sim_disk::suite::oracle::BLOCK_BYTES;
 use sim_disk::suite::{ID, Step};
@@ -25,12 +26,16 @@ fn media(program: &Program) -> (Image, usize, usize) {
     (world.visible(), geometry.slot_entries().raw() as usize, geometry.first_slot().raw() as usize)
 }
 
+/// The seed of a kind of checks, as FORMAT.md says it.
+fn seed(kind: u32) -> u64 {
+    crc64(0, &[&ID[..], &FORMAT_VERSION.to_le_bytes(), &kind.to_le_bytes()].concat())
+}
+
 /// The entry of a slot, whole.
 fn entry(slot: u32, block: u64, stamp: u64, content: u64) -> Vec<u8> {
     let words = [block, stamp, content];
     let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let seed = PortableKernels.crc64(0, &ID);
-    let check = PortableKernels.crc64(PortableKernels.crc64(seed, &slot.to_le_bytes()), &body);
+    let check = crc64(seed(2) ^ u64::from(slot), &body);
     [body, check.to_le_bytes().to_vec()].concat()
 }
 
@@ -60,7 +65,7 @@ fn two_slots_of_one_version_are_given_back_in_the_end() {
             image.pmem()[slots + slot * BLOCK_BYTES..][..BLOCK_BYTES].iter().all(|byte| *byte == 0)
         });
         let free = free.expect("one is free");
-        let content = PortableKernels.crc64(PortableKernels.crc64(0, &ID), &[0; BLOCK_BYTES]);
+        let content = crc64(seed(3) ^ free as u64, &[0; BLOCK_BYTES]);
         let forged = entry(free as u32, 0, 1, content);
         image.pmem_mut()[entries + free * 32..][..32].copy_from_slice(&forged);
         opens_and_ends(program, image);

@@ -1,6 +1,7 @@
 //! Formatting a span that holds a journal of another shape.
 
 use full_block::FullBlock;
+use journal_core::superblock::SuperblockError;
 use journal_core::{
     BlockSize, DeviceFacts, Geometry, Journal, OpenError, Overwrite, PortableKernels, Protocol,
 };
@@ -82,10 +83,13 @@ impl Scenario for Reformat {
     }
 
     fn recover(&self, world: &World) -> Result<(), String> {
-        let found = open(world).map_err(|error| error.to_string())?;
+        let found = match open(world) {
+            Err(OpenError::Superblock(SuperblockError::Unfinished)) => 0,
+            found => found.map_err(|error| error.to_string())?,
+        };
         world.recovered(found.into());
         if found != NEW_UNIT && is_done(&world.history()) {
-            return Err("the older journal is back".into());
+            return Err("the new journal is not there".into());
         }
         Ok(())
     }

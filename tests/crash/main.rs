@@ -2,11 +2,13 @@
 //! site.
 
 mod between;
+mod copies;
 mod damage;
 mod delta;
 mod examine;
 mod forged;
 mod format;
+mod format_over;
 mod harm;
 mod lives;
 mod log;

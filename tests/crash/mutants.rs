@@ -12,6 +12,7 @@ use sim_disk::{Explorer, Failure, Model, Mutator, Scenario};
 
 use crate::damage::{rot_the_first_copy, rot_the_second_copy};
 use crate::format::{Reformat, rot_the_new_copy};
+use crate::format_over::some_pairs;
 use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
@@ -123,6 +124,11 @@ fn formats(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     vec![Box::new(Reformat { mutator: mutator.clone() })]
 }
 
+/// The same, in many shapes: what the old one held counts too.
+fn formats_over(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    some_pairs(mutator).map(|pair| Box::new(pair) as Box<dyn Scenario>).collect()
+}
+
 /// Gets every site wrong in every way. No mutant is known to be equivalent.
 pub(crate) fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
     let explorer = Explorer::new(Model::Torn8)
@@ -143,6 +149,7 @@ pub(crate) fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone().with_damage(rot_the_first_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_new_copy), &formats),
+        Group::new(explorer.clone(), &formats_over),
         Group::new(explorer.with_depth(1), &shielded),
     ];
     hunt(&groups, journal_core::SITES, &[])

@@ -2,6 +2,8 @@
 
 use full_block::FullBlock;
 use journal_core::Durability::Durable;
+use journal_core::check::crc64;
+use journal_core::superblock::FORMAT_VERSION;
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, EXAMINE_BYTES_MAX, OpenError, PortableKernels, Protocol, Row, Rule, examine,
@@ -40,6 +42,14 @@ fn word(image: &Image) -> u64 {
     u64::from_le_bytes(*word)
 }
 
+/// The tail word of a lane that ends at a log offset, as FORMAT.md says it.
+fn word_of(image: &Image, lane: u64, to: u64) -> u64 {
+    let id = &image.pmem()[32..48];
+    let kind = [id, &FORMAT_VERSION.to_le_bytes(), &4_u32.to_le_bytes()].concat();
+    let check = crc64(crc64(0, &kind) ^ lane, &to.to_le_bytes());
+    ((to / 64) % (1 << 40)) | (check << 40)
+}
+
 fn put_word(image: &mut Image, word: u64) {
     image.pmem_mut()[WORD..WORD + 8].copy_from_slice(&word.to_le_bytes());
 }
@@ -69,9 +79,11 @@ fn verdict_of(program: &Program, image: &Image) -> Result<u64, Row> {
 fn a_whole_record_behind_the_word_is_dropped() {
     let program = program(vec![write(0), write(1)]);
     let mut image = media(&program);
-    assert_eq!((word(&image), verdict_of(&program, &image)), (2 * RECORD, Ok(2)));
+    let both = word_of(&image, 0, 2 * RECORD);
+    assert_eq!((word(&image), verdict_of(&program, &image)), (both, Ok(2)));
     // As a power loss between the two fences of the second commit leaves it.
-    put_word(&mut image, RECORD);
+    let first = word_of(&image, 0, RECORD);
+    put_word(&mut image, first);
     let world = World::boot(image, Model::Torn8);
     let mut buffers = Buffers::new(&program.geometry(), 64, 2);
     let mut journal = program.open(&world, FullBlock, buffers.borrow()).expect("opens");
@@ -103,15 +115,24 @@ fn a_word_that_has_rotted_is_an_error() {
     let program = program(vec![write(0), write(1), Step::Checkpoint, write(2), write(3)]);
     let image = media(&program);
     let (head, end) = (2 * RECORD, 4 * RECORD);
-    assert_eq!((word(&image), verdict_of(&program, &image)), (end, Ok(2)));
-    let with = |word| {
+    let right = word_of(&image, 0, end);
+    assert_eq!((word(&image), verdict_of(&program, &image)), (right, Ok(2)));
+    let with_word = |word| {
         let mut image = image.clone();
         put_word(&mut image, word);
         verdict_of(&program, &image)
     };
+    let with = |to| with_word(word_of(&image, 0, to));
     let too_far = head + program.lane_bytes + 64;
     for word in [0, head - 64, end - 1, end + 8, too_far, u64::MAX, 1 << 63] {
         assert_eq!(with(word), Err(Row::RottenTailWord), "{word}");
+    }
+    for bit in 0..64 {
+        assert_eq!(with_word(right ^ 1 << bit), Err(Row::RottenTailWord), "bit {bit}");
+    }
+    // What is right in another lane, or as a plain offset.
+    for word in [word_of(&image, 1, end), end] {
+        assert_eq!(with_word(word), Err(Row::RottenTailWord), "{word}");
     }
     // In the middle of a record, behind the last one, and below what the last record's watermark
     // says.

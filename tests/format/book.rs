@@ -69,6 +69,7 @@ fn structures() -> [(&'static str, Layout); 7] {
                 lines,
                 frames,
                 names,
+                lane,
                 position,
                 sequence,
                 epoch,

@@ -9,11 +9,12 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use journal_core::{BlockNumber, DeviceFacts, Overwrite};
+use journal_core::superblock::SuperblockError;
+use journal_core::{BlockNumber, DeviceFacts, OpenError, Overwrite};
 use sim_disk::{DiskImage, Fault, FaultKind, Image, Model, Operation, World};
 
 use crate::support::layout::{BOOK, Layout};
-use crate::support::reader::{Content, Found, Part};
+use crate::support::reader::{Content, Found, Part, Refusal};
 use crate::support::versions::State;
 use crate::support::{Act, Block, Kind, Shape, Truth, What, contents, counting};
 
@@ -41,14 +42,14 @@ impl Golden {
 }
 
 const GOLDEN: [Golden; 8] = [
-    Golden::new("v1-formatted", include_str!("golden/v1-formatted.hex"), Vec::new),
-    Golden::new("v1-records", include_str!("golden/v1-records.hex"), records),
-    Golden::new("v1-wrapped", include_str!("golden/v1-wrapped.hex"), wrapped),
-    Golden::new("v1-intent", include_str!("golden/v1-intent.hex"), intent),
-    Golden::new("v1-copied", include_str!("golden/v1-copied.hex"), copied),
-    Golden { shape: logged, ..Golden::new("v1-log", include_str!("golden/v1-log.hex"), log) },
-    Golden::slotted("v1-slots", include_str!("golden/v1-slots.hex"), slots),
-    Golden::slotted("v1-torn-slot", include_str!("golden/v1-torn-slot.hex"), torn_slot),
+    Golden::new("v2-formatted", include_str!("golden/v2-formatted.hex"), Vec::new),
+    Golden::new("v2-records", include_str!("golden/v2-records.hex"), records),
+    Golden::new("v2-wrapped", include_str!("golden/v2-wrapped.hex"), wrapped),
+    Golden::new("v2-intent", include_str!("golden/v2-intent.hex"), intent),
+    Golden::new("v2-copied", include_str!("golden/v2-copied.hex"), copied),
+    Golden { shape: logged, ..Golden::new("v2-log", include_str!("golden/v2-log.hex"), log) },
+    Golden::slotted("v2-slots", include_str!("golden/v2-slots.hex"), slots),
+    Golden::slotted("v2-torn-slot", include_str!("golden/v2-torn-slot.hex"), torn_slot),
 ];
 
 fn shape() -> Shape {
@@ -392,9 +393,9 @@ fn kept_journals_hold_what_they_are_for() {
             (golden.name, found.expect("is a journal"))
         })
         .collect();
-    assert!(found["v1-formatted"].lanes.iter().all(|lane| lane.records.is_empty()));
+    assert!(found["v2-formatted"].lanes.iter().all(|lane| lane.records.is_empty()));
 
-    let lanes = &found["v1-records"].lanes;
+    let lanes = &found["v2-records"].lanes;
     let records: Vec<_> = lanes.iter().flat_map(|lane| &lane.records).collect();
     let forms = records.iter().flat_map(|record| &record.parts).flat_map(|part| &part.frames);
     let forms: std::collections::BTreeSet<u64> = forms.map(|frame| frame.form).collect();
@@ -404,19 +405,19 @@ fn kept_journals_hold_what_they_are_for() {
     let names = |lane: usize, record: usize| &lanes[lane].records[record].parts[0].header.names;
     assert_eq!((names(1, 0), names(0, 3)), (&vec![(0, 2)], &vec![(1, 2)]));
 
-    let found_wrapped = &found["v1-wrapped"];
+    let found_wrapped = &found["v2-wrapped"];
     let (lane, record) = (&found_wrapped.lanes[0], &found_wrapped.lanes[0].records[0]);
     let place = record.parts[0].at % lane.bytes;
     assert!(place + record.parts[0].total > lane.bytes, "wraps round");
     let epochs = found_wrapped.lanes.iter().map(|lane| lane.records[0].field("epoch"));
     assert_eq!(epochs.collect::<Vec<_>>(), [1, 2]);
 
-    let intent = found["v1-intent"].intent.as_ref().expect("an intent");
+    let intent = found["v2-intent"].intent.as_ref().expect("an intent");
     let blocks: Vec<u64> = intent.frames.iter().map(|frame| frame.block).collect();
     assert_eq!(blocks, [0, 7]);
     assert!(intent.stamps.iter().all(|stamp| *stamp > 0) && intent.stamps.len() == 2);
 
-    let lane = &found["v1-copied"].lanes[0];
+    let lane = &found["v2-copied"].lanes[0];
     let mut copies = lane.records.iter().filter(|record| record.field("kind") == BOOK.copy);
     let copy = &copies.next_back().expect("a copy").parts[0];
     let blocks: Vec<u64> = copy.frames.iter().map(|frame| frame.block).collect();
@@ -427,7 +428,7 @@ fn kept_journals_hold_what_they_are_for() {
 /// The same for the one with a disk-side log.
 #[test]
 fn a_kept_log_holds_what_it_is_for() {
-    let golden = GOLDEN.iter().find(|golden| golden.name == "v1-log").expect("is kept");
+    let golden = GOLDEN.iter().find(|golden| golden.name == "v2-log").expect("is kept");
     let log = logged().read_by_the_book(&golden.image()).expect("is a journal");
     let records = log.lanes.iter().flat_map(|lane| &lane.records);
     let forms = records.flat_map(|record| &record.parts).flat_map(|part| &part.frames);
@@ -449,7 +450,7 @@ fn kept_slots_hold_what_they_are_for() {
         let golden = GOLDEN.iter().find(|golden| golden.name == name).expect("is kept");
         slotted().read_by_the_book(&golden.image()).expect("is a journal")
     };
-    let slots = found("v1-slots");
+    let slots = found("v2-slots");
     let records = slots.lanes.iter().flat_map(|lane| &lane.records);
     let forms = records.flat_map(|record| &record.parts).flat_map(|part| &part.frames);
     let forms: std::collections::BTreeSet<u64> = forms.map(|frame| frame.form).collect();
@@ -471,10 +472,21 @@ fn kept_slots_hold_what_they_are_for() {
     let [.., below, patch] = &slots.versions.0[&0][..] else { panic!("a patch on a slot") };
     assert!(below.slot.is_some() && patch.slot.is_none());
 
-    let torn = found("v1-torn-slot");
+    let torn = found("v2-torn-slot");
     let lane = &torn.lanes[0];
     let end = lane.start + lane.records.last().map_or(0, |record| record.end());
     let golden = GOLDEN.last().expect("is kept").image();
     let behind = &golden.pmem()[end as usize..];
     assert_eq!((lane.records.len(), BOOK.header.number(behind, "sequence")), (2, 3));
+}
+
+/// A journal of format 1, which nobody reads any more: refused by its version, and left alone.
+#[test]
+fn a_journal_of_an_earlier_format_is_refused() {
+    let image = image_of(shape(), include_str!("golden/v1-records.hex"));
+    assert_eq!(shape().read_by_the_book(&image).unwrap_err(), Refusal::Version(1));
+    let world = World::boot(image.clone(), Model::Torn8);
+    let error = shape().with(&world, |_| ()).expect_err("is refused");
+    assert_eq!(error, OpenError::Superblock(SuperblockError::Version { found: 1 }));
+    assert!(world.visible() == image && world.tape().is_empty());
 }

@@ -264,5 +264,10 @@ fn open_never_creates() {
     let refused = Journal::open(memory(1 << 20), files.disk(), &Options::new());
     let error = refused.expect_err("there is nothing");
     assert!(error.is_no_journal(), "{error}");
+    // As a format that was cut short leaves it.
+    let mut begun = memory(1 << 20);
+    begun.store(Offset(0), b"nvmjvoid");
+    let error = Journal::open(begun, files.disk(), &Options::new()).expect_err("not finished");
+    assert!(error.is_no_journal(), "{error}");
     let _: Options<FullBlock> = Options::default();
 }

@@ -13,7 +13,7 @@ use sim_disk::{Image, Model, Operation, World};
 
 use crate::support::forge::seal_copy;
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Found, Medium, Refusal, crc64, mark_of_close};
+use crate::support::reader::{Content, Found, Medium, Refusal, content_check, mark_of_close};
 use crate::support::versions::State;
 use crate::support::{BLOCK_BYTES, Shape, contents, refusal};
 
@@ -179,7 +179,7 @@ fn sights_by_the_book(found: &Found, medium: &Medium<'_>) -> Vec<[u32; 6]> {
             (State::Whole, _) if is_logged => WHOLE,
             (State::Whole, None) => MISSING,
             (State::Whole, Some(content)) => {
-                let is_as_said = crc64(crc64(0, id), content) == entry.field("content");
+                let is_as_said = content_check(id, entry.slot, content) == entry.field("content");
                 if is_as_said { WHOLE } else { CHANGED }
             }
         };

@@ -17,7 +17,7 @@ use crate::examine::{Findings, examine, examine_without, go_on};
 use crate::images::{Sample, samples, slotted};
 use crate::support::forge::{RingMut, Target, put, seal, seal_copy, seal_span, targets};
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, crc64, mark_of_close};
+use crate::support::reader::{Content, content_check, mark_of_close, record_seed};
 use crate::support::versions::State;
 use crate::support::{BLOCK_BYTES, Kind, Shape, contents, counting};
 
@@ -151,7 +151,7 @@ fn seal_folded(sample: &Sample, span: &mut [u8]) {
         .filter(|entry| entry.state == State::Whole && area.log_at(entry.slot).is_none());
     for entry in folded {
         let content = &span[area.slot_at(entry.slot) as usize..][..BLOCK_BYTES];
-        let check = crc64(crc64(0, &id), content);
+        let check = content_check(&id, entry.slot, content);
         let at = entry.at as usize + BOOK.entry.field("content").at;
         span[at..at + 8].copy_from_slice(&check.to_le_bytes());
     }
@@ -228,7 +228,7 @@ fn a_part_counts_by_its_large_check() {
                 let (start, bytes) = (lane.start as usize, lane.bytes as usize);
                 let mut ring = RingMut { span: image.pmem_mut(), start, bytes };
                 ring.seal(record, &id);
-                let mut seed = crc64(0, &id);
+                let mut seed = record_seed(&id);
                 for part in &record.parts {
                     ring.turn_small_check(part.at);
                     seed = ring.seal_large(part.at, seed);
@@ -287,7 +287,7 @@ fn images_of_what_is_no_part_need_not_be_readable() {
                 ring.put(at, BOOK.frame.field(name), value);
             }
         }
-        ring.seal_part(0, &shape.id, crc64(0, &shape.id));
+        ring.seal_part(0, &shape.id, record_seed(&shape.id));
         let found = shape.read_by_the_book(&image).expect("is a journal");
         assert_eq!(found.lanes[0].records.len(), usize::from(counts));
         let image_line = BTreeSet::from([lane + 128]);
@@ -316,7 +316,7 @@ fn what_reaches_behind_the_end_of_a_lane_has_to_be_readable() {
         for (name, value) in [("form", form), ("len", len)] {
             ring.put(at + 64, BOOK.frame.field(name), value);
         }
-        ring.seal_part(at, &shape.id, crc64(0, &shape.id));
+        ring.seal_part(at, &shape.id, record_seed(&shape.id));
     }
     for (line, counts) in [(192, true), (1024, false)] {
         let unreadable = BTreeSet::from([lane + line]);
@@ -335,7 +335,7 @@ fn what_any_part_of_a_record_names_counts() {
         let lane = shape.geometry().lane(LaneNumber(0)).raw() as usize;
         let bytes = shape.lane_bytes as usize;
         let mut ring = RingMut { span: image.pmem_mut(), start: lane, bytes };
-        let mut seed = crc64(0, &shape.id);
+        let mut seed = record_seed(&shape.id);
         for part in [0, 1] {
             let (at, names) = (128 * part, u64::from(part == naming));
             let header = [("kind", BOOK.commit), ("flags", part), ("part", part), ("lines", 2)];
@@ -379,7 +379,7 @@ fn a_front_beyond_the_limit_does_not_count() {
                 ring.put(64 + 16 * frame, BOOK.frame.field(name), value);
             }
         }
-        ring.seal_part(0, &shape.id, crc64(0, &shape.id));
+        ring.seal_part(0, &shape.id, record_seed(&shape.id));
         let found = shape.read_by_the_book(&image).expect("is a journal");
         assert_eq!(found.lanes[0].records.len(), counts, "{frames} frames");
         let outcome = examine(&shape, &image).expect("agree");
@@ -507,7 +507,7 @@ fn forge_record(ring: &mut RingMut<'_>, id: &[u8], number: u64, form: u64, slots
             ring.put(payload, BOOK.slot_frame.field("slot"), (number * frames + frame) % slots);
         }
     }
-    ring.seal_part(at, id, crc64(0, id));
+    ring.seal_part(at, id, record_seed(id));
 }
 
 /// Bytes of the longest front.

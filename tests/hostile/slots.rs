@@ -11,7 +11,7 @@ use crate::examine::{Findings, Outcome, examine, examine_without, go_on};
 use crate::images::{Sample, slotted};
 use crate::support::forge::{RingMut, Target, put, seal, targets};
 use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Refusal, crc64};
+use crate::support::reader::{Content, Refusal, content_check, record_seed};
 use crate::support::versions::{State, entry_check};
 use crate::support::{Act, Truth, What, counting};
 
@@ -282,7 +282,7 @@ pub(crate) fn twice_in_one_record(slots: [u64; 2], entry: Option<u64>) -> Sample
     }
     let check_of = |slot: u64| {
         let at = found.area.slot_at(slot) as usize;
-        crc64(crc64(0, &shape.id), &image.pmem()[at..at + 64])
+        content_check(&shape.id, slot, &image.pmem()[at..at + 64])
     };
     let checks = slots.map(check_of);
     let payload = |part: usize| [checks[part], slots[part]].map(u64::to_le_bytes).concat();
@@ -304,7 +304,7 @@ pub(crate) fn twice_in_one_record(slots: [u64; 2], entry: Option<u64>) -> Sample
 
 /// Stores a record of two parts, with a frame of block 5 in each, at the begin of a lane.
 fn two_parts(ring: &mut RingMut<'_>, id: &[u8], frames: [(u64, &[u8]); 2]) {
-    let mut check = crc64(0, id);
+    let mut check = record_seed(id);
     for ((part, (form, payload)), at) in (0..).zip(frames).zip([0, 128]) {
         let header = [("kind", BOOK.commit), ("flags", part), ("part", part), ("lines", 2)];
         let more = [("frames", 1), ("position", at), ("sequence", 1), ("stamp", 1)];

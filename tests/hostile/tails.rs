@@ -5,7 +5,7 @@ use sim_disk::{Image, Model, World};
 
 use crate::examine::{Findings, examine, go_on};
 use crate::support::forge::{put, seal, targets};
-use crate::support::reader::{Content, Refusal};
+use crate::support::reader::{Content, Refusal, tail_word};
 use crate::support::{Act, Kind, Shape, Truth, What};
 
 fn shape() -> Shape {
@@ -77,7 +77,9 @@ fn a_word_may_be_anything() {
             let at = words_at(&shape()) + 64 * lane;
             let lines = (0..200).flat_map(|line| [64 * line, 64 * line + 1]);
             let edges = [u64::MAX, u64::MAX - 63, 1 << 63, 1 << 62, 1 << 61];
-            for word in lines.chain(edges) {
+            let offsets: Vec<u64> = lines.chain(edges).collect();
+            let words = offsets.iter().map(|to| tail_word(&shape().id, lane as u64, *to));
+            for word in words.chain(offsets.iter().copied()) {
                 let mut forged = image.clone();
                 forged.pmem_mut()[at..at + 8].copy_from_slice(&word.to_le_bytes());
                 match shape().read_by_the_book(&forged) {

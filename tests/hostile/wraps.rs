@@ -10,7 +10,7 @@ use sim_disk::Image;
 use crate::examine::{Findings, examine, examine_without, go_on};
 use crate::support::forge::{RingMut, seal_copy};
 use crate::support::layout::BOOK;
-use crate::support::reader::crc64;
+use crate::support::reader::record_seed;
 use crate::support::{Kind, Shape};
 
 /// What the record is worth.
@@ -84,7 +84,7 @@ fn forged(before_end: u64, worth: Worth, named: u64) -> Image {
     for line in FRONT_LINES..LINES {
         ring.write(at + 64 * line, &[0x10 + line as u8; 64]);
     }
-    ring.seal_part(at, &shape.id, crc64(0, &shape.id));
+    ring.seal_part(at, &shape.id, record_seed(&shape.id));
     if worth == Worth::Torn {
         ring.write(at + 64 * FRONT_LINES - 8, &[0xEE; 8]);
     }

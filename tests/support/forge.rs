@@ -1,7 +1,9 @@
 //! Changes to a journal with all checks made right again, so that readers go deep.
 
 use super::layout::{BOOK, Field, Layout, little_endian};
-use super::reader::{Found, Part, Record, crc64, lanes_at, shield_bytes, small_check, span_bytes};
+use super::reader::{
+    Found, Part, Record, crc64, lanes_at, record_seed, shield_bytes, small_check, span_bytes,
+};
 use super::versions::{Area, State, entry_check};
 
 /// A ring in the bytes of a span.
@@ -92,7 +94,7 @@ impl RingMut<'_> {
 
     /// The same for whatever parts stand one behind the other from a log offset on, a lane long.
     fn seal_from(&mut self, head: u64, id: &[u8]) {
-        let (mut at, mut seed) = (head, crc64(0, id));
+        let (mut at, mut seed) = (head, record_seed(id));
         let bytes = self.bytes as u64;
         let left = |at: u64| bytes.checked_sub(at.wrapping_sub(head)).filter(|left| *left >= 64);
         while let Some(left) = left(at) {
@@ -103,14 +105,14 @@ impl RingMut<'_> {
             // The large one of what reaches around would be written over what stands at the head.
             let reaches_head = self.lengths(at).is_some_and(|[front, _]| front as u64 > left);
             let check = if reaches_head { seed } else { self.seal_large(at, seed) };
-            seed = if is_last { crc64(0, id) } else { check };
+            seed = if is_last { record_seed(id) } else { check };
             at = at.wrapping_add(64 * lines.max(1));
         }
     }
 
     /// The same for all parts of a record.
     pub(crate) fn seal(&mut self, record: &Record, id: &[u8]) {
-        let mut seed = crc64(0, id);
+        let mut seed = record_seed(id);
         for part in &record.parts {
             seed = self.seal_part(part.at, id, seed);
         }
@@ -269,7 +271,7 @@ pub(crate) fn seal(span: &mut [u8], found: &Found, target: &Target) {
             RingMut { span, start, bytes }.seal(&lane.records[*record], &id);
         }
         Target::Intent { .. } => {
-            let _ = shield(span, found).seal_part(0, &id, crc64(0, &id));
+            let _ = shield(span, found).seal_part(0, &id, record_seed(&id));
         }
         // A check that was forged stays: the entry is torn then, or void.
         Target::Entry { slot, at, field } if field.name != "check" => {
@@ -309,7 +311,7 @@ pub(crate) fn seal_span(span: &mut [u8]) {
     let (shield, lane_bytes) = (shield_bytes(&head) as usize, field("lane_bytes") as usize);
     if shield > 0 {
         let start = 2 * unit as usize;
-        RingMut { span, start, bytes: shield }.seal_part(0, &id, crc64(0, &id));
+        RingMut { span, start, bytes: shield }.seal_part(0, &id, record_seed(&id));
     }
     let start = lanes_at(&head) as usize;
     for (lane, at) in heads.into_iter().enumerate().filter(|(_, at)| *at < 1 << 62) {

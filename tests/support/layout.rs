@@ -99,6 +99,11 @@ pub(crate) struct Book {
     pub(crate) lanes_max: u64,
     pub(crate) unit_bytes_max: u64,
     pub(crate) slots_max: u64,
+    /// The kinds of checks.
+    pub(crate) record_check: u64,
+    pub(crate) entry_check: u64,
+    pub(crate) content_check: u64,
+    pub(crate) tail_word_check: u64,
     pub(crate) image: u64,
     pub(crate) encoded: u64,
     pub(crate) discard: u64,
@@ -116,6 +121,7 @@ pub(crate) struct Book {
 pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
     let constant = |name| value(FORMAT, "## 1. Conventions", name);
     let kind = |name| value(FORMAT, "### Kinds", name);
+    let check = |name| value(FORMAT, "### Seeds", name);
     Book {
         head: layout(FORMAT, "SuperblockHead"),
         note: layout(FORMAT, "LaneNote"),
@@ -129,6 +135,10 @@ pub(crate) static BOOK: LazyLock<Book> = LazyLock::new(|| {
         lanes_max: constant("LANES_MAX"),
         unit_bytes_max: constant("UNIT_BYTES_MAX"),
         slots_max: constant("SLOTS_MAX"),
+        record_check: check("Record"),
+        entry_check: check("Entry"),
+        content_check: check("Content"),
+        tail_word_check: check("TailWord"),
         image: value(FORMAT, "### Forms", "Image"),
         encoded: value(FORMAT, "### Forms", "Encoded"),
         discard: value(FORMAT, "### Forms", "Discard"),

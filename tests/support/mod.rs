@@ -415,6 +415,7 @@ pub(crate) fn refusal(error: &OpenError) -> Option<Refusal> {
     Some(match *error {
         OpenError::Superblock(SuperblockError::NotAJournal) => Refusal::NotAJournal,
         OpenError::Superblock(SuperblockError::Corrupt) => Refusal::Corrupt,
+        OpenError::Superblock(SuperblockError::Unfinished) => Refusal::Unfinished,
         OpenError::Superblock(SuperblockError::Version { found }) => Refusal::Version(found),
         OpenError::Superblock(SuperblockError::Features { unknown }) => Refusal::Features(unknown),
         OpenError::Superblock(SuperblockError::Geometry) | OpenError::Geometry(_) => {

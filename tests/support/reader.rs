@@ -38,6 +38,7 @@ impl fmt::Debug for Content {
 pub(crate) enum Refusal {
     NotAJournal,
     Corrupt,
+    Unfinished,
     Version(u32),
     Features(u64),
     Geometry,
@@ -161,7 +162,40 @@ pub(crate) fn small_check(id: &[u8], evidence: &[u8]) -> u64 {
     let check = BOOK.header.field("check");
     let mut evidence = evidence.to_vec();
     evidence[check.at..check.at + check.len].fill(0);
-    crc64(crc64(0, id), &evidence) & u64::from(u32::MAX)
+    crc64(record_seed(id), &evidence) & u64::from(u32::MAX)
+}
+
+/// Section 1: `C(kind)`.
+fn seed(id: &[u8], kind: u64) -> u64 {
+    let number = |number: u64| u32::try_from(number).expect("small").to_le_bytes();
+    crc64(0, &[id, &number(BOOK.version), &number(kind)].concat())
+}
+
+/// Of headers, and of the first parts of records and intents.
+pub(crate) fn record_seed(id: &[u8]) -> u64 {
+    seed(id, BOOK.record_check)
+}
+
+/// The check of the first 24 bytes of an entry.
+pub(crate) fn entry_seed(id: &[u8], slot: u64) -> u64 {
+    seed(id, BOOK.entry_check) ^ slot
+}
+
+/// The check of what a slot holds, or a block of the log.
+pub(crate) fn content_check(id: &[u8], slot: u64, content: &[u8]) -> u64 {
+    crc64(seed(id, BOOK.content_check) ^ slot, content)
+}
+
+/// Section 4: the word that says where a lane ends.
+pub(crate) fn tail_word(id: &[u8], lane: u64, to: u64) -> u64 {
+    let check = crc64(seed(id, BOOK.tail_word_check) ^ lane, &to.to_le_bytes());
+    ((to / BOOK.line as u64) % (1 << 40)) | (check << 40)
+}
+
+/// Where a lane ends by its word.
+fn end_of_lane(id: &[u8], lane: u64, word: u64, head: u64, bytes: u64) -> Option<u64> {
+    let ends = (head..=head.saturating_add(bytes)).step_by(BOOK.line);
+    ends.into_iter().find(|end| tail_word(id, lane, *end) == word)
 }
 
 /// Bytes that may be missing.
@@ -240,6 +274,8 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
         && (64..=65536).contains(&block)
         && field("lane_bytes") % line == 0
         && field("lane_bytes") >= 128 + block
+        && (field("incompatible") & BOOK.tail_pointer == 0
+            || field("lane_bytes") <= 64 * ((1 << 40) - 1))
         && field("unit_bytes") % line == 0
         && (unit_least..=BOOK.unit_bytes_max).contains(&field("unit_bytes"))
         && field("shield_blocks") <= 64
@@ -297,6 +333,9 @@ pub(crate) fn lanes_at(head: &[u8]) -> u64 {
 fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
     let unit = |copy: &[u8]| BOOK.head.number(copy, "unit_bytes");
     let generation = |copy: &[u8]| BOOK.head.number(copy, "generation");
+    if medium.read(0, 8).is_some_and(|magic| magic == b"nvmjvoid") {
+        return Err(Refusal::Unfinished);
+    }
     match copy(medium, 0)? {
         Ok(first) => match copy(medium, unit(&first))? {
             Ok(second) if generation(&second) > generation(&first) => Ok((second, unit(&first))),
@@ -327,6 +366,8 @@ fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
 struct Parts<'a> {
     ring: Ring<'a>,
     id: Vec<u8>,
+    /// What headers say of the lane.
+    lane: u64,
     block_bytes: u64,
     /// Blocks of the store.
     blocks: u64,
@@ -349,7 +390,8 @@ impl Parts<'_> {
     fn any_header(&self, at: u64) -> Result<Option<Header>, Refusal> {
         let line = valid!(self.ring.read(at, BOOK.line as u64)?);
         let field = |name| BOOK.header.number(&line, name);
-        if field("position") != at || field("names") > BOOK.lanes_max {
+        let is_here = field("position") == at && field("lane") == self.lane;
+        if !is_here || field("names") > BOOK.lanes_max {
             return Ok(None);
         }
         let counters = ["position", "sequence", "epoch", "generation", "watermark", "stamp"];
@@ -454,7 +496,7 @@ impl Parts<'_> {
     }
 
     fn record(&self, at: u64, sequence: u64, end: u64) -> Result<Option<Record>, Refusal> {
-        let (mut at, mut seed, mut parts) = (at, crc64(0, &self.id), Vec::<Part>::new());
+        let (mut at, mut seed, mut parts) = (at, record_seed(&self.id), Vec::<Part>::new());
         loop {
             let part = valid!(self.part(at, seed, end)?);
             let first = &parts.first().unwrap_or(&part).header;
@@ -539,9 +581,12 @@ fn walk(
     let (mut at, mut sequence) = (field("head"), field("head_sequence"));
     let end = at.saturating_add(parts.ring.bytes);
     // Before the first opening the words are not there.
-    let word = word.map(|word| if epoch == 0 { at } else { word });
-    let can_be = word.is_none_or(|word| (at..=end).contains(&word) && word % BOOK.line as u64 == 0);
-    let limit = if can_be { word.unwrap_or(end) } else { at };
+    let word_end = word.map(|word| match epoch {
+        0 => Some(at),
+        _ => end_of_lane(&parts.id, parts.lane, word, at, parts.ring.bytes),
+    });
+    let can_be = word_end != Some(None);
+    let limit = word_end.map_or(end, |end| end.unwrap_or(at));
     let (mut records, mut stamp, mut whole_older) = (Vec::<Record>::new(), 0, false);
     evidence.cover(lane, field("epoch_first"));
     evidence.cover(lane, field("durable_to"));
@@ -604,7 +649,8 @@ pub(crate) fn recover(
     let shield = 2 * field("unit_bytes");
     let behind = lanes_at(head);
     let area = Area::of(head, behind + field("lanes") * field("lane_bytes"));
-    let parts_of = |start, bytes, [slots, log]: [Range<u64>; 2]| Parts {
+    let parts_of = |lane, start, bytes, [slots, log]: [Range<u64>; 2]| Parts {
+        lane,
         ring: Ring { medium, start, bytes },
         id: id.to_vec(),
         block_bytes: field("block_bytes"),
@@ -630,15 +676,15 @@ pub(crate) fn recover(
         let start = behind + number as u64 * bytes;
         let word = (tails_bytes(head) > 0).then(|| medium.read(tails + 64 * number as u64, 8));
         let word = word.map(|word| word.map(little_endian).ok_or(Refusal::Missing)).transpose()?;
-        let parts = parts_of(start, bytes, area.of_lane(number as u64));
+        let parts = parts_of(number as u64, start, bytes, area.of_lane(number as u64));
         let (records, end) =
             walk(&parts, number, note, word, (field("epoch"), is_closed), &mut evidence)?;
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });
         ends.push(end);
     }
     let bytes = shield_bytes(head);
-    let parts = parts_of(shield, bytes, [0..0, 0..0]);
-    let found = if bytes > 0 { parts.part(0, crc64(0, id), bytes)? } else { None };
+    let parts = parts_of(255, shield, bytes, [0..0, 0..0]);
+    let found = if bytes > 0 { parts.part(0, record_seed(id), bytes)? } else { None };
     let intent = found.filter(|part| part.header.field("kind") == BOOK.intent);
     if let Some(intent) = &intent {
         evidence.epoch = evidence.epoch.max(intent.header.field("epoch"));

@@ -8,7 +8,9 @@ use journal_core::BlockNumber;
 use sim_disk::Image;
 
 use super::layout::{BOOK, little_endian};
-use super::reader::{Apply, Content, Frame, Lane, Medium, Part, Record, Refusal, crc64};
+use super::reader::{
+    Apply, Content, Frame, Lane, Medium, Part, Record, Refusal, content_check, crc64, entry_seed,
+};
 use super::{BLOCK_BYTES, BLOCKS};
 
 /// Where slots and entries lie in a span.
@@ -52,8 +54,7 @@ impl Entry {
 
 /// The check that an entry has to have.
 pub(crate) fn entry_check(id: &[u8], slot: u64, bytes: &[u8]) -> u64 {
-    let number = u32::try_from(slot).expect("few slots").to_le_bytes();
-    let check = crc64(crc64(crc64(0, id), &number), &bytes[..24]);
+    let check = crc64(entry_seed(id, slot), &bytes[..24]);
     if check == 0 { u64::MAX } else { check }
 }
 
@@ -276,7 +277,7 @@ impl Versions {
                     missing = true;
                     continue;
                 };
-                if crc64(crc64(0, id), content) == check {
+                if content_check(id, slot, content) == check {
                     continue;
                 }
                 if version.is_folded {
@@ -331,7 +332,7 @@ impl Versions {
                     let (slot, check) = version.slot.expect("names one");
                     let place = BlockNumber(area.log_at(slot).expect("is of the log"));
                     let bytes = image.disk(0).block(place);
-                    match crc64(crc64(0, id), &bytes) == check {
+                    match content_check(id, slot, &bytes) == check {
                         true => Content::Is(bytes[..].try_into().expect("a block")),
                         false => Content::Unreadable,
                     }

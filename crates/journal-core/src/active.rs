@@ -50,11 +50,10 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
         image: &[u8],
     ) -> Option<Active> {
         debug_assert_eq!(image.len(), common.block_bytes());
-        let seed = self.lane.identity.seed;
         let slots = self.lane.slots_mut()?;
         let slot = slots.take(self.states)?;
         let _ = slots.write(self.states, slot, image, Pace::Deferred);
-        Some(Active { slot, content: common.kernels.crc64(seed, image) })
+        Some(Active { slot, content: common.kernels.crc64(common.seeds.content(slot), image) })
     }
 
     /// Changes what an active slot holds, in place: only what the change names is stored. It has to
@@ -69,11 +68,10 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
             debug_assert!(false, "the check is over the whole image");
             return;
         };
-        let seed = self.lane.identity.seed;
         if let Some(slots) = self.lane.slots_mut() {
             slots.patch(self.states, active.slot, change.pieces());
         }
-        active.content = common.kernels.crc64(seed, image);
+        active.content = common.kernels.crc64(common.seeds.content(active.slot), image);
     }
 
     /// Gives an active slot back, that no transaction took in.

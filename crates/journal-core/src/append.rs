@@ -110,7 +110,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     let Some((slot, noted)) = take()?.zip(logged.next()) else {
                         unreachable!("as many are free as were when it was prepared")
                     };
-                    let content = common.kernels.crc64(common.content_seed, image);
+                    let content = common.kernels.crc64(common.seeds.content(slot), image);
                     *noted = Batched::logged(slot, content);
                     let Some(place) = common.log_place(slot) else { continue };
                     self.put(site::LOG, &mut log, place, image, &mut unsynced)?;

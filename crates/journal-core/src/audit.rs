@@ -108,11 +108,11 @@ where
 
     /// Looks at one slot; returns whether it is free.
     fn audit_slot(&mut self, lane: LaneNumber, slot: SlotNumber) -> Result<bool, AuditError> {
-        let seed = self.home.identity.seed;
+        let seeds = self.common.seeds;
         let InLane { lane, states } = self.lanes.in_lane(lane);
         let Some(slots) = lane.slots() else { return Ok(false) };
         let is_free = slots.is_free(states, slot);
-        let entry = slots.entry(slot, &self.common.kernels, seed).map_err(AuditError::Medium)?;
+        let entry = slots.entry(slot, &self.common.kernels, seeds).map_err(AuditError::Medium)?;
         let (mut holders, mut speakers) = (0_u32, 0_u32);
         let wrong = |fault| Err(AuditError::Slot { slot, fault });
         for id in self.index.all() {

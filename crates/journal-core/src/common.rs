@@ -2,10 +2,11 @@
 
 use crate::check::Kernels;
 use crate::geometry::Geometry;
+use crate::identity::CheckSeeds;
 use crate::index::{Index, IndexMemory, Lead};
 use crate::operation::Operation;
 use crate::policy::{Change, Policy, Update};
-use crate::units::{BlockNumber, Epoch, Generation};
+use crate::units::BlockNumber;
 
 /// Policy, kernels and geometry: read by all, changed by none.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +19,8 @@ pub struct Common<L, K> {
     pub geometry: Geometry,
     /// Blocks of the store; what the device has beyond them is the disk-side log.
     pub device_blocks: u64,
-    /// Of the checks of what slots and the disk-side log hold.
-    pub(crate) content_seed: u64,
+    /// The seeds of checks.
+    pub(crate) seeds: CheckSeeds,
 }
 
 impl<L: Policy, K> Common<L, K> {
@@ -34,15 +35,6 @@ impl<L: Policy, K> Common<L, K> {
     pub const fn has(&self, block: BlockNumber) -> bool {
         block.raw() < self.device_blocks
     }
-}
-
-/// What all records that are written now have in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
-    /// All checks' seed: made of the journal's id.
-    pub(crate) seed: u64,
-    pub(crate) epoch: Epoch,
-    pub(crate) generation: Generation,
 }
 
 /// More would push each other out of the nearest cache.

@@ -17,9 +17,10 @@ use crate::errors::OpenError;
 use crate::examine_slots::{Sights, SlotSights};
 use crate::front::front_bytes_max;
 use crate::geometry::{Geometry, LANES_MAX, Protocol};
+use crate::identity::Identity;
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
-use crate::recover::{Recovery, check_fits, identity};
+use crate::recover::{Recovery, check_fits};
 use crate::ring::{RingOf, View};
 use crate::shield;
 use crate::superblock::{Copy, Superblock, load};
@@ -171,7 +172,7 @@ pub fn examine(
     let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
         return Err(OpenError::MemoryTooShort { slice: "scratch" });
     };
-    let identity = identity(&superblock, kernels);
+    let identity = Identity::of(&superblock, kernels);
     let device_blocks = superblock.head.device_blocks.get();
     let lanes = (0..geometry.lanes).map(LaneNumber);
     let mut scanned =
@@ -190,8 +191,13 @@ pub fn examine(
     for (lane, end) in lanes.iter_mut().zip(scanned.ends(&superblock, |_| true)) {
         *lane = LaneExamination::of(&end);
     }
-    let sights =
-        Sights { whole: &whole, geometry: &geometry, kernels, seed: identity.seed, device_blocks };
+    let sights = Sights {
+        whole: &whole,
+        geometry: &geometry,
+        kernels,
+        seeds: identity.seeds,
+        device_blocks,
+    };
     for (number, lane) in (0..geometry.lanes).zip(&mut lanes) {
         sights.of_lane(LaneNumber(number), |_, is_logged, sight| match is_logged {
             false => lane.slots.count(sight),

@@ -13,8 +13,9 @@ use crate::check::Kernels;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::errors::OpenError;
 use crate::geometry::Geometry;
+use crate::identity::{CheckSeeds, Identity};
 use crate::pmem::Pmem;
-use crate::recover::{check_fits, identity};
+use crate::recover::check_fits;
 use crate::ring::{Source, View};
 use crate::slot::{ENTRY_BYTES, Found, SlotEntry};
 use crate::superblock::load;
@@ -104,7 +105,7 @@ pub fn examine_slots(
         whole: &whole,
         geometry: &geometry,
         kernels,
-        seed: identity(&superblock, kernels).seed,
+        seeds: Identity::of(&superblock, kernels).seeds,
         device_blocks: superblock.head.device_blocks.get(),
     };
     for lane in (0..geometry.lanes).map(LaneNumber) {
@@ -118,7 +119,7 @@ pub(crate) struct Sights<'a, S, K> {
     pub(crate) whole: &'a View<'a, S>,
     pub(crate) geometry: &'a Geometry,
     pub(crate) kernels: &'a K,
-    pub(crate) seed: u64,
+    pub(crate) seeds: CheckSeeds,
     pub(crate) device_blocks: u64,
 }
 
@@ -154,7 +155,7 @@ impl<S: Source, K: Kernels> Sights<'_, S, K> {
         let place = at.saturating_mul(ENTRY_BYTES as u64);
         let place = self.geometry.slot_entries_of(lane).raw().saturating_add(place);
         self.whole.read_into(Offset(place), entry.as_mut_bytes())?;
-        let entry = match entry.found(self.kernels, self.seed, slot) {
+        let entry = match entry.found(self.kernels, self.seeds.entry(slot)) {
             Found::Void => return Ok(SlotSight::Void),
             Found::Torn => return Ok(SlotSight::Torn),
             Found::Whole(entry) if !entry.is_sane(self.device_blocks) => {
@@ -168,7 +169,7 @@ impl<S: Source, K: Kernels> Sights<'_, S, K> {
             let place = at.saturating_mul(bytes as u64);
             let place = self.geometry.slots_of(lane).raw().saturating_add(place);
             let content = self.whole.bytes(Offset(place), bytes)?;
-            self.kernels.crc64(self.seed, content) == entry.content.get()
+            self.kernels.crc64(self.seeds.content(slot), content) == entry.content.get()
         };
         Ok(match is_as_said {
             true => SlotSight::Whole { block, stamp },

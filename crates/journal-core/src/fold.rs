@@ -222,7 +222,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         let bounds = &settled.bounds;
-        let (kernels, seed) = (&common.kernels, self.identity.seed);
+        let (kernels, seeds) = (&common.kernels, common.seeds);
         let mut from = 0;
         loop {
             let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);
@@ -241,7 +241,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let lane = common.geometry.lane_of_slot(folded.slot);
                 let written = lanes.with(lane, |at| {
                     let slots = at.lane.slots_mut();
-                    slots.map(|slots| slots.write_entry(folded.slot, &entry, kernels, seed))
+                    slots.map(|slots| slots.write_entry(folded.slot, &entry, kernels, seeds))
                 })?;
                 if let Some(written) = written {
                     InFlight::join(&mut in_flight, written);

@@ -240,7 +240,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
         header.lines = extent.lines().into();
         header.frames = u16::try_from(frame_count).unwrap_or(u16::MAX).into();
-        header.names = u16::try_from(name_count).unwrap_or(u16::MAX).into();
+        header.set_lane(self.number, name_count);
         header.position = open.position().into();
         header.sequence = self.next_sequence.raw().into();
         header.epoch = self.identity.epoch.raw().into();
@@ -257,7 +257,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         if let Some(kernels) = kernels {
             let evidence = front.get(..at).unwrap_or_default();
-            let evidence = evidence_check(kernels, self.identity.seed, evidence);
+            let evidence = evidence_check(kernels, self.identity.seeds.record, evidence);
             let [first, ..] = words;
             put_words(front, 0, [first | u64::from(evidence)]);
         }

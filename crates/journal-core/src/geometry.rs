@@ -19,6 +19,7 @@ use core::fmt;
 use crate::record::{CHECK_BYTES, FRAMES_PER_PART, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
 use crate::slot::ENTRY_BYTES;
 use crate::superblock::superblock_bytes;
+use crate::tail::LANE_BYTES_MAX;
 use crate::units::{BlockSize, LINE_BYTES, LaneNumber, Offset, SlotNumber};
 
 /// The most lanes a journal can have.
@@ -88,6 +89,13 @@ pub enum GeometryError {
         /// The least there has to be.
         least: u64,
     },
+    /// A lane is longer than a tail word can say.
+    LaneTooLong {
+        /// What was asked for.
+        bytes: u64,
+        /// The most there can be.
+        most: u64,
+    },
     /// The media unit is not a multiple of the line, a superblock does not fit into it, or it is
     /// larger than [`UNIT_BYTES_MAX`].
     UnitBytes {
@@ -130,6 +138,9 @@ impl fmt::Display for GeometryError {
             Self::Lanes { lanes } => write!(f, "{lanes} lanes; there are 1 to {LANES_MAX}"),
             Self::LaneBytes { bytes, least } => {
                 write!(f, "lanes of {bytes} bytes; multiples of {LINE_BYTES} from {least} on")
+            }
+            Self::LaneTooLong { bytes, most } => {
+                write!(f, "lanes of {bytes} bytes; with tail words up to {most}")
             }
             Self::UnitBytes { bytes, least } => {
                 write!(
@@ -176,6 +187,10 @@ impl Geometry {
         let least = self.record_bytes_one_block();
         if self.lane_bytes % LINE != 0 || self.lane_bytes < least {
             return Err(GeometryError::LaneBytes { bytes: self.lane_bytes, least });
+        }
+        if matches!(self.protocol, Protocol::TailPointer) && self.lane_bytes > LANE_BYTES_MAX {
+            let (bytes, most) = (self.lane_bytes, LANE_BYTES_MAX);
+            return Err(GeometryError::LaneTooLong { bytes, most });
         }
         let least = superblock_bytes(self.lanes).next_multiple_of(LINE_BYTES);
         // No more than `LANES_MAX` notes are in it.
@@ -403,6 +418,15 @@ mod tests {
             let found = check(&|geometry| geometry.lane_bytes = bytes);
             assert_eq!(found, Err(GeometryError::LaneBytes { bytes, least: 192 }));
         }
+        let tail_pointer = |bytes: u64| {
+            check(&|geometry| {
+                (geometry.protocol, geometry.lane_bytes) = (Protocol::TailPointer, bytes);
+            })
+        };
+        let most = LANE_BYTES_MAX;
+        assert_eq!(tail_pointer(most), Ok(()));
+        let (bytes, found) = (most + 64, tail_pointer(most + 64));
+        assert_eq!(found, Err(GeometryError::LaneTooLong { bytes, most }));
         // A head of 128 bytes, a note of 32 for each lane, a check of 8.
         for bytes in [128, 200, UNIT_BYTES_MAX + 64] {
             let found = check(&|geometry| geometry.unit_bytes = bytes);

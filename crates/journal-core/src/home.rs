@@ -5,10 +5,11 @@
 
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
-use crate::common::{Common, Identity};
+use crate::common::Common;
 use crate::error::MediumError;
 use crate::errors::JournalError;
 use crate::hook::{Hook, NoHook, Rule};
+use crate::identity::Identity;
 use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
 use crate::lane::{InLane, Lane};
 use crate::memory::{Batched, LaneSlot};
@@ -234,8 +235,11 @@ pub fn apply_frames<L: Policy, K: Kernels>(
             Form::Discard => into.fill(0),
             Form::Home => {}
             Form::Log => {
-                if common.kernels.crc64(common.content_seed, into) != frame.payload {
-                    let place = frame.slot().and_then(|slot| common.log_place(slot));
+                let slot = frame.slot();
+                let is_as_said =
+                    |slot| common.kernels.crc64(common.seeds.content(slot), into) == frame.payload;
+                if !slot.is_some_and(is_as_said) {
+                    let place = slot.and_then(|slot| common.log_place(slot));
                     let place = place.unwrap_or(frame.block);
                     return Err(JournalError::RottenLog { block: frame.block, place });
                 }

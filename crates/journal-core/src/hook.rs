@@ -92,6 +92,8 @@ pub enum Rule {
     RecordCheck,
     /// A record counts only in its place: where its position and its sequence say.
     PlaceChecked,
+    /// A record counts only in its lane.
+    LaneChecked,
     /// The check of a part continues from that of the part before.
     PartsChained,
     /// What can still be given up has no last part in the medium.
@@ -110,6 +112,8 @@ pub enum Rule {
     Notes,
     /// A record that names a later superblock than there is, is an error.
     LaterSuperblock,
+    /// A format makes the journal that was there void before it changes anything else.
+    VoidedFirst,
     /// Both superblock copies are written before the new generation is used.
     BothCopies,
     /// Deferred records of other lanes are durable before a record that may depend on them is
@@ -172,9 +176,10 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 41] = [
         Self::RecordCheck,
         Self::PlaceChecked,
+        Self::LaneChecked,
         Self::PartsChained,
         Self::LastPartAtCommit,
         Self::SequencesUnbroken,
@@ -184,6 +189,7 @@ impl Rule {
         Self::Names,
         Self::Notes,
         Self::LaterSuperblock,
+        Self::VoidedFirst,
         Self::BothCopies,
         Self::DeferredFirst,
         Self::StampAbove,

@@ -16,12 +16,12 @@
 //! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::check::Kernels;
-use crate::common::Identity;
 use crate::error::MediumError;
 use crate::front::{FrameIn, Images, Lent, Lists, Part};
 use crate::gathered::{Gathered, Piece, Seeds};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, NoHook, Rule};
+use crate::identity::Identity;
 use crate::index::FrameAt;
 use crate::order::{Durable, InFlight};
 use crate::place::FreePlaces;
@@ -311,7 +311,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             sequence: self.next_sequence,
             pace,
             parts: 0,
-            check: self.identity.seed,
+            check: self.identity.seeds.record,
             start: self.tail,
             next: self.tail,
             in_flight: None,
@@ -428,7 +428,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let by_line = is_gathered && name_count == 0;
         self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
         if is_gathered {
-            let line = by_line.then_some(self.identity.seed);
+            let line = by_line.then_some(self.identity.seeds.record);
             let seeds = Seeds { line, all: check };
             let (written, check) = self.gather_front(open.next, front, end, lent, seeds);
             open.add(written);

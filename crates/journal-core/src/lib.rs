@@ -57,6 +57,7 @@ pub mod geometry;
 mod holders;
 mod home;
 pub mod hook;
+mod identity;
 mod index;
 mod journal;
 mod lane;

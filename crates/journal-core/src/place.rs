@@ -715,7 +715,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 }
                 Later::Slot { older } => {
                     let image = operations.image(frame);
-                    let seed = lane.lane.identity.seed;
                     let Some(slots) = lane.lane.slots_mut() else { continue };
                     let states = &mut *lane.states;
                     let slot = match older {
@@ -738,7 +737,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                     if let Some(written) = written {
                         open.add(written);
                     }
-                    let content = self.kernels.crc64(seed, image).into();
+                    let content = self.kernels.crc64(self.seeds.content(slot), image).into();
                     SlotFrame { content, slot: slot.raw().into(), reserved: 0.into() }
                 }
             };

@@ -24,7 +24,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::Kernels;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, LANES_MAX};
 use crate::slot::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
@@ -70,6 +70,11 @@ impl RecordKind {
     }
 }
 
+/// What the header of an intent says in the place of a lane.
+pub const SHIELD_LANE: LaneNumber = LaneNumber(u8::MAX as u16);
+
+const _: () = assert!(LANES_MAX <= SHIELD_LANE.raw(), "no lane has its number");
+
 /// Set in the last part of a record.
 const LAST_PART: u8 = 1;
 
@@ -77,8 +82,8 @@ const LAST_PART: u8 = 1;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RecordHeader {
-    /// The lower half of the CRC-64 of the header, this being zero, and the names, seeded with the
-    /// journal's id.
+    /// The lower half of the CRC-64 of the header, this being zero, and the names, with the seed of
+    /// records.
     pub check: U32,
     /// A [`RecordKind`].
     pub kind: u8,
@@ -91,7 +96,9 @@ pub struct RecordHeader {
     /// Frames in the part.
     pub frames: U16,
     /// Names in the part.
-    pub names: U16,
+    pub names: u8,
+    /// The lane that the part is in; [`SHIELD_LANE`] in an intent.
+    pub lane: u8,
     /// The part's log offset: how many bytes the lane held before it, ever.
     pub position: U64,
     /// The record's sequence in its lane.
@@ -246,11 +253,11 @@ impl FrameHeader {
 impl RecordHeader {
     #[inline]
     pub(crate) fn words(self) -> [u64; 8] {
-        let Self { check, kind, flags, part, lines, frames, names, .. } = self;
+        let Self { check, kind, flags, part, lines, frames, names, lane, .. } = self;
         let (check, part) = (u64::from(check.get()), u64::from(part.get()));
         let first = check | u64::from(kind) << 32 | u64::from(flags) << 40 | part << 48;
-        let (frames, names) = (u64::from(frames.get()), u64::from(names.get()));
-        let second = u64::from(lines.get()) | frames << 32 | names << 48;
+        let (frames, names) = (u64::from(frames.get()), u64::from(names));
+        let second = u64::from(lines.get()) | frames << 32 | names << 48 | u64::from(lane) << 56;
         let Self { position, sequence, epoch, generation, watermark, stamp, .. } = self;
         let [position, sequence] = [position.get(), sequence.get()];
         let [epoch, generation] = [epoch.get(), generation.get()];
@@ -267,6 +274,20 @@ impl RecordHeader {
     #[must_use]
     pub const fn is_last_part(&self) -> bool {
         self.flags & LAST_PART != 0
+    }
+
+    /// Whether it says that it is of this lane.
+    #[inline]
+    pub(crate) fn is_of(&self, lane: LaneNumber) -> bool {
+        u16::from(self.lane) == lane.raw()
+    }
+
+    /// Says which lane it is of, and how many names follow.
+    #[inline]
+    pub(crate) fn set_lane(&mut self, lane: LaneNumber, names: usize) {
+        const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };
+        self.lane = (lane.raw() & u16::from(u8::MAX)) as u8;
+        self.names = u8::try_from(names).unwrap_or(u8::MAX);
     }
 
     pub(crate) const fn set_last_part(&mut self) {
@@ -289,7 +310,7 @@ impl RecordHeader {
 
     /// Bytes of its names.
     pub(crate) fn names_bytes(&self) -> usize {
-        usize::from(self.names.get()).saturating_mul(NAME_BYTES)
+        usize::from(self.names).saturating_mul(NAME_BYTES)
     }
 
     /// Bytes of the header and its names: what the small check covers.
@@ -392,7 +413,7 @@ impl<'a> Front<'a> {
         if kind.is_some_and(RecordKind::has_stamps) {
             encoded = encoded.saturating_add(count.saturating_mul(STAMP_BYTES));
         }
-        let names = usize::from(header.names.get());
+        let names = usize::from(header.names);
         let extent = extent(geometry, names, count, encoded, images)?;
         let behind = extent.front.checked_sub(header.lists_bytes())?;
         let encoded = rest.get(..behind.checked_sub(CHECK_BYTES)?)?;
@@ -473,7 +494,6 @@ mod tests {
 
     use super::*;
     use crate::check::PortableKernels;
-    use crate::geometry::LANES_MAX;
 
     /// By what the check that a header says and the one that it has differ, once a bit of it or of
     /// its names is turned: for each bit.

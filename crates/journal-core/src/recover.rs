@@ -16,11 +16,12 @@ use core::marker::PhantomData;
 
 use crate::block_device::BlockDevice;
 use crate::check::Kernels;
-use crate::common::{Common, Identity};
+use crate::common::Common;
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, GeometryError, LANES_MAX, Protocol};
 use crate::home::{Home, OwnLanes};
 use crate::hook::{Hook, Rule};
+use crate::identity::Identity;
 use crate::index::{FrameAt, Index, Indexes, Lent};
 use crate::journal::Journal;
 use crate::lane::Lane;
@@ -35,7 +36,7 @@ use crate::ring::Ring;
 use crate::scan::{IndexError, Reader};
 use crate::shield::Shield;
 use crate::slot::{self, SlotState, Slots};
-use crate::superblock::{Superblock, Superblocks, load, superblock_bytes};
+use crate::superblock::{self, Superblock, Superblocks, load, superblock_bytes};
 use crate::tail::TailWord;
 use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
 use crate::unscanned::{Scan, Scanning, Unscanned};
@@ -72,8 +73,14 @@ pub struct Recovery {
 /// Formats a span: an empty journal of this geometry, for a store of so many blocks. Where the
 /// geometry has a disk-side log, the device has that many blocks more.
 ///
-/// Until it has returned, a crash leaves whatever was there before, or the new journal; it is then
-/// to be done again, since remains of an older journal may still be mistaken for parts of this one.
+/// 1. Whatever journal is there is made void, durably.
+/// 2. The new one is built, and its second superblock copy.
+/// 3. The first copy makes it count.
+///
+/// Until it has returned, a crash leaves the journal that was there before, no journal at all
+/// ([`SuperblockError::Unfinished`](crate::SuperblockError::Unfinished)), or the new one. Unless the
+/// new one is there, format again.
+///
 /// `id` must be new (random): it keeps records of an earlier journal in the same span from being
 /// believed.
 ///
@@ -89,13 +96,14 @@ pub fn format<P: Pmem, H: Hook>(
     device_blocks: u64,
 ) -> Result<(), OpenError> {
     check_fits(geometry, pmem.len())?;
-    let superblock = Superblock::new(geometry, id, policy.id(), device_blocks);
-    let places = [Offset(0), geometry.second_superblock()];
+    let empty = Superblock::new(geometry, id, policy.id(), device_blocks);
     let mut whole = Ordered::with_hook(pmem, hook);
-    slot::void_all(&mut whole, geometry)?;
-    let mut superblocks = Superblocks::new(whole, places);
-    let _ = superblocks.store(&superblock, kernels)?;
-    superblocks.void_between()?;
+    let mut in_flight = Some(superblock::void_all(&mut whole)?);
+    if let Some(voided) = slot::void_all(&mut whole, geometry) {
+        InFlight::join(&mut in_flight, voided);
+    }
+    let places = [geometry.second_superblock(), Offset(0)];
+    let _ = Superblocks::new(whole, places).store_behind(in_flight, &empty, kernels)?;
     Ok(())
 }
 
@@ -208,7 +216,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (places, superblock) = load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
         check_fits(&geometry, whole.len())?;
-        let identity = identity(&superblock, kernels);
+        let identity = Identity::of(&superblock, kernels);
         Ok(Self { whole, hook, places, superblock, geometry, identity })
     }
 
@@ -295,8 +303,8 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         opening.build(indexes, &superblock)?;
         opening.resolve(indexes)?;
         let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
-        let (by, seed) = (opening.kernels, identity.seed);
-        opening.slots().check_torn_entries(by, seed)?;
+        let (by, seeds) = (opening.kernels, identity.seeds);
+        opening.slots().check_torn_entries(by, seeds)?;
         let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
         let found = match (&mut shield, &intent) {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
@@ -304,7 +312,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         };
         let slots = opening.flush_slots(indexes);
         opening.settle(&mut superblocks, &superblock, [found, slots])?;
-        opening.slots().void_torn(by, seed)?;
+        opening.slots().void_torn(by, seeds)?;
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
             let front = opening.front.get(..front).unwrap_or_default();
@@ -322,13 +330,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         }
         let device_blocks = superblock.head.device_blocks.get();
         Ok(Opened {
-            common: Common {
-                policy,
-                kernels,
-                geometry,
-                device_blocks,
-                content_seed: identity.seed,
-            },
+            common: Common { policy, kernels, geometry, device_blocks, seeds: identity.seeds },
             home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
             recovery,
         })
@@ -352,15 +354,6 @@ fn check_partners(
         return Err(OpenError::WrongDevice { found, given });
     }
     Ok(())
-}
-
-/// The seeds made of the journal's id, and what the superblock says of the present.
-pub(crate) fn identity(superblock: &Superblock, kernels: &impl Kernels) -> Identity {
-    Identity {
-        seed: kernels.crc64(0, &superblock.head.journal_id),
-        epoch: superblock.epoch(),
-        generation: superblock.generation(),
-    }
 }
 
 /// Cuts the lanes out of what is left of the span.
@@ -395,7 +388,10 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         if geometry.protocol == Protocol::TailPointer {
             let (line, behind) = tails.split_at(Offset(LINE_BYTES as u64))?;
             tails = behind;
-            tail_word = Some(TailWord::new(Ordered::with_hook(line, hook.clone())));
+            tail_word = Some(TailWord::new(
+                Ordered::with_hook(line, hook.clone()),
+                identity.seeds.tail_word(number),
+            ));
         }
         let ring = Ring::new(Ordered::with_hook(region, hook.clone()));
         let (head, sequence) = (start.head, start.head_sequence);
@@ -483,7 +479,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         }
         let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
         let mut slots = AllSlots { lanes, states, geometry };
-        slots.resolve(indexes, scanned, *kernels, identity.seed)?;
+        slots.resolve(indexes, scanned, *kernels, identity.seeds)?;
         slots.find_holders(indexes);
         Ok(())
     }
@@ -583,11 +579,11 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         if self.geometry.lane_places() == 0 {
             return Ok(entries);
         }
-        let (kernels, seed) = (self.kernels, self.identity.seed);
+        let (kernels, seeds) = (self.kernels, self.identity.seeds);
         for (number, (_, count)) in (0..self.geometry.lanes).zip(&mut entries) {
             let lane = LaneNumber(number);
             let mut slots = self.slots();
-            *count = slots.list_entries(lane, kernels, seed, device_blocks)?;
+            *count = slots.list_entries(lane, kernels, seeds, device_blocks)?;
             let highest = slots.listed(lane, count.saturating_sub(1)).filter(|_| *count > 0);
             if let Some((highest, _)) = highest {
                 self.scanned.evidence.stamp = self.scanned.evidence.stamp.max(highest);
@@ -619,8 +615,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         if let Some((next, _)) = entries.get_mut(number) {
             *next = next.saturating_add(1);
         }
-        let (kernels, seed) = (self.kernels, self.identity.seed);
-        let Some(entry) = self.slots().entry(slot, kernels, seed)? else { return Ok(true) };
+        let (kernels, seeds) = (self.kernels, self.identity.seeds);
+        let Some(entry) = self.slots().entry(slot, kernels, seeds)? else { return Ok(true) };
         let inserted = indexes.of(entry.block, |index| index.insert_found(entry));
         inserted.map(|_| true).map_err(|_| OpenError::IndexFull)
     }

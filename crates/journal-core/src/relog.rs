@@ -304,7 +304,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         })?;
         let Some(Extent { front, total }) = built else { unreachable!("the plan fits") };
         let (mut check, position) =
-            lanes.with(number, |InLane { lane, .. }| (lane.identity.seed, lane.tail))?;
+            lanes.with(number, |InLane { lane, .. }| (lane.identity.seeds.record, lane.tail))?;
         let mut in_flight: Option<InFlight> = None;
         let mut image_at = position.saturating_add(front as u64);
         for at in 0..plan.copies {
@@ -443,7 +443,7 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     header.set_last_part();
     header.lines = extent.lines().into();
     header.frames = u16::try_from(batch.len()).ok()?.into();
-    header.names = u16::try_from(names.count()).ok()?.into();
+    header.set_lane(lane.number, names.count());
     header.position = lane.tail.into();
     header.sequence = lane.next_sequence.raw().into();
     header.epoch = lane.identity.epoch.raw().into();
@@ -480,7 +480,7 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         put(&stamp.to_le_bytes());
     }
     let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
-    let check = evidence_check(&common.kernels, lane.identity.seed, evidence);
+    let check = evidence_check(&common.kernels, lane.identity.seeds.record, evidence);
     if let Some(place) = front.first_chunk_mut::<4>() {
         *place = check.to_le_bytes();
     }

@@ -16,6 +16,7 @@ use crate::error::MediumErrorKind;
 use crate::errors::OpenError;
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::{Hook, Rule};
+use crate::identity::CheckSeeds;
 use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
 use crate::memory::LaneSlot;
 use crate::order::{Durable, InFlight};
@@ -58,7 +59,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         &mut self,
         lane: LaneNumber,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
         device_blocks: u64,
     ) -> Result<usize, OpenError> {
         let region = self.geometry.slot_entries_of(lane);
@@ -66,7 +67,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         states.fill(SlotState::EMPTY);
         let mut count = 0_usize;
         for slot in slots.numbers() {
-            let found = slots.entry(slot, kernels, seed).map_err(|error| error.of_whole(region))?;
+            let found =
+                slots.entry(slot, kernels, seeds).map_err(|error| error.of_whole(region))?;
             let Found::Whole(entry) = found else { continue };
             if !entry.is_sane(device_blocks) {
                 return Err(OpenError::RottenEntry { slot });
@@ -92,12 +94,12 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         &mut self,
         slot: SlotNumber,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<Option<FrameAt>, OpenError> {
         let lane = self.geometry.lane_of_slot(slot);
         let region = self.geometry.slot_entries_of(lane);
         let Some((slots, _)) = self.of_lane(lane) else { return Ok(None) };
-        let found = slots.entry(slot, kernels, seed).map_err(|error| error.of_whole(region))?;
+        let found = slots.entry(slot, kernels, seeds).map_err(|error| error.of_whole(region))?;
         let Found::Whole(entry) = found else { return Ok(None) };
         Ok(Some(FrameAt::of_entry(self.geometry, slot, &entry)))
     }
@@ -108,7 +110,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         indexes: &mut impl Indexes,
         scanned: &mut Scanned,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<(), OpenError> {
         self.states.fill(SlotState::EMPTY);
         for _ in 0..ROUNDS_MAX {
@@ -119,7 +121,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                     if failure.is_err() {
                         return;
                     }
-                    match self.check_block(index, block, scanned, &mut cut, kernels, seed) {
+                    match self.check_block(index, block, scanned, &mut cut, kernels, seeds) {
                         Err(OpenError::Medium(error))
                             if error.kind == MediumErrorKind::Poisoned =>
                         {
@@ -152,7 +154,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         scanned: &Scanned,
         cut: &mut Cut,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<(), OpenError> {
         let mut next = index.newest(block);
         while let Some(id) = next {
@@ -166,7 +168,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             // What is in the disk-side log was synced before its record was stored.
             let slot = frame.slot().filter(|_| frame.form == Form::Slot);
             let Some(slot) = slot else { return Ok(()) };
-            let content = self.content(slot, kernels, seed)?;
+            let content = self.content(slot, kernels, seeds)?;
             if content == Some(frame.payload) || !self.keeps(Rule::SlotCheck) {
                 return Ok(());
             }
@@ -187,7 +189,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         &mut self,
         slot: SlotNumber,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<Option<u64>, OpenError> {
         let lane = self.geometry.lane_of_slot(slot);
         let region = self.geometry.slots_of(lane);
@@ -196,7 +198,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         if let Some((known, _)) = states.get(at).and_then(SlotState::noted) {
             return Ok(Some(known));
         }
-        let content = slots.content(slot, kernels, seed).map_err(|error| error.of_whole(region))?;
+        let content =
+            slots.content(slot, kernels, seeds).map_err(|error| error.of_whole(region))?;
         if let Some(state) = states.get_mut(at) {
             state.note(content, slot);
         }
@@ -239,13 +242,13 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
     pub(crate) fn check_torn_entries(
         &mut self,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<(), OpenError> {
         for lane in (0..self.geometry.lanes).map(LaneNumber) {
             let region = self.geometry.slot_entries_of(lane);
             let Some((slots, states)) = self.of_lane(lane) else { continue };
             for (slot, state) in slots.numbers().zip(states) {
-                let found = slots.entry(slot, kernels, seed);
+                let found = slots.entry(slot, kernels, seeds);
                 let found = found.map_err(|error| error.of_whole(region))?;
                 if matches!(found, Found::Torn) && state.noted().is_none() {
                     return Err(OpenError::RottenEntry { slot });
@@ -282,13 +285,17 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
     }
 
     /// Voids torn entries, and makes that durable: heads will pass the frames that cover them.
-    pub(crate) fn void_torn(&mut self, kernels: &impl Kernels, seed: u64) -> Result<(), OpenError> {
+    pub(crate) fn void_torn(
+        &mut self,
+        kernels: &impl Kernels,
+        seeds: CheckSeeds,
+    ) -> Result<(), OpenError> {
         let mut in_flight = None;
         for lane in (0..self.geometry.lanes).map(LaneNumber) {
             let region = self.geometry.slot_entries_of(lane);
             let Some((slots, _)) = self.of_lane(lane) else { continue };
             for slot in slots.numbers() {
-                let found = slots.entry(slot, kernels, seed);
+                let found = slots.entry(slot, kernels, seeds);
                 let found = found.map_err(|error| error.of_whole(region))?;
                 if matches!(found, Found::Torn) && slots.keeps(Rule::TornEntriesVoided) {
                     InFlight::join(&mut in_flight, slots.void_entry(slot));

@@ -13,17 +13,18 @@ use core::mem::offset_of;
 use zerocopy::FromBytes as _;
 
 use crate::check::Kernels;
-use crate::common::Identity;
 use crate::decide::RecordEpoch;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX};
 use crate::hook::Rule;
+use crate::identity::Identity;
 use crate::index::{FrameAt, Full};
 use crate::record::{
     FRAME_BYTES, Form, Frame, FrameHeader, Front, RecordHeader, RecordKind, is_evidence, names,
 };
 use crate::ring::{RingOf, Source};
 use crate::superblock::LaneStart;
+use crate::tail::LaneEnd;
 use crate::units::{
     Epoch, Generation, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp,
 };
@@ -195,7 +196,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     pub(crate) fn walk(
         &mut self,
         start: &LaneStart,
-        tail_word: Option<u64>,
+        lane_end: LaneEnd,
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
@@ -210,12 +211,13 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             }
         }
         let end = start.head.saturating_add(self.ring.bytes());
-        let tail_word = tail_word.filter(|_| self.ring.keeps(Rule::TailWords));
-        let is_place =
-            |at: u64| (start.head..=end).contains(&at) && at.checked_rem(LINE) == Some(0);
-        let rotten_tail_word = tail_word.is_some_and(|at| !is_place(at));
-        // Without knowing where the lane ends none of it counts. Evidence does all the same.
-        let limit = if rotten_tail_word { start.head } else { tail_word.unwrap_or(end) };
+        let lane_end = if self.ring.keeps(Rule::TailWords) { lane_end } else { LaneEnd::Open };
+        let limit = match lane_end {
+            LaneEnd::Open => end,
+            LaneEnd::At(at) => at,
+            // Without knowing where the lane ends none of it counts. Evidence does all the same.
+            LaneEnd::Rotten => start.head,
+        };
         let bounds = Bounds { end: limit, device_blocks };
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
@@ -262,8 +264,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             found_from,
             void_behind,
             records_behind: false,
-            is_below_tail_word: tail_word.is_some_and(|_| tail < limit),
-            rotten_tail_word,
+            is_below_tail_word: lane_end != LaneEnd::Open && tail < limit,
+            rotten_tail_word: lane_end == LaneEnd::Rotten,
             torn_slot: false,
         };
         evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
@@ -340,7 +342,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         evidence: &mut Evidence,
     ) -> Result<(), MediumError> {
         // Most have none.
-        if header.names.get() > 0 && self.ring.keeps(Rule::Names) {
+        if header.names > 0 && self.ring.keeps(Rule::Names) {
             let (first, second) = self.names(position, header)?;
             evidence.take_names(first);
             evidence.take_names(second);
@@ -369,7 +371,11 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         let (header, _) = RecordHeader::ref_from_prefix(bytes).ok()?;
         // The position first: it is cheap, and wrong nearly everywhere that holds no header.
         let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
-        if is_elsewhere || usize::from(header.names.get()) > LANES_MAX.into() {
+        if is_elsewhere || u16::from(header.names) > LANES_MAX {
+            return None;
+        }
+        // A header of another lane is content: a copy of the journal's memory.
+        if !header.is_of(self.lane) && self.ring.keeps(Rule::LaneChecked) {
             return None;
         }
         header.counters_are_in_range().then_some(header)
@@ -396,7 +402,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             return Ok(false);
         }
         let (first, second) = self.names(position, header)?;
-        Ok(is_evidence(self.kernels, self.identity.seed, header, [first, second]))
+        Ok(is_evidence(self.kernels, self.identity.seeds.record, header, [first, second]))
     }
 
     /// The line at `position` was readable and is not any more.
@@ -612,7 +618,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         if position >= bounds.end {
             return Ok(None);
         }
-        let Some(part) = self.part(position, self.identity.seed, bounds)? else { return Ok(None) };
+        let Some(part) = self.part(position, self.identity.seeds.record, bounds)? else {
+            return Ok(None);
+        };
         if !self.is_of_record(part.header, sequence, 0) {
             return Ok(None);
         }
@@ -644,7 +652,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         while !part.header.is_last_part() {
             at = at.saturating_add(part.header.total_bytes());
             let is_chained = self.ring.keeps(Rule::PartsChained);
-            let seed = if is_chained { part.check } else { self.identity.seed };
+            let seed = if is_chained { part.check } else { self.identity.seeds.record };
             let Some(next) = self.part(at, seed, bounds)? else { return Ok(None) };
             // It may wrap: the checks already tie the parts together, in order.
             index = index.wrapping_add(1);

@@ -12,19 +12,19 @@
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::check::Kernels;
-use crate::common::Identity;
 use crate::error::MediumError;
 use crate::geometry::Geometry;
 use crate::hook::Hook;
+use crate::identity::Identity;
 use crate::order::{Durable, InFlight};
 use crate::pmem::Pmem;
 use crate::record::{
     CHECK_BYTES, Extent, FRAME_BYTES, Form, FrameHeader, Front, HEADER_BYTES, RecordHeader,
-    RecordKind, evidence_check, extent,
+    RecordKind, SHIELD_LANE, evidence_check, extent,
 };
 use crate::ring::{Ring, RingOf, Source};
 use crate::scan::{Bounds, Reader};
-use crate::units::{BlockNumber, LaneNumber, Stamp};
+use crate::units::{BlockNumber, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -116,15 +116,16 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         header.set_last_part();
         header.lines = extent.lines().into();
         header.frames = u16::try_from(intent.blocks).unwrap_or(u16::MAX).into();
+        header.set_lane(SHIELD_LANE, 0);
         header.sequence = number.into();
         header.epoch = identity.epoch.raw().into();
         header.generation = identity.generation.raw().into();
         put(front, 0, header.as_bytes());
         let evidence = front.get(..HEADER_BYTES).unwrap_or_default();
-        let check = evidence_check(kernels, identity.seed, evidence);
+        let check = evidence_check(kernels, identity.seeds.record, evidence);
         put(front, 0, &check.to_le_bytes());
         let (first, second) = self.area.slices(intent.front as u64, images)?;
-        let mut check = kernels.crc64(kernels.crc64(identity.seed, first), second);
+        let mut check = kernels.crc64(kernels.crc64(identity.seeds.record, first), second);
         let body = intent.front.saturating_sub(CHECK_BYTES);
         check = kernels.crc64(check, front.get(..body).unwrap_or_default());
         put(front, body, &check.to_le_bytes());
@@ -185,11 +186,11 @@ pub(crate) fn load(
     kernels: &impl Kernels,
     scratch: &mut [u8],
 ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
-    let lane = LaneNumber(u16::MAX);
+    let lane = SHIELD_LANE;
     let mut reader =
         Reader { ring: area, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
     let bounds = Bounds { end: area.bytes(), device_blocks };
-    let Some(part) = reader.part(0, identity.seed, bounds)? else { return Ok(None) };
+    let Some(part) = reader.part(0, identity.seeds.record, bounds)? else { return Ok(None) };
     let header = *part.header;
     if header.record_kind() != Some(RecordKind::Intent) {
         return Ok(None);

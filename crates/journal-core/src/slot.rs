@@ -22,6 +22,7 @@ use crate::check::Kernels;
 use crate::error::MediumError;
 use crate::geometry::Geometry;
 use crate::hook::{Hook, Rule};
+use crate::identity::CheckSeeds;
 use crate::lane::Pace;
 use crate::order::{Dirty, Durable, InFlight, Ordered};
 use crate::pmem::{Pmem, PmemRead, PmemShare};
@@ -49,7 +50,6 @@ crate::sites! {
         FOUND: Flush = "slot.found";
         /// A new journal's entries.
         FIRST: Write = "slot.first";
-        FIRST_FENCE: Fence = "slot.first.fence";
     }
 }
 
@@ -60,7 +60,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SlotFrame {
-    /// The check of the slot's whole content, seeded as that of records.
+    /// The check of the slot's whole content, whose seed has the slot's number.
     pub content: U64,
     /// Which slot.
     pub slot: U32,
@@ -104,10 +104,10 @@ impl SlotEntry {
     }
 
     /// What these bytes are as the entry of a slot.
-    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64, slot: SlotNumber) -> Found {
+    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64) -> Found {
         match self.check.get() {
             0 => Found::Void,
-            check if check == self.right_check(kernels, seed, slot) => Found::Whole(self),
+            check if check == self.right_check(kernels, seed) => Found::Whole(self),
             _ => Found::Torn,
         }
     }
@@ -122,10 +122,10 @@ impl SlotEntry {
     }
 
     /// Its check, which is never zero.
-    fn right_check(&self, kernels: &impl Kernels, seed: u64, slot: SlotNumber) -> u64 {
+    fn right_check(&self, kernels: &impl Kernels, seed: u64) -> u64 {
         let bytes = self.as_bytes();
         let body = bytes.get(..bytes.len().saturating_sub(WORD_BYTES)).unwrap_or_default();
-        let check = kernels.crc64(kernels.crc64(seed, &slot.raw().to_le_bytes()), body);
+        let check = kernels.crc64(seed, body);
         if check == 0 { u64::MAX } else { check }
     }
 }
@@ -551,10 +551,10 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         &self,
         slot: SlotNumber,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<u64, MediumError> {
         let bytes = self.data.bytes(self.place(slot, 0), self.block_bytes)?;
-        Ok(kernels.crc64(seed, bytes))
+        Ok(kernels.crc64(seeds.content(slot), bytes))
     }
 
     /// Reads an entry. Poison is an error: nothing tells whether a frame says the same.
@@ -562,11 +562,11 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         &self,
         slot: SlotNumber,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> Result<Found, MediumError> {
         let mut entry = SlotEntry::new(BlockNumber(0), Stamp(0), 0);
         self.entries.read_into(self.entry_place(slot), entry.as_mut_bytes())?;
-        Ok(entry.found(kernels, seed, slot))
+        Ok(entry.found(kernels, seeds.entry(slot)))
     }
 
     /// Writes an entry (S2); a fence makes it durable.
@@ -575,11 +575,11 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         slot: SlotNumber,
         folded: &Folded,
         kernels: &impl Kernels,
-        seed: u64,
+        seeds: CheckSeeds,
     ) -> InFlight {
         let Folded { block, stamp, content } = *folded;
         let mut entry = SlotEntry::new(block, stamp, content);
-        entry.check = entry.right_check(kernels, seed, slot).into();
+        entry.check = entry.right_check(kernels, seeds.entry(slot)).into();
         self.entries.write(site::ENTRY, self.entry_place(slot), entry.as_bytes())
     }
 
@@ -625,11 +625,11 @@ pub(crate) struct Folded {
     pub(crate) content: u64,
 }
 
-/// Makes all entries of a new journal void.
+/// Makes all entries of a new journal void, once a fence has made it durable.
 pub(crate) fn void_all<P: Pmem, H: Hook>(
     whole: &mut Ordered<P, H>,
     geometry: &Geometry,
-) -> Result<(), MediumError> {
+) -> Option<InFlight> {
     let mut at = geometry.slot_entries().raw();
     let end = geometry.first_slot().raw();
     let mut in_flight = None;
@@ -638,10 +638,7 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(
         InFlight::join(&mut in_flight, voided);
         at = at.saturating_add(LINE_BYTES as u64);
     }
-    if let Some(in_flight) = in_flight {
-        let Durable { .. } = whole.fence(site::FIRST_FENCE, in_flight)?;
-    }
-    Ok(())
+    in_flight
 }
 
 /// Reads slots beside their writer.

@@ -15,17 +15,20 @@ use crate::check::Kernels;
 use crate::error::{MediumError, MediumErrorKind};
 use crate::geometry::{Geometry, LANES_MAX, Protocol, UNIT_BYTES_MAX};
 use crate::hook::{Hook, Rule};
-use crate::order::{Durable, Ordered};
+use crate::order::{Durable, InFlight, Ordered};
 use crate::pmem::Pmem;
 use crate::policy::PolicyId;
 use crate::ring::Source;
-use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, Offset, Sequence, Stamp};
+use crate::units::{BlockSize, Epoch, Generation, LINE_BYTES, Offset, Sequence, Stamp, WORD_BYTES};
 
 /// The first bytes of every superblock.
 pub const MAGIC: [u8; 8] = *b"nvmjrnl\0";
 
+/// The first bytes of a span that somebody began to format and did not finish.
+pub const VOID_MAGIC: [u8; 8] = *b"nvmjvoid";
+
 /// The version of the on-media format.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The incompatible feature of [`Protocol::TailPointer`]: there are tail words, and records count
 /// up to them only.
@@ -46,8 +49,12 @@ crate::sites! {
     pub(crate) mod site {
         COPY: Write = "superblock.copy";
         COPY_FENCE: Fence = "superblock.copy.fence";
+        /// A crash before leaves the older journal, one after none.
         VOID: Write = "superblock.void";
         VOID_FENCE: Fence = "superblock.void.fence";
+        /// A crash before or after leaves no journal.
+        FORGET: Write = "superblock.forget";
+        FORGOTTEN: Flush = "superblock.forgotten";
     }
 }
 
@@ -160,6 +167,9 @@ pub enum SuperblockError {
     NotAJournal,
     /// Neither copy is whole.
     Corrupt,
+    /// A format was begun here and not finished: there is no journal, and what was here before is
+    /// gone. Format again.
+    Unfinished,
     /// The format is a later one.
     Version {
         /// Which.
@@ -187,6 +197,7 @@ impl core::fmt::Display for SuperblockError {
         match self {
             Self::NotAJournal => f.write_str("no journal here: neither superblock has the magic"),
             Self::Corrupt => f.write_str("neither superblock copy is whole"),
+            Self::Unfinished => f.write_str("a format was begun here and not finished"),
             Self::Version { found } => {
                 write!(f, "on-media format {found}, this version knows {FORMAT_VERSION}")
             }
@@ -454,40 +465,64 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         superblock: &Superblock,
         kernels: &impl Kernels,
     ) -> Result<Durable<Generation>, MediumError> {
+        self.store_behind(None, superblock, kernels)
+    }
+
+    /// Like [`store`](Self::store), behind what is in flight: the first fence is of that too.
+    pub(crate) fn store_behind(
+        &mut self,
+        in_flight: Option<InFlight>,
+        superblock: &Superblock,
+        kernels: &impl Kernels,
+    ) -> Result<Durable<Generation>, MediumError> {
         let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
         let bytes = superblock.encode(kernels, &mut buffer);
         let [older, newer] = self.places;
         let generation = superblock.generation();
-        let copy = self.pmem.write(site::COPY, older, bytes).carrying(generation);
-        let first = self.pmem.fence(site::COPY_FENCE, copy)?;
+        let mut copy = self.pmem.write(site::COPY, older, bytes);
+        if let Some(in_flight) = in_flight {
+            copy = copy.and(in_flight);
+        }
+        let first = self.pmem.fence(site::COPY_FENCE, copy.carrying(generation))?;
         if !self.pmem.keeps(Rule::BothCopies) {
             return Ok(first);
         }
         let copy = self.pmem.write(site::COPY, newer, bytes).carrying(generation);
         self.pmem.fence(site::COPY_FENCE, copy)
     }
+}
 
-    /// Makes void what was left between the copies of a new journal, once both are durable.
-    ///
-    /// Where a journal of smaller media units was, its second copy may lie there, and would be
-    /// found if the new first one rots.
-    pub(crate) fn void_between(&mut self) -> Result<(), MediumError> {
-        let [_, second] = self.places;
-        let mut at = LINE_BYTES as u64;
-        while at < second.raw() {
-            if self.may_be_taken_for_one(Offset(at))? {
-                let void = self.pmem.write(site::VOID, Offset(at), &[0; MAGIC.len()]);
-                let _ = self.pmem.fence(site::VOID_FENCE, void)?;
-            }
-            at = at.saturating_add(LINE_BYTES as u64);
-        }
-        Ok(())
+/// Makes whatever journal is in a span void, so that a new one can be built there.
+///
+/// One word is the first step, which a crash does not tear: before it there is the older journal,
+/// and after it [none](SuperblockError::Unfinished). What is returned has to be fenced before the
+/// magic comes back: the rest of the first copy's first line is zeroed, and the magic wherever a
+/// reader could look for a second copy, so that no older copy is whole again.
+///
+/// **Crash** before the fence: the older journal, or none. Afterwards: none.
+pub(crate) fn void_all<P: Pmem, H: Hook>(
+    pmem: &mut Ordered<P, H>,
+) -> Result<InFlight, MediumError> {
+    if pmem.keeps(Rule::VoidedFirst) {
+        // A line that cannot be read is stored whole, so that it can be read again.
+        let is_there = readable(pmem.bytes(Offset(0), LINE_BYTES))?.is_some();
+        let mut line = [0; LINE_BYTES];
+        line.iter_mut().zip(VOID_MAGIC).for_each(|(place, byte)| *place = byte);
+        let len = if is_there { WORD_BYTES } else { LINE_BYTES };
+        let void = pmem.write(site::VOID, Offset(0), line.get(..len).unwrap_or_default());
+        let _ = pmem.fence(site::VOID_FENCE, void)?;
     }
-
-    fn may_be_taken_for_one(&self, at: Offset) -> Result<bool, MediumError> {
-        let magic = readable(self.pmem.bytes(at, MAGIC.len()))?;
-        Ok(magic.is_some_and(|magic| magic == MAGIC))
+    let rest = [0; LINE_BYTES - WORD_BYTES];
+    let mut forgotten = pmem.write(site::FORGET, Offset(WORD_BYTES as u64), &rest);
+    let len = pmem.len();
+    for at in second_places(pmem).take_while(|at| at.raw() < len) {
+        // A killed process may have zeroed the magic, which a power loss would bring back.
+        forgotten = forgotten.and(match is_magic(pmem, at)? {
+            true => pmem.write(site::FORGET, at, &[0; MAGIC.len()]),
+            false => pmem.flush_found(site::FORGOTTEN, at, MAGIC.len()),
+        });
     }
+    Ok(forgotten)
 }
 
 /// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
@@ -499,6 +534,10 @@ pub(crate) fn load(
     pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<([Offset; 2], Superblock), SuperblockError> {
+    let magic = readable(pmem.bytes(Offset(0), VOID_MAGIC.len()))?;
+    if magic.is_some_and(|magic| magic == VOID_MAGIC) {
+        return Err(SuperblockError::Unfinished);
+    }
     let first = Superblock::decode(pmem, Offset(0), kernels)?;
     let second_at = match &first {
         Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
@@ -559,6 +598,11 @@ fn find_second(
         }
     }
     Ok(None)
+}
+
+/// Whether a copy begins here, whole or not.
+fn is_magic(pmem: &impl Source, at: Offset) -> Result<bool, MediumError> {
+    Ok(readable(pmem.bytes(at, MAGIC.len()))?.is_some_and(|magic| magic == MAGIC))
 }
 
 /// Whether a superblock lies here that says of itself that it is a second copy.

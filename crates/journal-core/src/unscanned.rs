@@ -4,11 +4,11 @@
 use core::marker::PhantomData;
 
 use crate::check::Kernels;
-use crate::common::Identity;
 use crate::errors::OpenError;
 use crate::front::front_bytes_max;
 use crate::geometry::{Geometry, Protocol};
 use crate::hook::Hook;
+use crate::identity::Identity;
 use crate::order::Ordered;
 use crate::pmem::Pmem;
 use crate::ring::{RingOf, Source, View};

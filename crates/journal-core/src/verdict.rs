@@ -13,7 +13,7 @@ use crate::recover::Recovery;
 use crate::ring::Source;
 use crate::scan::{Evidence, Reader, Walked};
 use crate::superblock::{LaneStart, Superblock};
-use crate::tail::is_unopened;
+use crate::tail::{LaneEnd, decode, is_unopened};
 use crate::units::{LaneNumber, Sequence};
 
 /// Lanes that were walked, and what their headers prove.
@@ -75,9 +75,15 @@ impl Scanned {
         let number = usize::from(reader.lane.raw());
         let lane = self.starts.get(number).zip(self.walked.get_mut(number));
         if let Some((start, walked)) = lane {
-            let tail_word = tail_word.map(|word| if self.is_unopened { start.head } else { word });
+            let seed = reader.identity.seeds.tail_word(reader.lane);
+            let lane_end = match tail_word {
+                None => LaneEnd::Open,
+                Some(_) if self.is_unopened => LaneEnd::At(start.head),
+                Some(word) => decode(seed, word, start.head, reader.ring.bytes())
+                    .map_or(LaneEnd::Rotten, LaneEnd::At),
+            };
             let evidence = &mut self.evidence;
-            *walked = Some(reader.walk(start, tail_word, device_blocks, evidence)?);
+            *walked = Some(reader.walk(start, lane_end, device_blocks, evidence)?);
         }
         Ok(())
     }
