@@ -11,16 +11,16 @@ use journal_core::BlockNumber;
 use journal_core::Durability::Durable;
 use journal_core::policy::Policy;
 
-use crate::explore::Scenario as _;
-use crate::image::{Image, Medium};
-use crate::model::Model;
-use crate::suite::habits::Habits;
-use crate::suite::memory::Memory;
-use crate::suite::oracle::{BLOCK_BYTES, BLOCKS, Block, Edit, State, latest};
-use crate::suite::program::{Opened, Program};
-use crate::suite::step::Step;
-use crate::tape::Mark;
-use crate::world::World;
+use crate::media::image::{Image, Medium};
+use crate::media::model::Model;
+use crate::media::tape::Mark;
+use crate::media::world::World;
+use crate::power::explore::Scenario as _;
+use crate::suite::program::habits::Habits;
+use crate::suite::program::memory::Memory;
+use crate::suite::program::oracle::{BLOCK_BYTES, BLOCKS, Block, Edit, State, latest};
+use crate::suite::program::program::{Opened, Program};
+use crate::suite::program::step::Step;
 
 /// Bytes of the span that bits are turned in.
 pub const ROT_BYTES: usize = 16 << 10;

@@ -6,12 +6,12 @@ use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, CommitError, Durability};
 
-use crate::explore::{Scenario as _, guarded};
-use crate::model::Model;
-use crate::suite::memory::Memory;
-use crate::suite::oracle::{BLOCK_BYTES, BLOCKS, Edit, Edits, Found, Label, judge};
-use crate::suite::program::{Opened, Program};
-use crate::world::World;
+use crate::media::model::Model;
+use crate::media::world::World;
+use crate::power::explore::{Scenario as _, guarded};
+use crate::suite::program::memory::Memory;
+use crate::suite::program::oracle::{BLOCK_BYTES, BLOCKS, Edit, Edits, Found, Label, judge};
+use crate::suite::program::program::{Opened, Program};
 
 /// The lengths of lanes, in lines: from the shortest that a record fits into.
 pub const FULL_LINES: core::ops::RangeInclusive<u64> = 3..=40;

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use journal_core::units::{BlockNumber, LINE_BYTES, Offset};
 use journal_core::{BlockDevice, DeviceError, Hook, MediumError, Pmem, Rule, Site, SiteKind};
 
-use crate::explore::{Explorer, Scenario};
-use crate::report::Failure;
-use crate::world::{Calling, calling};
+use crate::media::world::{Calling, calling};
+use crate::power::explore::{Explorer, Scenario};
+use crate::power::report::Failure;
 
 /// A way to get a persist site wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

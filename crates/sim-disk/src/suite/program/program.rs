@@ -1,4 +1,4 @@
-//! Programs on a journal as scenarios for the simulator. [`crate::suite::oracle`] judges them.
+//! Programs on a journal as scenarios for the simulator. [`crate::suite::program::oracle`] judges them.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -11,20 +11,22 @@ use journal_core::{
     PortableKernels, Protocol, Row,
 };
 
-use crate::crash::{CrashPoint, CrashPoints};
-use crate::disk::SimDisk;
-use crate::explore::Scenario;
-use crate::image::{DiskImage, Image};
-use crate::model::{Model, Rules};
-use crate::mutants::Mutator;
-use crate::pmem::SimPmem;
-use crate::suite::habits::Habits;
-use crate::suite::memory::Memory;
-use crate::suite::oracle::{BLOCK_BYTES, BLOCKS, Block, EMPTY, Found, State, digest, judge};
-use crate::suite::rows::Rows;
-use crate::suite::step::Step;
-use crate::tape::Mark;
-use crate::world::World;
+use crate::media::disk::SimDisk;
+use crate::media::image::{DiskImage, Image};
+use crate::media::model::{Model, Rules};
+use crate::media::pmem::SimPmem;
+use crate::media::tape::Mark;
+use crate::media::world::World;
+use crate::power::crash::{CrashPoint, CrashPoints};
+use crate::power::explore::Scenario;
+use crate::power::mutants::Mutator;
+use crate::suite::program::habits::Habits;
+use crate::suite::program::memory::Memory;
+use crate::suite::program::oracle::{
+    BLOCK_BYTES, BLOCKS, Block, EMPTY, Found, State, digest, judge,
+};
+use crate::suite::program::rows::Rows;
+use crate::suite::program::step::Step;
 
 /// Bytes of a media unit, where the second superblock copy begins.
 pub const SUPERBLOCK_UNIT: u64 = 256;
@@ -97,7 +99,7 @@ impl Begin {
 
 /// The first call of a program that does not begin with an empty journal: what earlier calls wrote
 /// is told apart from what it writes.
-pub(super) const FIRST_CALL: u64 = 1_000;
+pub(in crate::suite) const FIRST_CALL: u64 = 1_000;
 
 impl<P: Policy + Clone + fmt::Debug> Program<P> {
     /// These steps on an empty journal, whose lanes hold four records of a block each and whose
@@ -193,7 +195,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
     }
 
     /// Opens the journal and looks at it.
-    pub(super) fn look(&self, world: &World, shown: Shown<'_>) -> Result<(), String> {
+    pub(in crate::suite) fn look(&self, world: &World, shown: Shown<'_>) -> Result<(), String> {
         self.run(world, &Run { shown: Some(shown), steps: &[], shown_after: None })
     }
 
@@ -261,7 +263,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
     }
 
     /// The contents before the first call.
-    pub(super) fn first_state(&self) -> State {
+    pub(in crate::suite) fn first_state(&self) -> State {
         self.begin.as_ref().map_or(EMPTY, |begin| begin.blocks.map(Some))
     }
 }
@@ -272,7 +274,7 @@ pub type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKerne
 /// Reading a journal, whatever its policy.
 struct Access<'a, 'm, L: Policy>(&'a mut Opened<'m, L>);
 
-pub(super) trait Read {
+pub(in crate::suite) trait Read {
     fn block(&mut self, block: usize) -> Result<Block, String>;
 }
 
@@ -285,7 +287,7 @@ impl<L: Policy> Read for Access<'_, '_, L> {
     }
 }
 
-pub(super) type Shown<'a> = &'a dyn Fn(&mut dyn Read) -> Result<(), String>;
+pub(in crate::suite) type Shown<'a> = &'a dyn Fn(&mut dyn Read) -> Result<(), String>;
 
 /// What to do with an open journal.
 struct Run<'a> {
@@ -294,7 +296,7 @@ struct Run<'a> {
     shown_after: Option<Shown<'a>>,
 }
 
-pub(super) fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
+pub(in crate::suite) fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     for (number, block) in blocks.iter_mut().enumerate() {
         *block = journal.block(number)?;
@@ -303,14 +305,14 @@ pub(super) fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
 }
 
 /// The crash at the end of a life.
-pub(super) fn last_point(world: &World) -> Result<CrashPoint, String> {
+pub(in crate::suite) fn last_point(world: &World) -> Result<CrashPoint, String> {
     let tape = world.tape();
     let points = CrashPoints::new(&world.start(), &tape, world.rules(), tape.len());
     points.last().ok_or_else(|| "a tape ends with a crash point".to_owned())
 }
 
 /// The crash that keeps everything in some places, and nothing in the others.
-pub(super) fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
+pub(in crate::suite) fn choice(point: &CrashPoint, kept: impl Fn(usize) -> bool) -> Vec<usize> {
     let cells = point.cells().iter().enumerate();
     cells.map(|(index, cell)| if kept(index) { cell.newest() } else { 0 }).collect()
 }

@@ -7,16 +7,20 @@ use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
 use journal_core::{EXAMINE_BYTES_MAX, Overwrite, PortableKernels, Protocol, Row, examine};
 
-use crate::explore::Scenario as _;
-use crate::model::Model;
-use crate::rng::Rng;
-use crate::suite::habits::Habits;
-use crate::suite::oracle::{BLOCK_BYTES, Edit, Edits};
-use crate::suite::program::{Begin, Program};
-use crate::suite::step::Step;
-use crate::world::World;
+use crate::media::model::Model;
+use crate::media::rng::Rng;
+use crate::media::world::World;
+use crate::power::explore::Scenario as _;
+use crate::suite::program::habits::Habits;
+use crate::suite::program::oracle::{BLOCK_BYTES, Edit, Edits};
+use crate::suite::program::program::{Begin, Program};
+use crate::suite::program::step::Step;
 
 use Edit::{Append, Discard, Write, WriteAt};
+
+/// The models that programs are crashed under: lines that keep a prefix of their stores, as x86
+/// does, and single words, weaker than any hardware.
+pub const MODELS: [Model; 2] = [Model::X86Line, Model::Torn8];
 
 /// A state that programs begin with.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Kind, Patch, Placement, Policy, Span, Update,
 };
 
-use crate::rng::{Rng, mix};
+use crate::media::rng::{Rng, mix};
 
 /// A law that a policy breaks, with the case that shows it.
 #[derive(Clone, Debug)]
@@ -64,7 +64,11 @@ const MARGIN: usize = 64;
 const UNTOUCHED: u8 = 0xC9;
 
 /// Tries so many cases.
-pub(super) fn laws(policy: &impl Policy, seed: u64, cases: u64) -> Result<Tried, Box<BrokenLaw>> {
+pub(in crate::suite) fn laws(
+    policy: &impl Policy,
+    seed: u64,
+    cases: u64,
+) -> Result<Tried, Box<BrokenLaw>> {
     let mut tried = Tried::default();
     for case in 0..cases {
         try_case(policy, mix(seed ^ mix(case)), &mut tried)?;

@@ -5,10 +5,10 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation,
 };
 
-use crate::fault::{FaultKind, Operation};
-use crate::image::Medium;
-use crate::tape::Event;
-use crate::world::World;
+use crate::media::fault::{FaultKind, Operation};
+use crate::media::image::Medium;
+use crate::media::tape::Event;
+use crate::media::world::World;
 
 /// A handle to one of a world's disks; clones are the same disk.
 #[derive(Clone, Debug)]
@@ -18,6 +18,19 @@ pub struct SimDisk {
     facts: DeviceFacts,
     block_size: BlockSize,
     block_count: u64,
+}
+
+impl World {
+    /// A handle to a disk; any number of them may live.
+    ///
+    /// # Panics
+    /// When the world has no such disk.
+    #[must_use]
+    pub fn disk(&self, number: u16) -> SimDisk {
+        let shared = self.lock();
+        let disk = shared.now.disk(number);
+        SimDisk::new(self.clone(), number, disk.facts, disk.block_size, disk.block_count)
+    }
 }
 
 impl SimDisk {

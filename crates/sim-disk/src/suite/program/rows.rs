@@ -12,11 +12,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    pub(super) fn hit(&self, row: Row, times: u64) {
+    pub(in crate::suite) fn hit(&self, row: Row, times: u64) {
         self.hits[row as usize].fetch_add(times, Ordering::Relaxed);
     }
 
-    pub(super) fn behind(&self, lanes: u16) {
+    pub(in crate::suite) fn behind(&self, lanes: u16) {
         self.behind.fetch_add(u64::from(lanes), Ordering::Relaxed);
     }
 

@@ -11,14 +11,14 @@ use core::panic::AssertUnwindSafe;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::catch_unwind;
 
-use crate::crash::{CrashPoint, CrashPoints};
-use crate::image::Image;
-use crate::memo::Memo;
-use crate::model::Rules;
-use crate::report::{Failure, Report, Step};
-use crate::rng::{Rng, mix};
-use crate::tape::{Mark, Tape};
-use crate::world::World;
+use crate::media::image::Image;
+use crate::media::model::Rules;
+use crate::media::rng::{Rng, mix};
+use crate::media::tape::{Mark, Tape};
+use crate::media::world::World;
+use crate::power::crash::{CrashPoint, CrashPoints};
+use crate::power::memo::Memo;
+use crate::power::report::{Failure, Report, Step};
 
 /// A store under test.
 pub trait Scenario {

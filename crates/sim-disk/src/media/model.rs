@@ -13,7 +13,7 @@
 
 use core::fmt;
 
-use crate::tape::FlushKind;
+use crate::media::tape::FlushKind;
 
 /// A persistency model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

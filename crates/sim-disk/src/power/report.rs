@@ -3,10 +3,10 @@
 use core::fmt;
 use core::ops::AddAssign;
 
-use crate::crash::{Cell, CrashPoint};
-use crate::image::Medium;
-use crate::model::Rules;
-use crate::tape::{Entry, Event, Mark, Tape};
+use crate::media::image::Medium;
+use crate::media::model::Rules;
+use crate::media::tape::{Entry, Event, Mark, Tape};
+use crate::power::crash::{Cell, CrashPoint};
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! may depend on all before it, so that a closed state is a *prefix* of the transactions in the
 //! order of their calls. What an open has shown, either way, stays so.
 
-use crate::rng::mix;
-use crate::tape::Mark;
+use crate::media::rng::mix;
+use crate::media::tape::Mark;
 
 /// Blocks of the store. All of them are compared, whatever the program touches.
 pub const BLOCKS: usize = 4;

@@ -5,7 +5,7 @@
 //! lowered, and the case is made again from what is left, as long as it still fails. A case shrinks
 //! well when zero means simple and when parts of it come from neighbouring choices.
 
-use crate::rng::Rng;
+use crate::media::rng::Rng;
 
 /// Where a generated case gets its choices from.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! A world: simulated memory and simulated disks that share one tape and one fate.
 //!
 //! A program under test gets its media from a world and runs on them. The world keeps what the
-//! program sees (every store, at once) and the tape of what happened; [`crate::crash`] turns the
-//! tape into what a power loss may leave, and [`World::boot`] makes the next world out of that.
+//! program sees (every store, at once) and the tape of what happened. `crash` turns the tape into what
+//! a power loss may leave, and [`World::boot`] makes the next world out of that.
 //!
 //! Calls are attributed to the real thread that makes them, so that a fence completes what its own
 //! thread flushed, whichever handle it went through. Where the program's threads are not real, as
@@ -14,12 +14,10 @@ use std::thread::ThreadId;
 
 use journal_core::units::LINE_BYTES;
 
-use crate::disk::SimDisk;
-use crate::fault::{Fault, FaultKind, Operation, OperationCounts};
-use crate::image::{Image, Medium};
-use crate::model::{Defect, Rules};
-use crate::pmem::SimPmem;
-use crate::tape::{Event, Mark, Tape, Thread};
+use crate::media::fault::{Fault, FaultKind, Operation, OperationCounts};
+use crate::media::image::{Image, Medium};
+use crate::media::model::{Defect, Rules};
+use crate::media::tape::{Event, Mark, Tape, Thread};
 
 /// How the call that is under way on this thread is to be taken down. Set by the mutating hook.
 #[derive(Clone, Copy, Debug, Default)]
@@ -194,31 +192,16 @@ impl World {
         self.lock().faults.push(fault);
     }
 
-    /// The whole span of persistent memory. Only one handle at a time: drop it (and all regions
-    /// split from it) before asking again.
+    /// Takes the span, until the lease is dropped; what it holds.
     ///
     /// # Panics
-    /// While another handle lives.
-    #[must_use]
-    pub fn pmem(&self) -> SimPmem {
+    /// While it is taken.
+    pub(crate) fn take_span(&self) -> (Arc<Lease>, Vec<u8>) {
         let lease = Arc::new(Lease);
         let mut shared = self.lock();
         assert!(shared.lease.strong_count() == 0, "the span is taken: a region of it still lives");
         shared.lease = Arc::downgrade(&lease);
-        let content = shared.now.pmem.clone();
-        drop(shared);
-        SimPmem::new(self.clone(), lease, content)
-    }
-
-    /// A handle to a disk; any number of them may live.
-    ///
-    /// # Panics
-    /// When the world has no such disk.
-    #[must_use]
-    pub fn disk(&self, number: u16) -> SimDisk {
-        let shared = self.lock();
-        let disk = shared.now.disk(number);
-        SimDisk::new(self.clone(), number, disk.facts, disk.block_size, disk.block_count)
+        (lease, shared.now.pmem.clone())
     }
 
     /// The program calls: from now on, effects of `label` may be found after a crash.

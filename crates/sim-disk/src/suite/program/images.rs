@@ -3,43 +3,46 @@
 use journal_core::policy::{Change, Kind as UpdateKind, Patch, Span, Update};
 use journal_core::{BlockNumber, Operation, WORD_BYTES};
 
-use crate::suite::oracle::{Block, Edit};
+use crate::suite::program::oracle::{Block, Edit};
 
 /// What a transaction makes of a block.
-pub(super) struct Edited {
-    pub(super) block: usize,
-    pub(super) edit: Edit,
+pub(in crate::suite) struct Edited {
+    pub(in crate::suite) block: usize,
+    pub(in crate::suite) edit: Edit,
     /// `None` where it is not live.
-    pub(super) old: Option<Block>,
-    pub(super) new: Block,
+    pub(in crate::suite) old: Option<Block>,
+    pub(in crate::suite) new: Block,
 }
 
 /// What a transaction makes of its blocks.
-pub(super) struct Images {
+pub(in crate::suite) struct Images {
     /// Whether single words are given to the policy without the old image: in every other call as
     /// a range of the new one, in the others as a patch alone.
-    pub(super) words_as: Option<WordsAs>,
+    pub(in crate::suite) words_as: Option<WordsAs>,
     /// Whether appends are written over what is home.
-    pub(super) goes_home: bool,
-    pub(super) blocks: Vec<Edited>,
+    pub(in crate::suite) goes_home: bool,
+    pub(in crate::suite) blocks: Vec<Edited>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum WordsAs {
+pub(in crate::suite) enum WordsAs {
     Range,
     Patch,
 }
 
 /// Where `Edit::WriteAt` changes something.
-pub(super) const FIRST_WORD: [Span; 1] = [Span { at: 0, len: WORD_BYTES as u32 }];
+pub(in crate::suite) const FIRST_WORD: [Span; 1] = [Span { at: 0, len: WORD_BYTES as u32 }];
 
 impl Images {
-    pub(super) fn patches(&self) -> Vec<[Patch<'_>; 1]> {
+    pub(in crate::suite) fn patches(&self) -> Vec<[Patch<'_>; 1]> {
         let words = self.blocks.iter().map(|edited| &edited.new[..WORD_BYTES]);
         words.map(|bytes| [Patch { at: 0, bytes }]).collect()
     }
 
-    pub(super) fn operations<'a>(&'a self, patches: &'a [[Patch<'a>; 1]]) -> Vec<Operation<'a>> {
+    pub(in crate::suite) fn operations<'a>(
+        &'a self,
+        patches: &'a [[Patch<'a>; 1]],
+    ) -> Vec<Operation<'a>> {
         let operations = self.blocks.iter().zip(patches).map(|(edited, patch)| {
             let block = BlockNumber(edited.block as u64);
             if edited.edit == Edit::Discard {

@@ -8,8 +8,8 @@ use journal_core::policy::{
 };
 use journal_core::{BlockNumber, WORD_BYTES};
 
-use crate::rng::mix;
-use crate::suite::oracle::{BLOCK_BYTES, Block, Edit, edited};
+use crate::media::rng::mix;
+use crate::suite::program::oracle::{BLOCK_BYTES, Block, Edit, edited};
 
 /// How a policy answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Memory and disks write to the same tape, so that a crash is one instant across all of them. The
 //! order of the tape is the order in which stores reach the coherent memory.
 
-use crate::image::Medium;
+use crate::media::image::Medium;
 
 /// A thread of a world, numbered in the order of first appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

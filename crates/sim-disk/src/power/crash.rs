@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use journal_core::units::WORD_BYTES;
 
-use crate::image::{Image, Medium, fingerprint};
-use crate::model::{Defect, Rules};
-use crate::rng::Rng;
-use crate::tape::{Event, FlushKind, Mark, Tape};
-use crate::weather::{Domain, Piece, Version, Weather};
+use crate::media::image::{Image, Medium, fingerprint};
+use crate::media::model::{Defect, Rules};
+use crate::media::rng::Rng;
+use crate::media::tape::{Event, FlushKind, Mark, Tape};
+use crate::power::weather::{Domain, Piece, Version, Weather};
 
 /// Options per cell beyond which a cell is sampled.
 const CELL_OPTIONS_MAX: usize = 1 << 14;

@@ -7,10 +7,10 @@ use journal_core::{
     Granularity, MediumError, MediumErrorKind, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit,
 };
 
-use crate::fault::Operation;
-use crate::image::Medium;
-use crate::tape::Event;
-use crate::world::{Lease, World};
+use crate::media::fault::Operation;
+use crate::media::image::Medium;
+use crate::media::tape::Event;
+use crate::media::world::{Lease, World};
 
 /// An exclusive region of a world's persistent memory.
 ///
@@ -25,6 +25,19 @@ pub struct SimPmem {
     /// What this region holds now. The world has the same; this copy can be lent out.
     content: Vec<u8>,
     facts: PmemFacts,
+}
+
+impl World {
+    /// The whole span of persistent memory. Only one handle at a time: drop it (and all regions
+    /// split from it) before asking again.
+    ///
+    /// # Panics
+    /// While another handle lives.
+    #[must_use]
+    pub fn pmem(&self) -> SimPmem {
+        let (lease, content) = self.take_span();
+        SimPmem::new(self.clone(), lease, content)
+    }
 }
 
 impl SimPmem {

@@ -8,9 +8,9 @@
 
 use std::collections::HashMap;
 
-use crate::crash::CrashPoint;
-use crate::image::{Image, Medium};
-use crate::world::Read;
+use crate::media::image::{Image, Medium};
+use crate::media::world::Read;
+use crate::power::crash::CrashPoint;
 
 /// Where in the tree.
 type NodeId = u32;
@@ -37,7 +37,7 @@ fn answer(image: &Image, read: &Read) -> u128 {
     let start = read.at / word * word;
     let end = (read.at + read.len as u64).next_multiple_of(word);
     let len = usize::try_from(end - start).expect("a range of a medium");
-    crate::image::fingerprint(read.medium, start, &image.part(read.medium, start, len))
+    crate::media::image::fingerprint(read.medium, start, &image.part(read.medium, start, len))
 }
 
 impl Memo {

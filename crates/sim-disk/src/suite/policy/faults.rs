@@ -7,15 +7,15 @@ use core::fmt;
 
 use journal_core::policy::Policy;
 
-use crate::explore::{Scenario as _, guarded};
-use crate::fault::{Fault, FaultKind};
-use crate::image::Image;
-use crate::model::Model;
-use crate::suite::oracle::judge;
-use crate::suite::plan::alphabet;
-use crate::suite::program::{Program, choice, last_point, read_all};
-use crate::tape::Mark;
-use crate::world::World;
+use crate::media::fault::{Fault, FaultKind};
+use crate::media::image::Image;
+use crate::media::model::Model;
+use crate::media::tape::Mark;
+use crate::media::world::World;
+use crate::power::explore::{Scenario as _, guarded};
+use crate::suite::program::oracle::judge;
+use crate::suite::program::plan::alphabet;
+use crate::suite::program::program::{Program, choice, last_point, read_all};
 
 /// A short program of everything that a journal of a policy can be asked, on two lanes, and how
 /// many of its operations can fail.

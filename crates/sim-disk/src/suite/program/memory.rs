@@ -2,8 +2,8 @@
 
 use journal_core::Buffers;
 
-use crate::mutants::Mutator;
-use crate::pmem::SimPmem;
+use crate::media::pmem::SimPmem;
+use crate::power::mutants::Mutator;
 
 /// Owns what a journal under the simulator works in.
 pub type Memory = Buffers<SimPmem, Mutator>;

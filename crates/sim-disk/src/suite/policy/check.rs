@@ -5,18 +5,14 @@ use core::fmt;
 use journal_core::Protocol;
 use journal_core::policy::Policy;
 
-use crate::explore::{Explorer, Scenario as _};
-use crate::model::Model;
-use crate::report::{Failure, Report};
-use crate::rng::Rng;
-use crate::suite::laws::{BrokenLaw, Tried, laws};
-use crate::suite::plan::{Plan, going_on};
-use crate::suite::program::Program;
-use crate::world::World;
-
-/// The models that programs are crashed under: lines that keep a prefix of their stores, as x86
-/// does, and single words, weaker than any hardware.
-pub const MODELS: [Model; 2] = [Model::X86Line, Model::Torn8];
+use crate::media::model::Model;
+use crate::media::rng::Rng;
+use crate::media::world::World;
+use crate::power::explore::{Explorer, Scenario as _};
+use crate::power::report::{Failure, Report};
+use crate::suite::policy::laws::{BrokenLaw, Tried, laws};
+use crate::suite::program::plan::{MODELS, Plan, going_on};
+use crate::suite::program::program::Program;
 
 /// The protocols that programs are run with, and the models that they are crashed under then. What
 /// a tail word adds is a word, which the weaker model tears no less.

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use journal_core::Overwrite;
 use journal_core::units::{LINE_BYTES, WORD_BYTES};
 
-use crate::image::{Image, Medium, fingerprint};
-use crate::model::{Defect, Model, Rules};
-use crate::rng::mix;
-use crate::tape::{Event, FlushKind, Mark, Thread};
+use crate::media::image::{Image, Medium, fingerprint};
+use crate::media::model::{Defect, Model, Rules};
+use crate::media::rng::mix;
+use crate::media::tape::{Event, FlushKind, Mark, Thread};
 
 /// Part of a word, stored and not certainly durable.
 #[derive(Clone, Copy, Debug)]
