@@ -162,6 +162,11 @@ pub enum Rule {
     NewestSpared,
     /// What goes home before its record is not live, durably.
     AppendsNotLive,
+    /// What goes home before its record is discarded first, where no frame speaks of it.
+    AppendsGivenUp,
+    /// A home that an earlier process may have written in vain is written anew before a discard
+    /// lets go of it.
+    HomesMadeSure,
     /// A torn entry that a live frame covers is voided when a journal is opened.
     TornEntriesVoided,
     /// A tail word proves what lies below it durable, and keeps out what does not.
@@ -172,7 +177,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 41] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -209,6 +214,8 @@ impl Rule {
         Self::SlotCheck,
         Self::NewestSpared,
         Self::AppendsNotLive,
+        Self::AppendsGivenUp,
+        Self::HomesMadeSure,
         Self::TornEntriesVoided,
         Self::TailWords,
         Self::Sticky,

@@ -294,6 +294,9 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
         opening.build(indexes, &superblock)?;
         opening.resolve(indexes)?;
+        if opening.keeps(Rule::HomesMadeSure) {
+            indexes.each(Index::suspect_homes);
+        }
         let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
         let (by, seed) = (opening.kernels, identity.seed);
         opening.slots().check_torn_entries(by, seed)?;

@@ -22,6 +22,8 @@ pub struct Entry {
     pub(super) lane: u16,
     /// Whether it is being written home now.
     pub(super) is_leaving: bool,
+    /// Whether an earlier process may have written its home in vain.
+    pub(super) is_suspect: bool,
     /// The last attempt of a checkpoint that could not read it; zero for none.
     pub(super) unreadable: u32,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
@@ -36,6 +38,7 @@ impl Entry {
         below: NONE,
         lane: 0,
         is_leaving: false,
+        is_suspect: false,
         unreadable: 0,
         home: 0,
     };
