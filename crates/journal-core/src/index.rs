@@ -156,6 +156,12 @@ pub trait Indexes {
 
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
+
+    /// Makes more room in the index that has this block; whether it could. Asked while a journal is
+    /// opened, and never of one whose memory is the caller's.
+    fn grow(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
 }
 
 impl<M: IndexMemory> Indexes for Index<M> {
