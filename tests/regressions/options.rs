@@ -3,17 +3,18 @@
 use journal_core::policy::Pacing;
 use journal_core::{
     BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal as Core, NoHook, OpenError,
-    Operation, Overwrite, PortableKernels, Protocol,
+    Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::{AnyPolicy, Buffers, Options};
-use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
+use nvm_journal::{AnyPolicy, Buffers, Error, Options};
+use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 4096;
 const SPAN_BYTES: usize = 1 << 20;
 
-type Front = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk>;
-type Set = fn(Options<AnyPolicy>) -> Options<AnyPolicy>;
+type Front = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Mutator>;
+type Given = Options<AnyPolicy, Mutator>;
+type Set = fn(Given) -> Given;
 
 /// What another life of a journal may have other than the one before.
 const SETS: [(&str, Set); 12] = [
@@ -38,8 +39,8 @@ fn media() -> World {
     World::boot(Image::blank(SPAN_BYTES).with_disk(disk), Model::Torn8)
 }
 
-fn options(policy: &AnyPolicy, set: Set) -> Options<AnyPolicy> {
-    set(Options::new().policy(*policy).keep_on_close(true))
+fn options(policy: &AnyPolicy, set: Set) -> Given {
+    set(Options::new().policy(*policy).hook(Mutator::new()).keep_on_close(true))
 }
 
 /// Writes a few bytes of many blocks, none of which a checkpoint takes home.
@@ -90,6 +91,40 @@ fn a_journal_opens_whatever_else_has_changed() {
         change(policy, SETS[6], SETS[4]);
         change(policy, SETS[2], SETS[6]);
     }
+}
+
+/// A block that is changed again and again has all its frames in one share of the index, of which a
+/// journal without a cache has many.
+fn one_block(without: &[Rule]) -> Result<(), Error> {
+    let policy = &AnyPolicy::ALL[2];
+    let (world, cached, bare) = (media(), SETS[2].1, SETS[1].1);
+    let journal = Front::format(world.pmem(), world.disk(0), &options(policy, cached))?;
+    for number in 0..500_u64 {
+        journal.transact(|tx| tx.write_at(BlockNumber(7), 8, &number.to_le_bytes()))?;
+    }
+    drop(journal);
+    let given = options(policy, bare).hook(Mutator::without(without));
+    let journal = Front::open(world.pmem(), world.disk(0), &given)?;
+    fill(&journal, 300);
+    journal.close()
+}
+
+#[test]
+fn a_journal_with_a_cache_opens_without_one() {
+    assert_eq!(one_block(&[]), Ok(()));
+    let without = one_block(&[Rule::IndexGrows]);
+    let is_full = matches!(without, Err(Error::Open(OpenError::IndexFull { .. })));
+    assert!(is_full, "{without:?}");
+}
+
+#[test]
+fn without_the_rule_it_does_not_open_with_fewer_frames() {
+    let (policy, world) = (&AnyPolicy::ALL[2], media());
+    let journal = Front::format(world.pmem(), world.disk(0), &options(policy, SETS[0].1));
+    fill(&journal.expect("formats"), 600);
+    let given = options(policy, SETS[5].1).hook(Mutator::without(&[Rule::IndexGrows]));
+    let opened = Front::open(world.pmem(), world.disk(0), &given).map(drop);
+    assert!(matches!(opened, Err(Error::Open(OpenError::IndexFull { .. }))), "{opened:?}");
 }
 
 fn geometry(lane_slots: u32) -> Geometry {

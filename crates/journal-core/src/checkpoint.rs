@@ -290,8 +290,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     continue;
                 }
                 let frame = index.frame(newest);
-                // Once nothing speaks of it any more, changes are built on what is home. Where that may
-                // not be what it looks like, it is written anew.
+                // Once nothing speaks of it any more, changes are built on what is home. Where
+                // that may not be what it looks like, it is written anew.
                 let discarded = frame.form == Form::Discard && !index.is_suspect(block);
                 let stamp = frame.stamp.raw();
                 let batched = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };

@@ -160,6 +160,8 @@ pub enum Rule {
     SlotCheck,
     /// Only the version before the newest durable one is rewritten.
     NewestSpared,
+    /// An index that is too small for what an open finds takes more room, where there is any.
+    IndexGrows,
     /// What goes home before its record is not live, durably.
     AppendsNotLive,
     /// What goes home before its record is discarded first, where no frame speaks of it.
@@ -177,7 +179,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::PartsChained,
@@ -213,6 +215,7 @@ impl Rule {
         Self::NewestVoidedLast,
         Self::SlotCheck,
         Self::NewestSpared,
+        Self::IndexGrows,
         Self::AppendsNotLive,
         Self::AppendsGivenUp,
         Self::HomesMadeSure,

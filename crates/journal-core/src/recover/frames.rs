@@ -147,7 +147,9 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         if pass == Pass::Counts {
             return Ok(true);
         }
-        pass.make_room(indexes, entry.block);
+        if pass.grows() && self.keeps(Rule::IndexGrows) {
+            make_room(indexes, entry.block);
+        }
         let inserted = indexes.of(entry.block, |index| index.insert_found(entry));
         inserted.map(|_| true).map_err(|_| FULL)
     }
@@ -178,6 +180,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         // forged, and looking for its place could take a pass over the chain for each of them.
         let (has_places, of_each_lane) =
             (self.geometry.lane_places() > 0, self.keeps(Rule::OneOfEachLane));
+        let grows = pass.grows() && self.keeps(Rule::IndexGrows);
         // What counts is durable by the time that the journal is open.
         let insert = |index: &mut Index<_>, frame: FrameAt| {
             if has_places {
@@ -210,7 +213,9 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         };
         let mut insert = |frame: FrameAt| {
             *frames = frames.saturating_add(1);
-            pass.make_room(indexes, frame.block);
+            if grows {
+                make_room(indexes, frame.block);
+            }
             indexes.of(frame.block, |index| take_in(index, frame))
         };
         reader!(self, lane).each_frame(record, &mut insert).map_err(|error| match error {
@@ -244,13 +249,17 @@ enum Pass {
 const FRAMES_AT_ONCE: usize = 2;
 
 impl Pass {
-    /// Sees to it, if that can be, that there is room for a frame of this block.
-    fn make_room(self, indexes: &mut impl Indexes, block: BlockNumber) {
-        let grows = matches!(self, Self::Grows | Self::Covers | Self::Covered);
-        if grows && indexes.of(block, |index| index.room() < FRAMES_AT_ONCE) {
-            // Where there is no more, what is taken in next says so.
-            let _ = indexes.grow(block);
-        }
+    /// Whether the indexes are asked for more room.
+    const fn grows(self) -> bool {
+        matches!(self, Self::Grows | Self::Covers | Self::Covered)
+    }
+}
+
+/// Sees to it, if that can be, that there is room for a frame of this block. Where there is none,
+/// what is taken in next says so.
+fn make_room(indexes: &mut impl Indexes, block: BlockNumber) {
+    if indexes.of(block, |index| index.room() < FRAMES_AT_ONCE) {
+        let _ = indexes.grow(block);
     }
 }
 
