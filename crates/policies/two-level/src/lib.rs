@@ -13,9 +13,9 @@
 //! the disk's log, never over it: the content below stays until a newer one is durable. Readers
 //! find the newest content in memory as long as a cache keeps it.
 //!
-//! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap) of 128 bytes, or 16
-//! and the power of two that they have otherwise; 2 for [`runs`] of bytes, which patches alone are
-//! logged as.
+//! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap) of 128 bytes, or
+//! 16 and the power of two that they have otherwise; 2 for [`runs`] of bytes, which patches alone
+//! are logged as.
 
 #![no_std]
 #![forbid(unsafe_code)]
