@@ -121,7 +121,8 @@ const fn form_of(unit: Unit) -> u8 {
 const fn unit_of(form: u8) -> Option<Unit> {
     let unit = match form {
         SUB_BLOCKS => return Some(Unit::SUB_BLOCK),
-        SUB_BLOCKS_OF..=31 => Unit::new(1 << (form - SUB_BLOCKS_OF)),
+        // The lower four bits are the power.
+        SUB_BLOCKS_OF..=31 => Unit::new(1 << (form & 15)),
         _ => None,
     };
     match unit {
