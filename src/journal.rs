@@ -23,7 +23,6 @@ use crate::scan::scan;
 use crate::shared::bell::Bell;
 use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
-use crate::shared::circles::Circles;
 use crate::shared::commit::Sees;
 use crate::shared::failure::Failure;
 use crate::shared::gather::Gathering;
@@ -31,6 +30,7 @@ use crate::shared::home::HomeRoom;
 use crate::shared::index_parts::IndexParts;
 use crate::shared::seat::{Seat, Seats};
 use crate::shared::under_way::UnderWay;
+use crate::shared::waiting::Waiting;
 use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
 use crate::sync::thread::{self, JoinHandle};
@@ -118,8 +118,8 @@ where
     H: Hook + Clone + Send + Sync + 'static,
 {
     /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost. A
-    /// crash meanwhile leaves the journal that was there, whole; or none, and
-    /// [`open`](Self::open) answers an error that [is no journal](Error::is_no_journal); or the new one. The disk is not
+    /// crash meanwhile leaves the journal that was there, whole; or none, and [`open`](Self::open)
+    /// answers an error that [is no journal](Error::is_no_journal); or the new one. The disk is not
     /// touched: what it holds is what its blocks hold.
     ///
     /// # Errors
@@ -175,6 +175,7 @@ where
         let policy = options.policy.clone();
         let opened = found.open_by(disk, policy, kernels, room, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
+        shares.leave_room(plan.share_frames);
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
         let mut states = states.chunks((geometry.lane_places() as usize).max(1));
         // Where one thread commits, it takes its locks without waiting for the last fence.
@@ -187,6 +188,7 @@ where
         let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
         let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
+        let waiting = Arc::new(Waiting::new(far));
         let shared = Arc::new(Shared {
             common,
             entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
@@ -198,11 +200,11 @@ where
             home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
             done: Mutex::new(Done::default()),
             recovery,
-            failure: Failure::none(),
+            failure: Failure::none(Arc::clone(&waiting)),
+            waiting,
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
-            circles: Circles::default(),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
@@ -411,12 +413,12 @@ where
         if few.is_some() {
             return Ok(few);
         }
-        let mut found_free = 0;
+        seat.work.forget_wants();
         loop {
             match shared.commit_at_once(seat, age, operations, durability, sees) {
                 Err(Error::Conflict { block }) => {
-                    shared.await_block(block, age, &mut found_free)?;
                     shared.choose_lane(seat);
+                    shared.await_turn(&mut seat.work, age, block)?;
                 }
                 result => return result,
             }
