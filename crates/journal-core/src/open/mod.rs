@@ -1,0 +1,5 @@
+//! From a verdict to an open journal.
+
+pub(crate) mod found;
+pub(crate) mod index_records;
+pub(crate) mod torn_slots;

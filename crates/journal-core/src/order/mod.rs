@@ -1,0 +1,6 @@
+//! The order of persistence as types: `Dirty`, `InFlight`, `Durable`.
+
+pub mod hook;
+pub(crate) mod ordered;
+
+pub use ordered::*;

@@ -1,0 +1,9 @@
+//! The journal of one owner.
+
+pub(crate) mod audit;
+#[cfg(feature = "alloc")]
+pub(crate) mod buffers;
+pub(crate) mod journal;
+pub(crate) mod memory;
+pub(crate) mod move_to_log;
+pub(crate) mod stream;
