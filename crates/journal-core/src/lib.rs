@@ -47,20 +47,38 @@ mod scan;
 mod space;
 pub mod units;
 
-pub use commit::active::Active;
-pub use commit::operation::Operation;
+/// What lies beside slots, and what names them.
+pub mod slot {
+    pub use crate::format::slot_entry::{SlotEntry, SlotFrame};
+}
+
+/// What recovery believes before it has read a single record.
+pub mod superblock {
+    pub use crate::format::superblock::{
+        DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER, VOID_MAGIC,
+        superblock_bytes,
+    };
+    pub use crate::space::superblocks::{Superblock, SuperblockError};
+}
+
+pub use commit::batched::Batched;
+pub use commit::error::CommitError;
+pub use commit::operation::{Active, Operation};
 pub use format::geometry::{self, Geometry, GeometryError, Protocol};
 pub use format::record;
-pub use home::checkpoint::{CheckpointReport, Scope};
+pub use home::error::JournalError;
+pub use home::report::{CheckpointReport, FoldReport, Scope};
 pub use index::{Entry, Node};
-pub use open::found::{Recovery, format};
-pub use order::hook::{self, Hook, NoHook, Rule, Site, SiteKind};
+pub use open::format::format;
+pub use order::hook::{self, Hook, NoHook};
+pub use order::rule::Rule;
+pub use order::site::{Site, SiteKind};
 pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};
 pub use owner::audit::{AuditError, SlotFault};
 #[cfg(feature = "alloc")]
 pub use owner::buffers::Buffers;
 pub use owner::journal::{Committed, Durability, Journal};
-pub use owner::memory::{Batched, JournalMemory, LaneSlot, Needs};
+pub use owner::memory::{JournalMemory, Needs};
 pub use owner::stream::Streamed;
 pub use ports::block_device::{self, BlockDevice, DeviceFacts, Overwrite};
 pub use ports::error::{
@@ -70,16 +88,16 @@ pub use ports::kernels::{self as check, Kernels, PortableKernels};
 pub use ports::pmem::{self, Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use ports::policy::{self, Policy, PolicyId};
 pub use ports::stitched::{Gathered, Piece, Seeds};
-pub use reclaim::fold::FoldReport;
 pub use reclaim::relog::RelogReport;
 pub use scan::decide::Row;
-pub use scan::error::{CommitError, JournalError, OpenError};
+pub use scan::error::OpenError;
 pub use scan::examine::{
     CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
 };
 pub use scan::examine_slots::{SlotSight, SlotSights, examine_slots};
-pub use space::slots::{self as slot, SlotState};
-pub use space::superblocks as superblock;
+pub use scan::verdict::Recovery;
+pub use space::lane::LaneSlot;
+pub use space::slot_state::SlotState;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
 /// Every place of this crate that takes part in the order of persistence, for tests that want to
@@ -88,7 +106,7 @@ pub const SITES: &[&[Site]] = &[
     home::write_ahead::site::ALL,
     home::checkpoint::site::ALL,
     space::lane::site::ALL,
-    open::found::site::ALL,
+    open::opening::site::ALL,
     reclaim::relog::site::ALL,
     home::shield::site::ALL,
     space::slots::site::ALL,

@@ -26,17 +26,18 @@
 pub use crate::commit::one_operation::{Alone, Sole};
 pub use crate::commit::operation::Operations;
 pub use crate::commit::patches::{Pieces, PiecesOf, Several};
+pub use crate::commit::prepared::{Content, NoVersions, Places, Prepared, Scratch, Versions};
 pub use crate::commit::scheme::Common;
-pub use crate::commit::store::{
-    Content, FreePlaces, NoVersions, Places, Prepared, Scratch, Versions,
-};
-pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
+pub use crate::home::content::{apply_frames, oldest_needed};
+pub use crate::home::{Home, HomeScratch, Lanes};
+pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
-    Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lead, Lent, NodeId,
-    RUN_BLOCKS, is_of_run, share_of,
+    EntryPlaces, Index, IndexMemory, Indexes, Lead, Lent, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, Opened, Room};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
-pub use crate::space::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
+pub use crate::space::lane::FreePlaces;
+pub use crate::space::lane::{InLane, Lane};
+pub use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
 pub use crate::space::ring::LaneReader;

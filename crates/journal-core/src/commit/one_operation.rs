@@ -8,14 +8,17 @@
 
 use crate::commit::operation::Operation;
 use crate::commit::scheme::Common;
-use crate::format::record::{Extent, Form, HEADER_BYTES, NAME_BYTES, Name, extent};
-use crate::index::{FrameAt, Index, IndexMemory, Lead};
+use crate::format::front::{Extent, extent};
+use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES, Name};
+use crate::index::frame::FrameAt;
+use crate::index::{Index, IndexMemory, Lead};
 use crate::order::hook::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::ports::stitched::Piece;
-use crate::space::lane::{Lane, OpenRecord};
+use crate::space::lane::Lane;
+use crate::space::open_record::OpenRecord;
 use crate::space::part::{FrameIn, Lent, Lists, put_words};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 

@@ -1,9 +1,9 @@
 //! What a transaction does: its operations, and whoever has them.
 
-use crate::commit::active::Active;
+use crate::format::slot_entry::SlotFrame;
 use crate::ports::policy::{Change, Update};
 use crate::space::part::{FrameIn, Images};
-use crate::units::BlockNumber;
+use crate::units::{BlockNumber, SlotNumber};
 
 /// One block's share of a transaction.
 ///
@@ -111,5 +111,30 @@ impl<O: Operations + ?Sized> Images for O {
             Operation::Update(Update { change, .. }) => change.image().unwrap_or_default(),
             Operation::Discard(_) | Operation::Active(..) => &[],
         }
+    }
+}
+
+/// Content in a slot of some lane that is in no record yet.
+///
+/// An operation of a transaction through that lane takes it in
+/// ([`Operation::Active`](crate::Operation::Active)); then it is the journal's, and this is to be
+/// dropped. Given up otherwise, it is [given back](InLane::deactivate), or its slot is free again
+/// when the journal is opened next.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "its slot is not free before it is given back"]
+pub struct Active {
+    pub(super) slot: SlotNumber,
+    pub(super) content: u64,
+}
+
+impl Active {
+    /// Where it lies.
+    #[must_use]
+    pub const fn slot(&self) -> SlotNumber {
+        self.slot
+    }
+
+    pub(crate) fn frame(&self) -> SlotFrame {
+        SlotFrame { content: self.content.into(), slot: self.slot.raw().into(), reserved: 0.into() }
     }
 }

@@ -5,16 +5,18 @@
 
 use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::{Operation, Operations};
+use crate::commit::prepared::{Prepared, Versions};
 use crate::commit::scheme::Common;
-use crate::commit::store::{Prepared, Versions};
-use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES, extent};
-use crate::index::FrameAt;
+use crate::format::front::extent;
+use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES};
+use crate::index::frame::FrameAt;
 use crate::order::hook::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Patch, Policy, Prefix, Update};
 use crate::ports::stitched::Piece;
-use crate::space::lane::{Ends, Lane, Names, OpenRecord};
+use crate::space::lane::Lane;
+use crate::space::open_record::{Ends, Names, OpenRecord};
 use crate::space::part::{ENCODED_BLOCKS, Encoded, FrameIn, Lent, Lists, Part};
 
 /// The most blocks of a transaction that is stored so, each with one patch.

@@ -4,291 +4,30 @@
 //! A transaction is *prepared* first, which changes nothing and says how large it is, and *stored*
 //! when room for it is certain. A policy is a pure function, so both see the same.
 
+use zerocopy::IntoBytes as _;
+
+use crate::commit::batched::Batched;
+use crate::commit::error::CommitError;
 use crate::commit::operation::{Operation, Operations};
 use crate::commit::patches::PiecesOf;
+use crate::commit::prepared::{
+    Content, Later, Of, Places, Prepared, Scratch, Versions, discards_bytes,
+};
 use crate::commit::scheme::Common;
-use crate::format::geometry::Geometry;
-use crate::format::record::{Extent, FRAMES_PER_PART, Form, NAME_BYTES, extent};
-use crate::home::write_ahead::discards_bytes;
-use crate::index::{FrameAt, Full, Index, IndexMemory};
+use crate::format::front::{Extent, extent};
+use crate::format::record::{FRAMES_PER_PART, Form};
+use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::index::frame::{FrameAt, Full};
 use crate::order::hook::Hook;
-use crate::owner::memory::Batched;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
-use crate::scan::error::CommitError;
 use crate::scan::reader::{IndexError, Reader};
-use crate::space::lane::{Ends, InLane, Lane, Names, OpenRecord, PartStore};
+use crate::space::lane::{FreePlaces, InLane, Lane};
+use crate::space::open_record::{Ends, Names, OpenRecord, PartStore};
 use crate::space::part::{Encoded, FrameIn, Images, Part};
-use crate::space::slots::{Rewrite, SLOT_FRAME_BYTES, SlotFrame};
-use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, SlotNumber};
-use zerocopy::IntoBytes as _;
-
-/// What of a frame is known only when its record is stored.
-#[derive(Clone, Copy, Debug)]
-enum Later {
-    Nothing,
-    /// Its slot: that of an older version, or one that holds nothing.
-    Slot {
-        older: Option<SlotNumber>,
-    },
-    /// Its block of the disk-side log; the how many-th of its transaction there.
-    Logged(u32),
-}
-
-/// What an owner knows of a block's versions, for the placements that depend on it. The answers
-/// stay the same from preparing a transaction until it is stored.
-pub trait Versions {
-    /// The slot of an older version of the block in this lane, which nothing needs any more: the
-    /// version has a durable whole successor.
-    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber>;
-
-    /// Whether the block is not live, durably, and nobody writes it home at this moment.
-    fn may_go_home(&mut self, block: BlockNumber) -> bool;
-
-    /// Whether the index has a frame of the block. Asked of blocks that may go home.
-    fn has_frames(&mut self, _block: BlockNumber) -> bool {
-        false
-    }
-
-    /// Whether a slot belongs to the lane that is committed through.
-    fn is_own(&self, slot: SlotNumber) -> bool;
-
-    /// Whether to [`tell`](Self::tell) of some block waits for what streams out, so that it should
-    /// not come between a stream and its fence.
-    fn waits_to_tell(&self) -> bool {
-        false
-    }
-
-    /// Takes in a frame that is being stored. What is done with it must not show before the
-    /// record is durable, or readable where it is deferred.
-    ///
-    /// # Errors
-    /// [`Full`], when there is no room; but that was seen to.
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
-}
-
-/// Nothing is known: no slots, and no appends to home.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoVersions;
-
-impl Versions for NoVersions {
-    fn older_slot(&mut self, _block: BlockNumber) -> Option<SlotNumber> {
-        None
-    }
-
-    fn may_go_home(&mut self, _block: BlockNumber) -> bool {
-        false
-    }
-
-    fn is_own(&self, _slot: SlotNumber) -> bool {
-        false
-    }
-
-    fn tell(&mut self, _frame: FrameAt) -> Result<(), Full> {
-        Ok(())
-    }
-}
-
-/// What the index of an owner says.
-pub(crate) struct Indexed<'a, M> {
-    pub(crate) index: &'a mut Index<M>,
-    pub(crate) geometry: &'a Geometry,
-    /// The lane that is committed through.
-    pub(crate) lane: LaneNumber,
-    /// Its records below are durable. Those of other lanes are by the time that anything is stored.
-    pub(crate) durable_to: Sequence,
-    /// [`Rule::NewestSpared`], [`Rule::AppendsNotLive`] and [`Rule::OneOfEachLane`].
-    pub(crate) keeps: [bool; 3],
-}
-
-impl<M> Indexed<'_, M> {
-    /// Whether a frame is durable by the time that anything is stored.
-    fn is_durable(&self) -> impl Fn(&FrameAt) -> bool + use<M> {
-        let (lane, durable_to) = (self.lane, self.durable_to);
-        move |frame| frame.lane != lane || frame.sequence < durable_to
-    }
-}
-
-impl<M: IndexMemory> Versions for Indexed<'_, M> {
-    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
-        let (is_durable, [spares, ..]) = (self.is_durable(), self.keeps);
-        let is_durable = |frame: &FrameAt| is_durable(frame) || !spares;
-        self.index.older_slot(block, self.lane, self.geometry, is_durable)
-    }
-
-    fn may_go_home(&mut self, block: BlockNumber) -> bool {
-        let Some(newest) = self.index.newest(block) else { return true };
-        let frame = self.index.frame(newest);
-        let is_durable = self.is_durable()(&frame);
-        let is_free = frame.form == Form::Discard && is_durable && !self.index.is_leaving(block);
-        let [_, not_live, _] = self.keeps;
-        is_free || !not_live
-    }
-
-    fn has_frames(&mut self, block: BlockNumber) -> bool {
-        self.index.newest(block).is_some()
-    }
-
-    fn is_own(&self, slot: SlotNumber) -> bool {
-        self.geometry.lane_of_slot(slot) == self.lane
-    }
-
-    #[inline(always)]
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        if self.geometry.lane_places() > 0 {
-            return self.index.insert(frame).map(drop);
-        }
-        let (is_durable, [.., of_each_lane]) = (self.is_durable(), self.keeps);
-        self.index.insert_over(&frame, of_each_lane, is_durable)
-    }
-}
-
-/// What became of the operations of one part; kept from commit to commit.
-#[derive(Clone, Copy, Debug)]
-pub struct Places {
-    frames: [FrameIn; FRAMES_PER_PART],
-    later: [Later; FRAMES_PER_PART],
-    count: usize,
-    /// Bytes of payload that lie in the front.
-    encoded: usize,
-    images: usize,
-    appends: usize,
-    /// Whether something of some of them is known only later.
-    some_later: bool,
-}
-
-impl Places {
-    /// Nothing yet.
-    pub const EMPTY: Self = Self {
-        frames: [FrameIn::EMPTY; FRAMES_PER_PART],
-        later: [Later::Nothing; FRAMES_PER_PART],
-        count: 0,
-        encoded: 0,
-        images: 0,
-        appends: 0,
-        some_later: false,
-    };
-}
-
-/// Memory in which one transaction at a time is prepared.
-#[derive(Debug)]
-pub struct Scratch<'m> {
-    /// Where fronts of records are built.
-    pub front: &'m mut [u8],
-    /// Where encoded payloads lie until they are stored.
-    pub encoded: &'m mut [u8],
-    /// Where it is kept what the policy decided.
-    pub places: &'m mut Places,
-    /// Where it is kept which blocks of the disk-side log hold what is written there, before the
-    /// record is stored: for each of them one.
-    pub logged: &'m mut [Batched],
-}
-
-/// What a transaction can take that holds nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FreePlaces {
-    /// Slots of its lane.
-    pub slots: u32,
-    /// Blocks of its lane in the disk-side log.
-    pub log_blocks: u32,
-    /// Whether data goes to the log, so that the record is short.
-    pub bypasses: bool,
-}
-
-/// How large a transaction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prepared {
-    /// Bytes that its record takes, and at most what is stored before it.
-    pub bytes: u64,
-    /// Frames in it.
-    pub frames: usize,
-    /// Slots that hold nothing and will be taken.
-    pub new_slots: u32,
-    /// Blocks that have to be in the disk-side log before it is stored.
-    pub log_blocks: u32,
-    /// Whether data goes there whatever the policy says.
-    bypasses: bool,
-    /// Blocks that have to be home before it is stored.
-    pub appends: usize,
-    pub(crate) parts: usize,
-    /// Whether the scratch memory holds all of it.
-    at_hand: bool,
-    /// What it consists of.
-    pub(crate) of: Of,
-}
-
-/// What a transaction consists of, as far as that says how it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
-    /// Of anything: scratch memory holds what the policy said of it.
-    Any,
-    /// Of images alone, and scratch memory holds nothing of it.
-    Images,
-    /// Of patches alone, each of which is a piece ([`crate::commit::patches`]), and neither.
-    Pieces,
-}
-
-impl Prepared {
-    /// What nothing takes.
-    const NOTHING: Self = Self {
-        bytes: 0,
-        frames: 0,
-        new_slots: 0,
-        log_blocks: 0,
-        bypasses: false,
-        appends: 0,
-        parts: 0,
-        at_hand: false,
-        of: Of::Any,
-    };
-
-    /// What so many pieces take, which are as many frames.
-    #[inline]
-    pub(crate) const fn of_pieces(bytes: u64, frames: usize) -> Self {
-        Self { bytes, frames, parts: 1, of: Of::Pieces, ..Self::NOTHING }
-    }
-
-    /// Whether something has to be on the device before it is stored.
-    #[inline]
-    #[must_use]
-    pub const fn is_ahead(&self) -> bool {
-        self.appends > 0 || self.log_blocks > 0
-    }
-
-    /// Whether its record has one part.
-    #[inline]
-    #[must_use]
-    pub const fn is_one_part(&self) -> bool {
-        self.parts == 1 && (self.at_hand || !matches!(self.of, Of::Any))
-    }
-
-    /// Bytes that its record takes when it overwrites frames of all other lanes, where it was
-    /// prepared with no names.
-    #[inline]
-    #[must_use]
-    pub const fn bytes_max(&self, geometry: &Geometry) -> u64 {
-        let names = (geometry.lanes as usize).saturating_sub(1).saturating_mul(NAME_BYTES);
-        self.bytes.saturating_add(names.next_multiple_of(LINE_BYTES) as u64)
-    }
-
-    pub(crate) const fn bypasses(&self) -> bool {
-        self.bypasses
-    }
-}
-
-/// A prepared transaction, to be stored.
-#[derive(Debug)]
-pub struct Content<'a, O: ?Sized> {
-    /// What it does.
-    pub operations: &'a O,
-    /// The records of other lanes that it overwrites.
-    pub names: &'a Names,
-    /// What preparing it has said.
-    pub prepared: &'a Prepared,
-    /// Whether the record ends with it.
-    pub ends: Ends,
-}
+use crate::space::slots::Rewrite;
+use crate::units::BlockNumber;
 
 /// Bytes of what a frame says of a slot, as a descriptor has it.
 const SLOT_FRAME_LEN: u32 = SLOT_FRAME_BYTES as u32;

@@ -17,13 +17,12 @@
 use core::fmt;
 
 use crate::format::record::{CHECK_BYTES, FRAMES_PER_PART, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
-use crate::space::slots::ENTRY_BYTES;
-use crate::space::superblocks::superblock_bytes;
-use crate::space::tail_word::LANE_BYTES_MAX;
+use crate::format::slot_entry::ENTRY_BYTES;
+use crate::format::superblock::superblock_bytes;
+use crate::format::tail_word::LANE_BYTES_MAX;
 use crate::units::{BlockSize, LINE_BYTES, LaneNumber, Offset, SlotNumber};
 
-/// The most lanes a journal can have.
-pub const LANES_MAX: u16 = 32;
+pub use crate::units::LANES_MAX;
 
 /// The largest media unit: where the first superblock copy is not whole, the second one is looked
 /// for at every line up to here.

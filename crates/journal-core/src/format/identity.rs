@@ -11,8 +11,8 @@
 //! taken for a record, a header, an entry or a tail word, wherever that content comes to lie. The
 //! same holds for what a journal of an earlier format has left.
 
+use crate::format::superblock::{FORMAT_VERSION, SuperblockHead};
 use crate::ports::kernels::Kernels;
-use crate::space::superblocks::{FORMAT_VERSION, Superblock};
 use crate::units::{Epoch, Generation, LaneNumber, SlotNumber};
 
 /// Kinds of structures, as seeds tell them apart.
@@ -77,11 +77,11 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// What a superblock says of the journal, and of the present.
-    pub(crate) fn of(superblock: &Superblock, kernels: &impl Kernels) -> Self {
+    pub(crate) fn of(head: &SuperblockHead, kernels: &impl Kernels) -> Self {
         Self {
-            seeds: CheckSeeds::of(&superblock.head.journal_id, kernels),
-            epoch: superblock.epoch(),
-            generation: superblock.generation(),
+            seeds: CheckSeeds::of(&head.journal_id, kernels),
+            epoch: Epoch(head.epoch.get()),
+            generation: Generation(head.generation.get()),
         }
     }
 }

@@ -12,71 +12,32 @@
 //! **Crash** before the superblock: the lanes still hold everything; what is home is written again
 //! some time. After its first fence: nothing dropped is needed by anything that is left.
 
+use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::format::geometry::LANES_MAX;
 use crate::format::record::Form;
+use crate::home::content::View;
+use crate::home::error::JournalError;
+use crate::home::report::{CheckpointReport, FoldReport, Scope};
 use crate::home::shield::Intent;
-use crate::home::{Home, HomeScratch, Lanes, View};
-use crate::index::{Bounds, Index, IndexMemory, Indexes, NodeId};
-use crate::order::hook::{Hook, Rule};
+use crate::home::{Home, HomeScratch, Lanes};
+use crate::index::frame::{Bounds, NodeId};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
 use crate::order::ordered::Unsynced;
-use crate::owner::memory::Batched;
+use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::reclaim::fold::FoldReport;
-use crate::scan::error::JournalError;
 use crate::space::lane::InLane;
 use crate::space::superblocks::Superblock;
-use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
         HOME: DiskWrite = "checkpoint.home";
         HOME_SYNC: DiskSync = "checkpoint.sync";
     }
-}
-
-/// What a checkpoint did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CheckpointReport {
-    /// Blocks written home.
-    pub blocks: u64,
-    /// Writes that took, neighbouring blocks being merged.
-    pub writes: u64,
-    /// Batches, each ended by a sync.
-    pub batches: u64,
-    /// Of the blocks, those that went through the shield first.
-    pub shielded: u64,
-    /// Bytes of the lanes that became free.
-    pub freed_bytes: u64,
-    /// Slots that became free.
-    pub freed_slots: u64,
-    /// Blocks that were left out because their content cannot be read: rot in the disk-side log, a
-    /// payload that does not apply, memory that is gone. A read says which. Nothing of them is
-    /// lost that was there, and the space that their frames take, and what lies behind them in
-    /// their lanes, comes free once they are written anew, whole, or discarded.
-    pub unreadable: u64,
-}
-
-/// What a checkpoint writes home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Everything.
-    All,
-    /// What the rings would have to keep: not what slots hold, and their entries say.
-    Rings,
-    /// One batch of what slots hold: those written longest ago.
-    OldestInSlots,
-    /// What a segment of the disk-side log holds, from one of its numbers up to another.
-    Segment {
-        /// Its first.
-        first: SlotNumber,
-        /// The one behind its last.
-        end: SlotNumber,
-    },
 }
 
 /// All that is durable: where each lane stood when everything in it had been fenced.
@@ -284,7 +245,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     continue;
                 }
                 // A torn overwrite would leave no whole copy of it.
-                let needs_shield = tears && crate::home::oldest_needed(index, newest).1;
+                let needs_shield = tears && crate::home::content::oldest_needed(index, newest).1;
                 let room = if by_age { shield_room.saturating_sub(shielded) } else { shield_room };
                 if needs_shield && room == 0 {
                     continue;

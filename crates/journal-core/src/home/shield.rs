@@ -11,19 +11,20 @@
 
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
+use crate::format::front::{Extent, Front, extent};
 use crate::format::geometry::Geometry;
 use crate::format::identity::Identity;
 use crate::format::record::{
-    CHECK_BYTES, Extent, FRAME_BYTES, Form, FrameHeader, Front, HEADER_BYTES, RecordHeader,
-    RecordKind, SHIELD_LANE, evidence_check, extent,
+    CHECK_BYTES, FRAME_BYTES, Form, FrameHeader, HEADER_BYTES, RecordHeader, RecordKind,
+    SHIELD_LANE, evidence_check,
 };
 use crate::order::hook::Hook;
 use crate::order::ordered::{Durable, InFlight};
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::scan::reader::{Bounds, Reader};
-use crate::space::ring::{Ring, RingOf, Source};
+use crate::scan::intent::load;
+use crate::space::ring::Ring;
 use crate::units::{BlockNumber, Stamp};
 
 crate::sites! {
@@ -174,28 +175,6 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MediumError> {
         self.area.read(at, into)
     }
-}
-
-/// The intent in a shield area, if there is a whole one: its header, and how long its front is,
-/// which is left in `scratch`.
-pub(crate) fn load(
-    area: &RingOf<impl Source>,
-    geometry: &Geometry,
-    identity: &Identity,
-    device_blocks: u64,
-    kernels: &impl Kernels,
-    scratch: &mut [u8],
-) -> Result<Option<(RecordHeader, usize)>, MediumError> {
-    let lane = SHIELD_LANE;
-    let mut reader =
-        Reader { ring: area, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
-    let bounds = Bounds { end: area.bytes(), device_blocks };
-    let Some(part) = reader.part(0, identity.seeds.record, bounds)? else { return Ok(None) };
-    let header = *part.header;
-    if header.record_kind() != Some(RecordKind::Intent) {
-        return Ok(None);
-    }
-    Ok(reader.copy_front(0)?.map(|front| (header, front)))
 }
 
 fn put(front: &mut [u8], at: usize, bytes: &[u8]) {

@@ -17,23 +17,25 @@
 //! **Crash** before the record is durable: the block is not live, and its home holds anything; or
 //! the block of the log is free, and does.
 
+use crate::commit::batched::Batched;
 use crate::commit::operation::{Operation, Operations};
+use crate::commit::prepared::{Content, NoVersions, Scratch, Versions};
 use crate::commit::scheme::Common;
-use crate::commit::store::{Content, NoVersions, Scratch, Versions};
-use crate::format::geometry::Geometry;
-use crate::format::record::{FRAMES_PER_PART, Form, extent};
+use crate::format::record::{FRAMES_PER_PART, Form};
+use crate::home::error::JournalError;
 use crate::home::{Home, Lanes};
 use crate::index::{Index, IndexMemory};
-use crate::order::hook::{Hook, Rule, Site};
+use crate::order::hook::Hook;
 use crate::order::ordered::{Durable, Unsynced};
-use crate::owner::memory::Batched;
+use crate::order::rule::Rule;
+use crate::order::site::Site;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::DeviceError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Encoder, Placement, Policy};
-use crate::scan::error::JournalError;
-use crate::space::lane::{InLane, Names, Pace};
+use crate::space::lane::InLane;
+use crate::space::open_record::{Names, Pace};
 use crate::space::part::{Encoded, FrameIn, NoImages, Part};
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
@@ -77,15 +79,6 @@ impl<'a> Run<'a> {
             self.count = self.count.saturating_add(1);
         }
     }
-}
-
-/// Bytes that the discards of so many blocks take which are about to go home.
-pub(crate) fn discards_bytes(geometry: &Geometry, blocks: usize) -> u64 {
-    let record = |frames| extent(geometry, 0, frames, 0, 0).map_or(0, |extent| extent.total);
-    let whole = (blocks / FRAMES_PER_PART) as u64;
-    let rest = blocks % FRAMES_PER_PART;
-    let last = if rest > 0 { record(rest) } else { 0 };
-    whole.saturating_mul(record(FRAMES_PER_PART)).saturating_add(last)
 }
 
 /// Blocks that are discarded by one record.

@@ -9,9 +9,10 @@
 //!
 //! **Crash**: nothing of it is on the medium.
 
-use crate::format::geometry::LANES_MAX;
 use crate::format::record::Form;
-use crate::index::{FrameAt, Full, Index, IndexMemory, Node, NodeId};
+use crate::index::frame::{FrameAt, Full, NodeId};
+use crate::index::{Index, IndexMemory, Node};
+use crate::units::LANES_MAX;
 
 /// How many frames of a chain that stay are gone through at most. Where there are more, since a
 /// block was appended home again and again, what lies behind them stays as well: nobody walks a

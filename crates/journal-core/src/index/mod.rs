@@ -17,44 +17,17 @@
 //!     it, and the head of its lane passes it before it passes that one.
 //! I6. An entry says in which lane its newest frame is: who commits there need not look at it.
 
-use crate::format::geometry::{Geometry, LANES_MAX};
 use crate::format::record::Form;
-use crate::space::slots::SlotEntry;
-use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
+use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
+use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use node::NONE;
 
 mod covered;
 mod node;
 mod slot_holders;
 mod table;
 
-use node::NONE;
 pub use node::{Entry, Lead, Node};
-
-/// A frame as the index knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct FrameAt {
-    /// Whose content it is.
-    pub block: BlockNumber,
-    /// Its place in the order of versions.
-    pub stamp: Stamp,
-    /// The lane it lies in.
-    pub lane: LaneNumber,
-    /// Its record there.
-    pub sequence: Sequence,
-    /// Log offset of the record.
-    pub record: u64,
-    /// Log offset of the payload; of a frame that names a slot, or a block of the disk-side log,
-    /// the check of what is there.
-    pub payload: u64,
-    /// Bytes of the payload; of a frame that names a slot, or a block of the disk-side log, which
-    /// one.
-    pub len: u32,
-    /// How it carries the content.
-    pub form: Form,
-    /// Whether the slot's entry says the same: then the frame in the ring is not needed. One that
-    /// has left the ring is of sequence 0.
-    pub folded: bool,
-}
 
 /// Where an index keeps its entries: for who wants one of them in the caches before it has the
 /// index.
@@ -81,14 +54,6 @@ impl EntryPlaces {
         core::ptr::without_provenance(self.first.wrapping_add(before))
     }
 }
-
-/// The index has no room for another block or frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
-/// A handle to a frame in one index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeId(pub(crate) u32);
 
 /// Where an index keeps its table and its frames.
 pub trait IndexMemory {
@@ -180,10 +145,6 @@ impl<M: IndexMemory> Indexes for Index<M> {
     }
 }
 
-/// Per lane, the first sequence that does not count: what is at or above is as if it were not
-/// there.
-pub type Bounds = [Sequence; LANES_MAX as usize];
-
 /// Spreads block numbers over the whole range; the upper bits choose a place in a table.
 const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -207,43 +168,6 @@ pub fn share_of(block: BlockNumber, count: usize) -> usize {
     // Not the upper bits: blocks of one share still have to spread over its table.
     let middle = scatter(block.raw() / RUN_BLOCKS).checked_shr(20).unwrap_or(0);
     usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
-}
-
-impl FrameAt {
-    /// What is left of a frame when only its slot's entry says it.
-    pub(crate) fn of_entry(geometry: &Geometry, slot: SlotNumber, entry: &SlotEntry) -> Self {
-        let form = if geometry.log_block(slot).is_some() { Form::Log } else { Form::Slot };
-        let lane = geometry.lane_of_slot(slot);
-        Self {
-            block: BlockNumber(entry.block.get()),
-            stamp: Stamp(entry.stamp.get()),
-            lane,
-            sequence: Sequence(0),
-            record: 0,
-            payload: entry.content.get(),
-            len: slot.raw(),
-            form,
-            folded: true,
-        }
-    }
-
-    /// The slot, or the block of the disk-side log, that it names, if it does.
-    #[must_use]
-    pub fn slot(&self) -> Option<SlotNumber> {
-        matches!(self.form, Form::Slot | Form::Log).then_some(SlotNumber(self.len))
-    }
-
-    /// Whether the block's content is wholly there, whatever older frames say.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.form != Form::Encoded
-    }
-
-    /// Whether the frame's record lies below the bound of its lane.
-    #[must_use]
-    pub fn is_below(&self, bounds: &Bounds) -> bool {
-        bounds.get(usize::from(self.lane.raw())).is_some_and(|bound| self.sequence < *bound)
-    }
 }
 
 impl<M: IndexMemory> Index<M> {
@@ -774,5 +698,6 @@ impl<M: IndexMemory> Index<M> {
     }
 }
 
+pub(crate) mod frame;
 #[cfg(test)]
 mod tests;

@@ -15,10 +15,8 @@
 
 use crate::format::geometry::Geometry;
 use crate::format::record::Form;
-use crate::index::{FrameAt, Index, IndexMemory, NodeId};
-use crate::order::hook::Hook;
-use crate::ports::pmem::Pmem;
-use crate::space::lane::InLane;
+use crate::index::frame::{FrameAt, NodeId};
+use crate::index::{Index, IndexMemory};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
 impl<M: IndexMemory> Index<M> {
@@ -183,19 +181,5 @@ impl<M: IndexMemory> Index<M> {
     fn newest_in(&self, slot: SlotNumber, from: Option<NodeId>) -> Option<NodeId> {
         let mut chain = core::iter::successors(from, |id| self.older(*id));
         chain.find(|id| self.frame(*id).slot() == Some(slot))
-    }
-}
-
-impl<P: Pmem, H: Hook> InLane<'_, P, H> {
-    /// Takes a block of the disk-side log that nothing needs.
-    pub fn take_log_block(&mut self) -> Option<SlotNumber> {
-        self.lane.slots_mut()?.take_log_block(self.states)
-    }
-
-    /// Gives back a slot that was held, of which no version is left.
-    pub fn give_slot(&mut self, slot: SlotNumber) {
-        if let Some(slots) = self.lane.slots_mut() {
-            slots.give(self.states, slot);
-        }
     }
 }

@@ -15,160 +15,30 @@
 use core::marker::PhantomData;
 
 use crate::commit::scheme::Common;
-use crate::commit::store::Places;
-use crate::format::geometry::{Geometry, GeometryError, Protocol};
+use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
-use crate::format::record::RecordHeader;
+use crate::home::Home;
 use crate::home::shield::Shield;
-use crate::home::{Home, OwnLanes};
-use crate::index::{Index, Indexes, Lent};
-use crate::open::torn_slots::AllSlots;
-use crate::order::hook::{Hook, Rule};
-use crate::order::ordered::{InFlight, Ordered, OrderedDevice, Unsynced};
-use crate::owner::journal::Journal;
-use crate::owner::memory::{JournalMemory, LaneSlot, Needs};
+use crate::index::{Index, Indexes};
+use crate::open::intent::repeat_intent;
+use crate::open::opening::Opening;
+use crate::order::hook::Hook;
+use crate::order::ordered::{Ordered, OrderedDevice};
+use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
-use crate::ports::pmem::{Pmem, PmemRead as _, PmemSplit};
+use crate::ports::pmem::{PmemRead as _, PmemSplit};
 use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
-use crate::scan::lanes::{Scan, Scanning, Unscanned};
-use crate::scan::verdict::Scanned;
-use crate::space::lane::Lane;
+use crate::scan::lanes::{Scan, Scanning, Unscanned, check_fits};
+use crate::scan::verdict::Recovery;
+use crate::space::lane::{Lane, LaneSlot};
 use crate::space::ring::Ring;
-use crate::space::slots::{self, SlotState, Slots};
-use crate::space::superblocks::{self, Superblock, Superblocks, load, superblock_bytes};
+use crate::space::slot_state::SlotState;
+use crate::space::slots::Slots;
+use crate::space::superblocks::{Superblock, Superblocks, load};
 use crate::space::tail_word::TailWord;
-use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
-
-crate::sites! {
-    pub(crate) mod site {
-        FOUND: Flush = "open.found";
-        FOUND_FENCE: Fence = "open.found.fence";
-        REPEAT: DiskWrite = "open.repeat";
-        REPEAT_SYNC: DiskSync = "open.repeat.sync";
-    }
-}
-
-/// What an open found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Recovery {
-    /// Whole records that count.
-    pub records: u64,
-    /// Of them, those stored since the open before: acknowledged or not, they were whole.
-    pub found: u64,
-    /// Lanes that ended with a torn or missing record.
-    pub tails: u16,
-    /// Lanes that ended with a record which an earlier open had shown absent.
-    pub voids: u16,
-    /// Of the lanes that ended with a torn record, those whose record was whole, but not the slots
-    /// that it names.
-    pub torn_slots: u16,
-    /// Lanes in which later records of the same epoch lie behind the end.
-    pub lanes_with_records_behind: u16,
-}
-
-/// Formats a span: an empty journal of this geometry, for a store of so many blocks. Where the
-/// geometry has a disk-side log, the device has that many blocks more.
-///
-/// 1. Whatever journal is there is made void, durably.
-/// 2. The new one is built, and its second superblock copy.
-/// 3. The first copy makes it count.
-///
-/// Until it has returned, a crash leaves the journal that was there before, no journal at all
-/// ([`SuperblockError::Unfinished`](crate::SuperblockError::Unfinished)), or the new one. Unless the
-/// new one is there, format again.
-///
-/// `id` must be new (random): it keeps records of an earlier journal in the same span from being
-/// believed.
-///
-/// # Errors
-/// `Geometry`, with the span untouched, or `Medium`.
-pub fn format<P: Pmem, H: Hook>(
-    pmem: P,
-    hook: H,
-    kernels: &impl Kernels,
-    geometry: &Geometry,
-    id: [u8; 16],
-    policy: &impl Policy,
-    device_blocks: u64,
-) -> Result<(), OpenError> {
-    check_fits(geometry, pmem.len())?;
-    let empty = Superblock::new(geometry, id, policy.id(), device_blocks);
-    let mut whole = Ordered::with_hook(pmem, hook);
-    let mut in_flight = Some(superblock::void_all(&mut whole)?);
-    if let Some(voided) = slot::void_all(&mut whole, geometry) {
-        InFlight::join(&mut in_flight, voided);
-    }
-    let places = [geometry.second_superblock(), Offset(0)];
-    let _ = Superblocks::new(whole, places).store_behind(in_flight, &empty, kernels)?;
-    Ok(())
-}
-
-pub(crate) fn check_fits(geometry: &Geometry, available: u64) -> Result<(), OpenError> {
-    geometry.check().map_err(OpenError::Geometry)?;
-    let needed = geometry.span_bytes().ok_or(OpenError::Geometry(GeometryError::Overflow))?;
-    if needed > available {
-        return Err(OpenError::Geometry(GeometryError::SpanTooSmall { needed, available }));
-    }
-    Ok(())
-}
-
-impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
-where
-    P: PmemSplit,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook + Clone,
-    K: Kernels,
-{
-    /// Opens the journal in `pmem`, whatever state a crash left it in.
-    ///
-    /// # Errors
-    /// Any [`OpenError`]. All but `Medium` and `Device` leave the span untouched.
-    pub fn open(
-        pmem: P,
-        device: D,
-        policy: L,
-        hook: H,
-        kernels: K,
-        memory: JournalMemory<'m, P, H>,
-    ) -> Result<Self, OpenError> {
-        let found = Found::load(pmem, hook, &kernels)?;
-        if let Some(slice) = memory.too_short(found.geometry()) {
-            return Err(OpenError::MemoryTooShort { slice });
-        }
-        // What is written must not depend on how much memory there is: the next open may have less.
-        let needs = Needs::of(found.geometry(), 1);
-        let lanes = memory.lanes.get_mut(..needs.lanes).unwrap_or_default();
-        let states = memory.slots.get_mut(..needs.slots).unwrap_or_default();
-        let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
-        let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
-        let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
-        let room = Room {
-            lanes: &mut *lanes,
-            front: &mut *front,
-            block: memory.blocks,
-            slots: &mut *states,
-        };
-        let opened = found.open(device, policy, kernels, room, &mut index)?;
-        let Opened { common, home, recovery } = opened;
-        Ok(Self {
-            common,
-            lanes: OwnLanes { lanes, states },
-            index,
-            home,
-            batch: memory.batch,
-            front,
-            encoded,
-            blocks: memory.blocks,
-            places: Places::EMPTY,
-            recovery,
-            failed: false,
-        })
-    }
-}
+use crate::units::{LINE_BYTES, LaneNumber, Offset};
 
 /// A journal that was found in a span: its shape is known, and nothing has been written.
 #[derive(Debug)]
@@ -215,7 +85,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (places, superblock) = load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
         check_fits(&geometry, whole.len())?;
-        let identity = Identity::of(&superblock, kernels);
+        let identity = Identity::of(&superblock.head, kernels);
         Ok(Self { whole, hook, places, superblock, geometry, identity })
     }
 
@@ -400,183 +270,6 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         let stamp = superblock.stamp_floor();
         let lane = Lane::new(ring, identity, number, head, sequence, stamp);
         *slot = LaneSlot(Some(lane.with(tail_word, slots)));
-    }
-    Ok(())
-}
-
-/// An open under way.
-struct Opening<'a, P, H, K> {
-    lanes: &'a mut [LaneSlot<P, H>],
-    states: &'a mut [SlotState],
-    scanned: Scanned,
-    geometry: &'a Geometry,
-    identity: &'a Identity,
-    kernels: &'a K,
-    front: &'a mut [u8],
-}
-
-/// Reads a lane with what an opening has.
-macro_rules! reader {
-    ($opening:expr, $lane:expr) => {
-        Reader {
-            ring: $lane.ring(),
-            lane: $lane.number,
-            geometry: $opening.geometry,
-            identity: $opening.identity,
-            kernels: $opening.kernels,
-            scratch: &mut *$opening.front,
-            all: None,
-            lap: 0,
-        }
-    };
-}
-
-use reader;
-
-impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
-    #[inline]
-    fn keeps(&self, rule: Rule) -> bool {
-        let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
-        lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
-    }
-
-    /// The intent of a batch that may not have reached home whole; its front is left in the
-    /// scratch memory.
-    fn find_intent(
-        &mut self,
-        shield: Option<&Shield<P, H>>,
-        superblock: &Superblock,
-    ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
-        let Some(shield) = shield else { return Ok(None) };
-        let device_blocks = superblock.head.device_blocks.get();
-        let (geometry, identity) = (self.geometry, self.identity);
-        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front);
-        let loaded = loaded.map_err(|error| error.of_whole(geometry.shield()))?;
-        let Some((header, front)) = loaded else { return Ok(None) };
-        let epochs = self.keeps(Rule::OlderEpochVoid);
-        let keeps = |rule| rule != Rule::OlderEpochVoid || epochs;
-        let believed = self.scanned.take_intent(&header, superblock, keeps);
-        Ok(believed.then_some((header, front)))
-    }
-
-    /// The front of an intent that is believed, in the scratch memory again.
-    fn reload_intent(
-        &mut self,
-        shield: Option<&Shield<P, H>>,
-        superblock: &Superblock,
-        intent: Option<(RecordHeader, usize)>,
-    ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
-        if intent.is_none() || !self.keeps(Rule::IntentReloaded) {
-            return Ok(intent);
-        }
-        self.find_intent(shield, superblock)
-    }
-
-    fn slots(&mut self) -> AllSlots<'_, P, H> {
-        AllSlots { lanes: self.lanes, states: self.states, geometry: self.geometry }
-    }
-
-    /// Drops what names torn slots, and finds out who holds which.
-    fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
-        if self.geometry.lane_places() == 0 {
-            return Ok(());
-        }
-        let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
-        let mut slots = AllSlots { lanes, states, geometry };
-        slots.resolve(indexes, scanned, *kernels, identity.seeds)?;
-        slots.find_holders(indexes);
-        Ok(())
-    }
-
-    fn flush_slots(&mut self, indexes: &mut impl Indexes) -> Option<InFlight> {
-        let Self { lanes, states, geometry, scanned, .. } = self;
-        let mut slots = AllSlots { lanes, states, geometry };
-        slots.flush_found(indexes, scanned)
-    }
-
-    /// Makes durable what was accepted and may be only visible.
-    fn settle(
-        &mut self,
-        superblocks: &mut Superblocks<P, H>,
-        superblock: &Superblock,
-        more: [Option<InFlight>; 2],
-    ) -> Result<(), OpenError> {
-        let accepted = superblocks.accepted();
-        let pmem = superblocks.pmem_mut();
-        let bytes = superblock_bytes(self.geometry.lanes);
-        let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, bytes);
-        for more in more.into_iter().flatten() {
-            found = found.and(more);
-        }
-        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
-        for (lane, walked) in lanes.zip(self.scanned.walked.iter().flatten()) {
-            let len = walked.tail.saturating_sub(walked.found_from);
-            if len > 0 {
-                let flushed = lane.ring_mut().flush_found(site::FOUND, walked.found_from, len);
-                found = found.and(flushed);
-            }
-            if let Some(word) = lane.tail_word_mut() {
-                found = found.and(word.settle(superblock, walked.tail));
-            }
-        }
-        let _ = superblocks.pmem_mut().fence(site::FOUND_FENCE, found)?;
-        Ok(())
-    }
-
-    /// Begins a new epoch in memory.
-    fn take_over(&mut self, superblock: &mut Superblock) {
-        let evidence = &self.scanned.evidence;
-        let epoch = evidence.epoch.max(superblock.epoch());
-        let generation = evidence.generation.max(superblock.generation());
-        let raise = u64::from(self.keeps(Rule::EpochRaised));
-        superblock.head.epoch = epoch.raw().saturating_add(raise).into();
-        superblock.head.generation = generation.raw().saturating_add(1).into();
-        superblock.set_closed(false);
-        let found = if self.keeps(Rule::StampFloor) { evidence.stamp } else { Stamp(0) };
-        let stamp = found.max(superblock.stamp_floor());
-        superblock.head.stamp_floor = stamp.raw().into();
-        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
-        for ((lane, walked), note) in
-            lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.notes_mut())
-        {
-            let next: Sequence = walked.next_sequence;
-            lane.tail = walked.tail;
-            lane.flushed_to = walked.tail;
-            lane.next_sequence = next;
-            lane.durable_to = next;
-            lane.last_stamp = stamp;
-            note.epoch_first = next.raw().into();
-            note.durable_to = next.raw().into();
-        }
-    }
-}
-
-/// Writes the images of an intent home again: a crash may have torn them there. But not over what
-/// was appended there since, which is nowhere else.
-fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
-    shield: &Shield<P, H>,
-    front: &[u8],
-    geometry: &Geometry,
-    device: &mut OrderedDevice<D, H>,
-    blocks: &mut [u8],
-    indexes: &mut impl Indexes,
-) -> Result<(), OpenError> {
-    let image = blocks.get_mut(..geometry.block_size.bytes()).unwrap_or_default();
-    let mut unsynced: Option<Unsynced> = None;
-    for (block, stamp, at) in Shield::<P, H>::images(geometry, front) {
-        let appended = indexes.of(block, |index| index.was_appended_home(block, stamp));
-        if appended && device.keeps(Rule::AppendsNotRepeated) {
-            continue;
-        }
-        shield.read(at, image).map_err(|error| error.of_whole(geometry.shield()))?;
-        let written = device.write(site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
-        unsynced = Some(match unsynced {
-            Some(before) => before.and(written),
-            None => written,
-        });
-    }
-    if let Some(unsynced) = unsynced {
-        let _ = device.sync(site::REPEAT_SYNC, unsynced).map_err(OpenError::Device)?;
     }
     Ok(())
 }

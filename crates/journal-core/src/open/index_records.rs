@@ -6,16 +6,17 @@
 //!
 //! **Crash**: nothing is written.
 
-use crate::format::geometry::LANES_MAX;
-use crate::index::{FrameAt, Index, Indexes};
-use crate::open::found::{Opening, reader};
-use crate::order::hook::{Hook, Rule};
+use crate::index::frame::FrameAt;
+use crate::index::{Index, Indexes};
+use crate::open::opening::{Opening, reader};
+use crate::order::hook::Hook;
+use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::PmemSplit;
 use crate::scan::error::OpenError;
 use crate::scan::reader::{IndexError, Reader};
 use crate::space::superblocks::Superblock;
-use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Stamp};
 
 /// How many frames there are is found out when nothing else does.
 const FULL: OpenError = OpenError::IndexFull { frames_needed: 0 };

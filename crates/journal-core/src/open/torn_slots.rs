@@ -11,20 +11,24 @@
 //!
 //! **Crash**: nothing is written here but voids of torn entries, which a live frame covers.
 
-use crate::format::geometry::{Geometry, LANES_MAX};
+use crate::format::geometry::Geometry;
 use crate::format::identity::CheckSeeds;
 use crate::format::record::Form;
-use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
-use crate::order::hook::{Hook, Rule};
+use crate::format::slot_entry::Found;
+use crate::index::frame::{Bounds, FrameAt, NodeId};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
 use crate::order::ordered::{Durable, InFlight};
-use crate::owner::memory::LaneSlot;
+use crate::order::rule::Rule;
 use crate::ports::error::MediumErrorKind;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
 use crate::scan::verdict::Scanned;
-use crate::space::slots::{Found, SlotState, Slots};
-use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
+use crate::space::lane::LaneSlot;
+use crate::space::slot_state::SlotState;
+use crate::space::slots::Slots;
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Stamp};
 
 /// The most often that all frames are gone through. Each time but the last one drops a record that
 /// was never durable and that an earlier round did not reach: it takes thousands of deferred

@@ -2,5 +2,8 @@
 
 pub mod hook;
 pub(crate) mod ordered;
+pub(crate) mod rule;
+pub(crate) mod site;
+pub(crate) mod source;
 
 pub use ordered::*;

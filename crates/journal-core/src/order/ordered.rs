@@ -71,7 +71,9 @@
 
 use core::marker::PhantomData;
 
-use crate::order::hook::{Hook, NoHook, Rule, Site, SiteKind};
+use crate::order::hook::{Hook, NoHook};
+use crate::order::rule::Rule;
+use crate::order::site::{Site, SiteKind};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::{DeviceError, MediumError};
 use crate::ports::pmem::{Pmem, PmemFacts, PmemRead, PmemShare};

@@ -11,6 +11,7 @@
 
 use core::fmt;
 
+use crate::format::slot_entry::Found;
 use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
 use crate::ports::block_device::BlockDevice;
@@ -19,7 +20,6 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::space::lane::InLane;
-use crate::space::slots::Found;
 use crate::units::{LaneNumber, SlotNumber};
 
 /// What is wrong about a slot.

@@ -7,11 +7,13 @@ extern crate alloc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::commit::batched::Batched;
 use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
 use crate::order::hook::NoHook;
-use crate::owner::memory::{Batched, JournalMemory, LaneSlot, Needs};
-use crate::space::slots::SlotState;
+use crate::owner::memory::{JournalMemory, Needs};
+use crate::space::lane::LaneSlot;
+use crate::space::slot_state::SlotState;
 
 /// Owns what [`JournalMemory`] borrows.
 #[derive(Debug)]

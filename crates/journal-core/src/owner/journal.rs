@@ -13,29 +13,33 @@
 //! After a failed fence, write or sync, or a panic of a policy or a device, the journal refuses to
 //! go on: the outcome of what was under way is unknown until it is opened again.
 
+use crate::commit::batched::Batched;
+use crate::commit::error::CommitError;
 use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::Operation;
 use crate::commit::patches::PiecesOf;
+use crate::commit::prepared::{Content, Places, Prepared, Scratch, Versions as _};
 use crate::commit::scheme::Common;
-use crate::commit::store::{
-    Content, FreePlaces, Indexed, Places, Prepared, Scratch, Versions as _,
-};
-use crate::format::geometry::{Geometry, LANES_MAX};
-use crate::home::checkpoint::{CheckpointReport, Scope};
-use crate::home::{Home, HomeScratch, OwnLanes, View};
-use crate::index::{Bounds, Index, Lead, Lent};
-use crate::open::found::Recovery;
-use crate::order::hook::{Hook, NoHook, Rule};
-use crate::owner::memory::Batched;
+use crate::format::geometry::Geometry;
+use crate::home::content::View;
+use crate::home::error::JournalError;
+use crate::home::report::{CheckpointReport, Scope};
+use crate::home::{Home, HomeScratch};
+use crate::index::frame::NO_BOUNDS;
+use crate::index::{Index, Lead, Lent};
+use crate::order::hook::{Hook, NoHook};
+use crate::order::rule::Rule;
+use crate::owner::lanes::{Indexed, OwnLanes};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::{DeviceError, MediumError};
 use crate::ports::kernels::{Kernels, PortableKernels};
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::segment_to_clean;
-use crate::scan::error::{CommitError, JournalError};
 use crate::scan::reader::IndexError;
-use crate::space::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
+use crate::scan::verdict::Recovery;
+use crate::space::lane::{FreePlaces, InLane, Lane};
+use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// When a commit is to be durable.
@@ -84,9 +88,6 @@ impl<P, D, L, H, K> Drop for Watched<'_, '_, P, D, L, H, K> {
         self.0.failed = true;
     }
 }
-
-/// Everything counts: the journal has one owner, who sees what it has just done.
-pub(crate) const NO_BOUNDS: Bounds = [Sequence(u64::MAX); LANES_MAX as usize];
 
 /// The scratch memory of a journal, leaving the rest of it free to be borrowed.
 macro_rules! scratch {

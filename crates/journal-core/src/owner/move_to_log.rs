@@ -8,16 +8,17 @@
 //! **Crash**: as for a commit. Either the block's newest version is the one in the log, or it is
 //! what it was, and the log's block is free.
 
+use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;
 use crate::format::record::Form;
-use crate::index::NodeId;
+use crate::home::error::JournalError;
+use crate::index::frame::NodeId;
 use crate::order::hook::Hook;
 use crate::owner::journal::{Durability, Journal};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::scan::error::{CommitError, JournalError};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 /// Blocks that one call moves at most.

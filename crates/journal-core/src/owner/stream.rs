@@ -8,17 +8,19 @@
 //! **Crash** before the commit's fence: the parts that are there are void without a valid last one,
 //! whose check covers all of them, in order. What they were is not remembered.
 
+use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;
-use crate::commit::store::{Content, FreePlaces, NoVersions, Scratch};
-use crate::format::record::extent;
-use crate::order::hook::{Hook, Rule};
+use crate::commit::prepared::{Content, NoVersions, Scratch};
+use crate::format::front::extent;
+use crate::order::hook::Hook;
+use crate::order::rule::Rule;
 use crate::owner::journal::{Committed, Journal, scratch};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::scan::error::CommitError;
-use crate::space::lane::{Ends, InLane, Names, OpenRecord, Pace, PartStore};
+use crate::space::lane::{FreePlaces, InLane};
+use crate::space::open_record::{Ends, Names, OpenRecord, Pace, PartStore};
 use crate::space::part::{Encoded, NoImages, Part};
 use crate::units::{LaneNumber, Stamp};
 

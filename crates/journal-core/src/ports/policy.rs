@@ -20,11 +20,11 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-
 use core::time::Duration;
 
-pub use crate::ports::change::{Change, Patch, Span};
 use crate::units::{BlockNumber, WORD_BYTES};
+
+pub use crate::ports::change::{Change, Patch, Span};
 
 /// The number of a policy, kept in the superblock: a journal is opened with the policy that wrote
 /// it or not at all. Numbers below 256 are this project's; choose yours above.

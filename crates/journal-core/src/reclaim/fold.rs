@@ -15,65 +15,23 @@
 //! **Crash** anywhere: entry and frame say the same, or one of them is not there. A torn entry is
 //! covered by its frame, which is still in the ring.
 
+use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::home::checkpoint::{CheckpointReport, Settled};
+use crate::home::checkpoint::Settled;
+use crate::home::error::JournalError;
+use crate::home::report::{CheckpointReport, FoldReport};
 use crate::home::{Home, HomeScratch, Lanes};
-use crate::index::{Bounds, FrameAt, Index, IndexMemory, Indexes, NodeId};
-use crate::order::hook::{Hook, Rule};
+use crate::index::frame::{Bounds, FrameAt, NodeId};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
 use crate::order::ordered::InFlight;
-use crate::owner::journal::Journal;
-use crate::owner::memory::Batched;
+use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::scan::error::JournalError;
 use crate::space::slots::Folded;
 use crate::units::{LaneNumber, SlotNumber, Stamp};
-
-/// What folding, or giving older versions back, did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FoldReport {
-    /// Frames that entries of slots say by now.
-    pub folded: u64,
-    /// Slots that became free.
-    pub freed_slots: u64,
-    /// Bytes of the lanes that became free.
-    pub freed_bytes: u64,
-    /// Fences that took.
-    pub fences: u64,
-}
-
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
-    /// Frees space in the lanes without writing to the device: what frames say of slots, the
-    /// slots' entries say from now on, and the heads pass what is not needed any more.
-    ///
-    /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
-    pub fn fold(&mut self) -> Result<FoldReport, JournalError> {
-        self.at_home(|home, common, lanes, index, scratch| home.fold(common, lanes, index, scratch))
-    }
-
-    /// Frees slots without writing to the device: those of versions that a newer one has made
-    /// superfluous. Until then they are where the block's next version is written, as far as it
-    /// differs.
-    ///
-    /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
-    pub fn collect_garbage(&mut self) -> Result<FoldReport, JournalError> {
-        self.at_home(|home, common, lanes, index, scratch| {
-            home.collect_garbage(common, lanes, index, scratch)
-        })
-    }
-}
 
 /// Which versions are given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,27 +22,30 @@
 
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
+use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
+use crate::format::front::{Extent, Front, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
-    Extent, FRAMES_PER_PART, Form, FrameHeader, Front, RecordHeader, RecordKind, STAMP_BYTES,
-    evidence_check, extent,
+    FRAMES_PER_PART, Form, FrameHeader, RecordHeader, RecordKind, STAMP_BYTES, evidence_check,
 };
-use crate::home::checkpoint::CheckpointReport;
-use crate::home::{Home, HomeScratch, Lanes, View};
-use crate::index::{FrameAt, Index, IndexMemory, Indexes};
-use crate::order::hook::{Hook, Rule};
+use crate::home::content::View;
+use crate::home::error::JournalError;
+use crate::home::report::CheckpointReport;
+use crate::home::{Home, HomeScratch, Lanes};
+use crate::index::frame::{FrameAt, NO_BOUNDS};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
 use crate::order::ordered::InFlight;
-use crate::owner::journal::{Journal, NO_BOUNDS};
-use crate::owner::memory::Batched;
+use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::MediumErrorKind;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::scan::error::JournalError;
 use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
-use crate::space::lane::{InLane, Lane, Names};
+use crate::space::lane::{InLane, Lane};
+use crate::space::open_record::Names;
 use crate::units::{LaneNumber, Sequence, Stamp};
 
 crate::sites! {
@@ -68,34 +71,6 @@ pub struct RelogReport {
     pub freed_bytes: u64,
     /// Fences that took.
     pub fences: u64,
-}
-
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
-    /// Frees space at the head of a lane without writing to the device: what is still needed there
-    /// is copied to the lane's tail, if that frees more than it costs. At most a quarter of the
-    /// lane and one batch of blocks are copied in a call.
-    ///
-    /// Does nothing, and costs no fence, where nothing is gained, or the free space does not hold
-    /// the copies; a checkpoint frees space in any case.
-    ///
-    /// # Errors
-    /// `NoSuchLane`, or as [`checkpoint`](Self::checkpoint).
-    pub fn relog(&mut self, lane: LaneNumber) -> Result<RelogReport, JournalError> {
-        self.check_not_failed()?;
-        if lane.raw() >= self.common.geometry.lanes {
-            return Err(JournalError::NoSuchLane { lane });
-        }
-        self.at_home(|home, common, lanes, index, scratch| {
-            home.relog(common, lanes, index, scratch, lane)
-        })
-    }
 }
 
 /// What is to be copied so that the head can pass a stretch of its lane.
@@ -207,7 +182,7 @@ fn extent_of(geometry: &Geometry, names: &Names, frames: usize, images: usize) -
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Copies what pins the head of a lane to its tail, where that gains space, and lets the heads
     /// pass. Nobody commits meanwhile.
-    fn relog<L: Policy, K: Kernels>(
+    pub(crate) fn relog<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),

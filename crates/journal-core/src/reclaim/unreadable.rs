@@ -14,19 +14,15 @@
 //!
 //! **Crash**: nothing is written. The next process finds out by itself.
 
-use crate::format::geometry::LANES_MAX;
-use crate::home::checkpoint::Scope;
+use crate::home::error::JournalError;
+use crate::home::report::Scope;
 use crate::home::{Home, Lanes};
-use crate::index::{FrameAt, Index, IndexMemory, Indexes, NodeId};
+use crate::index::frame::{FrameAt, NodeId};
+use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::hook::Hook;
-use crate::owner::journal::Journal;
-use crate::ports::block_device::BlockDevice;
 use crate::ports::error::{MediumError, MediumErrorKind};
-use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::Policy;
-use crate::scan::error::{CommitError, JournalError};
-use crate::units::{BlockNumber, LaneNumber};
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber};
 
 impl JournalError {
     /// Whether the content of one block cannot be built, and nothing else is wrong. Of an error
@@ -169,50 +165,5 @@ pub fn segment_to_clean<P: Pmem, H: Hook>(
             return Ok(Some(Scope::Segment { first, end }));
         }
         before = Some((used, first));
-    }
-}
-
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
-    /// Blocks that whoever wrote home or copied last has left out, because they could not be read.
-    /// A read says why; a whole new image, or a discard, is the end of it.
-    pub fn unreadable(&self) -> impl Iterator<Item = BlockNumber> + '_ {
-        self.index.each_unreadable()
-    }
-
-    /// Whether there is room for a record, and for its frames in the index.
-    #[inline]
-    pub(crate) fn see_to_space(
-        &mut self,
-        lane: LaneNumber,
-        bytes: u64,
-        frames: usize,
-    ) -> Result<(), CommitError> {
-        match self.check_space(lane, bytes, frames) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.explain(lane, error)),
-        }
-    }
-
-    /// Why there is too little space, if a checkpoint makes none.
-    #[cold]
-    fn explain(&mut self, lane: LaneNumber, error: CommitError) -> CommitError {
-        let found = match error {
-            CommitError::NoSpace { .. } => pinned_by(&mut self.lanes, &mut self.index, lane),
-            CommitError::IndexFull { .. } => {
-                filled_by(&mut self.lanes, &mut self.index, BlockNumber(0))
-            }
-            _ => Ok(None),
-        };
-        match found {
-            Ok(Some(block)) => CommitError::Unreadable { block },
-            _ => error,
-        }
     }
 }

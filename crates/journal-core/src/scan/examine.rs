@@ -11,22 +11,22 @@
 //!
 //! **Crash**: nothing happens here that one could interrupt.
 
-use crate::format::geometry::{Geometry, LANES_MAX, Protocol};
+use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
-use crate::home::shield;
-use crate::open::found::{Recovery, check_fits};
+use crate::order::source::View;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::PolicyId;
 use crate::scan::decide::Row;
 use crate::scan::error::OpenError;
 use crate::scan::examine_slots::{Sights, SlotSights};
-use crate::scan::lanes;
-use crate::scan::verdict::End;
+use crate::scan::lanes::check_fits;
+use crate::scan::verdict::{End, Recovery};
+use crate::scan::{intent, lanes};
 use crate::space::part::front_bytes_max;
-use crate::space::ring::{RingOf, View};
+use crate::space::ring::RingOf;
 use crate::space::superblocks::{Copy, Superblock, load};
-use crate::units::{BlockSize, Epoch, Generation, LaneNumber, Offset, Sequence};
+use crate::units::{BlockSize, Epoch, Generation, LANES_MAX, LaneNumber, Offset, Sequence};
 
 /// Bytes of scratch memory that are enough to examine any journal. One of smaller blocks takes
 /// less: as many as [`Needs::front_bytes`](crate::Needs::front_bytes) says.
@@ -172,15 +172,15 @@ pub fn examine(
     let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
         return Err(OpenError::MemoryTooShort { slice: "scratch" });
     };
-    let identity = Identity::of(&superblock, kernels);
+    let identity = Identity::of(&superblock.head, kernels);
     let device_blocks = superblock.head.device_blocks.get();
     let lanes = (0..geometry.lanes).map(LaneNumber);
     let mut scanned =
-        unscanned::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, scratch)?;
+        lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, scratch)?;
     let mut intent = None;
     if geometry.shield_blocks > 0 {
         let area = RingOf::new(whole.part(geometry.shield(), geometry.shield_bytes()));
-        let found = shield::load(&area, &geometry, &identity, device_blocks, kernels, scratch)?;
+        let found = intent::load(&area, &geometry, &identity, device_blocks, kernels, scratch)?;
         intent = found.map(|(header, _)| IntentExamination {
             batch: header.sequence.get(),
             blocks: header.frames.get(),

@@ -11,13 +11,13 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::format::geometry::Geometry;
 use crate::format::identity::{CheckSeeds, Identity};
-use crate::open::found::check_fits;
+use crate::format::slot_entry::{ENTRY_BYTES, Found, SlotEntry};
+use crate::order::source::{Source, View};
 use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
-use crate::space::ring::{Source, View};
-use crate::space::slots::{ENTRY_BYTES, Found, SlotEntry};
+use crate::scan::lanes::check_fits;
 use crate::space::superblocks::load;
 use crate::units::{BlockNumber, LaneNumber, Offset, SlotNumber, Stamp};
 
@@ -105,7 +105,7 @@ pub fn examine_slots(
         whole: &whole,
         geometry: &geometry,
         kernels,
-        seeds: Identity::of(&superblock, kernels).seeds,
+        seeds: Identity::of(&superblock.head, kernels).seeds,
         device_blocks: superblock.head.device_blocks.get(),
     };
     for lane in (0..geometry.lanes).map(LaneNumber) {

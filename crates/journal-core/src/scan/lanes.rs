@@ -3,17 +3,18 @@
 
 use core::marker::PhantomData;
 
-use crate::format::geometry::{Geometry, Protocol};
+use crate::format::geometry::{Geometry, GeometryError, Protocol};
 use crate::format::identity::Identity;
 use crate::order::hook::Hook;
 use crate::order::ordered::Ordered;
+use crate::order::source::{Source, View};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
 use crate::scan::reader::Reader;
 use crate::scan::verdict::Scanned;
 use crate::space::part::front_bytes_max;
-use crate::space::ring::{RingOf, Source, View};
+use crate::space::ring::RingOf;
 use crate::space::superblocks::Superblock;
 use crate::space::tail_word;
 use crate::units::{LINE_BYTES, LaneNumber, Offset};
@@ -119,10 +120,12 @@ pub(crate) fn scan(
     let device_blocks = superblock.head.device_blocks.get();
     let mut scanned = Scanned::of(superblock, geometry);
     for lane in lanes {
-        let word_at = Offset(geometry.tails().raw().saturating_add(tail::place(lane.raw())));
+        let word_at = Offset(geometry.tails().raw().saturating_add(tail_word::place(lane.raw())));
         let tail_word = match geometry.protocol {
             Protocol::OneFence => None,
-            Protocol::TailPointer => Some(tail::read(&whole.part(word_at, LINE_BYTES as u64))?),
+            Protocol::TailPointer => {
+                Some(tail_word::read(&whole.part(word_at, LINE_BYTES as u64))?)
+            }
         };
         let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
         let scratch = &mut *scratch;
@@ -131,4 +134,13 @@ pub(crate) fn scan(
         scanned.walk(&mut reader, tail_word, device_blocks)?;
     }
     Ok(scanned)
+}
+
+pub(crate) fn check_fits(geometry: &Geometry, available: u64) -> Result<(), OpenError> {
+    geometry.check().map_err(OpenError::Geometry)?;
+    let needed = geometry.span_bytes().ok_or(OpenError::Geometry(GeometryError::Overflow))?;
+    if needed > available {
+        return Err(OpenError::Geometry(GeometryError::SpanTooSmall { needed, available }));
+    }
+    Ok(())
 }

@@ -2,19 +2,20 @@
 //!
 //! Opening and examining a journal come to their verdict here, so that they cannot differ.
 
-use crate::format::geometry::{Geometry, LANES_MAX, Protocol};
+use crate::format::geometry::{Geometry, Protocol};
 use crate::format::record::{COUNTER_OPEN_END, RecordHeader};
-use crate::open::found::Recovery;
-use crate::order::hook::Rule;
+use crate::format::tail_word::decode;
+use crate::order::rule::Rule;
+use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::scan::decide::{Facts, RecordEpoch, Row, decide};
 use crate::scan::error::OpenError;
-use crate::scan::reader::{Evidence, Reader, Walked};
-use crate::space::ring::Source;
+use crate::scan::evidence::{Evidence, Walked};
+use crate::scan::reader::Reader;
 use crate::space::superblocks::{LaneStart, Superblock};
-use crate::space::tail_word::{LaneEnd, decode, is_unopened};
-use crate::units::{LaneNumber, Sequence};
+use crate::space::tail_word::{LaneEnd, is_unopened};
+use crate::units::{LANES_MAX, LaneNumber, Sequence};
 
 /// Lanes that were walked, and what their headers prove.
 #[derive(Clone, Debug)]
@@ -221,4 +222,23 @@ impl Scanned {
         }
         Ok(recovery)
     }
+}
+
+/// What an open found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Whole records that count.
+    pub records: u64,
+    /// Of them, those stored since the open before: acknowledged or not, they were whole.
+    pub found: u64,
+    /// Lanes that ended with a torn or missing record.
+    pub tails: u16,
+    /// Lanes that ended with a record which an earlier open had shown absent.
+    pub voids: u16,
+    /// Of the lanes that ended with a torn record, those whose record was whole, but not the slots
+    /// that it names.
+    pub torn_slots: u16,
+    /// Lanes in which later records of the same epoch lie behind the end.
+    pub lanes_with_records_behind: u16,
 }

@@ -15,21 +15,27 @@
 //! L2. A sequence is never skipped: what was stored under one is a record, or overwritten.
 //! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
-use crate::commit::store::FreePlaces;
-use crate::format::geometry::{Geometry, LANES_MAX};
+use zerocopy::FromZeros as _;
+
+use crate::format::front::{Extent, extent};
+use crate::format::geometry::Geometry;
 use crate::format::identity::Identity;
-use crate::format::record::{Extent, Form, Name, extent};
-use crate::index::FrameAt;
-use crate::order::hook::{Hook, NoHook, Rule};
+use crate::format::record::{Form, Name, RecordHeader, RecordKind, evidence_check};
+use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::index::frame::FrameAt;
+use crate::order::hook::{Hook, NoHook};
 use crate::order::ordered::{Durable, InFlight};
+use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{Pmem, PmemShare};
 use crate::ports::policy::Prefix;
 use crate::ports::stitched::{Gathered, Piece, Seeds};
-use crate::space::part::{FrameIn, Images, Lent, Lists, Part};
+use crate::space::open_record::{OpenRecord, Pace, PartStore};
+use crate::space::part::{FrameIn, Images, Lent, Lists, NextPayloads, Part, put_words};
 use crate::space::ring::{LaneReader, Ring};
-use crate::space::slots::{SlotState, Slots};
+use crate::space::slot_state::SlotState;
+use crate::space::slots::Slots;
 use crate::space::tail_word::TailWord;
 use crate::units::{LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 
@@ -44,105 +50,8 @@ crate::sites! {
     }
 }
 
-/// The records of other lanes that a record names: of each lane at most one, the latest.
-#[derive(Clone, Copy, Debug)]
-pub struct Names {
-    /// A bit for each lane that is named.
-    lanes: u32,
-    sequences: [Sequence; LANES_MAX as usize],
-}
-
-const _: () = assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit");
-
-impl Names {
-    /// No record.
-    pub const NONE: Self = Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize] };
-
-    /// Names a record too.
-    #[inline]
-    pub fn name(&mut self, lane: LaneNumber, sequence: Sequence) {
-        let Some(known) = self.sequences.get_mut(usize::from(lane.raw())) else { return };
-        let bit = 1_u32.checked_shl(lane.raw().into()).unwrap_or(0);
-        if self.lanes & bit == 0 || *known < sequence {
-            *known = sequence;
-        }
-        self.lanes |= bit;
-    }
-
-    /// Names none any more.
-    #[inline]
-    pub const fn clear(&mut self) {
-        self.lanes = 0;
-    }
-
-    #[inline]
-    pub(crate) const fn count(&self) -> usize {
-        self.lanes.count_ones() as usize
-    }
-
-    pub(crate) fn each(&self) -> impl Iterator<Item = Name> + '_ {
-        let mut left = self.lanes;
-        core::iter::from_fn(move || {
-            let lane = (left != 0).then(|| left.trailing_zeros() as u16)?;
-            left &= left.wrapping_sub(1);
-            let sequence = self.sequences.get(usize::from(lane))?;
-            Some(Name::new(LaneNumber(lane), *sequence))
-        })
-    }
-}
-
-/// What the last part that is stored ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
-    /// The record.
-    Record,
-    /// Nothing yet: more parts follow.
-    Nothing,
-}
-
 /// From how many bytes on a front goes out in two pieces.
 const AHEAD_FROM_BYTES: usize = 3 * LINE_BYTES;
-
-/// Whether a record is put in flight while it is stored, or only when somebody asks.
-///
-/// A deferred record is merely stored: the thread that makes it durable may be another one, and
-/// no thread completes what another has streamed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Put in flight as it is stored.
-    AtOnce,
-    /// Stored; flushed by whoever fences the lane next.
-    Deferred,
-}
-
-/// How a part is stored.
-#[derive(Debug)]
-pub(crate) struct PartStore<'a> {
-    pub(crate) extent: &'a Extent,
-    /// Memory in which its front is made.
-    pub(crate) front: &'a mut [u8],
-    /// Whether its frames are told of before it is stored.
-    pub(crate) is_early: bool,
-}
-
-/// A record that is being stored part by part.
-#[derive(Debug)]
-#[must_use = "a record that is not closed has to be abandoned"]
-pub struct OpenRecord {
-    pub(crate) stamp: Stamp,
-    pub(crate) sequence: Sequence,
-    pace: Pace,
-    /// Parts stored so far; a header has room for the lower bits.
-    pub(crate) parts: u64,
-    /// The check of the parts so far.
-    pub(crate) check: u64,
-    /// Where the record began, to go back there.
-    pub(crate) start: u64,
-    /// Where its next part goes. The lane's own tail stays in front of the record until that is
-    /// stored whole: an open record that nobody ends leaves no gap.
-    next: u64,
-    in_flight: Option<InFlight>,
-}
 
 /// One lane: a ring of records with one writer at a time.
 #[derive(Debug)]
@@ -613,35 +522,155 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 }
 
-impl OpenRecord {
-    /// Its sequence, once it is closed.
-    #[must_use]
-    pub const fn sequence(&self) -> Sequence {
-        self.sequence
+/// Room for one lane.
+#[derive(Debug)]
+pub struct LaneSlot<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
+
+impl<P, H> LaneSlot<P, H> {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self(None);
+
+    /// The lane that an open has put here, for an owner that keeps it elsewhere.
+    pub const fn take(&mut self) -> Option<Lane<P, H>> {
+        self.0.take()
+    }
+}
+
+/// What a transaction can take that holds nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreePlaces {
+    /// Slots of its lane.
+    pub slots: u32,
+    /// Blocks of its lane in the disk-side log.
+    pub log_blocks: u32,
+    /// Whether data goes to the log, so that the record is short.
+    pub bypasses: bool,
+}
+
+impl<P: Pmem, H: Hook> Lane<P, H> {
+    /// Puts header and names of a part, and the check of both where there is something to compute
+    /// it with.
+    ///
+    /// A front is made of whole words, and read back by words: what loads more than one store has
+    /// stored would wait until that has left the processor, behind all that streams.
+    #[inline(always)]
+    pub(crate) fn put_lists(
+        &self,
+        open: &OpenRecord,
+        lists: Lists<'_, impl IntoIterator<Item = Name>>,
+        extent: &Extent,
+        kernels: Option<&impl Kernels>,
+        front: &mut [u8],
+    ) {
+        let Lists { frame_count, name_count, names, last, .. } = lists;
+        let mut header = RecordHeader::new_zeroed();
+        header.kind = RecordKind::Commit as u8;
+        header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
+        header.lines = extent.lines().into();
+        header.frames = u16::try_from(frame_count).unwrap_or(u16::MAX).into();
+        header.set_lane(self.number, name_count);
+        header.position = open.position().into();
+        header.sequence = self.next_sequence.raw().into();
+        header.epoch = self.identity.epoch.raw().into();
+        header.generation = self.identity.generation.raw().into();
+        header.watermark = self.durable_to.raw().into();
+        header.stamp = open.stamp.raw().into();
+        if last {
+            header.set_last_part();
+        }
+        let words = header.words();
+        let mut at = put_words(front, 0, words);
+        for name in names {
+            at = put_words(front, at, name.words());
+        }
+        if let Some(kernels) = kernels {
+            let evidence = front.get(..at).unwrap_or_default();
+            let evidence = evidence_check(kernels, self.identity.seeds.record, evidence);
+            let [first, ..] = words;
+            put_words(front, 0, [first | u64::from(evidence)]);
+        }
     }
 
-    /// Its stamp.
-    #[must_use]
-    pub const fn stamp(&self) -> Stamp {
-        self.stamp
+    /// Where the next frame of a part lies.
+    #[inline(always)]
+    pub(crate) fn next_frame(
+        &self,
+        open: &OpenRecord,
+        encoded: &[u8],
+        frame: FrameIn,
+        next: &mut NextPayloads,
+    ) -> FrameAt {
+        let FrameIn { mut len, form, .. } = frame;
+        let payload = if form == Form::Image {
+            let payload = next.image_at;
+            next.image_at = payload.saturating_add(u64::from(len));
+            payload
+        } else {
+            let at = next.used;
+            next.used = at.saturating_add(len as usize);
+            match form {
+                Form::Slot | Form::Log => {
+                    let named = encoded.get(at..).and_then(|from| from.first_chunk());
+                    let named: SlotFrame = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
+                    len = named.slot.get();
+                    named.content.get()
+                }
+                _ => next.encoded_at.saturating_add(at as u64),
+            }
+        };
+        self.frame_at(open, FrameIn { len, ..frame }, payload)
     }
 
-    /// Bytes of it that are stored.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.next.saturating_sub(self.start)
+    /// Where a frame lies; for one that names a slot, the check and the number of that.
+    #[inline]
+    pub(crate) const fn frame_at(
+        &self,
+        open: &OpenRecord,
+        frame: FrameIn,
+        payload: u64,
+    ) -> FrameAt {
+        let FrameIn { block, len, form, .. } = frame;
+        FrameAt {
+            block,
+            stamp: open.stamp,
+            lane: self.number,
+            sequence: open.sequence,
+            record: open.start,
+            payload,
+            len,
+            form,
+            folded: false,
+        }
     }
 
-    /// Log offset of its next part.
-    pub(crate) const fn position(&self) -> u64 {
-        self.next
+    /// Calls with every frame of a part.
+    #[inline(always)]
+    pub(crate) fn each_frame<I: ?Sized>(
+        &self,
+        open: &OpenRecord,
+        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        mut next: NextPayloads,
+        mut call: impl FnMut(FrameAt),
+    ) {
+        for frame in part.frames.clone() {
+            call(self.next_frame(open, part.encoded.whole(), frame, &mut next));
+        }
+    }
+}
+
+/// Stands for a slot where there is none.
+const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
+
+impl<P: Pmem, H: Hook> InLane<'_, P, H> {
+    /// Takes a block of the disk-side log that nothing needs.
+    pub fn take_log_block(&mut self) -> Option<SlotNumber> {
+        self.lane.slots_mut()?.take_log_block(self.states)
     }
 
-    pub(crate) const fn pace(&self) -> Pace {
-        self.pace
-    }
-
-    pub(crate) fn add(&mut self, stored: InFlight) {
-        InFlight::join(&mut self.in_flight, stored);
+    /// Gives back a slot that was held, of which no version is left.
+    pub fn give_slot(&mut self, slot: SlotNumber) {
+        if let Some(slots) = self.lane.slots_mut() {
+            slots.give(self.states, slot);
+        }
     }
 }

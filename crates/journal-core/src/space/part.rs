@@ -3,20 +3,16 @@
 //!
 //! Nothing here stores anything on the medium; [`crate::space::lane`] does.
 
-use crate::format::geometry::{Geometry, LANES_MAX};
+use crate::format::front::Extent;
+use crate::format::geometry::Geometry;
 use crate::format::record::{
-    CHECK_BYTES, Extent, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES,
-    INTENT_FRAME_BYTES, NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check,
+    CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES,
+    NAME_BYTES,
 };
-use crate::index::FrameAt;
-use crate::order::hook::Hook;
-use crate::ports::kernels::Kernels;
-use crate::ports::pmem::Pmem;
+use crate::format::slot_entry::SLOT_FRAME_BYTES;
 use crate::ports::stitched::Piece;
-use crate::space::lane::{Lane, Names, OpenRecord};
-use crate::space::slots::{SLOT_FRAME_BYTES, SlotFrame};
-use crate::units::{BlockNumber, LINE_BYTES, WORD_BYTES};
-use zerocopy::FromZeros as _;
+use crate::space::open_record::Names;
+use crate::units::{BlockNumber, LANES_MAX, LINE_BYTES, WORD_BYTES};
 
 /// A frame, before it is stored: what its descriptor will say.
 #[derive(Clone, Copy, Debug)]
@@ -189,8 +185,8 @@ pub(crate) struct Part<'a, I: ?Sized, F> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextPayloads {
     /// Log offset of what lies in the front, and how much of it was gone through.
-    encoded_at: u64,
-    used: usize,
+    pub(super) encoded_at: u64,
+    pub(super) used: usize,
     /// Log offset of the next image.
     pub(crate) image_at: u64,
 }
@@ -218,120 +214,6 @@ impl<I: ?Sized, F> Part<'_, I, F> {
         }
     }
 }
-
-impl<P: Pmem, H: Hook> Lane<P, H> {
-    /// Puts header and names of a part, and the check of both where there is something to compute
-    /// it with.
-    ///
-    /// A front is made of whole words, and read back by words: what loads more than one store has
-    /// stored would wait until that has left the processor, behind all that streams.
-    #[inline(always)]
-    pub(crate) fn put_lists(
-        &self,
-        open: &OpenRecord,
-        lists: Lists<'_, impl IntoIterator<Item = Name>>,
-        extent: &Extent,
-        kernels: Option<&impl Kernels>,
-        front: &mut [u8],
-    ) {
-        let Lists { frame_count, name_count, names, last, .. } = lists;
-        let mut header = RecordHeader::new_zeroed();
-        header.kind = RecordKind::Commit as u8;
-        header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
-        header.lines = extent.lines().into();
-        header.frames = u16::try_from(frame_count).unwrap_or(u16::MAX).into();
-        header.set_lane(self.number, name_count);
-        header.position = open.position().into();
-        header.sequence = self.next_sequence.raw().into();
-        header.epoch = self.identity.epoch.raw().into();
-        header.generation = self.identity.generation.raw().into();
-        header.watermark = self.durable_to.raw().into();
-        header.stamp = open.stamp.raw().into();
-        if last {
-            header.set_last_part();
-        }
-        let words = header.words();
-        let mut at = put_words(front, 0, words);
-        for name in names {
-            at = put_words(front, at, name.words());
-        }
-        if let Some(kernels) = kernels {
-            let evidence = front.get(..at).unwrap_or_default();
-            let evidence = evidence_check(kernels, self.identity.seeds.record, evidence);
-            let [first, ..] = words;
-            put_words(front, 0, [first | u64::from(evidence)]);
-        }
-    }
-
-    /// Where the next frame of a part lies.
-    #[inline(always)]
-    pub(crate) fn next_frame(
-        &self,
-        open: &OpenRecord,
-        encoded: &[u8],
-        frame: FrameIn,
-        next: &mut NextPayloads,
-    ) -> FrameAt {
-        let FrameIn { mut len, form, .. } = frame;
-        let payload = if form == Form::Image {
-            let payload = next.image_at;
-            next.image_at = payload.saturating_add(u64::from(len));
-            payload
-        } else {
-            let at = next.used;
-            next.used = at.saturating_add(len as usize);
-            match form {
-                Form::Slot | Form::Log => {
-                    let named = encoded.get(at..).and_then(|from| from.first_chunk());
-                    let named: SlotFrame = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
-                    len = named.slot.get();
-                    named.content.get()
-                }
-                _ => next.encoded_at.saturating_add(at as u64),
-            }
-        };
-        self.frame_at(open, FrameIn { len, ..frame }, payload)
-    }
-
-    /// Where a frame lies; for one that names a slot, the check and the number of that.
-    #[inline]
-    pub(crate) const fn frame_at(
-        &self,
-        open: &OpenRecord,
-        frame: FrameIn,
-        payload: u64,
-    ) -> FrameAt {
-        let FrameIn { block, len, form, .. } = frame;
-        FrameAt {
-            block,
-            stamp: open.stamp,
-            lane: self.number,
-            sequence: open.sequence,
-            record: open.start,
-            payload,
-            len,
-            form,
-            folded: false,
-        }
-    }
-
-    /// Calls with every frame of a part.
-    #[inline(always)]
-    pub(crate) fn each_frame<I: ?Sized>(
-        &self,
-        open: &OpenRecord,
-        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
-        mut next: NextPayloads,
-        mut call: impl FnMut(FrameAt),
-    ) {
-        for frame in part.frames.clone() {
-            call(self.next_frame(open, part.encoded.whole(), frame, &mut next));
-        }
-    }
-}
-
-/// Stands for a slot where there is none.
-const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
 
 /// Writes words from `at` on; returns where they end.
 #[inline]

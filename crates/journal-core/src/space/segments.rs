@@ -14,7 +14,7 @@
 //! was written and is in no record is free.
 
 use crate::format::geometry::Geometry;
-use crate::space::slots::SlotState;
+use crate::space::slot_state::SlotState;
 
 /// No block.
 const NONE: u32 = u32::MAX;

@@ -15,20 +15,21 @@
 //! as well, or its content's check says so. An entry that was being written is void: the frame that
 //! it was made of is still there.
 
-use zerocopy::little_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::IntoBytes;
 
 use crate::format::geometry::Geometry;
 use crate::format::identity::CheckSeeds;
-use crate::format::record::COUNTER_END;
-use crate::order::hook::{Hook, Rule};
+use crate::format::slot_entry::{ENTRY_BYTES, Found, SlotEntry};
+use crate::order::hook::Hook;
 use crate::order::ordered::{Dirty, Durable, InFlight, Ordered};
+use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
 use crate::ports::policy::{Patch, Policy};
-use crate::space::lane::Pace;
+use crate::space::open_record::Pace;
 use crate::space::segments::Segments;
+use crate::space::slot_state::{NONE, SlotState};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Offset, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
@@ -50,147 +51,6 @@ crate::sites! {
         FOUND: Flush = "slot.found";
         /// A new journal's entries.
         FIRST: Write = "slot.first";
-    }
-}
-
-/// No slot.
-const NONE: u32 = u32::MAX;
-
-/// What a frame says of a slot: the payload of [`Form::Slot`](crate::format::record::Form::Slot).
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub struct SlotFrame {
-    /// The check of the slot's whole content, whose seed has the slot's number.
-    pub content: U64,
-    /// Which slot.
-    pub slot: U32,
-    /// Zero.
-    pub reserved: U32,
-}
-
-/// What a slot holds, once its frame is folded.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub struct SlotEntry {
-    /// Which block.
-    pub block: U64,
-    /// The stamp of the frame that was folded.
-    pub stamp: U64,
-    /// The check of the slot's whole content.
-    pub content: U64,
-    /// The check of all that and of the slot's number; zero where the entry is void.
-    pub check: U64,
-}
-
-pub(crate) const SLOT_FRAME_BYTES: usize = size_of::<SlotFrame>();
-pub(crate) const ENTRY_BYTES: usize = size_of::<SlotEntry>();
-
-const _: () = assert!(SLOT_FRAME_BYTES == 16 && ENTRY_BYTES == 32);
-
-/// What an entry was found to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Found {
-    Whole(SlotEntry),
-    Void,
-    /// Neither: a crash tore it while it was being written, or it has rotted.
-    Torn,
-}
-
-impl SlotEntry {
-    /// Whether what it says can be.
-    pub(crate) fn is_sane(&self, device_blocks: u64) -> bool {
-        let stamps = 1..COUNTER_END;
-        self.block.get() < device_blocks && stamps.contains(&self.stamp.get())
-    }
-
-    /// What these bytes are as the entry of a slot.
-    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64) -> Found {
-        match self.check.get() {
-            0 => Found::Void,
-            check if check == self.right_check(kernels, seed) => Found::Whole(self),
-            _ => Found::Torn,
-        }
-    }
-
-    fn new(block: BlockNumber, stamp: Stamp, content: u64) -> Self {
-        Self {
-            block: block.raw().into(),
-            stamp: stamp.raw().into(),
-            content: content.into(),
-            check: 0.into(),
-        }
-    }
-
-    /// Its check, which is never zero.
-    fn right_check(&self, kernels: &impl Kernels, seed: u64) -> u64 {
-        let bytes = self.as_bytes();
-        let body = bytes.get(..bytes.len().saturating_sub(WORD_BYTES)).unwrap_or_default();
-        let check = kernels.crc64(seed, body);
-        if check == 0 { u64::MAX } else { check }
-    }
-}
-
-/// What is known of one slot; memory that the caller gives.
-#[derive(Clone, Copy, Debug)]
-pub struct SlotState {
-    /// While a journal is opened: the highest stamp of a frame that names the slot, or the check
-    /// of its content. Later, in the first state of a segment of the disk-side log: how many of its
-    /// blocks are used.
-    noted: u64,
-    /// Whether this process has written all of it. What a killed one has stored there may be
-    /// visible and not durable: rewriting some bytes would flush only those.
-    settled: bool,
-    /// Whether it is on the list of those that are free.
-    is_free: bool,
-    /// The next one that is free, or that waits to be flushed.
-    next: u32,
-    /// Bytes that were stored and not flushed: from, and to.
-    dirty: (u32, u32),
-}
-
-impl SlotState {
-    /// Nothing yet.
-    pub const EMPTY: Self =
-        Self { noted: 0, settled: false, is_free: false, next: NONE, dirty: (0, 0) };
-
-    /// Notes something about a slot, while a journal is opened.
-    pub(crate) const fn note(&mut self, noted: u64, slot: SlotNumber) {
-        *self = Self { noted, next: slot.raw(), ..Self::EMPTY };
-    }
-
-    pub(crate) const fn is_free(&self) -> bool {
-        self.is_free
-    }
-
-    pub(crate) const fn set_free(&mut self, is_free: bool) {
-        self.is_free = is_free;
-    }
-
-    /// How many blocks of a segment are used.
-    pub(crate) const fn used(&self) -> u64 {
-        self.noted
-    }
-
-    pub(crate) const fn set_used(&mut self, used: u64) {
-        self.noted = used;
-    }
-
-    /// The next one on the list of those that are free.
-    pub(crate) fn next(&self) -> Option<u32> {
-        Some(self.next).filter(|next| *next != NONE)
-    }
-
-    pub(crate) const fn set_next(&mut self, next: u32) {
-        self.next = next;
-    }
-
-    pub(crate) const fn take_next(&mut self) -> u32 {
-        core::mem::replace(&mut self.next, NONE)
-    }
-
-    /// What was noted, and of which slot, if anything was.
-    pub(crate) fn noted(&self) -> Option<(u64, SlotNumber)> {
-        (self.next != NONE).then_some((self.noted, SlotNumber(self.next)))
     }
 }
 
