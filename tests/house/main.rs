@@ -78,7 +78,35 @@ fn packages() -> Vec<Package> {
 }
 
 /// Each crate's folders, from the ground up, and what each may import.
-const HOUSES: [House; 2] = [
+const HOUSES: [House; 3] = [
+    House {
+        sources: "crates/journal-core/src/",
+        storeys: &[
+            ("ports", &["units"]),
+            ("order", &["ports", "units"]),
+            ("format", &["ports", "units"]),
+            ("index", &["format", "units"]),
+            ("space", &["format", "index", "order", "ports", "units"]),
+            ("scan", &["format", "index", "order", "ports", "space", "units"]),
+            ("commit", &["format", "index", "order", "ports", "scan", "space", "units"]),
+            ("home", &["commit", "format", "index", "order", "ports", "scan", "space", "units"]),
+            (
+                "reclaim",
+                &["commit", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+            ),
+            (
+                "open",
+                &["commit", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+            ),
+            (
+                "owner",
+                &[
+                    "commit", "format", "home", "index", "open", "order", "ports", "reclaim",
+                    "scan", "space", "units",
+                ],
+            ),
+        ],
+    },
     House {
         sources: "crates/sim-disk/src/",
         storeys: &[("media", &[]), ("power", &["media"]), ("suite", &["media", "power"])],

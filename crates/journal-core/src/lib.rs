@@ -47,6 +47,13 @@ mod scan;
 mod space;
 pub mod units;
 
+/// Test hooks: named places of persistence, and the rules of the protocol.
+pub mod hook {
+    pub use crate::order::hook::{Hook, NoHook};
+    pub use crate::order::rule::Rule;
+    pub use crate::order::site::{Site, SiteKind};
+}
+
 /// What lies beside slots, and what names them.
 pub mod slot {
     pub use crate::format::slot_entry::{SlotEntry, SlotFrame};
@@ -70,7 +77,7 @@ pub use home::error::JournalError;
 pub use home::report::{CheckpointReport, FoldReport, Scope};
 pub use index::{Entry, Node};
 pub use open::format::format;
-pub use order::hook::{self, Hook, NoHook};
+pub use order::hook::{Hook, NoHook};
 pub use order::rule::Rule;
 pub use order::site::{Site, SiteKind};
 pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};

@@ -57,10 +57,10 @@ macro_rules! sites {
         )]
         $vis mod $module {
             $($(#[$site_doc])*
-            pub const $name: $crate::order::site::Site =
-                $crate::order::site::Site { name: $text, kind: $crate::order::site::SiteKind::$kind };)+
+            pub const $name: $crate::hook::Site =
+                $crate::hook::Site { name: $text, kind: $crate::hook::SiteKind::$kind };)+
             /// Every site of this module.
-            pub const ALL: &[$crate::order::site::Site] = &[$($name),+];
+            pub const ALL: &[$crate::hook::Site] = &[$($name),+];
         }
     };
 }
