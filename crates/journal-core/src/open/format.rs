@@ -20,8 +20,8 @@ use crate::units::Offset;
 /// 3. The first copy makes it count.
 ///
 /// Until it has returned, a crash leaves the journal that was there before, no journal at all
-/// ([`SuperblockError::Unfinished`](crate::SuperblockError::Unfinished)), or the new one. Unless the
-/// new one is there, format again.
+/// ([`Unfinished`](crate::superblock::SuperblockError::Unfinished)), or the new one. Unless the new
+/// one is there, format again.
 ///
 /// `id` must be new (random): it keeps records of an earlier journal in the same span from being
 /// believed.
