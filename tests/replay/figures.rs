@@ -166,9 +166,9 @@ fn objects_cost_what_changes() {
     assert_eq!(figures("object-log", &SHORTEST), short);
 }
 
-/// Of the 100 blocks that change, 8 are new and go home, in 8 transactions, each behind a record that
-/// discards it. A frame takes 16 bytes, and 16 more to say which slot. 22 versions are the first or second of their blocks. That is four
-/// blocks more than go home at the end.
+/// Of the 100 blocks that change, 8 are new and go home, in 8 transactions, each behind a record
+/// that discards it. A frame takes 16 bytes, and 16 more to say which slot. 22 versions are the
+/// first or second of their blocks. That is four blocks more than go home at the end.
 const BYTE_DELTA: Figures = Figures {
     placed: Records {
         images: 0,
