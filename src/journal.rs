@@ -244,7 +244,8 @@ where
     /// # Errors
     /// Those of `body`, the transaction being aborted, and of the commit. `Conflict` only where
     /// this thread itself has the block, in another transaction, or whoever has it waits for one
-    /// that this thread has.
+    /// that this thread has; or where this thread has another transaction open, and for a while
+    /// there is no room for this one beside it.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {

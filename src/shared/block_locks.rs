@@ -72,19 +72,23 @@ pub(crate) struct BlockLocks {
 
 /// Who has waited long for words of one share of the index, behind the lock of that.
 #[derive(Debug, Default)]
-pub(crate) struct Claims(Option<Box<BTreeSet<(Stripe, Age)>>>);
+pub(crate) struct Claims(Option<Box<Claimed>>);
+
+/// The claims of each stripe, the oldest first. Out of line, since a share has two lines.
+#[derive(Debug, Default)]
+struct Claimed(BTreeSet<(Stripe, Age)>);
 
 impl Claims {
     /// Has a stripe kept from whoever is younger, until it is given up.
     pub(crate) fn add(&mut self, stripe: Stripe, age: Age) {
-        self.0.get_or_insert_default().insert((stripe, age));
+        self.0.get_or_insert_default().0.insert((stripe, age));
     }
 
     /// The claimant has it, or has given up.
     pub(crate) fn give_up(&mut self, stripe: Stripe, age: Age) {
         if let Some(claims) = &mut self.0 {
-            claims.remove(&(stripe, age));
-            if claims.is_empty() {
+            claims.0.remove(&(stripe, age));
+            if claims.0.is_empty() {
                 self.0 = None;
             }
         }
@@ -99,7 +103,7 @@ impl Claims {
     #[cold]
     fn oldest(&self, stripe: Stripe) -> Option<Age> {
         let claims = self.0.as_deref()?;
-        claims.range((stripe, Age(0))..=(stripe, Age(u64::MAX))).next().map(|claim| claim.1)
+        claims.0.range((stripe, Age(0))..=(stripe, Age(u64::MAX))).next().map(|claim| claim.1)
     }
 }
 

@@ -187,15 +187,18 @@ impl Waiters {
         false
     }
 
-    fn insert(&mut self, place: Place, waiter: Waiter, holds_some: bool) {
+    /// Returns whether it is the first of its bit.
+    fn insert(&mut self, place: Place, waiter: Waiter, holds_some: bool) -> bool {
         for number in waiter.seats.each() {
             self.of_seat.insert(number, place);
         }
         if holds_some {
             self.holding.insert(place);
         }
-        *self.counts.entry(bit_of(place.0)).or_default() += 1;
         self.queue.insert(place, waiter);
+        let count = self.counts.entry(bit_of(place.0)).or_default();
+        *count += 1;
+        *count == 1
     }
 
     /// Returns the bit that stands for nobody any more, if it is so.
@@ -269,8 +272,9 @@ impl Waiting {
         if waiters.would_be_circle(blocks, &seats, place) {
             return Err(InCircle);
         }
-        waiters.insert(place, Waiter { alarm: Arc::clone(&alarm), seats }, holds_some);
-        self.asleep.fetch_or(bit, Ordering::Relaxed);
+        if waiters.insert(place, Waiter { alarm: Arc::clone(&alarm), seats }, holds_some) {
+            self.asleep.fetch_add(bit, Ordering::Relaxed);
+        }
         let mut is_fenced = waiters.fenced & bit != 0;
         drop(waiters);
         if !is_fenced && self.reach() {
@@ -290,7 +294,7 @@ impl Waiting {
     fn leave_block(&self, place: Place) {
         let mut waiters = self.blocks();
         if let Some(bit) = waiters.remove(place) {
-            self.asleep.fetch_and(!bit, Ordering::Relaxed);
+            self.asleep.fetch_sub(bit, Ordering::Relaxed);
         }
     }
 
@@ -298,8 +302,10 @@ impl Waiting {
     pub(crate) fn wait_for_room(&self, age: Age) -> RoomWait<'_> {
         let alarm = Alarm::new();
         let mut tickets = self.room();
+        if tickets.queue.is_empty() {
+            self.asleep.fetch_add(ROOM, Ordering::Relaxed);
+        }
         tickets.queue.insert(age, Arc::clone(&alarm));
-        self.asleep.fetch_or(ROOM, Ordering::Relaxed);
         let mut is_fenced = tickets.is_fenced;
         drop(tickets);
         if !is_fenced && self.reach() {
@@ -326,10 +332,10 @@ impl Waiting {
 
     fn leave_room(&self, age: Age) {
         let mut tickets = self.room();
-        tickets.queue.remove(&age);
-        if tickets.queue.is_empty() {
+        let was_there = tickets.queue.remove(&age).is_some();
+        if was_there && tickets.queue.is_empty() {
             tickets.is_fenced = false;
-            self.asleep.fetch_and(!ROOM, Ordering::Relaxed);
+            self.asleep.fetch_sub(ROOM, Ordering::Relaxed);
         }
     }
 
@@ -339,6 +345,11 @@ impl Waiting {
         self.blocks().queue.values().for_each(|waiter| waiter.alarm.ring());
         self.room().queue.values().for_each(|alarm| alarm.ring());
     }
+}
+
+/// Whether an explorer has found something, and can do nothing any more.
+fn is_end_of_exploration() -> bool {
+    cfg!(any(loom, shuttle)) && std::thread::panicking()
 }
 
 const fn nap(is_fenced: bool) -> Duration {
@@ -370,6 +381,9 @@ impl BlockWait<'_> {
 
 impl Drop for BlockWait<'_> {
     fn drop(&mut self) {
+        if is_end_of_exploration() {
+            return;
+        }
         self.waiting.leave_block(self.place);
         if !self.has_taken {
             self.waiting.wake_for_block(self.place.0);
@@ -406,6 +420,9 @@ impl RoomWait<'_> {
 
 impl Drop for RoomWait<'_> {
     fn drop(&mut self) {
+        if is_end_of_exploration() {
+            return;
+        }
         self.waiting.leave_room(self.age);
         self.waiting.wake_for_room();
     }

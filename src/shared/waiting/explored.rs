@@ -7,7 +7,7 @@ use pmem_sys::StoreLock;
 
 use super::*;
 use crate::shared::block_locks::Claims;
-use crate::shared::explored::{each_order_is_needed, explore, is_caught};
+use crate::shared::explored::{explore, is_caught};
 use crate::shared::unreserved::Unreserved;
 
 /// One block, and what a thread needs to wait for it.
@@ -210,10 +210,4 @@ fn steps_of_room_got_wrong_are_caught() {
     };
     explore(Some(2), move || twice(serve));
     assert!(is_caught(Some(2), move || twice(wakes_no_next)));
-}
-
-#[test]
-fn every_order_is_needed() {
-    let models: [fn(); 2] = [|| hand_over(1, wait_and_take, give), || takes_turns(1, serve, end)];
-    each_order_is_needed("waiting.rs", Some(3), &[models[0], models[1]]);
 }
