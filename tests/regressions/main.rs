@@ -5,6 +5,7 @@ mod homes;
 mod media;
 mod options;
 mod room;
+mod review_a;
 mod threads;
 
 use core::cell::Cell;
