@@ -330,6 +330,11 @@ impl Waiting {
         }
     }
 
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn waiters_for_room(&self) -> usize {
+        self.room().queue.len()
+    }
+
     fn leave_room(&self, age: Age) {
         let mut tickets = self.room();
         let was_there = tickets.queue.remove(&age).is_some();

@@ -70,3 +70,77 @@ fn who_has_waited_for_a_block_has_it_before_those_that_come_later() {
         assert_eq!(last, 3, "several");
     }
 }
+
+fn tiny_journal() -> TinyJournal {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(1);
+    Journal::format(nvm, TinyDisk::new(64), &options).expect("formats")
+}
+
+/// Nothing was committed since the last checkpoint that freed nothing, so none can free anything.
+#[test]
+fn a_checkpoint_that_frees_nothing_is_not_repeated() {
+    let journal = tiny_journal();
+    let shared = journal.shared();
+    let made_for_ten = || {
+        let before = shared.done().checkpoints;
+        (0..10).for_each(|_| shared.make_room(|| false).expect("goes home"));
+        shared.done().checkpoints - before
+    };
+    assert_eq!([made_for_ten(), made_for_ten()], [1, 0]);
+    let image = [1; BLOCK];
+    for durability in [Durability::Durable, Durability::Deferred] {
+        let write = [Operation::write(BlockNumber(5), &image)];
+        journal.commit(&write, durability).expect("commits");
+        assert_eq!([made_for_ten(), made_for_ten()], [2, 0], "one frees it");
+    }
+    // Where there was room already, nothing was tried.
+    journal.commit(&[Operation::write(BlockNumber(5), &image)], Durability::Durable).expect("fits");
+    shared.make_room(|| true).expect("there is room");
+    assert_eq!(made_for_ten(), 2);
+}
+
+/// While an older transaction waits for room, a younger one that has none waits behind it, in
+/// whichever way it commits.
+#[test]
+fn no_younger_transaction_takes_room_before_an_older_one_that_waits() {
+    type Way = fn(&TinyJournal);
+    let image = &[1; BLOCK];
+    let ways: [Way; 4] = [
+        |journal| {
+            let write = [Operation::write(BlockNumber(5), &[1; BLOCK])];
+            journal.commit(&write, Durability::Durable).map(drop).expect("commits");
+        },
+        |journal| {
+            let write = |number| Operation::write(BlockNumber(number), &[1; BLOCK]);
+            journal.commit(&[write(5), write(6)], Durability::Durable).map(drop).expect("commits");
+        },
+        |journal| journal.transact(|tx| tx.write(BlockNumber(5), &[1; BLOCK])).expect("commits"),
+        // It may not wait with the block that it has read, and begins again.
+        |journal| {
+            let body = |tx: &mut crate::Transaction<'_, _, _, _, _>| {
+                tx.read(BlockNumber(7), &mut [0; BLOCK])?;
+                tx.write_at(BlockNumber(5), 3, &[2; 8])
+            };
+            journal.transact_gathered(body).expect("is gathered");
+        },
+    ];
+    for way in ways {
+        let journal = tiny_journal();
+        journal
+            .commit(&[Operation::write(BlockNumber(1), image)], Durability::Durable)
+            .expect("fits");
+        let waiting = &journal.shared().waiting;
+        std::thread::scope(|scope| {
+            let wait = waiting.wait_for_room(Age(1));
+            let thread = scope.spawn(|| way(&journal));
+            while waiting.waiters_for_room() < 2 {
+                assert!(!thread.is_finished(), "it has not waited");
+                std::thread::yield_now();
+            }
+            assert_eq!(journal.stats().expect("counts").total().commits, 1);
+            drop(wait);
+        });
+        assert_eq!(waiting.waiters_for_room(), 0);
+    }
+}
