@@ -16,7 +16,6 @@ use journal_core::{
 use rustix::io::{pwritev, retry_on_intr};
 
 use crate::disk::direct::{Bounce, is_aligned};
-use crate::disk::error::FileDiskError;
 
 /// Buffers that one system call takes.
 const SLICES_MAX: usize = 1024;
@@ -61,14 +60,6 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// Takes an open file: see [`FileDiskOptions::from_file`].
-    ///
-    /// # Errors
-    /// Those of [`FileDiskOptions::from_file`].
-    pub fn from_file(file: File, block_size: BlockSize) -> Result<Self, FileDiskError> {
-        FileDiskOptions::new().from_file(file, block_size)
-    }
-
     /// States what the disk below does in a power loss, where more is known than the default: that
     /// an overwrite torn by it may leave garbage in sectors of 512 bytes.
     #[must_use]

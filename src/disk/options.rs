@@ -11,7 +11,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::io::{Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -221,5 +221,13 @@ impl FileDisk {
     /// Those of [`FileDiskOptions::open`].
     pub fn open(path: impl AsRef<Path>, block_size: BlockSize) -> Result<Self, FileDiskError> {
         FileDiskOptions::new().open(path, block_size)
+    }
+
+    /// Takes an open file: see [`FileDiskOptions::from_file`].
+    ///
+    /// # Errors
+    /// Those of [`FileDiskOptions::from_file`].
+    pub fn from_file(file: File, block_size: BlockSize) -> Result<Self, FileDiskError> {
+        FileDiskOptions::new().from_file(file, block_size)
     }
 }

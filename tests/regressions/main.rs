@@ -4,8 +4,8 @@
 mod homes;
 mod media;
 mod options;
-mod room;
 mod review_a;
+mod room;
 mod threads;
 
 use core::cell::Cell;

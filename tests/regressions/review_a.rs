@@ -115,7 +115,9 @@ fn round(without: Option<Rule>) -> u8 {
         .hook(Stopping(Arc::clone(&gate), without));
     let journal = nvm_journal::Journal::open(world.pmem(), world.disk(0), &options);
     let journal = Arc::new(journal.expect("opens"));
-    let spawn = |call: Box<dyn FnOnce(&nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Stopping>) + Send>| {
+    let spawn = |call: Box<
+        dyn FnOnce(&nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Stopping>) + Send,
+    >| {
         let journal = Arc::clone(&journal);
         std::thread::spawn(move || call(&journal))
     };

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::*;
-use crate::disk::error::FileDiskErrorKind;
+use crate::disk::error::{FileDiskError, FileDiskErrorKind};
+use crate::disk::options::FileDiskOptions;
 
 /// A disk of a few blocks of zeroes, for tests that need one and do not look.
 #[derive(Clone, Debug)]
