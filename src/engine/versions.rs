@@ -81,6 +81,13 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
         self.shared.share(block).is_ok_and(|share| share.index.newest(block).is_some())
     }
 
+    fn gone_home(&mut self, block: BlockNumber) {
+        // A share whose holder panicked: the journal has failed.
+        if let Ok(mut share) = self.shared.share(block) {
+            share.index.make_sure(block);
+        }
+    }
+
     fn is_own(&self, slot: SlotNumber) -> bool {
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }

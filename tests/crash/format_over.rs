@@ -7,8 +7,8 @@ use journal_core::policy::{Change, Update};
 use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, OpenError, Operation,
-    Overwrite, PortableKernels, Protocol,
+    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, Offset, OpenError,
+    Operation, Overwrite, Pmem as _, PmemRead as _, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::suite::Habits;
@@ -145,8 +145,15 @@ impl fmt::Debug for FormatOver {
     }
 }
 
-fn is_done(world: &World) -> bool {
-    world.history().iter().any(|mark| matches!(mark, Mark::Returned(_)))
+fn is_done(history: &[Mark]) -> bool {
+    history.iter().any(|mark| matches!(mark, Mark::Returned(_)))
+}
+
+/// A lost line where the first copy begins, while the format is under way.
+pub(crate) fn lose_the_first_line(image: &mut Image, history: &[Mark]) {
+    if !is_done(history) {
+        image.poison(0);
+    }
 }
 
 impl Scenario for FormatOver {
@@ -171,10 +178,18 @@ impl Scenario for FormatOver {
             }
             Err(error) => error,
         };
-        if is_done(world) {
+        if is_done(&world.history()) {
             return Err(format!("the new journal does not open: {error}"));
         }
-        if error == OpenError::Superblock(SuperblockError::Unfinished) {
+        use SuperblockError::{Corrupt, NotAJournal, Unfinished};
+        if world.pmem().bytes(Offset(0), 8).is_err() {
+            // The first line is lost as well: so may be the journal, but not a part of it.
+            if let OpenError::Superblock(NotAJournal | Corrupt) = error {
+                world.recovered(0);
+                return Ok(());
+            }
+        }
+        if error == OpenError::Superblock(Unfinished) {
             world.recovered(0);
             // Whatever is there, it can be formatted again.
             self.new.format(world, &self.mutator).map_err(|error| error.to_string())?;

@@ -12,7 +12,7 @@ use sim_disk::{Explorer, Failure, Model, Mutator, Scenario};
 
 use crate::damage::{rot_the_first_copy, rot_the_second_copy};
 use crate::format::{Reformat, rot_the_new_copy};
-use crate::format_over::some_pairs;
+use crate::format_over::{lose_the_first_line, some_pairs};
 use crate::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
@@ -150,6 +150,7 @@ pub(crate) fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone().with_damage(rot_the_second_copy), &after_a_checkpoint),
         Group::new(explorer.clone().with_damage(rot_the_new_copy), &formats),
         Group::new(explorer.clone(), &formats_over),
+        Group::new(explorer.clone().with_damage(lose_the_first_line), &formats_over),
         Group::new(explorer.with_depth(1), &shielded),
     ];
     hunt(&groups, journal_core::SITES, &[])

@@ -1,11 +1,12 @@
 //! What once went wrong on whole media, told without a crash explorer: each test is named for what
 //! it showed.
 
+mod append_beside_checkpoint;
 mod homes;
 mod media;
 mod options;
-mod review_a;
 mod room;
+mod superblocks;
 mod threads;
 
 use core::cell::Cell;

@@ -343,9 +343,13 @@ fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
         },
         Err(foreign) => {
             // What a torn copy says of the place of its twin is likely, and no more.
-            let hint = medium.read(0, BOOK.head.len() as u64).filter(|_| !foreign).map(unit);
-            if let Some(at) = hint {
-                if let Some(second) = copy(medium, at)?.ok().filter(|second| unit(second) == at) {
+            let torn = medium.read(0, BOOK.head.len() as u64).filter(|_| !foreign);
+            if let Some(torn) = torn {
+                let (at, id) = (unit(torn), BOOK.head.field("journal_id").at);
+                let is_twin = |second: &Vec<u8>| {
+                    unit(second) == at && second[id..id + 16] == torn[id..id + 16]
+                };
+                if let Some(second) = copy(medium, at)?.ok().filter(is_twin) {
                     return Ok((second, at));
                 }
             }

@@ -36,6 +36,9 @@ pub trait Versions {
         false
     }
 
+    /// Notes that the block's home is written and synced before anybody else writes home.
+    fn gone_home(&mut self, _block: BlockNumber) {}
+
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 

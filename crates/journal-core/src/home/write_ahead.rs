@@ -7,7 +7,9 @@
 //!
 //! A1. A block that goes home is not live, durably: never written, or discarded by a durable
 //!     record. One of the log that is taken was given back ([`crate::space::segments`]).
-//! A2. Nobody else writes its home, or there, until the sync.
+//! A2. Nobody else writes its home before the index knows the record, nor a block of the log before
+//!     the sync. Whoever writes home waits for its lock until the sync. Then the home is no suspect
+//!     any more, so that no checkpoint makes it sure by writing zeroes there.
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
 //! A5. From before its home is written until that is synced, a durable discard in the lanes says
@@ -203,6 +205,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let Some(image) = update.change.image() else { continue };
             match placement {
                 Placement::Home if versions.may_go_home(block) => {
+                    // Before the sync, without which the journal has failed.
+                    if self.keeps(Rule::AppendsMakeSure) {
+                        versions.gone_home(block);
+                    }
                     self.put(site::WRITE, &mut appends, block, image, &mut unsynced)?;
                 }
                 Placement::DiskLog if left > 0 => {

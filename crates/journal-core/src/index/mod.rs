@@ -50,7 +50,8 @@ impl EntryPlaces {
     #[inline]
     #[must_use]
     pub fn place(&self, block: BlockNumber) -> *const u8 {
-        let before = table::home(block.raw(), self.count).wrapping_mul(size_of::<Entry>());
+        let before = table::home(block.raw(), self.count, table::seed_of(self.first))
+            .wrapping_mul(size_of::<Entry>());
         core::ptr::without_provenance(self.first.wrapping_add(before))
     }
 }
@@ -283,11 +284,17 @@ impl<M: IndexMemory> Index<M> {
         self.memory.nodes_mut().get_mut((id as usize).wrapping_sub(1))
     }
 
+    /// Of the places in the table: it is made of where the table lies, and takes no memory.
+    #[inline(always)]
+    fn seed(&self) -> u64 {
+        table::seed_of(self.memory.entries().as_ptr().addr())
+    }
+
     /// The place of a block's entry, or the empty one where it would be.
     #[inline(always)]
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
-        let count = self.memory.entries().len();
-        let mut place = table::home(block, count);
+        let (count, seed) = (self.memory.entries().len(), self.seed());
+        let mut place = table::home(block, count, seed);
         for _ in 0..count {
             let entry = self.memory.entries().get(place)?;
             if entry.newest == NONE || entry.block == block {
@@ -558,7 +565,7 @@ impl<M: IndexMemory> Index<M> {
     /// Empties a place, and moves up whatever was pushed on by it, so that searches need no
     /// tombstones.
     fn vacate(&mut self, place: usize) {
-        let count = self.memory.entries().len();
+        let (count, seed) = (self.memory.entries().len(), self.seed());
         let order = |place| table::order(place, count);
         let (mut hole, mut at) = (place, place);
         for _ in 0..count {
@@ -568,7 +575,7 @@ impl<M: IndexMemory> Index<M> {
                 break;
             };
             // The entry may move to the hole unless its home place lies cyclically behind the hole.
-            let [home, from, to] = [table::home(entry.block, count), hole, at].map(order);
+            let [home, from, to] = [table::home(entry.block, count, seed), hole, at].map(order);
             let stays =
                 if from <= to { home > from && home <= to } else { home > from || home <= to };
             if !stays {
@@ -590,7 +597,8 @@ impl<M: IndexMemory> Index<M> {
             self.find(block.raw()).and_then(|place| self.memory.entries_mut().get_mut(place))
         {
             if entry.newest != NONE {
-                entry.home = stamp.raw();
+                // An append may have gone home since the checkpoint looked.
+                entry.home = entry.home.max(stamp.raw());
                 (entry.is_leaving, entry.is_suspect) = (false, false);
                 entry.unreadable = 0;
             }
@@ -608,6 +616,14 @@ impl<M: IndexMemory> Index<M> {
             if let Some(entry) = entry {
                 entry.is_suspect = true;
             }
+        }
+    }
+
+    /// Notes that a block's home is not suspect any more: this process has written it.
+    pub fn make_sure(&mut self, block: BlockNumber) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            entry.is_suspect = false;
         }
     }
 

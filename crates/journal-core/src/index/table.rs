@@ -19,16 +19,26 @@ const fn groups_of(places: usize) -> usize {
     places / GROUP
 }
 
-/// Where a block is looked for first, of so many places.
+/// A seed for [`home`], made of the address that a table lies at.
 #[inline(always)]
-pub(super) fn home(block: u64, places: usize) -> usize {
+pub(super) fn seed_of(address: usize) -> u64 {
+    // The higher half of the product is the better one.
+    scatter(address as u64).rotate_right(u64::BITS / 2)
+}
+
+/// Where a block is looked for first, in a table of `places`.
+///
+/// A medium or a client may choose blocks that all lead to the same few places; then each look-up
+/// goes through many of them. The seed is another one in each process, and nobody outside knows it.
+#[inline(always)]
+pub(super) fn home(block: u64, places: usize, seed: u64) -> usize {
     let scaled = |hash: u64, count: usize| {
         let scaled = u128::from(hash).wrapping_mul(count as u128).wrapping_shr(64);
         usize::try_from(scaled).unwrap_or(0)
     };
-    let run = scatter(block / RUN_BLOCKS);
+    let run = scatter((block / RUN_BLOCKS) ^ seed);
     match groups_of(places) {
-        0 => scaled(scatter(block), places),
+        0 => scaled(scatter(block ^ seed), places),
         groups => {
             // Of other bits than those that choose a group, or one of several tables.
             let turned = block.wrapping_add(run.wrapping_shr(16)) % RUN_BLOCKS;
@@ -82,9 +92,9 @@ mod tests {
                 place = next(place, places);
             }
             assert_eq!(place, 0, "around {places} places");
-            assert!((0..blocks).all(|block| home(block, places) < places));
+            assert!((0..blocks).all(|block| home(block, places, block) < places));
         }
-        assert!(home(u64::MAX, usize::MAX >> 8) < usize::MAX >> 8);
+        assert!(home(u64::MAX, usize::MAX >> 8, 7) < usize::MAX >> 8);
     }
 
     #[test]
@@ -92,7 +102,7 @@ mod tests {
         for run in 0..if cfg!(miri) { 5 } else { 100 } {
             let first = run * RUN_BLOCKS;
             let mut homes: vec::Vec<_> =
-                (first..first + RUN_BLOCKS).map(|b| home(b, 300)).collect();
+                (first..first + RUN_BLOCKS).map(|b| home(b, 300, 99)).collect();
             homes.sort_unstable();
             let group = homes[0] / GROUP * GROUP;
             assert_eq!(homes, (group..group + GROUP).collect::<vec::Vec<_>>());
@@ -106,11 +116,13 @@ mod tests {
         const PLACES: usize = 1366;
         let used = [1024, 512];
         for (count, most) in used.into_iter().zip([3.0, 1.4]) {
-            for step in [1, 2, 7, 8, 16, 64, 1000, 4096] {
+            let seeds = [0, seed_of(0x7F12_3456_7000)];
+            let steps = [1, 2, 7, 8, 16, 64, 1000, 4096];
+            for (step, seed) in steps.into_iter().flat_map(|step| seeds.map(|seed| (step, seed))) {
                 let mut table = vec![false; PLACES];
                 let mut looked = 0;
                 for block in (0..).step_by(step).take(count) {
-                    let mut place = home(block, PLACES);
+                    let mut place = home(block, PLACES, seed);
                     while core::mem::replace(&mut table[place], true) {
                         place = next(place, PLACES);
                         looked += 1;
@@ -121,5 +133,27 @@ mod tests {
                 assert!(mean < most, "every {step}th of {count} blocks takes {mean} looks");
             }
         }
+    }
+
+    /// Blocks that one seed looks for in a sixteenth of the table; under others they are spread.
+    #[test]
+    #[cfg_attr(miri, ignore = "a count of many steps")]
+    fn blocks_chosen_to_meet_do_not_meet_under_another_seed() {
+        const PLACES: usize = 1 << 16;
+        let runs = (0..1_u64 << 20).filter(|run| scatter(*run) >> 60 == 0);
+        let blocks: vec::Vec<u64> = runs.map(|run| run * RUN_BLOCKS).take(4096).collect();
+        let sixteenths = |seed: u64| {
+            let mut counts = [0_usize; 16];
+            for block in &blocks {
+                counts[home(*block, PLACES, seed) / (PLACES / 16)] += 1;
+            }
+            counts
+        };
+        assert_eq!(sixteenths(0)[0], blocks.len(), "all of them meet");
+        let pages = (0..64).map(|page| 0x7F00_0000_0000 + (page << 12));
+        let worst = pages.map(|address| sixteenths(seed_of(address)).into_iter().max());
+        let worst: vec::Vec<_> = worst.flatten().collect();
+        let crowded = worst.iter().filter(|most| **most > blocks.len() / 4).count();
+        assert!(crowded <= 4, "{worst:?}");
     }
 }

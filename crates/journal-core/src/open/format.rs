@@ -2,7 +2,7 @@
 
 use crate::format::geometry::Geometry;
 use crate::order::hook::Hook;
-use crate::order::ordered::{InFlight, Ordered};
+use crate::order::ordered::Ordered;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
@@ -40,11 +40,9 @@ pub fn format<P: Pmem, H: Hook>(
     check_fits(geometry, pmem.len())?;
     let empty = Superblock::new(geometry, id, policy.id(), device_blocks);
     let mut whole = Ordered::with_hook(pmem, hook);
-    let mut in_flight = Some(superblocks::void_all(&mut whole)?);
-    if let Some(voided) = slots::void_all(&mut whole, geometry) {
-        InFlight::join(&mut in_flight, voided);
-    }
+    superblocks::void_all(&mut whole)?;
+    let voided = slots::void_all(&mut whole, geometry);
     let places = [geometry.second_superblock(), Offset(0)];
-    let _ = Superblocks::new(whole, places).store_behind(in_flight, &empty, kernels)?;
+    let _ = Superblocks::new(whole, places).store_behind(voided, &empty, kernels)?;
     Ok(())
 }

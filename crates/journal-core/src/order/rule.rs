@@ -33,6 +33,8 @@ pub enum Rule {
     LaterSuperblock,
     /// A format makes the journal that was there void before it changes anything else.
     VoidedFirst,
+    /// A torn superblock copy is asked only for a twin of the same journal.
+    TwinsAlike,
     /// Both superblock copies are written before the new generation is used.
     BothCopies,
     /// Deferred records of other lanes are durable before a record that may depend on them is
@@ -89,6 +91,8 @@ pub enum Rule {
     AppendsNotLive,
     /// What goes home before its record is discarded first, where no frame speaks of it.
     AppendsGivenUp,
+    /// What was appended home is not made sure by writing it anew.
+    AppendsMakeSure,
     /// A home that an earlier process may have written in vain is written anew before a discard
     /// lets go of it.
     HomesMadeSure,
@@ -102,7 +106,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 46] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -116,6 +120,7 @@ impl Rule {
         Self::Notes,
         Self::LaterSuperblock,
         Self::VoidedFirst,
+        Self::TwinsAlike,
         Self::BothCopies,
         Self::DeferredFirst,
         Self::StampAbove,
@@ -143,6 +148,7 @@ impl Rule {
         Self::IndexGrows,
         Self::AppendsNotLive,
         Self::AppendsGivenUp,
+        Self::AppendsMakeSure,
         Self::HomesMadeSure,
         Self::TornEntriesVoided,
         Self::TailWords,

@@ -54,6 +54,10 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
         self.index.newest(block).is_some()
     }
 
+    fn gone_home(&mut self, block: BlockNumber) {
+        self.index.make_sure(block);
+    }
+
     fn is_own(&self, slot: SlotNumber) -> bool {
         self.geometry.lane_of_slot(slot) == self.lane
     }

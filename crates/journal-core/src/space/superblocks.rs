@@ -38,9 +38,11 @@ crate::sites! {
         /// A crash before leaves the older journal, one after none.
         VOID: Write = "superblock.void";
         VOID_FENCE: Fence = "superblock.void.fence";
-        /// A crash before or after leaves no journal.
+        /// A crash before or after leaves no journal. Where the first line is lost as well, one
+        /// before may leave the older journal, whole.
         FORGET: Write = "superblock.forget";
         FORGOTTEN: Flush = "superblock.forgotten";
+        FORGET_FENCE: Fence = "superblock.forget.fence";
     }
 }
 
@@ -404,14 +406,13 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
 /// Makes whatever journal is in a span void, so that a new one can be built there.
 ///
 /// One word is the first step, which a crash does not tear: before it there is the older journal,
-/// and after it [none](SuperblockError::Unfinished). What is returned has to be fenced before the
-/// magic comes back: the rest of the first copy's first line is zeroed, and the magic wherever a
-/// reader could look for a second copy, so that no older copy is whole again.
+/// and after it [none](SuperblockError::Unfinished). Then the rest of the first copy's first line is
+/// zeroed, and the magic wherever a reader could look for a second copy. So no older copy is whole
+/// again when the magic comes back, or when the first line is lost.
 ///
-/// **Crash** before the fence: the older journal, or none. Afterwards: none.
-pub(crate) fn void_all<P: Pmem, H: Hook>(
-    pmem: &mut Ordered<P, H>,
-) -> Result<InFlight, MediumError> {
+/// **Crash** before the first fence: the older journal, or none. Afterwards: none. Only if the
+/// first line is lost before the second fence, the older journal may be found, whole.
+pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(), MediumError> {
     if pmem.keeps(Rule::VoidedFirst) {
         // A line that cannot be read is stored whole, so that it can be read again.
         let is_there = readable(pmem.bytes(Offset(0), LINE_BYTES))?.is_some();
@@ -431,7 +432,8 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(
             false => pmem.flush_found(site::FORGOTTEN, at, MAGIC.len()),
         });
     }
-    Ok(forgotten)
+    let _ = pmem.fence(site::FORGET_FENCE, forgotten)?;
+    Ok(())
 }
 
 /// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
@@ -474,7 +476,8 @@ pub(crate) fn load(
     }
 }
 
-/// The second copy, if it is where the torn first one says.
+/// The second copy, if it is where the torn first one says, and of the same journal: content may be
+/// a copy of another journal's.
 fn hinted_second(
     pmem: &impl Source,
     kernels: &impl Kernels,
@@ -485,7 +488,11 @@ fn hinted_second(
     let head = SuperblockHead::read_from_bytes(bytes).ok();
     let Some(head) = head.filter(|head| head.magic == MAGIC) else { return Ok(None) };
     let at = Offset(u64::from(head.unit_bytes.get()));
-    Ok(is_second(pmem, at, kernels)?.then_some(at))
+    let second = second_at(pmem, at, kernels)?;
+    let is_same = |second: &Superblock| {
+        second.head.journal_id == head.journal_id || !pmem.keeps(Rule::TwinsAlike)
+    };
+    Ok(second.filter(is_same).map(|_| at))
 }
 
 /// The places where a media unit could end. They are bounded, so that the search is short on a
@@ -502,7 +509,7 @@ fn find_second(
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
     for at in second_places(pmem) {
-        if is_second(pmem, at, kernels)? {
+        if second_at(pmem, at, kernels)?.is_some() {
             return Ok(Some(at));
         }
     }
@@ -514,16 +521,15 @@ fn is_magic(pmem: &impl Source, at: Offset) -> Result<bool, MediumError> {
     Ok(readable(pmem.bytes(at, MAGIC.len()))?.is_some_and(|magic| magic == MAGIC))
 }
 
-/// Whether a superblock lies here that says of itself that it is a second copy.
-fn is_second(
+/// The superblock that lies here, if it says of itself that it is a second copy.
+fn second_at(
     pmem: &impl Source,
     at: Offset,
     kernels: &impl Kernels,
-) -> Result<bool, SuperblockError> {
-    match Superblock::decode(pmem, at, kernels)? {
-        Copy::Whole(superblock) => Ok(superblock.geometry()?.second_superblock() == at),
-        _ => Ok(false),
-    }
+) -> Result<Option<Superblock>, SuperblockError> {
+    let Copy::Whole(superblock) = Superblock::decode(pmem, at, kernels)? else { return Ok(None) };
+    let is_second = superblock.geometry()?.second_superblock() == at;
+    Ok(is_second.then_some(superblock))
 }
 
 /// Where a lane begins to scan: its note in words of this crate.

@@ -1,0 +1,158 @@
+//! A block was appended home, and a checkpoint came by before the record of that was stored.
+
+use core::cell::Cell;
+use core::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Overwrite,
+    Pmem, Rule, Site,
+};
+use nvm_journal::{AnyPolicy, Options};
+use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
+
+const BLOCK: usize = 512;
+const BLOCKS: u64 = 64;
+
+thread_local! {
+    /// Whether this thread stops in its next fence, with the lane in hand.
+    static STOPS: Cell<bool> = const { Cell::new(false) };
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<(bool, bool)>,
+    moved: Condvar,
+    /// Syncs of the disk so far.
+    syncs: AtomicU32,
+}
+
+impl Gate {
+    fn stop(&self) {
+        let mut state = self.state.lock().expect("no panic");
+        state.0 = true;
+        self.moved.notify_all();
+        while !state.1 {
+            state = self.moved.wait(state).expect("no panic");
+        }
+    }
+
+    fn await_stopped(&self) {
+        let mut state = self.state.lock().expect("no panic");
+        while !state.0 {
+            state = self.moved.wait(state).expect("no panic");
+        }
+    }
+
+    fn open(&self) {
+        self.state.lock().expect("no panic").1 = true;
+        self.moved.notify_all();
+    }
+}
+
+/// Passes everything on, and lets a thread wait in a fence.
+#[derive(Clone, Debug)]
+struct Stopping(Arc<Gate>, Option<Rule>);
+
+impl Hook for Stopping {
+    fn keeps(&self, rule: Rule) -> bool {
+        self.1 != Some(rule)
+    }
+
+    fn fence<P: Pmem>(&mut self, _site: Site, pmem: &mut P) -> Result<(), MediumError> {
+        if STOPS.take() {
+            self.0.stop();
+        }
+        pmem.fence()
+    }
+
+    fn disk_sync<D: BlockDevice>(
+        &mut self,
+        _site: Site,
+        device: &mut D,
+    ) -> Result<(), DeviceError> {
+        device.sync()?;
+        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+fn byte_delta() -> AnyPolicy {
+    let found = AnyPolicy::ALL.iter().find(|policy| policy.name() == "byte-delta");
+    *found.expect("there is one")
+}
+
+/// What block 5 shows in the end, and what is durable of it.
+fn round(without: Option<Rule>) -> u8 {
+    let facts = DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew);
+    let block_size = BlockSize::new(BLOCK as u32).expect("a block size");
+    let disk = DiskImage::blank(block_size, BLOCKS, facts);
+    let world = World::boot(Image::blank(1 << 18).with_disk(disk), Model::Torn8);
+    let plain = Options::new().policy(byte_delta()).lanes(1).keep_on_close(true);
+    let format = nvm_journal::Journal::format(world.pmem(), world.disk(0), &plain);
+    let first = format.expect("formats");
+    first.transact(|tx| tx.write(BlockNumber(5), &[1; BLOCK])).expect("commits");
+    first.transact(|tx| tx.discard(BlockNumber(5))).expect("commits");
+    drop(first);
+
+    // The next process finds the discard.
+    let gate = Arc::new(Gate::default());
+    let options = Options::new()
+        .policy(byte_delta())
+        .lanes(1)
+        .keep_on_close(true)
+        .background_checkpoint(false)
+        .hook(Stopping(Arc::clone(&gate), without));
+    let journal = nvm_journal::Journal::open(world.pmem(), world.disk(0), &options);
+    let journal = Arc::new(journal.expect("opens"));
+    let spawn = |call: Box<
+        dyn FnOnce(&nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Stopping>) + Send,
+    >| {
+        let journal = Arc::clone(&journal);
+        std::thread::spawn(move || call(&journal))
+    };
+    // Somebody has the lane.
+    let holder = spawn(Box::new(|journal| {
+        STOPS.set(true);
+        journal.transact(|tx| tx.write(BlockNumber(40), &[4; BLOCK])).expect("commits");
+    }));
+    gate.await_stopped();
+    // Block 5 is appended: written home, synced, and about to be stored.
+    let appender = spawn(Box::new(|journal| {
+        journal.transact(|tx| tx.append(BlockNumber(5), &[7; BLOCK])).expect("commits");
+    }));
+    let begun = Instant::now();
+    while gate.syncs.load(Ordering::SeqCst) == 0 && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
+    }
+    assert!(gate.syncs.load(Ordering::SeqCst) > 0, "it goes home first");
+    std::thread::sleep(Duration::from_millis(5));
+    // A checkpoint comes by.
+    let checkpointer = spawn(Box::new(|journal| {
+        journal.checkpoint().expect("writes home");
+    }));
+    std::thread::sleep(Duration::from_millis(20));
+    gate.open();
+    for thread in [holder, appender, checkpointer] {
+        thread.join().expect("no panic");
+    }
+    let mut content = [0; BLOCK];
+    journal.read(BlockNumber(5), &mut content).expect("reads");
+    content[0]
+}
+
+/// The discard that an earlier process left makes the home suspect. The checkpoint would make it
+/// sure by writing zeroes there, over what was just appended.
+#[test]
+fn a_checkpoint_does_not_overwrite_what_was_just_appended_home() {
+    let shown: Vec<u8> = (0..20).map(|_| round(None)).collect();
+    assert!(shown.iter().all(|byte| *byte == 7), "{shown:?}");
+}
+
+#[test]
+fn because_an_append_makes_its_home_sure() {
+    let wrong = (0..400).any(|_| round(Some(Rule::AppendsMakeSure)) != 7);
+    assert!(wrong, "the rule is off, and nothing notices");
+}
