@@ -626,6 +626,7 @@ where
         let Done { checkpoints, checkpointed, folded } = shared.done();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
         stats.gathered = shared.gathering.stats();
+        stats.waiting_for_room = shared.waiting.waiters_for_room();
         Ok(stats)
     }
 }

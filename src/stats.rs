@@ -88,6 +88,8 @@ pub struct Stats {
     pub checkpointed: CheckpointReport,
     /// What was freed without the device, added up.
     pub folded: FoldReport,
+    /// Transactions that wait now for room that others have.
+    pub waiting_for_room: usize,
     /// What was gathered.
     pub gathered: GatherStats,
     /// What was read from the cache.

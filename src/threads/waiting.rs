@@ -330,7 +330,7 @@ impl Waiting {
         }
     }
 
-    #[cfg(all(test, not(any(loom, shuttle))))]
+    /// How many threads wait for room.
     pub(crate) fn waiters_for_room(&self) -> usize {
         self.room().queue.len()
     }

@@ -41,14 +41,10 @@ where
 
 /// Each of some threads makes so many transactions at once with all others; returns what they did
 /// and how many checkpoints there were. Fails where one does not end for a long time.
-fn all_commit<L>(
-    options: &Options<L>,
-    threads: u64,
-    rounds: u64,
-    transact: impl Fn(&Crowded<L>, &AtomicU64, u64, u64) -> Result<(), Error> + Send + Sync + 'static,
-) -> (u64, u64)
+fn all_commit<L, F>(options: &Options<L>, threads: u64, rounds: u64, transact: F) -> (u64, u64)
 where
     L: Policy + Clone + Send + Sync + 'static,
+    F: Fn(&Crowded<L>, &AtomicU64, u64, u64) -> Result<(), Error> + Send + Sync + 'static,
 {
     let (journal, done) = (journal(options), Arc::new(Done::default()));
     let transact = Arc::new(transact);
