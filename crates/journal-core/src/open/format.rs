@@ -15,9 +15,11 @@ use crate::units::Offset;
 /// Formats a span: an empty journal of this geometry, for a store of so many blocks. Where the
 /// geometry has a disk-side log, the device has that many blocks more.
 ///
-/// 1. Whatever journal is there is made void, durably.
-/// 2. The new one is built, and its second superblock copy.
-/// 3. The first copy makes it count.
+/// 1. Whatever journal is there is made void, and its superblock copies are forgotten.
+/// 2. The entries of slots are voided, and the second superblock copy is written.
+/// 3. The first copy makes the new journal count.
+///
+/// Each step is durable before the next one begins.
 ///
 /// Until it has returned, a crash leaves the journal that was there before, no journal at all
 /// ([`Unfinished`](crate::superblock::SuperblockError::Unfinished)), or the new one. Unless the new
@@ -41,8 +43,8 @@ pub fn format<P: Pmem, H: Hook>(
     let empty = Superblock::new(geometry, id, policy.id(), device_blocks);
     let mut whole = Ordered::with_hook(pmem, hook);
     superblocks::void_all(&mut whole)?;
-    let voided = slots::void_all(&mut whole, geometry);
+    slots::void_all(&mut whole, geometry)?;
     let places = [geometry.second_superblock(), Offset(0)];
-    let _ = Superblocks::new(whole, places).store_behind(voided, &empty, kernels)?;
+    let _ = Superblocks::new(whole, places).store(&empty, kernels)?;
     Ok(())
 }

@@ -51,6 +51,7 @@ crate::sites! {
         FOUND: Flush = "slot.found";
         /// A new journal's entries.
         FIRST: Write = "slot.first";
+        FIRST_FENCE: Fence = "slot.first.fence";
     }
 }
 
@@ -485,11 +486,11 @@ pub(crate) struct Folded {
     pub(crate) content: u64,
 }
 
-/// Makes all entries of a new journal void, once a fence has made it durable.
+/// Makes all entries of a new journal void.
 pub(crate) fn void_all<P: Pmem, H: Hook>(
     whole: &mut Ordered<P, H>,
     geometry: &Geometry,
-) -> Option<InFlight> {
+) -> Result<(), MediumError> {
     let mut at = geometry.slot_entries().raw();
     let end = geometry.first_slot().raw();
     let mut in_flight = None;
@@ -498,7 +499,10 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(
         InFlight::join(&mut in_flight, voided);
         at = at.saturating_add(LINE_BYTES as u64);
     }
-    in_flight
+    if let Some(in_flight) = in_flight {
+        let Durable { .. } = whole.fence(site::FIRST_FENCE, in_flight)?;
+    }
+    Ok(())
 }
 
 /// Reads slots beside their writer.

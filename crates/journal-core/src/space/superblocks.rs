@@ -17,7 +17,7 @@ use crate::format::superblock::{
     VOID_MAGIC, superblock_bytes,
 };
 use crate::order::hook::Hook;
-use crate::order::ordered::{Durable, InFlight, Ordered};
+use crate::order::ordered::{Durable, Ordered};
 use crate::order::rule::Rule;
 use crate::order::source::Source;
 use crate::ports::error::{MediumError, MediumErrorKind};
@@ -35,13 +35,14 @@ crate::sites! {
     pub(crate) mod site {
         COPY: Write = "superblock.copy";
         COPY_FENCE: Fence = "superblock.copy.fence";
+        /// A crash before or after leaves what there was.
+        FORGOTTEN: Flush = "superblock.forgotten";
         /// A crash before leaves the older journal, one after none.
         VOID: Write = "superblock.void";
         VOID_FENCE: Fence = "superblock.void.fence";
         /// A crash before or after leaves no journal. Where the first line is lost as well, one
         /// before may leave the older journal, whole.
         FORGET: Write = "superblock.forget";
-        FORGOTTEN: Flush = "superblock.forgotten";
         FORGET_FENCE: Fence = "superblock.forget.fence";
     }
 }
@@ -376,25 +377,12 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         superblock: &Superblock,
         kernels: &impl Kernels,
     ) -> Result<Durable<Generation>, MediumError> {
-        self.store_behind(None, superblock, kernels)
-    }
-
-    /// Like [`store`](Self::store), behind what is in flight: the first fence is of that too.
-    pub(crate) fn store_behind(
-        &mut self,
-        in_flight: Option<InFlight>,
-        superblock: &Superblock,
-        kernels: &impl Kernels,
-    ) -> Result<Durable<Generation>, MediumError> {
         let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
         let bytes = superblock.encode(kernels, &mut buffer);
         let [older, newer] = self.places;
         let generation = superblock.generation();
-        let mut copy = self.pmem.write(site::COPY, older, bytes);
-        if let Some(in_flight) = in_flight {
-            copy = copy.and(in_flight);
-        }
-        let first = self.pmem.fence(site::COPY_FENCE, copy.carrying(generation))?;
+        let copy = self.pmem.write(site::COPY, older, bytes).carrying(generation);
+        let first = self.pmem.fence(site::COPY_FENCE, copy)?;
         if !self.pmem.keeps(Rule::BothCopies) {
             return Ok(first);
         }
@@ -405,32 +393,34 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
 
 /// Makes whatever journal is in a span void, so that a new one can be built there.
 ///
-/// One word is the first step, which a crash does not tear: before it there is the older journal,
-/// and after it [none](SuperblockError::Unfinished). Then the rest of the first copy's first line is
-/// zeroed, and the magic wherever a reader could look for a second copy. So no older copy is whole
-/// again when the magic comes back, or when the first line is lost.
+/// 1. One word, which a crash does not tear: before it there is the older journal, and after it
+///    [none](SuperblockError::Unfinished).
+/// 2. The rest of the first copy's first line is zeroed, and the first line of whatever a reader
+///    could take for a second copy. So no older copy is whole again when a magic comes back, or
+///    when the first line is lost.
 ///
 /// **Crash** before the first fence: the older journal, or none. Afterwards: none. Only if the
 /// first line is lost before the second fence, the older journal may be found, whole.
 pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(), MediumError> {
+    // A killed process may have zeroed copies, which a power loss would bring back.
+    let end = u64::from(UNIT_BYTES_MAX).saturating_add(2 * LINE_BYTES as u64).min(pmem.len());
+    let len = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(LINE_BYTES);
+    let mut void = pmem.flush_found(site::FORGOTTEN, Offset(LINE_BYTES as u64), len);
     if pmem.keeps(Rule::VoidedFirst) {
         // A line that cannot be read is stored whole, so that it can be read again.
         let is_there = readable(pmem.bytes(Offset(0), LINE_BYTES))?.is_some();
         let mut line = [0; LINE_BYTES];
         line.iter_mut().zip(VOID_MAGIC).for_each(|(place, byte)| *place = byte);
         let len = if is_there { WORD_BYTES } else { LINE_BYTES };
-        let void = pmem.write(site::VOID, Offset(0), line.get(..len).unwrap_or_default());
-        let _ = pmem.fence(site::VOID_FENCE, void)?;
+        void = void.and(pmem.write(site::VOID, Offset(0), line.get(..len).unwrap_or_default()));
     }
+    let _ = pmem.fence(site::VOID_FENCE, void)?;
     let rest = [0; LINE_BYTES - WORD_BYTES];
     let mut forgotten = pmem.write(site::FORGET, Offset(WORD_BYTES as u64), &rest);
-    let len = pmem.len();
-    for at in second_places(pmem).take_while(|at| at.raw() < len) {
-        // A killed process may have zeroed the magic, which a power loss would bring back.
-        forgotten = forgotten.and(match is_magic(pmem, at)? {
-            true => pmem.write(site::FORGET, at, &[0; MAGIC.len()]),
-            false => pmem.flush_found(site::FORGOTTEN, at, MAGIC.len()),
-        });
+    for at in second_places(pmem) {
+        if is_magic(pmem, at)? {
+            forgotten = forgotten.and(pmem.write(site::FORGET, at, &[0; LINE_BYTES]));
+        }
     }
     let _ = pmem.fence(site::FORGET_FENCE, forgotten)?;
     Ok(())
