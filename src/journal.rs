@@ -175,6 +175,7 @@ where
         let policy = options.policy.clone();
         let opened = found.open_by(disk, policy, kernels, room, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
+        shares.leave_room(plan.share_frames);
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
         let mut states = states.chunks((geometry.lane_places() as usize).max(1));
         // Where one thread commits, it takes its locks without waiting for the last fence.

@@ -395,6 +395,8 @@ fn a_rewrite_of_a_word_is_one_line_of_its_slot_and_two_of_a_record() {
     });
 }
 
+/// And one fence more, before the device, where no discard in the lanes says that the blocks are not
+/// live.
 #[test]
 fn an_append_that_goes_home_is_one_sync_and_one_fence() {
     on_slots(ByteDelta::new(), |world, journal| {
@@ -404,11 +406,15 @@ fn an_append_that_goes_home_is_one_sync_and_one_fence() {
             update.kind = Kind::Append;
             Operation::Update(update)
         });
-        let before = world.tape().counts();
-        journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("there is room");
-        let spent = spent(world, before);
-        assert_eq!((spent.fences, spent.lines()), (1, 2));
-        assert_eq!((spent.disk_bytes, spent.disk_syncs), (3 * 4096, 1));
+        let discards = [8, 9, 10].map(|block| Operation::Discard(BlockNumber(block)));
+        for cost in [(2, 4), (1, 2)] {
+            let before = world.tape().counts();
+            journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("has room");
+            let spent = spent(world, before);
+            assert_eq!((spent.fences, spent.lines()), cost);
+            assert_eq!((spent.disk_bytes, spent.disk_syncs), (3 * 4096, 1));
+            journal.commit(LaneNumber(0), &discards, Durability::Durable).expect("has room");
+        }
     });
 }
 

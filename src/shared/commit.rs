@@ -543,7 +543,7 @@ where
         let (names, mut scratch, answers) = work.for_preparing();
         let mut versions = SharedVersions { shared: self, lane, answers, waits: false, told: None };
         let content = Content { operations, names, prepared, ends: Ends::Record };
-        self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
+        work.reserved_bytes -= self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
         work.reserved_log -= prepared.log_blocks;
         Ok(())
     }

@@ -137,22 +137,26 @@ where
         Ok(stays)
     }
 
-    /// Writes to the disk, and syncs, what the policy places there.
+    /// Writes to the disk, and syncs, what the policy places there; returns how many bytes of the
+    /// lane were stored before that.
     pub(crate) fn write_to_disk<O: Operations + ?Sized>(
         &self,
         lane: LaneNumber,
         content: &Content<'_, O>,
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let take = || {
             let mut state = self.lock_lane(self.lane(lane))?;
             let LaneState { lane, slots, .. } = &mut *state;
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
         self.with_home(|room| {
-            let written = room.home.write_ahead(&self.common, content, scratch, versions, take);
-            written.map(drop).inspect_err(|error| self.fail_of(*error))
+            let (home, common, lanes) = (&mut room.home, &self.common, &mut LanesOf(self));
+            let stored = home.give_up(common, lanes, lane, content, scratch, versions);
+            let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
+            let written = home.write_ahead(common, content, scratch, versions, take);
+            written.map(|_| stored).inspect_err(|error| self.fail_of(*error))
         })
     }
 

@@ -11,6 +11,15 @@ use pmem_sys::{Taken, Zeroes};
 /// To take as many bytes at once takes one millisecond to three.
 const AT_ONCE_BELOW_BYTES: usize = 8 << 20;
 
+/// An index that is made larger has room for so many frames at least.
+const LARGER_FRAMES_MIN: usize = 32;
+
+/// Places in the table for so many frames: a third more, and one that stays empty, to keep searches
+/// short.
+const fn entries_for(frames: usize) -> usize {
+    frames.saturating_add(frames / 3).saturating_add(2)
+}
+
 /// What one share keeps its table and its frames in.
 #[derive(Debug)]
 pub(crate) struct IndexParts {
@@ -25,14 +34,23 @@ impl IndexParts {
         frames: usize,
         at_once: bool,
     ) -> impl Iterator<Item = Index<Self>> {
-        // A third more, and one that stays empty, to keep searches short.
-        let entries = frames.saturating_add(frames / 3).saturating_add(2);
+        let entries = entries_for(frames);
         let bytes = entries.saturating_mul(count).saturating_mul(size_of::<Entry>());
         let taken = |at_once| if at_once { Taken::AtOnce } else { Taken::AsUsed };
         let entries = Zeroes::parts(count, entries, taken(at_once || bytes < AT_ONCE_BELOW_BYTES));
         let nodes = Zeroes::parts(count, frames, taken(at_once));
         let parts = entries.into_iter().zip(nodes);
         parts.map(|(entries, nodes)| Index::over_zeroes(Self { entries, nodes }))
+    }
+
+    /// Gives an index twice the room that it had, while nobody else knows where it keeps things.
+    pub(crate) fn make_larger(index: &mut Index<Self>) {
+        let frames = index.capacity().saturating_mul(2).max(LARGER_FRAMES_MIN);
+        let mut entries = Zeroes::parts(1, entries_for(frames), Taken::AsUsed);
+        let mut nodes = Zeroes::parts(1, frames, Taken::AsUsed);
+        if let (Some(entries), Some(nodes)) = (entries.pop(), nodes.pop()) {
+            index.move_to(Self { entries, nodes });
+        }
     }
 
     /// An index with no room at all.

@@ -477,6 +477,18 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, 
 #[derive(Debug)]
 pub(crate) struct Unshared(pub(crate) Vec<Share>);
 
+impl Unshared {
+    /// Sees to it that work can go on where a share had to take more frames than it was made for.
+    pub(crate) fn leave_room(&mut self, made_for: usize) {
+        for Share { index, .. } in &mut self.0 {
+            let (frames, room) = (index.frames(), index.room());
+            if index.capacity() > made_for && room < frames / 4 {
+                IndexParts::make_larger(index);
+            }
+        }
+    }
+}
+
 impl Indexes for Unshared {
     type Memory = IndexParts;
 
@@ -487,6 +499,12 @@ impl Indexes for Unshared {
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
         self.0.iter_mut().for_each(|share| call(&mut share.index));
+    }
+
+    fn grow(&mut self, block: BlockNumber) -> bool {
+        let count = self.0.len();
+        IndexParts::make_larger(&mut self.0[share_of(block, count)].index);
+        true
     }
 }
 

@@ -207,7 +207,10 @@ where
         if blocks == 1 {
             // To the line, so that mostly nothing is given back.
             let front = (LINE_BYTES + 16 + 8 + 16 * geometry.lanes as usize) as u64;
-            return front.next_multiple_of(LINE_BYTES as u64) + block;
+            // What goes home has no image here, but a discard before it, of two lines.
+            let discard = 2 * LINE_BYTES as u64;
+            let rest = if block < discard { discard } else { block };
+            return front.next_multiple_of(LINE_BYTES as u64) + rest;
         }
         let frame = block + 16 + part / 2;
         let bytes = frame * blocks as u64 + part + 16 * geometry.lanes as u64;

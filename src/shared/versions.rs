@@ -91,6 +91,10 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
         may
     }
 
+    fn has_frames(&mut self, block: BlockNumber) -> bool {
+        self.shared.share(block).is_ok_and(|share| share.index.newest(block).is_some())
+    }
+
     fn is_own(&self, slot: SlotNumber) -> bool {
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }

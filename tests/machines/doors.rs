@@ -1,11 +1,12 @@
 //! Both doors of a journal of any size, as one: what the large machine asks of either.
 
 use core::ops::Range;
+use core::slice::from_ref;
 
 use journal_core::Durability::{Deferred, Durable};
-use journal_core::policy::{Change, Kind, Span, Update};
+use journal_core::policy::{Change, Kind, Patch, Span, Update};
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, CommitError, Geometry, Operation, PortableKernels};
+use journal_core::{BlockNumber, CommitError, Geometry, OpenError, Operation, PortableKernels};
 use nvm_journal::{AnyPolicy, Buffers, Options};
 use sim_disk::{Mutator, SimDisk, SimPmem, World};
 
@@ -20,6 +21,8 @@ pub(crate) struct Edit {
     pub(crate) new: Cell,
     /// Where the two differ, where that is said.
     pub(crate) range: Option<Range<usize>>,
+    /// Whether an owner of the core says no more of it than that, where the policy takes that.
+    pub(crate) alone: bool,
     /// Whether it is not live.
     pub(crate) appends: bool,
 }
@@ -28,6 +31,10 @@ pub(crate) struct Edit {
 pub(crate) trait Door {
     /// Whether it is acknowledged as durable, with all before it.
     fn commit(&mut self, edits: &[Edit], deferred: bool) -> Result<bool, String>;
+    /// The same, or nothing but room for it: then the edits are to be made again, of what is there.
+    fn try_commit(&mut self, edits: &[Edit], deferred: bool) -> Result<Option<bool>, String> {
+        self.commit(edits, deferred).map(Some)
+    }
     fn sync(&mut self) -> Result<(), String>;
     fn checkpoint(&mut self) -> Result<(), String>;
     /// Makes room in one of several ways, as far as the door has them.
@@ -37,30 +44,53 @@ pub(crate) trait Door {
     fn read(&mut self, block: usize, into: &mut [u8]) -> Result<(), String>;
 }
 
-/// Frames that the index has room for.
-const FRAMES: usize = 4096;
-/// Blocks of a checkpoint's batch.
-const BATCH: usize = 32;
+/// What a process opens a journal with, none of which is on the medium.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    /// Through the front door; else as the owner of the core.
+    pub(crate) front: bool,
+    /// Frames that the index has room for.
+    pub(crate) frames: usize,
+    /// Blocks of a checkpoint's batch.
+    pub(crate) batch_blocks: usize,
+    pub(crate) cache_bytes: usize,
+}
 
-/// Opens a journal through one of its doors, for some calls.
+impl Given {
+    /// More than enough of everything.
+    pub(crate) const PLENTY: Self =
+        Self { front: false, frames: 4096, batch_blocks: 32, cache_bytes: 1 << 18 };
+}
+
+/// Opens a journal through one of its doors, for some calls. An owner of the core that is told that
+/// its frames do not do takes as many as will.
 pub(crate) fn enter<R>(
     world: &World,
-    front: bool,
+    given: Given,
     policy: AnyPolicy,
     geometry: &Geometry,
     mutator: Mutator,
     then: impl FnOnce(&mut dyn Door) -> Result<R, String>,
 ) -> Result<R, String> {
-    let (pmem, disk) = (world.pmem(), world.disk(0));
+    let Given { front, mut frames, batch_blocks, cache_bytes } = given;
     if front {
-        let options = Options::new().policy(policy).hook(mutator);
-        let options = options.index_frames(FRAMES).batch_blocks(BATCH).cache_bytes(1 << 18);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let options = Options::new().policy(policy).hook(mutator).index_frames(frames);
+        let options = options.batch_blocks(batch_blocks).cache_bytes(cache_bytes);
         let opened = Front::open(pmem, disk, &options);
         return then(&mut opened.map_err(|error| format!("open: {error}"))?);
     }
-    let mut buffers = Buffers::new(geometry, FRAMES, BATCH);
-    let opened = Owned::open(pmem, disk, policy, mutator, PortableKernels, buffers.borrow());
-    then(&mut opened.map_err(|error| format!("open: {error}"))?)
+    loop {
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let mut buffers = Buffers::new(geometry, frames, batch_blocks);
+        let (hook, memory) = (mutator.clone(), buffers.borrow());
+        match Owned::open(pmem, disk, policy, hook, PortableKernels, memory) {
+            Err(OpenError::IndexFull { frames_needed }) if frames_needed > frames => {
+                frames = frames_needed;
+            }
+            opened => return then(&mut opened.map_err(|error| format!("open: {error}"))?),
+        }
+    }
 }
 
 type Front = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Mutator>;
@@ -113,19 +143,24 @@ impl Door for Front {
     }
 }
 
-/// What a transaction of these edits is.
-fn operations<'a>(edits: &'a [Edit], spans: &'a [Span]) -> Vec<Operation<'a>> {
-    let operations = edits.iter().zip(spans.chunks(1)).map(|(edit, ranges)| {
+/// What a transaction of these edits is, where changed ranges are told with the image or alone.
+fn operations<'a>(
+    edits: &'a [Edit],
+    told: &'a [(Span, Patch<'a>)],
+    alone: bool,
+) -> Vec<Operation<'a>> {
+    let operations = edits.iter().zip(told).map(|(edit, (range, patch))| {
         let Some(image) = &edit.new else { return Operation::Discard(at(edit.block)) };
         let change = match edit.range {
             None => Change::Image(image),
-            Some(_) => Change::Ranges { image, ranges },
+            Some(_) if alone => Change::Patches(from_ref(patch)),
+            Some(_) => Change::Ranges { image, ranges: from_ref(range) },
         };
         let mut update = Update::new(at(edit.block), change);
         if edit.appends {
             update.kind = Kind::Append;
         }
-        update.old = edit.old.as_deref();
+        update.old = edit.old.as_deref().filter(|_| !alone);
         Operation::Update(update)
     });
     operations.collect()
@@ -133,22 +168,37 @@ fn operations<'a>(edits: &'a [Edit], spans: &'a [Span]) -> Vec<Operation<'a>> {
 
 impl Door for Owned<'_> {
     fn commit(&mut self, edits: &[Edit], deferred: bool) -> Result<bool, String> {
-        let span = |edit: &Edit| {
+        if let Some(is_durable) = self.try_commit(edits, deferred)? {
+            return Ok(is_durable);
+        }
+        self.try_commit(edits, deferred)?.ok_or_else(|| "a checkpoint makes no room".into())
+    }
+
+    fn try_commit(&mut self, edits: &[Edit], deferred: bool) -> Result<Option<bool>, String> {
+        let told = |edit: &Edit| {
             let range = edit.range.clone().unwrap_or(0..0);
-            Span { at: range.start as u32, len: range.len() as u32 }
+            let (at, len) = (range.start as u32, range.len() as u32);
+            (Span { at, len }, range)
         };
-        let spans: Vec<Span> = edits.iter().map(span).collect();
-        let operations = operations(edits, &spans);
+        let told: Vec<_> = edits.iter().map(told).collect();
+        let told = edits.iter().zip(&told).map(|(edit, (span, range))| {
+            let bytes = edit.new.as_ref().map_or(&[][..], |new| &new[range.clone()]);
+            (*span, Patch { at: span.at, bytes })
+        });
+        let told: Vec<_> = told.collect();
         let durability = if deferred { Deferred } else { Durable };
         let lane = LaneNumber(edits[0].block as u16 % self.geometry().lanes);
-        let mut result = Self::commit(self, lane, &operations, durability);
-        if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
-            Door::checkpoint(self)?;
-            result = Self::commit(self, lane, &operations, durability);
+        let alone = edits.iter().any(|edit| edit.alone);
+        let mut result = Self::commit(self, lane, &operations(edits, &told, alone), durability);
+        if let (Err(CommitError::CannotPlace { .. }), true) = (&result, alone) {
+            result = Self::commit(self, lane, &operations(edits, &told, false), durability);
         }
         match result {
-            Ok(_) => Ok(!deferred),
-            Err(CommitError::Unchanged) => Ok(false),
+            Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) => {
+                Door::checkpoint(self).map(|()| None)
+            }
+            Ok(_) => Ok(Some(!deferred)),
+            Err(CommitError::Unchanged) => Ok(Some(false)),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use sim_disk::rng::mix;
 use sim_disk::{CrashPoint, CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rng, World};
 
-use crate::doors::{Door, Edit, enter};
+use crate::doors::{Door, Edit, Given, enter};
 use crate::ledger::{Cell, Ledger};
 use crate::lives::guarded;
 use crate::policies::{default, for_each_policy};
@@ -177,7 +177,8 @@ impl<'a> Large<'a> {
         then: impl FnOnce(&mut dyn Door) -> Result<R, String>,
     ) -> Result<R, String> {
         let (policy, geometry) = (self.policy, self.geometry());
-        enter(world, front, policy, &geometry, self.mutator.clone(), then)
+        let given = Given { front, ..Given::PLENTY };
+        enter(world, given, policy, &geometry, self.mutator.clone(), then)
     }
 
     /// Takes the steps of a life, and marks in the world what was promised when.
@@ -348,7 +349,8 @@ impl Steps<'_> {
                 Some(new.into())
             }
         };
-        Edit { block, appends: self.given_up[block] && new.is_some(), old, new, range }
+        let appends = self.given_up[block] && new.is_some();
+        Edit { block, appends, old, new, range, alone: false }
     }
 }
 

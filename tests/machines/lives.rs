@@ -100,6 +100,13 @@ pub(crate) struct Life<A> {
     pub(crate) end: End,
 }
 
+impl Breaks {
+    /// The sync of a disk fails, once.
+    pub(crate) const fn sync(index: u8) -> Self {
+        Self { operation: Operation::DiskSync, index, for_ever: false }
+    }
+}
+
 fn breaks() -> impl Strategy<Value = Option<Breaks>> {
     let breaks = (prop::sample::select(&Operation::ALL[..]), 0..40_u8, any::<bool>());
     let breaks =

@@ -14,6 +14,7 @@ mod again;
 mod doors;
 mod front;
 mod hard;
+mod homes;
 mod large;
 mod ledger;
 mod lives;

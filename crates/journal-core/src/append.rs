@@ -10,6 +10,9 @@
 //! A2. Nobody else writes its home, or there, until the sync.
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
+//! A5. From before its home is written until that is synced, a durable discard in the lanes says
+//!     that a block is not live. Where there is none, one is stored. A process that finds it builds
+//!     nothing on that home, which may look as if it had been synced.
 //!
 //! **Crash** before the record is durable: the block is not live, and its home holds anything; or
 //! the block of the log is free, and does.
@@ -18,17 +21,21 @@ use crate::block_device::BlockDevice;
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::error::DeviceError;
-use crate::home::Home;
-use crate::hook::{Hook, Site};
+use crate::errors::JournalError;
+use crate::front::{Encoded, FrameIn, NoImages, Part};
+use crate::geometry::Geometry;
+use crate::home::{Home, Lanes};
+use crate::hook::{Hook, Rule, Site};
 use crate::index::{Index, IndexMemory};
+use crate::lane::{InLane, Names, Pace};
 use crate::memory::Batched;
 use crate::operation::{Operation, Operations};
 use crate::order::{Durable, Unsynced};
-use crate::place::{Content, Scratch, Versions};
+use crate::place::{Content, NoVersions, Scratch, Versions};
 use crate::pmem::Pmem;
 use crate::policy::{Encoder, Placement, Policy};
-use crate::record::Form;
-use crate::units::{BlockNumber, SlotNumber, Stamp};
+use crate::record::{FRAMES_PER_PART, Form, extent};
+use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -72,7 +79,107 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Bytes that the discards of so many blocks take which are about to go home.
+pub(crate) fn discards_bytes(geometry: &Geometry, blocks: usize) -> u64 {
+    let record = |frames| extent(geometry, 0, frames, 0, 0).map_or(0, |extent| extent.total);
+    let whole = (blocks / FRAMES_PER_PART) as u64;
+    let rest = blocks % FRAMES_PER_PART;
+    let last = if rest > 0 { record(rest) } else { 0 };
+    whole.saturating_mul(record(FRAMES_PER_PART)).saturating_add(last)
+}
+
+/// Blocks that are discarded by one record.
+struct GivenUp {
+    frames: [FrameIn; FRAMES_PER_PART],
+    count: usize,
+}
+
+impl GivenUp {
+    const NONE: Self = Self { frames: [FrameIn::EMPTY; FRAMES_PER_PART], count: 0 };
+
+    /// Takes in a block; whether there is no room for another one.
+    fn add(&mut self, block: BlockNumber) -> bool {
+        if let Some(place) = self.frames.get_mut(self.count) {
+            *place = FrameIn { block, form: Form::Discard, ..FrameIn::EMPTY };
+            self.count = self.count.saturating_add(1);
+        }
+        self.count == FRAMES_PER_PART
+    }
+}
+
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Discards the blocks which are about to go home and of which the index knows nothing (A5),
+    /// through the lane that they are committed through; returns how many bytes of it that took.
+    /// Until they are there nobody else writes home, or lets a head go on.
+    ///
+    /// The index is not told: the frame that says that a block is at home comes behind its discard,
+    /// in the same lane.
+    ///
+    /// # Errors
+    /// The medium's.
+    #[cold]
+    pub fn give_up<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        lane: LaneNumber,
+        content: &Content<'_, impl Operations + ?Sized>,
+        scratch: &mut Scratch<'_>,
+        versions: &mut impl Versions,
+    ) -> Result<u64, JournalError> {
+        let Content { operations, prepared, .. } = *content;
+        if prepared.appends == 0 || !self.keeps(Rule::AppendsGivenUp) {
+            return Ok(0);
+        }
+        let (mut given_up, mut bytes) = (GivenUp::NONE, 0_u64);
+        for at in 0..operations.count() {
+            let Operation::Update(update) = operations.operation(at) else { continue };
+            let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
+            let placement = common.placement(&update, &mut Encoder::new(room), prepared.bypasses());
+            let block = update.block;
+            let goes_home = placement == Placement::Home && versions.may_go_home(block);
+            if goes_home && !versions.has_frames(block) && given_up.add(block) {
+                let stored = self.store_discards(common, lanes, lane, &given_up, scratch.front)?;
+                (given_up.count, bytes) = (0, bytes.saturating_add(stored));
+            }
+        }
+        if given_up.count > 0 {
+            let stored = self.store_discards(common, lanes, lane, &given_up, scratch.front)?;
+            bytes = bytes.saturating_add(stored);
+        }
+        Ok(bytes)
+    }
+
+    /// Stores a record of discards, and makes it durable.
+    fn store_discards<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        lane: LaneNumber,
+        given_up: &GivenUp,
+        front: &mut [u8],
+    ) -> Result<u64, JournalError> {
+        let part = Part {
+            frame_count: given_up.count,
+            frames: given_up.frames.iter().take(given_up.count).copied(),
+            encoded: Encoded::Whole(&[]),
+            images: &NoImages,
+            image_count: 0,
+            names: &Names::NONE,
+            last: true,
+        };
+        lanes.with(lane, |InLane { lane, states }| {
+            let stamp = Stamp(lane.last_stamp.raw().saturating_add(1));
+            let mut open = lane.begin(stamp, Pace::AtOnce);
+            common.store_part(lane, &mut open, &part, front, &mut NoVersions);
+            let bytes = open.bytes();
+            if let Some(in_flight) = lane.close(open, states) {
+                let _ = lane.fence(in_flight).map_err(JournalError::Medium)?;
+            }
+            Ok(bytes)
+        })?
+    }
+
     /// Writes to the device what the policy places there, and syncs it (A3). `scratch` is as the
     /// preparing has left it; which blocks of the log were taken is kept there. `take` takes one
     /// more; there are as many as were prepared for.

@@ -290,7 +290,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     continue;
                 }
                 let frame = index.frame(newest);
-                let discarded = frame.form == Form::Discard;
+                // Once nothing speaks of it any more, changes are built on what is home. Where
+                // that may not be what it looks like, it is written anew.
+                let discarded = frame.form == Form::Discard && !index.is_suspect(block);
                 let stamp = frame.stamp.raw();
                 let batched = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };
                 if let Some(place) = batch.get_mut(count) {
@@ -363,9 +365,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         while at < batch.count {
             let Some(first) = scratch.batch.get(at).copied() else { break };
             if first.discarded {
-                // Once nothing speaks of it any more, what is home is what whoever reads it builds
-                // on. A process that was killed may have written that, and not synced it.
-                unsynced.get_or_insert_with(|| self.device.found());
                 at = at.saturating_add(1);
                 continue;
             }

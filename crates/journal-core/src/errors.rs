@@ -230,8 +230,12 @@ pub enum OpenError {
         /// Which.
         slice: &'static str,
     },
-    /// The lanes hold more frames than the memory given has room for.
-    IndexFull,
+    /// The lanes hold more frames than the memory given has room for, and the owner of it has no
+    /// more.
+    IndexFull {
+        /// Frames of which there are no more in the lanes and slots: room for as many will do.
+        frames_needed: usize,
+    },
     /// A record that was durable is not there any more: bit rot. Its transaction, and what
     /// depends on it, is lost.
     Rot {
@@ -301,7 +305,10 @@ impl fmt::Display for OpenError {
                 found.1, found.0, given.1, given.0
             ),
             Self::MemoryTooShort { slice } => write!(f, "the memory's {slice} are too few"),
-            Self::IndexFull => f.write_str("the memory given holds fewer frames than the journal"),
+            Self::IndexFull { frames_needed } => write!(
+                f,
+                "the memory given holds fewer frames than the journal; {frames_needed} will do"
+            ),
             Self::Rot { lane, sequence, position, row } => write!(
                 f,
                 "{lane}: the record of {sequence} at offset {position} was durable and is not \

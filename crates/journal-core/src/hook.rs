@@ -164,8 +164,15 @@ pub enum Rule {
     SlotCheck,
     /// Only the version before the newest durable one is rewritten.
     NewestSpared,
+    /// An index that is too small for what an open finds takes more room, where there is any.
+    IndexGrows,
     /// What goes home before its record is not live, durably.
     AppendsNotLive,
+    /// What goes home before its record is discarded first, where no frame speaks of it.
+    AppendsGivenUp,
+    /// A home that an earlier process may have written in vain is written anew before a discard
+    /// lets go of it.
+    HomesMadeSure,
     /// A torn entry that a live frame covers is voided when a journal is opened.
     TornEntriesVoided,
     /// A tail word proves what lies below it durable, and keeps out what does not.
@@ -176,7 +183,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 44] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -214,7 +221,10 @@ impl Rule {
         Self::NewestVoidedLast,
         Self::SlotCheck,
         Self::NewestSpared,
+        Self::IndexGrows,
         Self::AppendsNotLive,
+        Self::AppendsGivenUp,
+        Self::HomesMadeSure,
         Self::TornEntriesVoided,
         Self::TailWords,
         Self::Sticky,

@@ -156,6 +156,12 @@ pub trait Indexes {
 
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
+
+    /// Makes more room in the index that has this block; whether it could. Asked while a journal is
+    /// opened, and never of one whose memory is the caller's.
+    fn grow(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
 }
 
 impl<M: IndexMemory> Indexes for Index<M> {
@@ -581,7 +587,7 @@ impl<M: IndexMemory> Index<M> {
             entry.unreadable = 0;
         }
         if frame.form == Form::Home {
-            entry.home = frame.stamp.raw();
+            (entry.home, entry.is_suspect) = (frame.stamp.raw(), false);
         } else if entry.home == frame.stamp.raw() {
             // Of the same record, and behind the append.
             entry.home = 0;
@@ -659,10 +665,23 @@ impl<M: IndexMemory> Index<M> {
         {
             if entry.newest != NONE {
                 entry.home = stamp.raw();
-                entry.is_leaving = false;
+                (entry.is_leaving, entry.is_suspect) = (false, false);
                 entry.unreadable = 0;
             }
         }
+    }
+
+    /// Notes that the home of each block here is suspect: the process that left its frames may have
+    /// written there, and never synced it.
+    pub(crate) fn suspect_homes(&mut self) {
+        for entry in self.memory.entries_mut() {
+            entry.is_suspect = entry.newest != NONE;
+        }
+    }
+
+    /// Whether a block's home is suspect: it may change when the power goes.
+    pub(crate) fn is_suspect(&self, block: BlockNumber) -> bool {
+        self.entry(block).is_some_and(|entry| entry.is_suspect)
     }
 
     /// Notes whether the block is about to be written home.

@@ -386,12 +386,19 @@ where
             let (mut versions, mut scratch) = (versions!(journal, lane), scratch!(journal));
             let content = Content { operations, names, prepared, ends: Ends::Record };
             let (common, lanes) = (&journal.common, &mut journal.lanes);
+            let (home, scratch) = (&mut journal.home, &mut scratch);
+            home.give_up(common, lanes, lane, &content, scratch, &mut versions)?;
             let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
-            journal.home.write_ahead(common, &content, &mut scratch, &mut versions, take)
+            let written = home.write_ahead(common, &content, scratch, &mut versions, take);
+            written.map(drop).map_err(JournalError::Device)
         });
-        written.map(drop).map_err(|error| {
+        written.map_err(|error| {
             self.fail();
-            CommitError::Device(error)
+            match error {
+                JournalError::Device(error) => CommitError::Device(error),
+                JournalError::Medium(error) => CommitError::Medium(error),
+                _ => CommitError::Failed,
+            }
         })
     }
 

@@ -32,7 +32,7 @@ pub struct Batched {
     pub(crate) block: BlockNumber,
     pub(crate) stamp: u64,
     pub(crate) needs_shield: bool,
-    /// Its newest frame says that it is not live: nothing is written.
+    /// Its newest frame says that it is not live, and its home is no suspect: nothing is written.
     pub(crate) discarded: bool,
     /// Where it is a slot, or a block of the disk-side log, that is dealt with: which.
     pub(crate) slot: SlotNumber,

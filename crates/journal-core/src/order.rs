@@ -417,11 +417,6 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
         Ok(Unsynced { what: () })
     }
 
-    /// What a process that is no more may have written and not synced, to be completed by a sync.
-    pub const fn found(&self) -> Unsynced {
-        Unsynced { what: () }
-    }
-
     /// Makes durable what was written. See [`BlockDevice::sync`].
     ///
     /// # Errors

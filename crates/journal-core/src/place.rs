@@ -4,6 +4,7 @@
 //! A transaction is *prepared* first, which changes nothing and says how large it is, and *stored*
 //! when room for it is certain. A policy is a pure function, so both see the same.
 
+use crate::append::discards_bytes;
 use crate::check::Kernels;
 use crate::common::Common;
 use crate::errors::CommitError;
@@ -44,6 +45,11 @@ pub trait Versions {
 
     /// Whether the block is not live, durably, and nobody writes it home at this moment.
     fn may_go_home(&mut self, block: BlockNumber) -> bool;
+
+    /// Whether the index has a frame of the block. Asked of blocks that may go home.
+    fn has_frames(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
 
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
@@ -120,6 +126,10 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
         is_free || !not_live
     }
 
+    fn has_frames(&mut self, block: BlockNumber) -> bool {
+        self.index.newest(block).is_some()
+    }
+
     fn is_own(&self, slot: SlotNumber) -> bool {
         self.geometry.lane_of_slot(slot) == self.lane
     }
@@ -189,7 +199,7 @@ pub struct FreePlaces {
 /// How large a transaction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// Bytes that its record takes.
+    /// Bytes that its record takes, and at most what is stored before it.
     pub bytes: u64,
     /// Frames in it.
     pub frames: usize,
@@ -526,6 +536,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             prepared.appends = prepared.appends.saturating_add(appends);
         }
         (prepared.new_slots, prepared.log_blocks) = (taken.slots, taken.log_blocks);
+        if prepared.appends > 0 {
+            let discards = discards_bytes(&self.geometry, prepared.appends);
+            prepared.bytes = prepared.bytes.saturating_add(discards);
+        }
         if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
     }
 

@@ -2,7 +2,7 @@
 
 use zerocopy::FromZeros;
 
-use super::{FrameAt, NodeId};
+use super::{FrameAt, Index, IndexMemory, NodeId};
 use crate::record::Form;
 use crate::units::{LaneNumber, Sequence, Stamp};
 
@@ -22,6 +22,8 @@ pub struct Entry {
     pub(super) lane: u16,
     /// Whether it is being written home now.
     pub(super) is_leaving: bool,
+    /// Whether an earlier process may have written its home in vain.
+    pub(super) is_suspect: bool,
     /// The last attempt of a checkpoint that could not read it; zero for none.
     pub(super) unreadable: u32,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
@@ -36,6 +38,7 @@ impl Entry {
         below: NONE,
         lane: 0,
         is_leaving: false,
+        is_suspect: false,
         unreadable: 0,
         home: 0,
     };
@@ -174,5 +177,27 @@ impl Node {
     #[inline]
     pub(crate) fn older(&self) -> Option<NodeId> {
         (self.older != NONE).then_some(NodeId(self.older))
+    }
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// Goes on in larger memory, of which all entries are zero, as [`Entry::EMPTY`] is. Frames stay
+    /// in their places.
+    pub fn move_to(&mut self, memory: M) {
+        let old = core::mem::replace(&mut self.memory, memory);
+        let used = old.nodes().get(..self.touched as usize).unwrap_or_default();
+        let nodes = self.memory.nodes_mut();
+        assert!(nodes.len() >= used.len(), "there is a place for each frame");
+        for (place, node) in nodes.iter_mut().zip(used) {
+            *place = *node;
+        }
+        assert!(self.memory.entries().len() >= old.entries().len(), "and for each block");
+        for entry in old.entries().iter().filter(|entry| entry.newest != NONE) {
+            let place = self.find(entry.block);
+            if let Some(place) = place.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+                *place = *entry;
+            }
+        }
+        self.changes = self.changes.wrapping_add(1);
     }
 }

@@ -1,6 +1,9 @@
 //! What once went wrong on whole media, told without a crash explorer: each test is named for what
 //! it showed.
 
+mod homes;
+mod options;
+
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
