@@ -23,7 +23,6 @@ use crate::scan::scan;
 use crate::shared::bell::Bell;
 use crate::shared::block_locks::Age;
 use crate::shared::block_locks::BlockLocks;
-use crate::shared::circles::Circles;
 use crate::shared::commit::Sees;
 use crate::shared::failure::Failure;
 use crate::shared::gather::Gathering;
@@ -31,6 +30,7 @@ use crate::shared::home::HomeRoom;
 use crate::shared::index_parts::IndexParts;
 use crate::shared::seat::{Seat, Seats};
 use crate::shared::under_way::UnderWay;
+use crate::shared::waiting::Waiting;
 use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
 use crate::stats::{LaneStats, Stats};
 use crate::sync::thread::{self, JoinHandle};
@@ -188,6 +188,7 @@ where
         let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
         let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
+        let waiting = Arc::new(Waiting::new(far));
         let shared = Arc::new(Shared {
             common,
             entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
@@ -199,11 +200,11 @@ where
             home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
             done: Mutex::new(Done::default()),
             recovery,
-            failure: Failure::none(),
+            failure: Failure::none(Arc::clone(&waiting)),
+            waiting,
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
-            circles: Circles::default(),
             low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
             gathering,
             low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
@@ -412,12 +413,12 @@ where
         if few.is_some() {
             return Ok(few);
         }
-        let mut found_free = 0;
+        seat.work.forget_wants();
         loop {
             match shared.commit_at_once(seat, age, operations, durability, sees) {
                 Err(Error::Conflict { block }) => {
-                    shared.await_block(block, age, &mut found_free)?;
                     shared.choose_lane(seat);
+                    shared.await_turn(&mut seat.work, age, block)?;
                 }
                 result => return result,
             }

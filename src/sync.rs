@@ -5,10 +5,31 @@
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(any(loom, shuttle))]
 pub(crate) use pmem_sys::explored::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering,
 };
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// Waits until it is notified, or for so long; or for a while, for no reason.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn wait_timeout<'g, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'g, T>,
+    nap: core::time::Duration,
+) -> MutexGuard<'g, T> {
+    let waited = condvar.wait_timeout(guard, nap);
+    waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+}
+
+/// Nobody is woken by time alone: who is forgotten is found.
+#[cfg(any(loom, shuttle))]
+pub(crate) fn wait_timeout<'g, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'g, T>,
+    _nap: core::time::Duration,
+) -> MutexGuard<'g, T> {
+    condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Threads, and how they wait.
 pub(crate) mod thread {
@@ -43,11 +64,6 @@ pub(crate) mod thread {
             Self { rounds: 0, is_seldom: true }
         }
 
-        /// For what takes longer: lets other threads run at once.
-        pub(crate) const fn of_the_slow() -> Self {
-            Self { rounds: SPINS, is_seldom: false }
-        }
-
         /// Whether the quick rounds are over.
         pub(crate) const fn is_long(&self) -> bool {
             self.rounds >= SPINS + YIELDS
@@ -79,6 +95,14 @@ pub(crate) mod thread {
     #[cfg(any(loom, shuttle))]
     fn wait(_rounds: u32, _pauses: u32) {
         pmem_sys::explored::thread::yield_now();
+    }
+
+    /// Has a thread that waits for nothing in particular let others go on.
+    pub(crate) fn let_others_run() {
+        #[cfg(any(loom, shuttle))]
+        pmem_sys::explored::thread::yield_now();
+        #[cfg(not(any(loom, shuttle)))]
+        std::thread::yield_now();
     }
 
     /// Nobody is woken by time alone: who is forgotten is found.

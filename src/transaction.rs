@@ -41,8 +41,6 @@ where
     age: Age,
     /// What was in the way, when something was: then nothing but beginning again is of use.
     blocked: Option<BlockNumber>,
-    /// How often in turn that was free when it came to wait for it.
-    found_free: u32,
 }
 
 impl<L, P, D, H> SharedBy<L, P, D, H>
@@ -86,8 +84,9 @@ where
         shared.check_not_failed()?;
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
+        seat.work.forget_wants();
         let age = seat.next_age(shared.blocks.age_behind());
-        Ok(Self { shared, seat, age, blocked: None, found_free: 0 })
+        Ok(Self { shared, seat, age, blocked: None })
     }
 
     /// Reads a block: what this transaction has written, or else what is committed. Nobody changes
@@ -239,6 +238,7 @@ where
         bytes: &[u8],
     ) -> Result<(), Error> {
         self.shared.check_range(block, at, bytes.len())?;
+        self.await_room_to_begin(block)?;
         self.lock(block)?;
         if self.seat.staged.has(block) {
             // What was discarded before is undefined, and no longer as it was.
@@ -355,7 +355,7 @@ where
         self.give_up();
         self.shared.choose_lane(&mut self.seat);
         match self.blocked.take() {
-            Some(block) => self.shared.await_block(block, self.age, &mut self.found_free),
+            Some(block) => self.shared.await_turn(&mut self.seat.work, self.age, block),
             None => self.shared.check_not_failed(),
         }
     }
@@ -376,12 +376,24 @@ where
         self.note(locked)
     }
 
+    /// Waits for its turn to reserve room, before it has any, where others wait for it.
+    #[inline]
+    fn await_room_to_begin(&mut self, block: BlockNumber) -> Result<(), Error> {
+        if !self.shared.is_room_awaited() || self.seat.staged.count() > 0 {
+            return Ok(());
+        }
+        let bytes = self.shared.record_bytes_max(1);
+        let awaited = self.shared.await_room_to_begin(&mut self.seat.work, self.age, block, bytes);
+        self.note(awaited)
+    }
+
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
     #[inline]
     fn take(&mut self, block: BlockNumber) -> Result<(), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
+        self.await_room_to_begin(block)?;
         let seat: &mut Seat<D> = &mut self.seat;
         if seat.staged.has(block) {
             return Ok(());
@@ -426,7 +438,8 @@ where
 {
     fn drop(&mut self) {
         // After a failure nobody may see what has become of the blocks.
-        if !self.seat.work.held.is_empty() && !self.shared.has_failed() {
+        let work = &self.seat.work;
+        if (!work.held.is_empty() || work.has_room()) && !self.shared.has_failed() {
             self.give_up();
         }
     }

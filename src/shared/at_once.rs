@@ -235,6 +235,7 @@ where
         }
         if result.is_ok() || !self.has_failed() {
             self.blocks.unlock(stripe);
+            self.tell_waiters_for(stripe);
         }
         result?;
         Ok(Some(committed))
@@ -256,8 +257,10 @@ where
         }
         // Whoever has deferred what it overwrites in another lane, or gathered it, said so before
         // the block was free. It may be this block: that is looked into by the usual way.
-        if self.gathering.has_any() || self.has_deferred_beside(lane) {
+        // Nor does it take a frame that somebody waits for.
+        if self.gathering.has_any() || self.has_deferred_beside(lane) || self.is_room_awaited() {
             self.blocks.unlock(stripe);
+            self.tell_waiters_for(stripe);
             return Ok(None);
         }
         Ok(Some((share, stripe)))
@@ -299,7 +302,8 @@ where
         let is_taken = self.has_in_hand(lane, &mut state, most)
             && held.take_all(&mut seat.work, age)?
             && !self.gathering.has_any()
-            && !self.has_deferred_beside(lane);
+            && !self.has_deferred_beside(lane)
+            && !self.is_room_awaited();
         let (work, taken) = (&mut seat.work, held.taken);
         if !is_taken {
             drop(held);
@@ -354,6 +358,11 @@ where
                 taken >>= 1;
             }
         }
+        let asleep = self.waiting.asleep();
+        if !asleep.is_nobody() {
+            let stripe = |operation: &Operation<'_>| self.blocks.stripe(operation.block());
+            self.wake_waiters(asleep, operations.iter().map(stripe));
+        }
     }
 
     /// Whether another lane than this one has deferred records.
@@ -372,6 +381,9 @@ where
 
     #[cold]
     fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        if self.is_room_awaited() {
+            return false;
+        }
         let more = bytes - state.in_hand;
         let many = more.max((self.common.geometry.lane_bytes >> 8).min(IN_HAND_BYTES));
         let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));

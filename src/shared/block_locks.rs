@@ -16,6 +16,8 @@
 //! it ([`BlockLocks::age_behind`]), so that from its claim on it waits only for those that were
 //! there before. A claim goes when its transaction has to give up for an older one.
 
+use std::collections::BTreeSet;
+
 use journal_core::BlockNumber;
 use journal_core::parts::{RUN_BLOCKS, share_of};
 
@@ -26,7 +28,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Age(pub(crate) u64);
 
 /// One word of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stripe(u32);
 
 impl Stripe {
@@ -34,6 +36,11 @@ impl Stripe {
     #[inline]
     pub(crate) const fn beside(self, block: BlockNumber) -> Self {
         Self(self.0 | (block.raw() % RUN_BLOCKS) as u32)
+    }
+
+    /// Which it is in the table.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
     }
 }
 
@@ -65,30 +72,21 @@ pub(crate) struct BlockLocks {
 
 /// Who has waited long for words of one share of the index, behind the lock of that.
 #[derive(Debug, Default)]
-pub(crate) struct Claims(Option<Box<Claim>>);
-
-#[derive(Debug)]
-struct Claim {
-    stripe: Stripe,
-    age: Age,
-    others: Claims,
-}
+pub(crate) struct Claims(Option<Box<BTreeSet<(Stripe, Age)>>>);
 
 impl Claims {
     /// Has a stripe kept from whoever is younger, until it is given up.
     pub(crate) fn add(&mut self, stripe: Stripe, age: Age) {
-        let others = core::mem::take(self);
-        self.0 = Some(Box::new(Claim { stripe, age, others }));
+        self.0.get_or_insert_default().insert((stripe, age));
     }
 
     /// The claimant has it, or has given up.
     pub(crate) fn give_up(&mut self, stripe: Stripe, age: Age) {
-        match &mut self.0 {
-            None => {}
-            Some(claim) if (claim.stripe, claim.age) != (stripe, age) => {
-                claim.others.give_up(stripe, age);
+        if let Some(claims) = &mut self.0 {
+            claims.remove(&(stripe, age));
+            if claims.is_empty() {
+                self.0 = None;
             }
-            Some(claim) => self.0 = claim.others.0.take(),
         }
     }
 
@@ -100,8 +98,8 @@ impl Claims {
 
     #[cold]
     fn oldest(&self, stripe: Stripe) -> Option<Age> {
-        let claims = core::iter::successors(self.0.as_deref(), |claim| claim.others.0.as_deref());
-        claims.filter(|claim| claim.stripe == stripe).map(|claim| claim.age).min()
+        let claims = self.0.as_deref()?;
+        claims.range((stripe, Age(0))..=(stripe, Age(u64::MAX))).next().map(|claim| claim.1)
     }
 }
 

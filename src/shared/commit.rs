@@ -171,6 +171,13 @@ where
     ) -> Result<Option<Committed>, Error> {
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
+        if let (true, Some(first)) = (self.is_room_awaited(), operations.first()) {
+            // How much it takes is known later.
+            if let Err(error) = self.await_room_to_begin(work, age, first.block(), 0) {
+                self.abort(work, &operations[..0]);
+                return Err(error);
+            }
+        }
         let (mut at, mut prefetched) = (0, 0);
         while at < operations.len() {
             let ahead = operations.len().min(at + TAKEN_AHEAD);
@@ -234,12 +241,17 @@ where
         operations: &O,
     ) -> Result<Prepared, CommitError> {
         let prepared = self.prepare(work, operations, false)?;
-        if !self.common.policy.bypasses_when_full() || self.try_reserve(work, prepared.bytes) {
+        // Some may have been granted to it.
+        let more =
+            |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
+        let missing = more(&prepared, work);
+        if !self.common.policy.bypasses_when_full() || self.try_reserve(work, missing) {
             return Ok(prepared);
         }
         self.unreserve_places(work);
         let bypassing = self.prepare(work, operations, true)?;
-        if self.try_reserve(work, bypassing.bytes) {
+        let missing = more(&bypassing, work);
+        if self.try_reserve(work, missing) {
             return Ok(bypassing);
         }
         // What finds no room there either would be in the record whole, and that longer.
@@ -313,6 +325,7 @@ where
             self.keep_committed(operations, committed.stamp);
         }
         self.unreserve_places(work);
+        self.give_grants_back(work);
         if result.is_ok() || !self.has_failed() {
             self.unlock_blocks(work);
         }
@@ -527,6 +540,7 @@ where
         self.unreserve_places(work);
         self.release_slots(work);
         self.unreserve_frames(operations, &[]);
+        self.give_grants_back(work);
         self.unlock_blocks(work);
         work.clear();
     }
@@ -611,6 +625,10 @@ where
     pub(crate) fn unlock_blocks(&self, work: &Work) {
         for stripe in &work.held {
             self.blocks.unlock(*stripe);
+        }
+        let asleep = self.waiting.asleep();
+        if !asleep.is_nobody() {
+            self.wake_waiters(asleep, work.held.iter().copied());
         }
     }
 }

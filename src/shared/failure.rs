@@ -1,7 +1,8 @@
 //! Failing is for ever: whether a journal has failed, and why.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
+use super::waiting::Waiting;
 use crate::error::Error;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
@@ -12,11 +13,13 @@ pub(crate) struct Failure {
     has_come: AtomicBool,
     /// The first that is known.
     cause: Mutex<Option<Error>>,
+    /// Those who sleep, and are told by being woken.
+    waiting: Arc<Waiting>,
 }
 
 impl Failure {
-    pub(crate) fn none() -> Self {
-        Self { has_come: AtomicBool::new(false), cause: Mutex::new(None) }
+    pub(crate) fn none(waiting: Arc<Waiting>) -> Self {
+        Self { has_come: AtomicBool::new(false), cause: Mutex::new(None), waiting }
     }
 
     #[inline]
@@ -28,6 +31,7 @@ impl Failure {
     #[cold]
     pub(crate) fn come(&self) {
         self.has_come.store(true, Ordering::Release);
+        self.waiting.wake_all();
     }
 
     /// The same of who is told why. One that was only refused is not.

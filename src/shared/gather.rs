@@ -193,6 +193,7 @@ where
             work.clear();
             return result;
         }
+        self.give_grants_back(work);
         self.unlock_blocks(work);
         work.clear();
         // What cannot wait for more.
@@ -246,7 +247,9 @@ where
         let needed = self.record_bytes_max(count);
         let more = needed.saturating_sub(running.reserved_bytes);
         let is_too_large = needed > self.common.geometry.lane_bytes;
-        if is_too_large || (more > 0 && !self.try_reserve_in(running.lane, more)) {
+        // Nor does it take more where others wait for room.
+        let may_grow = !is_too_large && !self.is_room_awaited();
+        if !may_grow || (more > 0 && !self.try_reserve_in(running.lane, more)) {
             return false;
         }
         running.reserved_bytes += more;

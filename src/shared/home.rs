@@ -25,6 +25,9 @@ pub(crate) struct HomeRoom<P, D, H> {
     front: Vec<u8>,
     payload: Vec<u8>,
     blocks: Vec<u8>,
+    /// How far the lanes could be read when everything was tried to make room, and nothing came
+    /// free: until they go on, nothing will.
+    in_vain: Option<u64>,
 }
 
 impl<P, D, H> HomeRoom<P, D, H> {
@@ -37,6 +40,7 @@ impl<P, D, H> HomeRoom<P, D, H> {
             payload: vec![0; needs.encoded_bytes],
             // A whole batch may lie in one run.
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
+            in_vain: None,
         }
     }
 }
@@ -102,6 +106,10 @@ where
         total.freed_slots += report.freed_slots;
         total.unreadable += report.unreadable;
         drop(done);
+        if report.freed_bytes > 0 || report.freed_slots > 0 {
+            room.in_vain = None;
+            self.tell_waiters_for_room();
+        }
         Ok(report)
     }
 
@@ -172,30 +180,49 @@ where
         self.with_home(|room| self.make_room_in(room, is_there))
     }
 
+    /// How far all lanes may be read, added up: it grows with each commit.
+    fn readable(&self) -> u64 {
+        let each = self.lanes.iter().map(|room| room.reach.readable_to());
+        each.fold(0, u64::wrapping_add)
+    }
+
     /// What needs a shield, where there is none, is an error only where it leaves too little.
     fn make_room_in(
         &self,
         room: &mut HomeRoom<P, D, H>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        let mut stays = None;
-        self.make_what_can_be(room, &is_there, &mut stays)?;
+        // Before: what is committed meanwhile may come free.
+        let readable = self.readable();
+        if room.in_vain == Some(readable) {
+            return Ok(());
+        }
+        let (before, mut stays) = (self.done(), None);
+        let tried_all = self.make_what_can_be(room, &is_there, &mut stays)?;
+        let after = self.done();
+        // What could not be read or shielded may be another time.
+        let is_the_end = tried_all
+            && stays.is_none()
+            && before.freed() == after.freed()
+            && before.checkpointed.unreadable == after.checkpointed.unreadable;
+        room.in_vain = is_the_end.then_some(readable);
         stays.filter(|_| !is_there()).map_or(Ok(()), Err)
     }
 
+    /// Returns whether it has tried to write home all that takes room in a ring.
     fn make_what_can_be(
         &self,
         room: &mut HomeRoom<P, D, H>,
         is_there: impl Fn() -> bool,
         stays: &mut Option<Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let is_enough = || is_there() && !self.slots_are_short() && !self.log_is_short();
         if is_enough() {
-            return Ok(());
+            return Ok(false);
         }
         let geometry = &self.common.geometry;
         if geometry.lane_places() == 0 {
-            return self.checkpoint_but(room, Scope::All, stays).map(drop);
+            return self.checkpoint_but(room, Scope::All, stays).map(|_| true);
         }
         self.free_in_memory(room, Frees::Rings)?;
         if !is_enough() {
@@ -206,8 +233,9 @@ where
             true => (Scope::Rings, Scope::OldestInSlots),
             false => (Scope::All, Scope::All),
         };
-        let mut rings_are_home = !keeps || !is_there();
-        if !is_there() {
+        let needs_rings = !is_there();
+        let mut rings_are_home = !keeps || needs_rings;
+        if needs_rings {
             self.checkpoint_but(room, rings, stays)?;
         }
         // What no slot is free for would go into the rings, and home from there. Others may take
@@ -225,10 +253,12 @@ where
             self.checkpoint_but(room, rings, stays)?;
             rings_are_home = true;
         }
-        if keeps && !is_there() {
+        let needs_all = keeps && !is_there();
+        if needs_all {
             self.checkpoint_but(room, Scope::All, stays)?;
         }
-        self.clean_log(room, is_enough, stays)
+        self.clean_log(room, is_enough, stays)?;
+        Ok(needs_all || (!keeps && needs_rings))
     }
 
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
@@ -278,6 +308,12 @@ where
         if self.share(block)?.index.room() > 0 {
             return Ok(());
         }
+        self.check_not_filled_by_more(block)
+    }
+
+    /// The same where some room is left, and too little.
+    #[cold]
+    pub(crate) fn check_not_filled_by_more(&self, block: BlockNumber) -> Result<(), Error> {
         let filled = filled_by(&mut LanesOf(self), &mut SharesOf(self), block)?;
         filled.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
@@ -300,6 +336,10 @@ where
         total.freed_slots += report.freed_slots;
         total.freed_bytes += report.freed_bytes;
         total.fences += report.fences;
+        drop(done);
+        if report.freed_bytes > 0 || report.freed_slots > 0 {
+            self.tell_waiters_for_room();
+        }
         Ok(())
     }
 

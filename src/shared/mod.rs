@@ -8,7 +8,8 @@
 //! | what writes home | a mutex | one checkpoint at a time |
 //! | what is gathered | a mutex | everybody, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
-//! | who waits long for a block | a mutex | who does, for a moment, with nothing taken under it |
+//! | who waits long for a block | a mutex | who does, or wakes it, with nothing taken under it |
+//! | who waits for room | a mutex | the same |
 //!
 //! Order of locks: blocks, then the turn to commit what is gathered, then what writes home, then a
 //! lane, then what is gathered, then a share of the index, then who waits long; of lanes nobody
@@ -24,7 +25,6 @@ pub(crate) mod at_once;
 pub(crate) mod bell;
 pub(crate) mod block_locks;
 pub(crate) mod cache;
-pub(crate) mod circles;
 pub(crate) mod commit;
 #[cfg(all(test, loom))]
 mod explored;
@@ -36,6 +36,7 @@ mod olds;
 mod reach;
 pub(crate) mod read;
 mod reserve;
+mod room;
 pub(crate) mod seat;
 mod staged;
 mod touched;
@@ -43,6 +44,9 @@ mod turn;
 pub(crate) mod under_way;
 mod unreserved;
 mod versions;
+pub(crate) mod waiting;
+
+use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{
@@ -62,7 +66,6 @@ use crate::sync::Mutex;
 use bell::Bell;
 use block_locks::{Age, BlockLocks, Claims};
 use cache::Cache;
-use circles::Circles;
 use failure::Failure;
 use gather::Gathering;
 use home::HomeRoom;
@@ -72,6 +75,7 @@ use seat::{Seats, Work};
 use turn::{Group, Turn};
 use under_way::UnderWay;
 use unreserved::Unreserved;
+use waiting::Waiting;
 
 /// Everything of a journal that its threads share.
 #[derive(Debug)]
@@ -101,8 +105,8 @@ pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) caches: bool,
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,
-    /// Threads that wait long for blocks.
-    pub(crate) circles: Circles,
+    /// Threads that wait long, for blocks or for room.
+    pub(crate) waiting: Arc<Waiting>,
 }
 
 /// What has been done to make room.
@@ -114,6 +118,15 @@ pub(crate) struct Done {
     pub(crate) checkpointed: CheckpointReport,
     /// What was freed without the device, added up.
     pub(crate) folded: FoldReport,
+}
+
+impl Done {
+    /// Bytes and slots that have come free, and frames that were folded.
+    const fn freed(&self) -> (u64, u64, u64) {
+        let Self { checkpointed, folded, .. } = self;
+        let bytes = checkpointed.freed_bytes + folded.freed_bytes;
+        (bytes, checkpointed.freed_slots + folded.freed_slots, folded.folded)
+    }
 }
 
 /// A lane, and what others may know of it without its lock.

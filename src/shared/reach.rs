@@ -44,6 +44,11 @@ impl Reach {
         sequence.raw() < self.readable_to.load(Ordering::Acquire)
     }
 
+    /// How far the lane may be read, for who reads nothing.
+    pub(crate) fn readable_to(&self) -> u64 {
+        self.readable_to.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
         sequence.raw() < self.durable_to.load(Ordering::Acquire)

@@ -12,18 +12,11 @@ use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operatio
 use pmem_sys::StoreLockGuard;
 
 use super::block_locks::Age;
-use super::circles::LongWait;
 use super::seat::{Seat, Work};
+use super::waiting::{BlockWait, InCircle};
 use super::{Share, Shared};
 use crate::error::Error;
 use crate::sync::thread::Patience;
-
-/// So many times a transaction makes room before it takes the space for reserved by others.
-const TRIES: u32 = 8;
-
-/// So many times in turn a transaction finds the block free for which it has given up, before it is
-/// sure that room is what it gives up for.
-const FREE_MAX: u32 = 32;
 
 /// What is kept of a lane is no more than one part in so many.
 const KEPT_SHARE: u64 = 16;
@@ -97,7 +90,7 @@ where
         Ok(())
     }
 
-    /// Waits for a block, if that may be. Who has waited a while claims it.
+    /// Waits for a block, if that may be. Who has waited a while claims it, and sleeps.
     #[cold]
     fn wait_to_lock(
         &self,
@@ -108,27 +101,29 @@ where
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
         self.blocks.note_waits(age);
         let stripe = self.blocks.stripe(block);
-        let holds_nothing = work.held.is_empty();
+        let holds_some = !work.held.is_empty() || work.has_room();
         let mut patience = Patience::of_the_next();
-        let (mut has_claim, mut long) = (false, None);
+        let mut wait = None;
         let mut look = || {
             self.check_not_failed()?;
-            let may_wait = holds_nothing || holder > age;
+            let may_wait = !holds_some || holder > age;
             if !may_wait || self.seats.is_own(holder) {
                 return Err(Error::Conflict { block });
             }
-            patience.pause();
-            if patience.is_long() {
-                self.check_no_circle(&mut long, age, block)?;
-                if !has_claim {
-                    self.share(block)?.claims.add(stripe, age);
-                    (has_claim, patience) = (true, Patience::default());
+            match &wait {
+                Some(wait) => BlockWait::sleep(wait),
+                // Behind those that sleep there is nothing to be had soon.
+                None if patience.is_long() || self.waiting.now_asleep().may_want(stripe) => {
+                    wait = Some(self.begin_to_sleep(age, block, holds_some)?);
                 }
-            }
-            // Looking first leaves the share to others.
-            if let Some(found) = self.blocks.holder_of(stripe) {
-                holder = found;
-                return Ok(None);
+                None => {
+                    patience.pause();
+                    // Looking first leaves the share to others.
+                    if let Some(found) = self.blocks.holder_of(stripe) {
+                        holder = found;
+                        return Ok(None);
+                    }
+                }
             }
             let share = self.share(block)?;
             let locked = self.try_lock_block(&share, work, age, block);
@@ -141,60 +136,31 @@ where
                 Err(error) => break Err(error),
             }
         };
-        if has_claim {
+        if let Some(wait) = wait {
             match &mut locked {
-                Ok(share) => share.claims.give_up(stripe, age),
+                Ok(share) => {
+                    share.claims.give_up(stripe, age);
+                    wait.end_with_it();
+                }
+                // Before those are woken that were refused for it.
                 Err(_) => self.share(block)?.claims.give_up(stripe, age),
             }
         }
         locked
     }
 
-    /// Waits until a block that another transaction has is free for this one, which holds nothing;
-    /// takes nothing. Where it was room that others have reserved, nobody may have the block: so
-    /// it is counted how often in turn it was found free.
-    ///
-    /// # Errors
-    /// `Conflict` when the other one is this thread's own, or waits for one that is, or the room
-    /// may be: that wait would have no end.
-    pub(crate) fn await_block(
+    /// A thread begins to sleep for a block, and claims it; or is told that it waits for itself.
+    fn begin_to_sleep(
         &self,
-        block: BlockNumber,
-        age: Age,
-        found_free: &mut u32,
-    ) -> Result<(), Error> {
-        let stripe = self.blocks.stripe(block);
-        let (mut patience, mut long) = (Patience::default(), None);
-        *found_free += 1;
-        if *found_free > FREE_MAX && self.seats.has_several() {
-            return Err(Error::Conflict { block });
-        }
-        loop {
-            self.check_not_failed()?;
-            match self.blocks.holder_of(stripe) {
-                Some(holder) if self.seats.is_own(holder) => return Err(Error::Conflict { block }),
-                Some(_) => {}
-                None if self.share(block)?.claims.older(stripe, age).is_some() => {}
-                None => return Ok(()),
-            }
-            *found_free = 0;
-            patience.pause();
-            if patience.is_long() {
-                self.check_no_circle(&mut long, age, block)?;
-            }
-        }
-    }
-
-    /// Who waits long for a block says so, and is told when it waits for itself.
-    fn check_no_circle<'s>(
-        &'s self,
-        long: &mut Option<LongWait<'s>>,
         age: Age,
         block: BlockNumber,
-    ) -> Result<(), Error> {
-        let enter = || self.circles.enter(age, self.seats.own_numbers(), self.blocks.stripe(block));
-        let is_in_circle = long.get_or_insert_with(enter).is_in_circle(&self.blocks);
-        if is_in_circle { Err(Error::Conflict { block }) } else { Ok(()) }
+        holds_some: bool,
+    ) -> Result<BlockWait<'_>, Error> {
+        let (stripe, seats) = (self.blocks.stripe(block), self.seats.own_numbers());
+        let wait = self.waiting.wait_for_block(&self.blocks, (stripe, age), seats, holds_some);
+        let wait = wait.map_err(|InCircle| Error::Conflict { block })?;
+        self.share(block)?.claims.add(stripe, age);
+        Ok(wait)
     }
 
     /// Bytes that a record of so many blocks takes at most, whatever the policy decides.
@@ -221,7 +187,7 @@ where
     /// all others from coming free: one record of one block, where lanes are long enough for that
     /// and the disk-side log is what may rot. A transaction that needs all of a lane gets it.
     #[inline]
-    const fn kept_bytes(&self, needed: u64) -> u64 {
+    pub(crate) const fn kept_bytes(&self, needed: u64) -> u64 {
         let geometry = &self.common.geometry;
         if geometry.lane_log_blocks == 0 {
             return 0;
@@ -359,17 +325,21 @@ where
             return Ok(());
         }
         self.commit_gathered()?;
-        self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
+        let could_be = |share: &Share| share.index.capacity() > share.reserved;
+        if could_be(&*self.share(block)?) {
+            self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
+        }
         if reserve(work)? {
             return Ok(());
         }
+        let all = others;
         let others = (0..others.count()).map(|at| others.with(at, Operation::block));
         let beside = others.filter(|other| self.share_together(*other, block)).count();
         if beside >= self.share(block)?.index.capacity() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
-        Err(Error::Conflict { block })
+        Err(self.short_of_room(work, work.reserved_bytes, Some(all), block))
     }
 
     /// Reserves room for the block's frame in its share of the index, if there is any, and notes
@@ -381,10 +351,11 @@ where
         work: &mut Work,
         block: BlockNumber,
     ) -> bool {
-        if !share.has_room() {
+        if share.has_room() {
+            share.reserved += 1;
+        } else if !self.use_granted_frame(work, block) {
             return false;
         }
-        share.reserved += 1;
         self.common.prefetch_place(&share.index);
         self.note_overwritten_by(work, share, block);
         true
@@ -434,7 +405,7 @@ where
     }
 
     /// Gives back what is reserved for whoever holds a lane.
-    fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
+    pub(crate) fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
         let room = self.lane(lane);
         let bytes = core::mem::take(&mut self.lock_lane(room)?.in_hand);
         room.unreserved.give(bytes);
@@ -461,10 +432,10 @@ where
         }
         // Others may be faster than this thread to take what a checkpoint has freed.
         let kept = self.kept_bytes(needed);
-        let mut patience = Patience::of_the_slow();
-        for _ in 0..TRIES {
+        let mut stays = None;
+        if self.could_have(work.lane, more + kept)? {
             let unreserved = &self.lane(work.lane).unreserved;
-            let stays = match self.make_room(|| unreserved.left() >= more + kept) {
+            stays = match self.make_room(|| unreserved.left() >= more + kept) {
                 Err(error @ Error::NoShield { .. }) => Some(error),
                 made => made.map(|()| None)?,
             };
@@ -472,26 +443,24 @@ where
             if self.try_reserve_above(work, more, kept) {
                 return Ok(());
             }
-            if let Some(error) = stays {
-                work.leaves_lane = true;
-                return Err(error);
-            }
-            if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
-                // What is kept is kept for this.
-                let ends_it = self.share(block)?.index.is_unreadable(block);
-                if ends_it && self.try_reserve_above(work, more, 0) {
-                    return Ok(());
-                }
-                work.leaves_lane = true;
-                return Err(error);
-            }
-            // Whoever has it may need this processor to go on.
-            patience.pause();
         }
-        // The rest is reserved by others. To wait for them might be for ever: they may be waiting
-        // for a block of this one. But there may be room elsewhere.
+        // The next transaction, or the next try, goes through another lane.
         work.leaves_lane = true;
-        Err(Error::Conflict { block })
+        if let Some(error) = stays {
+            return Err(error);
+        }
+        if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
+            // What is kept is kept for this.
+            let ends_it = self.share(block)?.index.is_unreadable(block);
+            if ends_it && self.try_reserve_above(work, more, 0) {
+                work.leaves_lane = false;
+                return Ok(());
+            }
+            return Err(error);
+        }
+        // The rest is reserved by others. To wait for them with blocks in hand might be for ever:
+        // they may be waiting for one of these.
+        Err(self.short_of_room(work, needed, None::<&[Operation<'_>]>, block))
     }
 }
 

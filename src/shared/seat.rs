@@ -58,6 +58,15 @@ pub(crate) struct Reading<'s, D> {
     pub(crate) payload: &'s mut [u8],
 }
 
+/// Room that a transaction needs at once, to go further than it has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wants {
+    /// Bytes of a lane, whichever.
+    pub(crate) bytes: u64,
+    /// Frames in the share of the index that has a block; each share once.
+    pub(crate) frames: Vec<(BlockNumber, usize)>,
+}
+
 /// What a transaction holds, but for the blocks of a few operations in one call, and where it is
 /// prepared.
 #[derive(Debug)]
@@ -83,6 +92,13 @@ pub(crate) struct Work {
     pub(crate) on_gathered: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,
+    /// Room that it was short of, in all its tries.
+    pub(crate) wants: Option<Box<Wants>>,
+    /// Whether room is what it gave up for.
+    pub(crate) is_short: bool,
+    /// Room for frames in the index that is reserved for it, beside that of its operations: in the
+    /// share of a block, so much.
+    pub(crate) granted_frames: Vec<(BlockNumber, usize)>,
     answers: Vec<Answer>,
     /// What the transaction has written to the disk-side log; room for one of each operation.
     logged: Vec<Batched>,
@@ -106,6 +122,9 @@ impl Work {
             waits: false,
             on_gathered: false,
             leaves_lane: false,
+            wants: None,
+            is_short: false,
+            granted_frames: Vec::new(),
             answers: Vec::new(),
         }
     }
@@ -136,6 +155,20 @@ impl Work {
     pub(crate) fn make_room_to_log(&mut self, operations: usize) {
         if self.logged.len() < operations {
             self.logged.resize(operations, Batched::EMPTY);
+        }
+    }
+
+    /// Whether it has room that others may wait for, but for that of frames of its operations.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.reserved_bytes > 0 || !self.granted_frames.is_empty()
+    }
+
+    /// A new transaction begins: what another one was short of is of no interest.
+    #[inline]
+    pub(crate) fn forget_wants(&mut self) {
+        if self.wants.is_some() || self.is_short {
+            (self.wants, self.is_short) = (None, false);
         }
     }
 
@@ -459,6 +492,15 @@ impl SeatNumbers {
     /// Whether the transaction of this age is on one of them.
     pub(crate) fn have(&self, age: Age) -> bool {
         self.0.contains(&number_in(age))
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Whose seat an age is of.
+    pub(crate) const fn number_in(age: Age) -> u64 {
+        number_in(age)
     }
 }
 

@@ -2,7 +2,10 @@
 //! it showed.
 
 mod homes;
+mod media;
 mod options;
+mod room;
+mod threads;
 
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;

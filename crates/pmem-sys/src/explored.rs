@@ -13,9 +13,9 @@ pub mod orders;
 pub use core::sync::atomic::Ordering;
 
 #[cfg(loom)]
-pub use loom::{sync::Mutex, sync::MutexGuard, thread};
+pub use loom::{sync::Condvar, sync::Mutex, sync::MutexGuard, thread};
 #[cfg(shuttle)]
-pub use shuttle::{sync::Mutex, sync::MutexGuard, thread};
+pub use shuttle::{sync::Condvar, sync::Mutex, sync::MutexGuard, thread};
 
 #[cfg(loom)]
 pub use orders::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};

@@ -65,4 +65,37 @@ impl FarFence {
         let is_given = cfg!(any(loom, shuttle)) || (!cfg!(miri) && register());
         is_given.then_some(Self(()))
     }
+
+    /// The half that costs nothing: a load of this thread behind it does not go before a store
+    /// before it, as far as a [`reach`](Self::reach) of another thread can tell.
+    #[inline]
+    pub fn near() {
+        near();
+    }
+
+    /// The half that takes microseconds: a full fence of every thread of the process. Returns
+    /// whether the system has made it; a process may give up the call later.
+    ///
+    /// ```
+    /// use core::sync::atomic::{AtomicU32, Ordering};
+    /// use pmem_sys::FarFence;
+    ///
+    /// static LEFT: AtomicU32 = AtomicU32::new(0);
+    /// static WAITS: AtomicU32 = AtomicU32::new(0);
+    ///
+    /// // A thread that leaves a million times, and pays nothing for it.
+    /// LEFT.store(1, Ordering::Relaxed);
+    /// FarFence::near();
+    /// let wakes = WAITS.load(Ordering::Relaxed) != 0;
+    /// // A thread that waits once. At least one of the two sees the other.
+    /// WAITS.store(1, Ordering::Relaxed);
+    /// if FarFence::register().is_some_and(FarFence::reach) {
+    ///     let may_sleep = LEFT.load(Ordering::Relaxed) == 0;
+    ///     # assert!(wakes || !may_sleep);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn reach(self) -> bool {
+        reach()
+    }
 }
