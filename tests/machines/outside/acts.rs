@@ -48,6 +48,8 @@ pub(crate) struct Tx {
     pub(crate) end: End,
     /// Whether it is one call, where it can be.
     pub(crate) at_once: bool,
+    /// So many others are begun before, and do nothing: it goes through another lane.
+    pub(crate) beside: usize,
 }
 
 /// Threads that run at once.
@@ -210,12 +212,13 @@ fn tx() -> impl Strategy<Value = Tx> {
         let edits = edits.into_iter().map(|(block, make)| Edit { block, make });
         edits.collect::<Vec<_>>()
     });
-    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.3));
-    (edits, flags, end()).prop_map(|(edits, (descends, at_once), end)| Tx {
+    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.3), 0..3_usize);
+    (edits, flags, end()).prop_map(|(edits, (descends, at_once, beside), end)| Tx {
         edits,
         descends,
         end,
         at_once,
+        beside,
     })
 }
 
@@ -232,7 +235,7 @@ fn crowd() -> impl Strategy<Value = Crowd> {
 
 fn one(block: usize, make: Make, end: End, at_once: bool) -> Act {
     let edits = vec![Edit { block, make }];
-    Act::Transact(Tx { edits, descends: false, end, at_once })
+    Act::Transact(Tx { edits, descends: false, end, at_once, beside: 0 })
 }
 
 /// A block is given up, which the journal may forget, and then some bytes of it change.
@@ -291,11 +294,70 @@ fn ends() -> impl Strategy<Value = Ends> {
     ]
 }
 
+fn life(acts: Vec<Act>, breaks: Option<Breaks>, end: Ends) -> Life<Act> {
+    Life { acts, breaks, end }
+}
+
+fn any_life() -> impl Strategy<Value = Vec<Life<Act>>> {
+    (acts(), breaks(), ends()).prop_map(|(acts, breaks, end)| vec![life(acts, breaks, end)])
+}
+
+/// A life that ends with blocks on their way home, or where they were appended, in vain; and one
+/// that makes something of what it is shown there.
+fn in_vain() -> impl Strategy<Value = Vec<Life<Act>>> {
+    let begins = || prop::option::weighted(0.5, settings().prop_map(Act::Reopen));
+    let fails = (prop::bool::weighted(0.7), 0..3_u8, any::<bool>());
+    let then = (lets_go(), any::<bool>(), 0..40_u8, any::<bool>());
+    let end = (0..6_u16, any::<u16>()).prop_map(|(back, image)| Ends::PowerLoss { back, image });
+    ((begins(), begins()), (block(), any::<bool>()), fails, then, end).prop_map(
+        |(begins, (block, appends), (fails, index, for_ever), then, end)| {
+            let (lets_go, goes, at, at_once) = then;
+            let durable = |make| one(block, make, End::Durable, false);
+            let early = match appends {
+                // The first one discards it.
+                true => vec![durable(Make::Append), Act::Checkpoint, durable(Make::Append)],
+                false => vec![durable(Make::Write), Act::Checkpoint],
+            };
+            let late = [durable(Make::Write), Act::Checkpoint];
+            let touch = one(block, Make::Touch { at, bytes: 8 }, End::Durable, at_once);
+            let next = if goes { lets_go } else { vec![touch] };
+            let fault = Breaks { operation: Operation::DiskSync, index, for_ever };
+            let (breaks, ends) = match fails {
+                true => (Some(fault), Ends::Drop),
+                false => (None, Ends::Kill { back: u16::from(index) * 4 + u16::from(at) / 8 }),
+            };
+            let (first, second) = begins;
+            let acts = first.into_iter().chain(early).chain(late).collect();
+            let next = second.into_iter().chain(next).collect();
+            vec![life(acts, breaks, ends), life(next, None, end)]
+        },
+    )
+}
+
+/// A life that ends while copies of the journal's memory are stored.
+fn ends_in_copies() -> impl Strategy<Value = Vec<Life<Act>>> {
+    let copies = (any::<u16>(), 1..=BLOCKS_MAX, 0..BLOCKS, any::<bool>(), 0..3_usize);
+    let end = prop_oneof![
+        (0..16_u16).prop_map(|back| Ends::Kill { back }),
+        (0..12_u16, any::<u16>()).prop_map(|(back, image)| Ends::PowerLoss { back, image }),
+    ];
+    (acts(), copies, end).prop_map(|(mut acts, (which, count, first, defers, beside), end)| {
+        let blocks = (0..count).map(|at| (first + at) % BLOCKS);
+        let edits = blocks.map(|block| Edit { block, make: Make::Copy(which) });
+        let mut edits: Vec<Edit> = edits.collect();
+        edits.sort_by_key(|edit| edit.block);
+        let ends = if defers { End::Deferred } else { End::Durable };
+        let tx = Tx { edits, descends: false, end: ends, at_once: false, beside };
+        acts.push(Act::Transact(tx));
+        vec![life(acts, None, end)]
+    })
+}
+
 /// Lives of a journal that is formatted first with the policy of this number.
 pub(crate) fn case(policy: usize) -> impl Strategy<Value = Case> {
-    let life = (acts(), breaks(), ends());
-    let life = life.prop_map(|(acts, breaks, end)| Life { acts, breaks, end });
-    let lives = prop::collection::vec(life, 1..6);
+    let lives = prop_oneof![4 => any_life(), 1 => in_vain(), 1 => ends_in_copies()];
+    let lives = prop::collection::vec(lives, 1..6);
+    let lives = lives.prop_map(|lives| lives.into_iter().flatten().collect());
     let disk = prop::sample::select(vec![Overwrite::OldOrNew, Overwrite::MayLeaveGarbage]);
     let disk = (prop::sample::select(vec![32_u32, 64]), disk);
     let model = prop::sample::select(vec![Model::Torn8, Model::X86Line]);
