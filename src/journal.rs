@@ -118,8 +118,8 @@ where
     H: Hook + Clone + Send + Sync + 'static,
 {
     /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost. A
-    /// crash meanwhile leaves the journal that was there, whole; or none, and
-    /// [`open`](Self::open) answers an error that [is no journal](Error::is_no_journal); or the new one. The disk is not
+    /// crash meanwhile leaves the journal that was there, whole; or none, and [`open`](Self::open)
+    /// answers an error that [is no journal](Error::is_no_journal); or the new one. The disk is not
     /// touched: what it holds is what its blocks hold.
     ///
     /// # Errors

@@ -249,7 +249,7 @@ impl<L, H> Options<L, H> {
     /// each slot that is held. By default a few more than whole blocks can be in the lanes, four
     /// times as many for policies with smaller frames, and two for each slot: its own, and one in a
     /// lane that it has replaced. When the room is used up, a checkpoint makes some. Where the
-    /// journal holds more than these when it is opened, room for as many is taken, and for some more.
+    /// journal holds more than these when it is opened, room for as many is taken, and some more.
     #[must_use]
     pub const fn index_frames(mut self, frames: usize) -> Self {
         self.settings.index_frames = Some(frames);
@@ -552,8 +552,8 @@ pub struct Plan {
     pub nvm_bytes: u64,
     /// Bytes of ordinary memory that an open journal takes at worst, beside 128 KiB for locks, and
     /// for each transaction that is open some five blocks and what it has written. A thread keeps
-    /// that for its next ones: of eight at most, and no more than 8 MiB of each. Some more where the
-    /// journal holds more frames when it is opened than its index has room for by these settings.
+    /// that for its next ones: of eight at most, and no more than 8 MiB of each. More where the
+    /// journal holds more frames, when it is opened, than its index is to have room for.
     pub dram_bytes: usize,
     /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
     pub gathered_bytes: usize,

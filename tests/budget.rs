@@ -395,8 +395,8 @@ fn a_rewrite_of_a_word_is_one_line_of_its_slot_and_two_of_a_record() {
     });
 }
 
-/// And one fence more, before the device, where no discard in the lanes says that the blocks are not
-/// live.
+/// And one fence more, before the device, where no discard in the lanes says that the blocks are
+/// not live.
 #[test]
 fn an_append_that_goes_home_is_one_sync_and_one_fence() {
     on_slots(ByteDelta::new(), |world, journal| {

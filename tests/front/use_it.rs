@@ -1,7 +1,7 @@
 //! Each call does what its documentation says.
 
-use journal_core::CheckpointReport;
 use journal_core::units::LaneNumber;
+use journal_core::{CheckpointReport, Offset, Pmem as _};
 use nvm_journal::{
     BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
     FileDiskOptions, FullBlock, Journal, MapOptions, Operation, Options, Protocol, Region,

@@ -5,7 +5,8 @@ use journal_core::{
     BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal as Core, NoHook, OpenError,
     Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::{AnyPolicy, Buffers, Error, Options};
+use nvm_journal::{AnyPolicy, Buffers, Error, Options, TwoLevel, two_level};
+use policy_codec::bitmap::Unit;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 const BLOCK: usize = 512;
@@ -125,6 +126,23 @@ fn without_the_rule_it_does_not_open_with_fewer_frames() {
     let given = options(policy, SETS[5].1).hook(Mutator::without(&[Rule::IndexGrows]));
     let opened = Front::open(world.pmem(), world.disk(0), &given).map(drop);
     assert!(matches!(opened, Err(Error::Open(OpenError::IndexFull { .. }))), "{opened:?}");
+}
+
+/// What a policy was set to is no matter for what it has logged.
+#[test]
+fn sub_blocks_of_another_size_are_read() {
+    let of = |unit| TwoLevel::with(two_level::Settings::new().sub_block(unit)).into();
+    let units = [Unit::WORD, Unit::SUB_BLOCK, Unit::new(64).expect("a unit")];
+    for (before, after) in units.into_iter().zip(units.into_iter().cycle().skip(1)) {
+        let world = media();
+        let journal = Front::format(world.pmem(), world.disk(0), &options(&of(before), SETS[0].1));
+        fill(&journal.expect("formats"), 100);
+        let journal = Front::open(world.pmem(), world.disk(0), &options(&of(after), SETS[0].1));
+        let journal = journal.expect("opens");
+        check(&journal, 100);
+        fill(&journal, 200);
+        check(&journal, 200);
+    }
 }
 
 fn geometry(lane_slots: u32) -> Geometry {

@@ -674,8 +674,14 @@ impl<M: IndexMemory> Index<M> {
     /// Notes that the home of each block here is suspect: the process that left its frames may have
     /// written there, and never synced it.
     pub(crate) fn suspect_homes(&mut self) {
-        for entry in self.memory.entries_mut() {
-            entry.is_suspect = entry.newest != NONE;
+        // Not all entries: whose memory was not touched yet is left alone.
+        for id in (1..=self.touched).map(NodeId) {
+            let newest = self.node(id.0).filter(|node| node.stamp != 0 && node.newer == NONE);
+            let place = newest.and_then(|node| self.find(node.block));
+            let entry = place.and_then(|place| self.memory.entries_mut().get_mut(place));
+            if let Some(entry) = entry {
+                entry.is_suspect = true;
+            }
         }
     }
 

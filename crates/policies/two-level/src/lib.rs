@@ -13,8 +13,9 @@
 //! the disk's log, never over it: the content below stays until a newer one is durable. Readers
 //! find the newest content in memory as long as a cache keeps it.
 //!
-//! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap), 2 for
-//! [`runs`] of bytes, which patches alone are logged as.
+//! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap) of 128 bytes, or
+//! 16 and the power of two that they have otherwise; 2 for [`runs`] of bytes, which patches alone
+//! are logged as.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -62,8 +63,8 @@ impl Settings {
         }
     }
 
-    /// The sub-block: 128 bytes, 32 of them in a block of 4 KiB. It is not on the medium: a journal
-    /// is opened with the one that it was formatted with.
+    /// The sub-block: 128 bytes, 32 of them in a block of 4 KiB. Each payload says which it has, so
+    /// that a journal is opened with any.
     #[must_use]
     pub const fn sub_block(self, unit: Unit) -> Self {
         Self { unit, ..self }
@@ -104,6 +105,31 @@ impl Default for Settings {
 
 const SUB_BLOCKS: u8 = 1;
 const RUNS: u8 = 2;
+/// And the power of two that a sub-block has, where it is another one.
+const SUB_BLOCKS_OF: u8 = 16;
+
+/// The form of a payload with sub-blocks of this size.
+const fn form_of(unit: Unit) -> u8 {
+    if unit.bytes() == Unit::SUB_BLOCK.bytes() {
+        return SUB_BLOCKS;
+    }
+    // Units have less than 2 to the power of 16 bytes.
+    SUB_BLOCKS_OF | unit.bytes().ilog2() as u8
+}
+
+/// The sub-block of a form, if it is one that has some. Each has one form.
+const fn unit_of(form: u8) -> Option<Unit> {
+    let unit = match form {
+        SUB_BLOCKS => return Some(Unit::SUB_BLOCK),
+        // The lower four bits are the power.
+        SUB_BLOCKS_OF..=31 => Unit::new(1 << (form & 15)),
+        _ => None,
+    };
+    match unit {
+        Some(unit) if form_of(unit) == form => Some(unit),
+        _ => None,
+    }
+}
 
 /// The policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,7 +214,7 @@ impl<K: Kernels> Policy for TwoLevel<K> {
         if is_much && update.class == Class::Data {
             return whole;
         }
-        let encoded = out.put(&[SUB_BLOCKS]).and_then(|()| {
+        let encoded = out.put(&[form_of(unit)]).and_then(|()| {
             out.put_with(|room| bitmap::encode(&changed, unit, new, room)).map(drop)
         });
         let is_shorter = encoded.is_ok() && out.as_bytes().len() < new.len();
@@ -202,10 +228,13 @@ impl<K: Kernels> Policy for TwoLevel<K> {
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        match payload.split_first() {
-            Some((&SUB_BLOCKS, units)) => Ok(bitmap::apply(units, self.settings.unit, block)?),
-            Some((&RUNS, pieces)) => runs::apply(pieces, block),
-            _ => Err(ApplyError::Malformed { at: 0 }),
+        let Some((form, payload)) = payload.split_first() else {
+            return Err(ApplyError::Malformed { at: 0 });
+        };
+        match unit_of(*form) {
+            Some(unit) => Ok(bitmap::apply(payload, unit, block)?),
+            None if *form == RUNS => runs::apply(payload, block),
+            None => Err(ApplyError::Malformed { at: 0 }),
         }
     }
 
