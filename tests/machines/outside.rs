@@ -12,31 +12,31 @@
 
 mod acts;
 mod crowd;
+mod formats;
 mod hook;
+mod memory;
 mod process;
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journal_core::policy::{Pacing, Policy};
 use journal_core::units::BlockSize;
-use journal_core::{
-    BlockNumber, DeviceFacts, Geometry, NoHook, OpenError, Overwrite, PortableKernels, Rule,
-};
+use journal_core::{DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Rule};
 use nvm_journal::{AnyPolicy, Buffers, Error, Options};
 use sim_disk::rng::mix;
-use sim_disk::suite::Habits;
-use sim_disk::{DiskImage, Image, Mark, Model, Mutator, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 use crate::lives::{Ended, Machine, Process, run};
-use crate::oracle::{BLOCK_BYTES, BLOCKS, Block, Copies, End, sync_label};
+use crate::oracle::{BLOCK_BYTES, BLOCKS, Block, Copies};
 use crate::policies::{for_each_policy, tiny};
-use crate::run::{Sample, counterexample, holds};
+use crate::run::{Sample, cases, counterexample, holds};
 
 use acts::{Act, Case, Edit, Make, Settings, Shape, Tx};
 use hook::{Marks, Watch};
+use memory::copied;
 use process::{Store, Wrong};
 
 type Journal = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Marks>;
@@ -47,17 +47,11 @@ const LOG_BLOCKS_MAX: u64 = 3 * 3 * 2;
 const DISK_BLOCKS: u64 = BLOCKS as u64 + LOG_BLOCKS_MAX;
 const LINE: usize = 64;
 
-/// A case has ended after so many seconds, on however busy a machine.
+/// A case has ended after this many seconds, on a busy machine too.
 const SECONDS_MAX: u64 = 30;
 
 /// Cases until a bug has to be found.
 const CASES: u32 = 800;
-
-/// In the id of a format's label, beside the number of its policy.
-const FORMATS: u64 = 1 << 21;
-const POLICY_AT: u32 = 22;
-/// Counts formats.
-const COUNT_MAX: u64 = 1 << 16;
 
 fn policy(number: usize) -> AnyPolicy {
     tiny(AnyPolicy::ALL[number].name())
@@ -70,28 +64,37 @@ pub(crate) struct Outside {
     mutator: Mutator,
     copies: Copies,
     watch: Watch,
-    /// What it does, for whoever waits in vain.
+    /// What the process does now; a case that does not end is told by it.
     now: Arc<Mutex<String>>,
-    /// Formats so far: each journal has an id of its own.
-    formats: Mutex<u64>,
+    reach: Arc<Reach>,
 }
 
-/// What is on the media.
-enum Found {
-    Journal(Journal),
-    /// No journal.
-    Nothing,
+/// How often cases came to what is rare.
+#[derive(Debug, Default)]
+struct Reach {
+    /// Formats: each journal has an id of its own.
+    formats: AtomicU64,
+    /// Opens behind a format that was cut short, which found none; and those that found one.
+    no_journal: AtomicU64,
+    cut_short: AtomicU64,
+    crowds: AtomicU64,
+    copies: AtomicU64,
+    failed: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Outside {
-    fn new(case: &Case, mutator: Mutator) -> Self {
+    fn new(case: &Case, mutator: Mutator, reach: Arc<Reach>) -> Self {
         Self {
             case: case.clone(),
             mutator,
             copies: Copies::default(),
             watch: Watch::default(),
             now: Arc::default(),
-            formats: Mutex::default(),
+            reach,
         }
     }
 
@@ -125,10 +128,8 @@ impl Outside {
     }
 
     fn format(&self, pmem: SimPmem, hook: &Mutator, shape: &Shape) -> Result<(), Error> {
-        let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
-        *formats += 1;
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&mix(*formats).to_le_bytes());
+        id[..8].copy_from_slice(&mix(count(&self.reach.formats)).to_le_bytes());
         let (geometry, kernels) = (self.geometry(shape), PortableKernels);
         let (policy, blocks) = (policy(shape.policy), DISK_BLOCKS - geometry.log_blocks());
         let hook = hook.clone();
@@ -160,36 +161,11 @@ impl Outside {
         }
     }
 
-    /// A block of the journal's own memory: mostly of what looks like the header of a record, and of
-    /// those mostly one that may come to lie in another lane where it lies in its own.
+    /// A block of the journal's own memory.
     fn copied(&self, world: &World, which: u16) -> Block {
-        let image = world.visible();
-        let memory = image.pmem();
+        count(&self.reach.copies);
         let longest = self.shapes().map(|shape| shape.lane_lines).max().unwrap_or(0);
-        let lines = memory.chunks_exact(LINE);
-        let headers: Vec<Header<'_>> =
-            lines.filter_map(|line| Header::of(line, longest * LINE as u64)).collect();
-        let mut tails = [None; 3];
-        for header in &headers {
-            if let Some(tail) = tails.get_mut(header.lane) {
-                *tail = (*tail).max(Some(header.end));
-            }
-        }
-        let is_near = |header: &&Header<'_>| {
-            let others = tails.iter().enumerate().filter(|(lane, _)| *lane != header.lane);
-            let ahead = others.filter_map(|(_, tail)| header.position.checked_sub((*tail)?));
-            ahead.into_iter().any(|ahead| (1..8 * LINE as u64).contains(&ahead))
-        };
-        let near: Vec<&Header<'_>> = headers.iter().filter(is_near).collect();
-        let (dice, which) = (which % 16, usize::from(which / 16));
-        let bytes = match (near.len(), headers.len()) {
-            (count @ 1.., _) if dice < 10 => near[which % count].line,
-            (_, count @ 1..) if dice < 14 => headers[which % count].line,
-            _ => &memory[which * 7 % (memory.len() - BLOCK_BYTES)..][..BLOCK_BYTES],
-        };
-        let mut block = [0; BLOCK_BYTES];
-        block.copy_from_slice(bytes);
-        block
+        copied(world.visible().pmem(), longest * LINE as u64, which)
     }
 
     fn note(&self, what: String) {
@@ -208,113 +184,7 @@ impl Outside {
     }
 }
 
-/// What looks like the header of a record.
-struct Header<'a> {
-    line: &'a [u8],
-    lane: usize,
-    /// Its log offset, and the one behind its part.
-    position: u64,
-    end: u64,
-}
-
-impl<'a> Header<'a> {
-    fn of(line: &'a [u8], lane_bytes: u64) -> Option<Self> {
-        let word = |at: usize| {
-            line[at..at + 8].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
-        };
-        let (lane, lines) = (usize::from(line[15]), word(8) & 0xFFFF_FFFF);
-        let (position, sequence) = (word(16), word(24));
-        let is_placed = position % LINE as u64 == 0 && position < 1 << 20;
-        let can_be = is_placed && (1..1 << 16).contains(&sequence) && lines * 64 <= lane_bytes;
-        can_be.then_some(Self { line, lane, position, end: position + lines * LINE as u64 })
-    }
-}
-
-/// The journals that there may be, by their policies, and whether there may be none.
-fn may_be(outside: &Outside, history: &[Mark]) -> (Vec<usize>, bool) {
-    let (mut policies, mut is_open) = (vec![outside.case.shape.policy], false);
-    for mark in history {
-        match mark {
-            Mark::Called(label) if format_of(*label).is_some() => {
-                policies.extend(format_of(*label));
-                is_open = true;
-            }
-            Mark::Returned(label) if format_of(*label).is_some() => {
-                policies = format_of(*label).into_iter().collect();
-                is_open = false;
-            }
-            _ => {}
-        }
-    }
-    policies.reverse();
-    (policies, is_open)
-}
-
-/// The policy of a format, if that is what a label is of.
-fn format_of(label: u64) -> Option<usize> {
-    let id = label >> 32;
-    let is_format = label == sync_label(id) && id & FORMATS != 0;
-    is_format.then_some((id >> POLICY_AT & 7) as usize)
-}
-
 impl Store<'_> {
-    /// Opens what is there.
-    fn open(&self, settings: &Settings) -> Result<Found, Wrong> {
-        let (policies, may_be_none) = may_be(self.outside, &self.world.history());
-        for number in policies {
-            let policy = policy(number);
-            let options = self.outside.options(self.hook.clone(), policy, settings);
-            let pmem = self.world.pmem().with_gathers(settings.streams);
-            match Journal::open(pmem, self.world.disk(0), &options) {
-                Ok(journal) => {
-                    let takes_patches = Habits::of(&policy).takes_patches;
-                    self.takes_patches.store(takes_patches, Ordering::Relaxed);
-                    return Ok(Found::Journal(journal));
-                }
-                Err(Error::Open(OpenError::WrongPolicy { .. })) => {}
-                Err(error) if may_be_none && error.is_no_journal() => return Ok(Found::Nothing),
-                Err(error) => return Err(Wrong::Told(format!("open: {error}"))),
-            }
-        }
-        Err(Wrong::Told("another journal is there than there can be".into()))
-    }
-
-    /// Opens what is there, and judges it. Where a format was cut short, all is at home; then it is
-    /// formatted once more.
-    fn enter(&self, settings: &Settings) -> Result<Journal, Wrong> {
-        if let Found::Journal(journal) = self.open(settings)? {
-            self.recover(&journal)?;
-            return Ok(journal);
-        }
-        let image = self.world.visible();
-        let home = |block| {
-            let mut content = [0; BLOCK_BYTES];
-            content.copy_from_slice(&image.disk(0).block(BlockNumber(block as u64)));
-            content
-        };
-        self.recovered(&core::array::from_fn(home))?;
-        self.format(&self.outside.case.shape)?;
-        match self.open(settings)? {
-            Found::Journal(journal) => {
-                self.recover(&journal)?;
-                Ok(journal)
-            }
-            Found::Nothing => Err(Wrong::Told("there is none after a format".into())),
-        }
-    }
-
-    /// Formats over what is there, all of which is home.
-    fn format(&self, shape: &Shape) -> Result<(), Wrong> {
-        let count = self.world.history().len() as u64 % COUNT_MAX;
-        let id = FORMATS | (shape.policy as u64) << POLICY_AT | count;
-        let pmem = self.world.pmem();
-        self.covering(id, || self.outside.format(pmem, &self.outside.mutator, shape))
-    }
-
-    fn close(&self, journal: Journal) -> Result<(), Wrong> {
-        self.covers(|| journal.close())
-    }
-
     /// Takes all steps; returns the journal, unless the last step has ended it.
     fn run(&self, acts: &[Act], ended: impl Fn() -> bool) -> Result<Option<Journal>, Wrong> {
         let (mut settings, mut acts) = (Settings::default(), acts);
@@ -331,7 +201,10 @@ impl Store<'_> {
                     let _others = others.collect::<Result<Vec<_>, _>>()?;
                     self.transact(&journal, tx, false)?;
                 }
-                Act::Crowd(crowd) => self.crowd(&journal, crowd)?,
+                Act::Crowd(crowd) => {
+                    count(&self.outside.reach.crowds);
+                    self.crowd(&journal, crowd)?;
+                }
                 Act::Sync => self.covers(|| journal.sync())?,
                 Act::Checkpoint => self.covers(|| journal.checkpoint().map(drop))?,
                 Act::Tick(milliseconds) => {
@@ -397,6 +270,24 @@ impl Machine for Outside {
     fn live(&self, process: &Process<'_, Act>, (): &mut ()) -> Result<(), String> {
         self.note("open".to_owned());
         let store = Store::new(self, process);
+        let result = self.live_in(&store, process);
+        if process.has_failed() {
+            count(&self.reach.failed);
+        }
+        result
+    }
+
+    fn three_more(&self) -> Vec<Act> {
+        let one = |make| {
+            let edits = vec![Edit { block: 2, make }];
+            Act::Transact(Tx { edits, ..Tx::default() })
+        };
+        vec![one(Make::Write), Act::Checkpoint, one(Make::Touch { at: 3, bytes: 9 })]
+    }
+}
+
+impl Outside {
+    fn live_in(&self, store: &Store<'_>, process: &Process<'_, Act>) -> Result<(), String> {
         let journal = match store.run(process.acts, || process.has_failed()) {
             Err(Wrong::Error(_)) if process.has_failed() => return Ok(()),
             Err(Wrong::Told(told)) if process.has_failed() && told.starts_with("open: ") => {
@@ -420,25 +311,11 @@ impl Machine for Outside {
             None => self.audit(process.world, policy, &geometry),
         }
     }
-
-    fn three_more(&self) -> Vec<Act> {
-        let one = |make| {
-            let edits = vec![Edit { block: 2, make }];
-            Act::Transact(Tx {
-                edits,
-                descends: false,
-                end: End::Durable,
-                at_once: false,
-                beside: 0,
-            })
-        };
-        vec![one(Make::Write), Act::Checkpoint, one(Make::Touch { at: 3, bytes: 9 })]
-    }
 }
 
 /// Lives through a case, in a thread that is watched.
-fn lives(case: &Case, mutator: &Mutator) -> Result<Ended, String> {
-    let outside = Outside::new(case, mutator.clone());
+fn lives(case: &Case, mutator: &Mutator, reach: &Arc<Reach>) -> Result<Ended, String> {
+    let outside = Outside::new(case, mutator.clone(), Arc::clone(reach));
     let (watch, now) = (outside.watch.clone(), Arc::clone(&outside.now));
     let (tells, told) = channel();
     let thread = std::thread::spawn(move || {
@@ -464,8 +341,11 @@ fn number_of(name: &str) -> usize {
 }
 
 fn check(name: &str) {
-    let sample = Sample { cases: 100, share: 1, source: file!() };
-    holds(&sample, &acts::case(number_of(name)), |case| lives(case, &Mutator::new()).map(drop));
+    let sample = Sample { cases: 600, share: 1, source: file!() };
+    let reach = Arc::default();
+    holds(&sample, &acts::case(number_of(name)), |case| {
+        lives(case, &Mutator::new(), &reach).map(drop)
+    });
 }
 
 for_each_policy!(check);
@@ -473,8 +353,8 @@ for_each_policy!(check);
 /// The smallest case in which a broken rule shows.
 fn without(rule: Rule, name: &str, cases: u32, shrinks: u32) -> Option<Case> {
     let mutator = Mutator::without(&[rule]);
-    let number = number_of(name);
-    counterexample(cases, shrinks, &acts::case(number), |case| lives(case, &mutator).map(drop))
+    let (case, reach) = (acts::case(number_of(name)), Arc::default());
+    counterexample(cases, shrinks, &case, |case| lives(case, &mutator, &reach).map(drop))
 }
 
 #[test]
@@ -489,4 +369,23 @@ fn it_finds_broken_rules() {
     for (rule, policy) in rules {
         assert!(without(rule, policy, CASES, 0).is_some(), "{policy} without {rule:?}");
     }
+}
+
+#[test]
+fn the_rare_is_reached() {
+    let reach = Arc::<Reach>::default();
+    let mut images = 0;
+    for name in ["full-block", "two-level"] {
+        for case in cases(&acts::case(number_of(name)), 100) {
+            images += lives(&case, &Mutator::new(), &reach).expect("holds").images;
+        }
+    }
+    let Reach { formats, no_journal, cut_short, crowds, copies, failed } = &*reach;
+    let reached = [formats, no_journal, cut_short, crowds, copies, failed];
+    let reached = reached.map(|counter| counter.load(Ordering::Relaxed));
+    assert!(
+        reached.iter().zip([200, 5, 20, 50, 500, 30]).all(|(is, min)| *is > min),
+        "{reached:?}"
+    );
+    assert!(images > 1_000, "{images}");
 }

@@ -11,7 +11,7 @@ use crate::oracle::{BLOCKS, End};
 
 /// Blocks of a transaction at most.
 const BLOCKS_MAX: usize = 4;
-/// A transaction of so many blocks has room in the shortest lane.
+/// A transaction of this many blocks has room in the shortest lane.
 pub(super) const FITS: usize = 3;
 
 /// What becomes of a block.
@@ -48,8 +48,15 @@ pub(crate) struct Tx {
     pub(crate) end: End,
     /// Whether it is one call, where it can be.
     pub(crate) at_once: bool,
-    /// So many others are begun before, and do nothing: it goes through another lane.
+    /// How many others are begun before, and do nothing: it goes through another lane.
     pub(crate) beside: usize,
+}
+
+impl Default for Tx {
+    /// A durable one of nothing.
+    fn default() -> Self {
+        Self { edits: Vec::new(), descends: false, end: End::Durable, at_once: false, beside: 0 }
+    }
 }
 
 /// Threads that run at once.
@@ -114,7 +121,7 @@ pub(crate) enum Act {
     Crowd(Crowd),
     Sync,
     Checkpoint,
-    /// So many milliseconds pass.
+    /// This many milliseconds pass.
     Tick(u8),
     /// Drops the journal and opens it.
     Reopen(Settings),
@@ -235,7 +242,7 @@ fn crowd() -> impl Strategy<Value = Crowd> {
 
 fn one(block: usize, make: Make, end: End, at_once: bool) -> Act {
     let edits = vec![Edit { block, make }];
-    Act::Transact(Tx { edits, descends: false, end, at_once, beside: 0 })
+    Act::Transact(Tx { edits, end, at_once, ..Tx::default() })
 }
 
 /// A block is given up, which the journal may forget, and then some bytes of it change.
@@ -347,7 +354,7 @@ fn ends_in_copies() -> impl Strategy<Value = Vec<Life<Act>>> {
         let mut edits: Vec<Edit> = edits.collect();
         edits.sort_by_key(|edit| edit.block);
         let ends = if defers { End::Deferred } else { End::Durable };
-        let tx = Tx { edits, descends: false, end: ends, at_once: false, beside };
+        let tx = Tx { edits, end: ends, beside, ..Tx::default() };
         acts.push(Act::Transact(tx));
         vec![life(acts, None, end)]
     })
