@@ -3,7 +3,6 @@
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
@@ -16,34 +15,31 @@ use journal_core::{
 use pmem_sys::{FarFence, NativeKernels, Region, StoreLock};
 
 use crate::any_policy::AnyPolicy;
+use crate::disk::file::FileDisk;
+use crate::engine::background::Checkpointer;
+use crate::engine::commit::Sees;
+use crate::engine::scan::scan;
 use crate::error::Error;
-use crate::file_disk::FileDisk;
 use crate::options::{Options, Plan};
-use crate::scan::scan;
-use crate::shared::bell::Bell;
-use crate::shared::block_locks::Age;
-use crate::shared::block_locks::BlockLocks;
-use crate::shared::commit::Sees;
 use crate::shared::failure::Failure;
-use crate::shared::gather::Gathering;
-use crate::shared::home::HomeRoom;
-use crate::shared::index_parts::IndexParts;
-use crate::shared::seat::{Seat, Seats};
-use crate::shared::under_way::UnderWay;
-use crate::shared::waiting::Waiting;
-use crate::shared::{Done, LaneRoom, Share, Shared, Unshared};
+use crate::shared::gathering::Gathering;
+use crate::shared::home_room::HomeRoom;
+use crate::shared::index_memory::IndexParts;
+use crate::shared::lane_room::LaneRoom;
+use crate::shared::lending::Unshared;
+use crate::shared::share::Share;
+use crate::shared::{Done, Shared, SharedBy};
+use crate::staging::seat::{Seat, Seats};
 use crate::stats::{LaneStats, Stats};
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::threads::block_locks::{Age, BlockLocks};
+use crate::threads::checkpoint_flag::UnderWay;
+use crate::threads::sync::{Mutex, Ordering};
+use crate::threads::waiting::Waiting;
+use crate::threads::wake::Bell;
 use crate::transaction::Transaction;
 
 /// Blocks share so many locks.
 const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
-
-/// A checkpointing thread looks around at least so often.
-const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
-
-pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;
 
 /// An open journal.
 ///
@@ -82,13 +78,6 @@ pub struct Journal<L = FullBlock, P: PmemShare = Region, D: Send = FileDisk, H =
     checkpointer: Option<Checkpointer>,
     plan: Plan,
     keep_on_close: bool,
-}
-
-/// The thread that writes home in the background.
-#[derive(Debug)]
-struct Checkpointer {
-    thread: JoinHandle<()>,
-    stop: Arc<AtomicBool>,
 }
 
 /// Whether a policy may make something of the image that an operation overwrites. What the caller
@@ -244,7 +233,8 @@ where
     /// # Errors
     /// Those of `body`, the transaction being aborted, and of the commit. `Conflict` only where
     /// this thread itself has the block, in another transaction, or whoever has it waits for one
-    /// that this thread has.
+    /// that this thread has; or where this thread has another transaction open, and for a while
+    /// there is no room for this one beside it.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
@@ -703,38 +693,6 @@ impl<L, P: PmemShare, D: Send, H> fmt::Debug for Journal<L, P, D, H> {
 impl<L, P: PmemShare, D: Send, H> Drop for Journal<L, P, D, H> {
     fn drop(&mut self) {
         self.stop_checkpointer();
-    }
-}
-
-impl Checkpointer {
-    fn start<L, P, D, H>(shared: &Arc<SharedBy<L, P, D, H>>) -> Result<Self, Error>
-    where
-        L: Policy + Send + Sync + 'static,
-        P: PmemShare + Send + 'static,
-        P::Reader: 'static,
-        D: BlockDevice + Clone + Send + 'static,
-        H: Hook + Send + Sync + 'static,
-    {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (its, stops) = (Arc::clone(shared), Arc::clone(&stop));
-        let work = move |its: &SharedBy<L, P, D, H>| {
-            let begun = Instant::now();
-            while !stops.load(Ordering::Acquire) && !its.has_failed() {
-                // A failure makes the journal fail, which tells everybody.
-                let _ = its.tick(begun.elapsed());
-                if its.bell.was_asked() {
-                    let _ = its.make_room(|| !its.is_short_of_bytes());
-                } else {
-                    thread::park_timeout(CHECKPOINTER_NAP);
-                }
-            }
-        };
-        // Others rely on it: where it panics everything else fails.
-        let run = move || its.watched(|| work(&its));
-        let thread = thread::Builder::new().name("nvmj-home".into()).spawn(run);
-        let thread = thread.map_err(|error| Error::NoThread { os: error.raw_os_error() })?;
-        shared.bell.belongs_to(thread.thread());
-        Ok(Self { thread, stop })
     }
 }
 

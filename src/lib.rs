@@ -7,16 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod any_policy;
+mod disk;
+mod engine;
 mod error;
-mod file_disk;
 mod hint;
-mod joined;
 mod journal;
 mod options;
-mod scan;
 mod shared;
+mod staging;
 mod stats;
-mod sync;
+mod threads;
 mod transaction;
 
 /// The policy that chooses a form for each update, and its settings.
@@ -26,12 +26,14 @@ pub use any_policy::{AnyPolicy, UnknownPolicy};
 pub use byte_delta::{self, ByteDelta};
 /// The policy that logs compressed differences, and its settings.
 pub use compressed_delta::{self, CompressedDelta};
+pub use disk::error::{FileDiskError, FileDiskErrorKind};
+pub use disk::file::FileDisk;
+pub use disk::joined::{DifferentBlocks, Joined};
+pub use disk::options::FileDiskOptions;
 pub use error::Error;
-pub use file_disk::{FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions};
 /// The full-block policy, the default.
 pub use full_block::FullBlock;
 pub use hint::Hint;
-pub use joined::{DifferentBlocks, Joined};
 pub use journal::Journal;
 /// The journal itself, with one owner.
 pub use journal_core as core;

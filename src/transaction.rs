@@ -8,9 +8,9 @@ use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, Operat
 
 use crate::error::Error;
 use crate::hint::Hint;
-use crate::journal::SharedBy;
-use crate::shared::block_locks::Age;
-use crate::shared::seat::{Seat, Seated};
+use crate::shared::SharedBy;
+use crate::staging::seat::{Seat, Seated};
+use crate::threads::block_locks::Age;
 
 /// Several changes that happen together or not at all.
 ///

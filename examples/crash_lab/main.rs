@@ -34,6 +34,8 @@ mod damage;
 mod delta;
 #[path = "../../tests/crash/format.rs"]
 mod format;
+#[path = "../../tests/crash/format_over.rs"]
+mod format_over;
 mod gates;
 mod harm;
 mod harmed;

@@ -184,9 +184,10 @@ const FRAME_ALLOWANCE: u64 = 24;
 const RECORD_ALLOWANCE: u64 = 128;
 
 impl Figures {
-    /// Updates that changed nothing.
+    /// Updates that changed nothing. What a trace gives up is not known: a discard belongs to a
+    /// block that goes home.
     pub(crate) const fn unchanged(&self) -> u64 {
-        self.updates - self.placed.frames()
+        self.updates - (self.placed.frames() - self.placed.discards)
     }
 
     /// What the bound allows, framing and padding included.

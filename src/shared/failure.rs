@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::waiting::Waiting;
 use crate::error::Error;
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::threads::sync::{AtomicBool, Mutex, Ordering};
+use crate::threads::waiting::Waiting;
 
 /// After a failed fence, write or sync, and after a panic that may have left something half done,
 /// nothing goes on.

@@ -21,61 +21,39 @@
 //! What is released after a commit's fence is released by plain stores: no locked instruction runs
 //! between the fence and the return.
 
-pub(crate) mod at_once;
-pub(crate) mod bell;
-pub(crate) mod block_locks;
 pub(crate) mod cache;
-pub(crate) mod commit;
-#[cfg(all(test, loom))]
-mod explored;
 pub(crate) mod failure;
-pub(crate) mod gather;
-pub(crate) mod home;
-pub(crate) mod index_parts;
-mod olds;
-mod reach;
-pub(crate) mod read;
-mod reserve;
-mod room;
-pub(crate) mod seat;
-mod staged;
-mod touched;
-mod turn;
-pub(crate) mod under_way;
-mod unreserved;
-mod versions;
-pub(crate) mod waiting;
+pub(crate) mod gathering;
+pub(crate) mod home_room;
+pub(crate) mod index_memory;
+pub(crate) mod lane_room;
+pub(crate) mod lending;
+pub(crate) mod share;
 
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use journal_core::parts::{
-    Common, EntryPlaces, FrameAt, Full, InLane, Index, Indexes, Lane, LaneReader, Lanes, is_of_run,
-    share_of,
-};
+use journal_core::parts::{Common, EntryPlaces, FrameAt, Full, Index, is_of_run, share_of};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, FoldReport, Hook, JournalError, Kernels, LINE_BYTES,
-    MediumError, Operation, PmemShare, Recovery, Rule, SlotState,
+    BlockNumber, CheckpointReport, FoldReport, Hook, Kernels, LINE_BYTES, MediumError, Operation,
+    PmemShare, Recovery, Rule,
 };
-use pmem_sys::{FarFence, StoreLock, StoreLockGuard};
+use pmem_sys::{NativeKernels, StoreLock, StoreLockGuard};
 
 use crate::error::Error;
-use crate::stats::LaneStats;
-use crate::sync::Mutex;
-use bell::Bell;
-use block_locks::{Age, BlockLocks, Claims};
-use cache::Cache;
-use failure::Failure;
-use gather::Gathering;
-use home::HomeRoom;
-use index_parts::IndexParts;
-use reach::Reach;
-use seat::{Seats, Work};
-use turn::{Group, Turn};
-use under_way::UnderWay;
-use unreserved::Unreserved;
-use waiting::Waiting;
+use crate::shared::failure::Failure;
+use crate::shared::gathering::Gathering;
+use crate::shared::home_room::HomeRoom;
+use crate::shared::lane_room::{LaneRoom, LaneState};
+use crate::shared::share::Share;
+use crate::staging::seat::Seats;
+use crate::staging::work::Work;
+use crate::threads::block_locks::{Age, BlockLocks};
+use crate::threads::checkpoint_flag::UnderWay;
+use crate::threads::sync::Mutex;
+use crate::threads::waiting::Waiting;
+use crate::threads::wake::Bell;
 
 /// Everything of a journal that its threads share.
 #[derive(Debug)]
@@ -122,96 +100,10 @@ pub(crate) struct Done {
 
 impl Done {
     /// Bytes and slots that have come free, and frames that were folded.
-    const fn freed(&self) -> (u64, u64, u64) {
+    pub(crate) const fn freed(&self) -> (u64, u64, u64) {
         let Self { checkpointed, folded, .. } = self;
         let bytes = checkpointed.freed_bytes + folded.freed_bytes;
         (bytes, checkpointed.freed_slots + folded.freed_slots, folded.folded)
-    }
-}
-
-/// A lane, and what others may know of it without its lock.
-#[derive(Debug)]
-pub(crate) struct LaneRoom<P: PmemShare, H> {
-    pub(crate) turn: Turn<LaneState<P, H>>,
-    pub(crate) reader: LaneReader<P::Reader>,
-    pub(crate) reach: Reach,
-    /// Bytes.
-    pub(crate) unreserved: CachePadded<Unreserved>,
-    pub(crate) unreserved_slots: Unreserved,
-    /// Blocks of the disk-side log.
-    pub(crate) unreserved_log: Unreserved,
-}
-
-#[derive(Debug)]
-pub(crate) struct LaneState<P, H> {
-    pub(crate) lane: Lane<P, H>,
-    /// One for each of its slots.
-    pub(crate) slots: Box<[SlotState]>,
-    /// The group under way.
-    pub(crate) group: Group,
-    /// Bytes of the lane that are reserved for whoever holds it.
-    pub(crate) in_hand: u64,
-    pub(crate) stats: LaneStats,
-}
-
-/// One share of the index: with its lock two lines, since the next one that a commit takes is
-/// seldom in the caches.
-#[derive(Debug)]
-pub(crate) struct Share {
-    pub(crate) index: Index<IndexParts>,
-    /// Frames that transactions have reserved room for.
-    pub(crate) reserved: usize,
-    pub(crate) cache: Option<Box<Cache>>,
-    /// Of those who wait for its blocks.
-    pub(crate) claims: Claims,
-}
-
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<StoreLock<Share>>() <= 2 * LINE_BYTES || cfg!(any(loom, shuttle)));
-
-impl Share {
-    pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize) -> Self {
-        let cache = Cache::new(cached_blocks);
-        Self { index, reserved: 0, cache, claims: Claims::default() }
-    }
-
-    /// Keeps a block's content up to its newest frame, or as it is home.
-    pub(crate) fn keep(&mut self, block: BlockNumber, image: &[u8]) {
-        let Self { index, cache: Some(cache), .. } = self else { return };
-        let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
-        cache.keep(block, newest, image, |block| index.newest(block).is_some());
-    }
-
-    /// Whether there is room for another frame, beside those that are reserved.
-    #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.index.room() > self.reserved
-    }
-}
-
-impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
-    pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>, far: Option<FarFence>) -> Self {
-        let state = |lane| LaneState {
-            lane,
-            slots,
-            group: Group::default(),
-            in_hand: 0,
-            stats: LaneStats::default(),
-        };
-        Self {
-            unreserved_slots: Unreserved::new(lane.free_slots().into()),
-            unreserved_log: Unreserved::new(lane.free_log_blocks().into()),
-            reader: lane.reader(),
-            reach: Reach::new(lane.durable_to()),
-            unreserved: CachePadded::new(Unreserved::new(lane.free_bytes())),
-            turn: Turn::new(state(lane), far),
-        }
-    }
-
-    /// Tells everybody what the lane's holder has made durable. Plain stores only.
-    #[inline]
-    pub(crate) fn publish(&self, lane: &Lane<P, H>) {
-        self.reach.publish(lane.durable_to(), lane.has_deferred());
     }
 }
 
@@ -401,126 +293,6 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     }
 }
 
-/// The lanes, as whatever writes home borrows them.
-pub(crate) struct LanesOf<'s, L, P: PmemShare, D: Send, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
-
-impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
-    fn with<R>(
-        &mut self,
-        lane: LaneNumber,
-        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
-    ) -> Result<R, JournalError> {
-        let room = self.0.lane(lane);
-        let mut guard = self.0.lock_lane(room).map_err(|_| JournalError::Failed)?;
-        if self.0.has_failed() {
-            return Err(JournalError::Failed);
-        }
-        let free_before = guard.lane.free_bytes();
-        let before = guard.lane.free_places();
-        let LaneState { lane, slots, .. } = &mut *guard;
-        let result = call(&mut InLane { lane, states: slots });
-        if guard.lane.has_unfenced() {
-            // Told while the lane is held: who has waited for it must not take for durable what no
-            // longer waits for a fence.
-            self.0.fail();
-            return Ok(result);
-        }
-        room.publish(&guard.lane);
-        // Whoever writes home only gives slots back.
-        let after = guard.lane.free_places();
-        let slots = after.slots.saturating_sub(before.slots);
-        if slots > 0 {
-            room.unreserved_slots.give(slots.into());
-        }
-        let log_blocks = after.log_blocks.saturating_sub(before.log_blocks);
-        if log_blocks > 0 {
-            room.unreserved_log.give(log_blocks.into());
-        }
-        if !guard.lane.has_deferred() {
-            guard.group.end();
-        }
-        let freed = guard.lane.free_bytes().saturating_sub(free_before);
-        if freed > 0 {
-            room.unreserved.give(freed);
-        }
-        Ok(result)
-    }
-
-    fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
-        self.0.read_frame(frame, into)
-    }
-
-    fn check_all_there(&self) -> Result<(), JournalError> {
-        // A share that could not be given has made the journal fail.
-        if self.0.has_failed() { Err(JournalError::Failed) } else { Ok(()) }
-    }
-}
-
-/// The shares of the index, as whatever writes home borrows them.
-///
-/// A share whose holder panicked cannot be given out; the journal has failed then, and what is
-/// given instead is empty: [`Lanes::check_all_there`] says so before anything is made of it.
-pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
-    pub(crate) &'s Shared<L, P, D, H, K>,
-);
-
-impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
-    type Memory = IndexParts;
-
-    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
-        match self.0.share(block) {
-            Ok(mut share) => call(&mut share.index),
-            Err(_) => call(&mut IndexParts::none()),
-        }
-    }
-
-    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
-        for share in &self.0.shares {
-            match share.lock() {
-                Ok(mut share) => call(&mut share.index),
-                Err(_) => {
-                    self.0.poisoned();
-                }
-            }
-        }
-    }
-}
-
-/// The shares of the index before a journal is shared: they are filled without locks.
-#[derive(Debug)]
-pub(crate) struct Unshared(pub(crate) Vec<Share>);
-
-impl Unshared {
-    /// Sees to it that work can go on where a share had to take more frames than it was made for.
-    pub(crate) fn leave_room(&mut self, made_for: usize) {
-        for Share { index, .. } in &mut self.0 {
-            let (frames, room) = (index.frames(), index.room());
-            if index.capacity() > made_for && room < frames / 4 {
-                IndexParts::make_larger(index);
-            }
-        }
-    }
-}
-
-impl Indexes for Unshared {
-    type Memory = IndexParts;
-
-    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
-        let count = self.0.len();
-        call(&mut self.0[share_of(block, count)].index)
-    }
-
-    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
-        self.0.iter_mut().for_each(|share| call(&mut share.index));
-    }
-
-    fn grow(&mut self, block: BlockNumber) -> bool {
-        let count = self.0.len();
-        IndexParts::make_larger(&mut self.0[share_of(block, count)].index);
-        true
-    }
-}
-
 /// A medium error behind a failed fence: the outcome is unknown, and stays so.
 pub(crate) fn failed_fence<T>(
     shared: &Shared<impl Sized, impl PmemShare, impl Send, impl Hook, impl Sized>,
@@ -530,3 +302,5 @@ pub(crate) fn failed_fence<T>(
     shared.fail_of(error);
     Err(error)
 }
+
+pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;

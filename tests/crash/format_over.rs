@@ -3,18 +3,16 @@
 
 use core::fmt;
 
-use journal_core::policy::{Change, Policy as _, Update};
+use journal_core::policy::{Change, Update};
 use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, OpenError, Operation,
-    Overwrite, PortableKernels, Protocol, Rule,
+    Overwrite, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::suite::Habits;
-use sim_disk::{
-    DiskImage, Explorer, Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World,
-};
+use sim_disk::{DiskImage, Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World};
 
 use crate::program::Kind;
 
@@ -224,36 +222,45 @@ pub(crate) fn some_pairs(mutator: &Mutator) -> impl Iterator<Item = impl Scenari
     pairs.into_iter()
 }
 
-fn explorer() -> Explorer {
-    Explorer::new(Model::Torn8).with_images_per_point_max(24)
-}
+#[cfg(test)]
+mod tests {
+    use journal_core::Rule;
+    use journal_core::policy::Policy as _;
+    use sim_disk::Explorer;
 
-#[test]
-fn a_format_leaves_the_old_journal_none_or_the_new_one() {
-    let (mut pairs, mut images) = (0, 0);
-    for old in shapes() {
-        for new in shapes() {
-            let scenario = FormatOver::new(Mutator::new(), old, new);
-            let report = explorer().explore(&scenario);
-            let report = report.unwrap_or_else(|failure| panic!("{scenario:?}: {failure}"));
-            (pairs, images) = (pairs + 1, images + report.images);
-        }
+    use super::*;
+
+    fn explorer() -> Explorer {
+        Explorer::new(Model::Torn8).with_images_per_point_max(24)
     }
-    assert!(pairs == 441 && images > 20_000, "{pairs} pairs, {images} images");
-}
 
-/// Of each policy there is a pair that does not survive a format which does not void first.
-#[test]
-fn the_old_journal_is_void_before_anything_changes() {
-    let mutator = Mutator::without(&[Rule::VoidedFirst]);
-    for kind in KINDS {
-        let is_of = |shape: &Shape| shape.kind == kind && shape.protocol == Protocol::OneFence;
-        let olds: Vec<Shape> = shapes().into_iter().filter(is_of).collect();
-        let fails = olds.iter().any(|old| {
-            let over = |new| FormatOver::new(mutator.clone(), *old, new);
-            shapes().into_iter().any(|new| explorer().explore(&over(new)).is_err())
-        });
-        // A journal without slots has nothing that a format changes before its superblock.
-        assert!(fails || !kind.wants_slots(), "{kind:?}: nothing notices");
+    #[test]
+    fn a_format_leaves_the_old_journal_none_or_the_new_one() {
+        let (mut pairs, mut images) = (0, 0);
+        for old in shapes() {
+            for new in shapes() {
+                let scenario = FormatOver::new(Mutator::new(), old, new);
+                let report = explorer().explore(&scenario);
+                let report = report.unwrap_or_else(|failure| panic!("{scenario:?}: {failure}"));
+                (pairs, images) = (pairs + 1, images + report.images);
+            }
+        }
+        assert!(pairs == 441 && images > 20_000, "{pairs} pairs, {images} images");
+    }
+
+    /// Of each policy there is a pair that does not survive a format which does not void first.
+    #[test]
+    fn the_old_journal_is_void_before_anything_changes() {
+        let mutator = Mutator::without(&[Rule::VoidedFirst]);
+        for kind in KINDS {
+            let is_of = |shape: &Shape| shape.kind == kind && shape.protocol == Protocol::OneFence;
+            let olds: Vec<Shape> = shapes().into_iter().filter(is_of).collect();
+            let fails = olds.iter().any(|old| {
+                let over = |new| FormatOver::new(mutator.clone(), *old, new);
+                shapes().into_iter().any(|new| explorer().explore(&over(new)).is_err())
+            });
+            // A journal without slots has nothing that a format changes before its superblock.
+            assert!(fails || !kind.wants_slots(), "{kind:?}: nothing notices");
+        }
     }
 }

@@ -14,6 +14,7 @@ mod manifest;
 mod rules;
 mod shelf;
 mod source;
+mod storeys;
 
 use core::fmt::Write as _;
 use std::fs;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use manifest::{Manifest, Package};
 use source::{Finding, Source};
+use storeys::House;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -74,6 +76,53 @@ fn packages() -> Vec<Package> {
         })
         .collect()
 }
+
+/// Each crate's folders, from the ground up, and what each may import.
+const HOUSES: [House; 4] = [
+    House {
+        sources: "src/",
+        storeys: &[
+            ("threads", &[]),
+            ("disk", &[]),
+            ("staging", &["threads", "hint"]),
+            ("shared", &["staging", "threads", "error", "stats"]),
+            ("engine", &["shared", "staging", "threads", "error", "options"]),
+        ],
+    },
+    House {
+        sources: "crates/journal-core/src/",
+        storeys: &[
+            ("ports", &["units"]),
+            ("order", &["ports", "units"]),
+            ("format", &["ports", "units"]),
+            ("index", &["format", "units"]),
+            ("space", &["format", "index", "order", "ports", "units"]),
+            ("scan", &["format", "index", "order", "ports", "space", "units"]),
+            ("commit", &["format", "index", "order", "ports", "scan", "space", "units"]),
+            ("home", &["commit", "format", "index", "order", "ports", "scan", "space", "units"]),
+            (
+                "reclaim",
+                &["commit", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+            ),
+            (
+                "open",
+                &["commit", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+            ),
+            (
+                "owner",
+                &[
+                    "commit", "format", "home", "index", "open", "order", "ports", "reclaim",
+                    "scan", "space", "units",
+                ],
+            ),
+        ],
+    },
+    House {
+        sources: "crates/sim-disk/src/",
+        storeys: &[("media", &[]), ("power", &["media"]), ("suite", &["media", "power"])],
+    },
+    House { sources: "crates/policies/codec/src/", storeys: &[] },
+];
 
 fn hold(rule: &str, findings: &[Finding]) {
     let mut list = String::new();
@@ -141,6 +190,16 @@ fn arrows_point_down() {
     assert!(packages.len() > 4, "the packages were found");
     hold("imports against the arrows", &shelf::arrows(&packages));
     hold("foundations of the core", &shelf::foundations(&packages));
+}
+
+#[test]
+fn storeys_rest_on_those_below() {
+    let sources = sources();
+    for house in &HOUSES {
+        hold("imports of a storey above", &storeys::upward(&sources, house));
+        hold("files that import each other", &storeys::circles(&sources, house));
+        hold("folders with too many files", &storeys::crowded(&sources, house));
+    }
 }
 
 #[test]

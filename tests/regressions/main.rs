@@ -4,6 +4,7 @@
 mod homes;
 mod media;
 mod options;
+mod review_a;
 mod room;
 mod threads;
 

@@ -163,12 +163,12 @@ where
     assert!(checkpoints <= (tries + commits) * 2, "{checkpoints} checkpoints, {tries} tries");
 }
 
-/// Durable, deferred and gathered transactions share one lane of three records.
+/// Durable, deferred and gathered transactions share one lane of three records, or of four.
 #[test]
 fn transactions_of_all_kinds_on_a_tiny_lane_commit() {
-    for in_background in [true, false] {
+    for (in_background, records) in [(true, 3), (false, 3), (true, 4), (false, 4)] {
         let tiny = |options: Options| {
-            options.lanes(1).lane_bytes(3 * RECORD).background_checkpoint(in_background)
+            options.lanes(1).lane_bytes(records * RECORD).background_checkpoint(in_background)
         };
         mixed_transactions_commit(&tiny(Options::new()).policy(<Adaptive>::default()));
         mixed_transactions_commit(&tiny(Options::new()).policy(FullBlock));

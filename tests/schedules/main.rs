@@ -124,6 +124,85 @@ fn transactions_of_all_kinds_end() {
     });
 }
 
+/// What three threads want of a journal that has room for one of them at a time.
+struct Scarce {
+    options: Options,
+    /// Blocks of which each transaction writes some.
+    blocks: u64,
+    /// The most that one writes.
+    most: u64,
+}
+
+/// Each of three threads makes two transactions of any kind, in every schedule. All of them end,
+/// and no checkpoint is made again and again.
+fn all_find_room(name: &str, scarce: fn() -> Scarce) {
+    explore(name, move |path| {
+        let Scarce { options, blocks, most } = scarce();
+        let memory = Region::anonymous(1 << 20).expect("memory");
+        let journal = Journal::format(memory, disk(path), &options).expect("formats");
+        let (journal, tries) = (Arc::new(journal), Arc::new(AtomicU64::new(0)));
+        let threads = (0..3_u64).map(|_| {
+            let (journal, tries) = (Arc::clone(&journal), Arc::clone(&tries));
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let mut rng = shuttle::rand::thread_rng();
+                    let (first, count) = (rng.gen_range(0..blocks), rng.gen_range(1..=most));
+                    let body = |tx: &mut Transaction<'_, _, _, _, _>| {
+                        tries.fetch_add(1, Ordering::SeqCst);
+                        let numbers = (0..count).map(|at| BlockNumber((first + at) % blocks));
+                        numbers.into_iter().try_for_each(|number| tx.write(number, &IMAGE))
+                    };
+                    let result = match rng.gen_range(0..5) {
+                        0 => journal.transact_deferred(body),
+                        1 => journal.transact_gathered(body),
+                        2 => {
+                            tries.fetch_add(1, Ordering::SeqCst);
+                            journal.commit(&[write(first)], Durability::Durable).map(drop)
+                        }
+                        _ => journal.transact(body),
+                    };
+                    result.expect("ends");
+                }
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("does not panic"));
+        let (tries, stats) = (tries.load(Ordering::SeqCst), journal.stats().expect("counts"));
+        assert!(tries <= 6 * 12, "{tries} tries for six commits");
+        assert!(stats.checkpoints <= 6 * 8, "{} checkpoints, {tries} tries", stats.checkpoints);
+    });
+}
+
+/// Bytes of a lane for a record of one block, with all that belongs to it.
+const RECORD: u64 = 4352;
+
+#[test]
+fn a_tiny_lane_is_shared() {
+    all_find_room("tiny-lane", || Scarce {
+        options: options().lanes(1).lane_bytes(3 * RECORD),
+        blocks: 4,
+        most: 3,
+    });
+}
+
+#[test]
+fn two_tiny_lanes_are_shared() {
+    all_find_room("tiny-lanes", || Scarce {
+        options: options().lanes(2).lane_bytes(3 * RECORD),
+        blocks: 6,
+        most: 3,
+    });
+}
+
+#[test]
+fn a_tiny_index_is_shared() {
+    all_find_room("tiny-index", || Scarce {
+        options: options().index_frames(4),
+        blocks: 6,
+        most: 4,
+    });
+}
+
 /// Whose fence fails knows it a moment before the journal has failed. Nobody who comes for the lane
 /// in that moment takes for durable what no longer waits for a fence.
 #[test]

@@ -33,101 +33,90 @@
     )
 )]
 
-mod active;
-mod append;
-mod audit;
-pub mod block_device;
-#[cfg(feature = "alloc")]
-mod buffers;
-mod change;
-pub mod check;
-mod checkpoint;
-mod common;
-mod covers;
-mod decide;
-pub mod error;
-mod errors;
-mod evict;
-mod examine;
-mod examine_slots;
-mod fold;
-mod front;
-mod gathered;
-pub mod geometry;
-mod holders;
+mod commit;
+mod format;
 mod home;
-pub mod hook;
-mod identity;
 mod index;
-mod journal;
-mod lane;
-mod memory;
-mod operation;
+mod open;
 pub mod order;
+mod owner;
 pub mod parts;
-mod pieces;
-mod place;
-pub mod pmem;
-pub mod policy;
-pub mod record;
-mod recover;
-mod relog;
-mod resolve;
-mod ring;
+mod ports;
+mod reclaim;
 mod scan;
-mod segment;
-mod shield;
-pub mod slot;
-mod sole;
-mod stream;
-pub mod superblock;
-mod tail;
+mod space;
 pub mod units;
-mod unreadable;
-mod unscanned;
-mod verdict;
 
-pub use active::Active;
-pub use audit::{AuditError, SlotFault};
-pub use block_device::{BlockDevice, DeviceFacts, Overwrite};
+/// Test hooks: named places of persistence, and the rules of the protocol.
+pub mod hook {
+    pub use crate::order::hook::{Hook, NoHook};
+    pub use crate::order::rule::Rule;
+    pub use crate::order::site::{Site, SiteKind};
+}
+
+/// What lies beside slots, and what names them.
+pub mod slot {
+    pub use crate::format::slot_entry::{SlotEntry, SlotFrame};
+}
+
+/// What recovery believes before it has read a single record.
+pub mod superblock {
+    pub use crate::format::superblock::{
+        DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER, VOID_MAGIC,
+        superblock_bytes,
+    };
+    pub use crate::space::superblocks::{Superblock, SuperblockError};
+}
+
+pub use commit::batched::Batched;
+pub use commit::error::CommitError;
+pub use commit::operation::{Active, Operation};
+pub use format::geometry::{self, Geometry, GeometryError, Protocol};
+pub use format::record;
+pub use home::error::JournalError;
+pub use home::report::{CheckpointReport, FoldReport, Scope};
+pub use index::{Entry, Node};
+pub use open::format::format;
+pub use order::hook::{Hook, NoHook};
+pub use order::rule::Rule;
+pub use order::site::{Site, SiteKind};
+pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};
+pub use owner::audit::{AuditError, SlotFault};
 #[cfg(feature = "alloc")]
-pub use buffers::Buffers;
-pub use check::{Kernels, PortableKernels};
-pub use checkpoint::{CheckpointReport, Scope};
-pub use decide::Row;
-pub use error::{DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind};
-pub use errors::{CommitError, JournalError, OpenError};
-pub use examine::{
+pub use owner::buffers::Buffers;
+pub use owner::journal::{Committed, Durability, Journal};
+pub use owner::memory::{JournalMemory, Needs};
+pub use owner::stream::Streamed;
+pub use ports::block_device::{self, BlockDevice, DeviceFacts, Overwrite};
+pub use ports::error::{
+    self, DeviceError, DeviceErrorKind, DeviceOperation, MediumError, MediumErrorKind,
+};
+pub use ports::kernels::{self as check, Kernels, PortableKernels};
+pub use ports::pmem::{self, Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
+pub use ports::policy::{self, Policy, PolicyId};
+pub use ports::stitched::{Gathered, Piece, Seeds};
+pub use reclaim::relog::RelogReport;
+pub use scan::decide::Row;
+pub use scan::error::OpenError;
+pub use scan::examine::{
     CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
 };
-pub use examine_slots::{SlotSight, SlotSights, examine_slots};
-pub use fold::FoldReport;
-pub use gathered::{Gathered, Piece, Seeds};
-pub use geometry::{Geometry, GeometryError, Protocol};
-pub use hook::{Hook, NoHook, Rule, Site, SiteKind};
-pub use index::{Entry, Node};
-pub use journal::{Committed, Durability, Journal};
-pub use memory::{Batched, JournalMemory, LaneSlot, Needs};
-pub use operation::Operation;
-pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};
-pub use pmem::{Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
-pub use policy::{Policy, PolicyId};
-pub use recover::{Recovery, format};
-pub use relog::RelogReport;
-pub use slot::SlotState;
-pub use stream::Streamed;
+pub use scan::examine_slots::{SlotSight, SlotSights, examine_slots};
+pub use scan::verdict::Recovery;
+pub use space::lane::LaneSlot;
+pub use space::slot_state::SlotState;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
 /// Every place of this crate that takes part in the order of persistence, for tests that want to
 /// see all of them reached.
 pub const SITES: &[&[Site]] = &[
-    append::site::ALL,
-    checkpoint::site::ALL,
-    lane::site::ALL,
-    recover::site::ALL,
-    relog::site::ALL,
-    shield::site::ALL,
-    slot::site::ALL,
-    superblock::site::ALL,
-    tail::site::ALL,
+    home::write_ahead::site::ALL,
+    home::checkpoint::site::ALL,
+    space::lane::site::ALL,
+    open::opening::site::ALL,
+    reclaim::relog::site::ALL,
+    home::shield::site::ALL,
+    space::slots::site::ALL,
+    space::superblocks::site::ALL,
+    space::tail_word::site::ALL,
 ];

@@ -23,18 +23,21 @@
 //! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
 //! [`Indexes`]; nobody else removes frames or writes home.
 
-pub use crate::common::Common;
-pub use crate::home::{Home, HomeScratch, Lanes, apply_frames, oldest_needed};
+pub use crate::commit::one_operation::{Alone, Sole};
+pub use crate::commit::operation::Operations;
+pub use crate::commit::patches::{Pieces, PiecesOf, Several};
+pub use crate::commit::prepared::{Content, NoVersions, Places, Prepared, Scratch, Versions};
+pub use crate::commit::scheme::Common;
+pub use crate::home::content::{apply_frames, oldest_needed};
+pub use crate::home::{Home, HomeScratch, Lanes};
+pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
-    Bounds, EntryPlaces, FrameAt, Full, Index, IndexMemory, Indexes, Lead, Lent, NodeId,
-    RUN_BLOCKS, is_of_run, share_of,
+    EntryPlaces, Index, IndexMemory, Indexes, Lead, Lent, RUN_BLOCKS, is_of_run, share_of,
 };
-pub use crate::lane::{Ends, InLane, Lane, Names, OpenRecord, Pace};
-pub use crate::operation::Operations;
-pub use crate::pieces::{Pieces, PiecesOf, Several};
-pub use crate::place::{Content, FreePlaces, NoVersions, Places, Prepared, Scratch, Versions};
-pub use crate::recover::{Found, Opened, Room};
-pub use crate::ring::LaneReader;
-pub use crate::sole::{Alone, Sole};
-pub use crate::unreadable::{filled_by, pinned_by, segment_to_clean};
-pub use crate::unscanned::{Scan, Scanning, Unscanned};
+pub use crate::open::found::{Found, Opened, Room};
+pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
+pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
+pub use crate::space::lane::FreePlaces;
+pub use crate::space::lane::{InLane, Lane};
+pub use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
+pub use crate::space::ring::LaneReader;

@@ -5,6 +5,9 @@
 
 use core::fmt;
 
+/// The most lanes a journal can have.
+pub const LANES_MAX: u16 = 32;
+
 /// Bytes of a *word*: the unit that survives a power loss whole or not at all.
 pub const WORD_BYTES: usize = 8;
 

@@ -319,6 +319,24 @@ fn sync_directory_of(path: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+impl Region {
+    /// Plain memory of `len` bytes: [`MapOptions::anonymous`] without demands.
+    ///
+    /// # Errors
+    /// The length is unfit or there is no memory.
+    pub fn anonymous(len: u64) -> Result<Self, MapError> {
+        MapOptions::new().anonymous(len)
+    }
+
+    /// Slow memory of `len` bytes: [`MapOptions::emulated`] without demands.
+    ///
+    /// # Errors
+    /// The length is unfit or there is no memory.
+    pub fn emulated(len: u64, model: EmulatorModel) -> Result<Self, MapError> {
+        MapOptions::new().emulated(len, model)
+    }
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;

@@ -17,13 +17,10 @@ use journal_core::{
 };
 
 use crate::arch::{Cpu, Instructions};
-use crate::emulator::EmulatorModel;
-use crate::error::MapError;
 use crate::facts::MapFacts;
 use crate::gather::Gather;
 use crate::lines::lines;
 use crate::method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
-use crate::options::MapOptions;
 use crate::pages::SyncError;
 use crate::span::{Durability, Span};
 use crate::visibility::Streamer;
@@ -140,22 +137,6 @@ impl Region {
         let range = Range { base, len, method: facts.method, span: Arc::new(span) };
         let gather = gather_of(&range);
         Self { range, stream_from_bytes, gather, streamer: Streamer::new() }
-    }
-
-    /// Plain memory of `len` bytes: [`MapOptions::anonymous`] without demands.
-    ///
-    /// # Errors
-    /// The length is unfit or there is no memory.
-    pub fn anonymous(len: u64) -> Result<Self, MapError> {
-        MapOptions::new().anonymous(len)
-    }
-
-    /// Slow memory of `len` bytes: [`MapOptions::emulated`] without demands.
-    ///
-    /// # Errors
-    /// The length is unfit or there is no memory.
-    pub fn emulated(len: u64, model: EmulatorModel) -> Result<Self, MapError> {
-        MapOptions::new().emulated(len, model)
     }
 
     /// How the span reaches durability, why this way, and by which instructions.

@@ -82,23 +82,12 @@
 
 #![forbid(unsafe_code)]
 
-mod memo;
-mod weather;
-
-pub mod crash;
-pub mod disk;
-pub mod explore;
-pub mod fault;
-pub mod generate;
-pub mod image;
-pub mod model;
-pub mod mutants;
-pub mod pmem;
-pub mod report;
-pub mod rng;
+mod media;
+mod power;
 pub mod suite;
-pub mod tape;
-pub mod world;
+
+pub use media::{disk, fault, image, model, pmem, rng, tape, world};
+pub use power::{crash, explore, generate, mutants, report};
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};
 pub use disk::SimDisk;

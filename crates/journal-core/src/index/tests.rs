@@ -169,3 +169,31 @@ fn an_entry_is_where_it_is_said_to_be() {
     // All but those that found another block in their place.
     assert!(blocks.filter(at_home).count() > 4);
 }
+
+/// In the middle of use: with free places, and blocks whose searches lead past others.
+#[test]
+fn what_moves_to_larger_memory_is_found_there() {
+    let mut few = (vec![Entry::EMPTY; 9], vec![Node::EMPTY; 8]);
+    let mut more = (vec![Entry::EMPTY; 30], vec![Node::EMPTY; 20]);
+    let mut index = Index::new(Lent { entries: &mut few.0, nodes: &mut few.1 });
+    for stamp in 1..=8 {
+        index.insert(frame(stamp % 3 * 8, stamp)).expect("there is room");
+    }
+    let second = index.newest(BlockNumber(8)).and_then(|newest| index.older(newest));
+    index.remove(second.expect("it has several"));
+    index.suspect_homes();
+    index.insert(frame(7, 9)).expect("there is room");
+    assert_eq!(index.room(), 0);
+    index.move_to(Lent { entries: &mut more.0, nodes: &mut more.1 });
+    assert_eq!((index.room(), index.frames(), index.blocks()), (12, 8, 4));
+    let chains = [0, 8, 16, 7].map(|block| chain(&index, block));
+    assert_eq!(chains, [vec![6, 3], vec![7, 1], vec![8, 5, 2], vec![9]]);
+    let suspect = [0, 8, 16, 7].map(|block| index.is_suspect(BlockNumber(block)));
+    assert_eq!(suspect, [true, true, true, false], "what came since is none");
+    for stamp in 10..=21 {
+        index.insert(frame(stamp, stamp)).expect("there is room");
+    }
+    assert_eq!(index.insert(frame(30, 30)), Err(Full));
+    index.set_home(BlockNumber(8), Stamp(7));
+    assert!(!index.is_suspect(BlockNumber(8)), "it was written");
+}

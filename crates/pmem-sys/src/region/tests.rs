@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::arch::LINES_IN_FLIGHT;
+use crate::emulator::EmulatorModel;
 use crate::facts::Reason;
 use crate::map::{Mapping, memory};
 use crate::pages::{PAGE_BYTES, Pages, Syncer};

@@ -10,8 +10,8 @@ use core::fmt;
 use journal_core::policy::Span;
 use journal_core::{Kernels, WORD_BYTES};
 
-use crate::bitmap::Unit;
 use crate::bytes::{low_bits, word_at};
+use crate::unit::Unit;
 
 /// The longest block.
 pub const BLOCK_BYTES_MAX: usize = 64 << 10;

@@ -69,6 +69,7 @@ pub mod runs;
 #[cfg(test)]
 mod samples;
 pub mod scratch;
+mod unit;
 pub mod xor;
 
 pub use changed::Changed;

@@ -121,8 +121,9 @@ const fn form_of(unit: Unit) -> u8 {
 const fn unit_of(form: u8) -> Option<Unit> {
     let unit = match form {
         SUB_BLOCKS => return Some(Unit::SUB_BLOCK),
-        // The lower four bits are the power.
-        SUB_BLOCKS_OF..=31 => Unit::new(1 << (form & 15)),
+        SUB_BLOCKS_OF..=31 => {
+            Unit::new(1_usize.wrapping_shl(form.wrapping_sub(SUB_BLOCKS_OF) as u32))
+        }
         _ => None,
     };
     match unit {

@@ -12,31 +12,20 @@
 //! A policy is not asked what it is: how it answers the updates of the suite says which programs
 //! make sense for it ([`Habits`]).
 
-mod check;
-mod faults;
-mod full;
-mod habits;
-mod images;
-mod laws;
-mod memory;
-pub mod oracle;
-mod plan;
+mod policy;
 mod program;
-mod rot;
-mod rows;
-mod step;
 mod store;
 
-pub use check::{Budget, MODELS, PolicyFailure, Summary, check_policy};
-pub use faults::Faults;
-pub use full::{FULL_LINES, Filled, fill, fill_program};
-pub use habits::Habits;
-pub use laws::{BrokenLaw, Tried, laws_of_case};
-pub use memory::Memory;
-pub use oracle::{Edit, Edits};
-pub use plan::{Numbered, Plan, Start, alphabet, going_on, overwrite};
-pub use program::{Begin, ID, Opened, Program, SUPERBLOCK_UNIT};
-pub use rot::{ROT_BITS, ROT_BYTES, Rot, RotSeen};
-pub use rows::Rows;
-pub use step::Step;
+pub use policy::check::{Budget, PolicyFailure, Summary, check_policy};
+pub use policy::faults::Faults;
+pub use policy::full::{FULL_LINES, Filled, fill, fill_program};
+pub use policy::laws::{BrokenLaw, Tried, laws_of_case};
+pub use policy::rot::{ROT_BITS, ROT_BYTES, Rot, RotSeen};
+pub use program::habits::Habits;
+pub use program::memory::Memory;
+pub use program::oracle::{self, Edit, Edits};
+pub use program::plan::{MODELS, Numbered, Plan, Start, alphabet, going_on, overwrite};
+pub use program::program::{Begin, ID, Opened, Program, SUPERBLOCK_UNIT};
+pub use program::rows::Rows;
+pub use program::step::Step;
 pub use store::{Promise, Store, StoreBudget, StoreFailure, StoreSummary, View, check_store};

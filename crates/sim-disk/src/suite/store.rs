@@ -8,15 +8,15 @@
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::explore::{Explorer, Scenario};
-use crate::fault::{Fault, FaultKind, Operation as Call};
-use crate::image::Image;
-use crate::model::Model;
-use crate::report::{Failure, Report};
-use crate::rng::{Rng, mix};
-use crate::suite::check::MODELS;
-use crate::tape::Mark;
-use crate::world::World;
+use crate::media::fault::{Fault, FaultKind, Operation as Call};
+use crate::media::image::Image;
+use crate::media::model::Model;
+use crate::media::rng::{Rng, mix};
+use crate::media::tape::Mark;
+use crate::media::world::World;
+use crate::power::explore::{Explorer, Scenario};
+use crate::power::report::{Failure, Report};
+use crate::suite::MODELS;
 
 /// Everything that a caller of a store can read: names, and what each of them holds.
 pub type View = BTreeMap<String, String>;

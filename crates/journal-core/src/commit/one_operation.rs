@@ -1,0 +1,227 @@
+//! A transaction of one operation, by the shortest way: nothing is kept of it but one frame, and
+//! what is encoded stays where the policy has put it until it is stored.
+//!
+//! [`crate::commit::store`] is the way of all others, and would store the same bytes.
+//!
+//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price: a call spills some ten
+//! registers, and what a commit waits for is room in the processor's queue of stores.
+
+use crate::commit::operation::Operation;
+use crate::commit::scheme::Common;
+use crate::format::front::{Extent, extent};
+use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES, Name};
+use crate::index::frame::FrameAt;
+use crate::index::{Index, IndexMemory, Lead};
+use crate::order::hook::Hook;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
+use crate::ports::stitched::Piece;
+use crate::space::lane::Lane;
+use crate::space::open_record::OpenRecord;
+use crate::space::part::{FrameIn, Lent, Lists, put_words};
+use crate::units::{BlockNumber, LaneNumber, Stamp};
+
+/// What a transaction of one operation logs. What the policy has encoded lies in the memory that it
+/// was made with, until it is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Sole<'a> {
+    pub(crate) frame: FrameIn,
+    /// What the payload begins with, where that is few bytes that lie nowhere.
+    pub(crate) prefix: Prefix,
+    /// An image, or what comes behind the prefix: empty where the payload was encoded, or is none.
+    pub(crate) lent: &'a [u8],
+    /// The record of another lane that it overwrites.
+    pub(crate) named: Option<Name>,
+}
+
+/// All of a transaction, where that is one operation: how it is found out what it logs, and stored.
+pub trait Alone<'a, L, K>: Sized {
+    /// What an operation becomes, for which something may be encoded. `None` where it is nothing of
+    /// this kind.
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Self>;
+
+    /// What is known of it.
+    fn sole(&self) -> &Sole<'a>;
+
+    /// The same, to be changed.
+    fn sole_mut(&mut self) -> &mut Sole<'a>;
+
+    /// Stores its record, for which there is room, and returns its frame. The front is made in any
+    /// memory, and what is encoded lies in that which it was made with.
+    fn store<P: Pmem, H: Hook>(
+        &self,
+        common: &Common<L, K>,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        front: &mut [u8],
+        encoded: &[u8],
+    ) -> FrameAt;
+}
+
+impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
+    #[inline(always)]
+    fn of(common: &Common<L, K>, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Self> {
+        common.sole(operation, encoded)
+    }
+
+    #[inline(always)]
+    fn sole(&self) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn sole_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    #[inline(always)]
+    fn store<P: Pmem, H: Hook>(
+        &self,
+        common: &Common<L, K>,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        front: &mut [u8],
+        encoded: &[u8],
+    ) -> FrameAt {
+        common.store_sole(lane, open, self, front, encoded)
+    }
+}
+
+impl Sole<'_> {
+    /// Whose content it changes.
+    #[inline]
+    #[must_use]
+    pub const fn block(&self) -> BlockNumber {
+        self.frame.block
+    }
+
+    /// Notes which frame of its block is the newest, when it is committed through this lane;
+    /// returns the stamp that its own has to be above, beside those of the lane.
+    #[inline(always)]
+    pub fn overwrite(
+        &mut self,
+        index: &Index<impl IndexMemory>,
+        lead: Option<Lead>,
+        lane: LaneNumber,
+    ) -> Stamp {
+        let newest = lead.and_then(|lead| index.overwritten_by(lead, lane));
+        self.named = newest.map(|newest| Name::new(newest.lane, newest.sequence));
+        newest.map_or(Stamp(0), |newest| newest.stamp)
+    }
+
+    pub(crate) const fn names(&self) -> usize {
+        if self.named.is_some() { 1 } else { 0 }
+    }
+
+    /// Bytes of payload that lie in the front, and images behind it.
+    const fn payload(&self) -> (usize, usize) {
+        match self.frame.form {
+            Form::Image => (0, 1),
+            _ => (self.frame.len as usize, 0),
+        }
+    }
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// What an operation becomes that is all of a transaction. `None` where that depends on more
+    /// than the operation, on older versions or on what is free, and where nothing is to be logged
+    /// or can be: [`prepare`](Self::prepare) says what.
+    #[inline(always)]
+    fn sole<'a>(&self, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Sole<'a>> {
+        if self.geometry.lane_places() > 0 {
+            return None;
+        }
+        let mut prefix = Prefix::NONE;
+        let (form, len, lent): (_, _, &[u8]) = match operation {
+            Operation::Update(update) => {
+                if let Some((before, bytes)) = self.prefixed(&update.change) {
+                    prefix = before;
+                    (Form::Encoded, before.bytes().saturating_add(bytes.len()), bytes)
+                } else {
+                    // A policy always has a whole block of room.
+                    let mut encoder = Encoder::new(encoded.get_mut(..self.block_bytes())?);
+                    match self.placement(update, &mut encoder, false) {
+                        Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
+                        Placement::Image => {
+                            let image = update.change.image()?;
+                            (Form::Image, image.len(), image)
+                        }
+                        _ => return None,
+                    }
+                }
+            }
+            Operation::Discard(_) => (Form::Discard, 0, &[]),
+            Operation::Active(..) => return None,
+        };
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let frame = FrameIn { block: operation.block(), len, form, operation: 0 };
+        Some(Sole { frame, prefix, lent, named: None })
+    }
+
+    /// What is encoded of a patch that is alone, as far as it is not its bytes, and they; where a
+    /// policy says what.
+    #[inline(always)]
+    fn prefixed<'a>(&self, change: &Change<'a>) -> Option<(Prefix, &'a [u8])> {
+        let Change::Patches(patches @ [_]) = *change else { return None };
+        let Piece { prefix, bytes } = self.piece(patches, 0)?;
+        Some((prefix, bytes))
+    }
+
+    #[inline(always)]
+    pub(crate) fn sole_extent(&self, sole: &Sole<'_>, names: usize) -> Extent {
+        let (encoded, images) = sole.payload();
+        let extent = extent(&self.geometry, names, 1, encoded, images);
+        let Some(extent) = extent else { unreachable!("any frame fits a record of its own") };
+        extent
+    }
+
+    /// Bytes that its record takes.
+    #[inline]
+    #[must_use]
+    pub fn sole_bytes(&self, sole: &Sole<'_>) -> u64 {
+        self.sole_extent(sole, sole.names()).total
+    }
+
+    /// The same where it is not known yet which frame it overwrites, which may be one of another
+    /// lane.
+    #[inline]
+    #[must_use]
+    pub fn sole_bytes_max(&self, sole: &Sole<'_>) -> u64 {
+        self.sole_extent(sole, usize::from(self.geometry.lanes > 1)).total
+    }
+
+    /// Stores its record, for which there is room, and returns its frame.
+    #[inline(always)]
+    fn store_sole<P: Pmem, H: Hook>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        sole: &Sole<'_>,
+        front: &mut [u8],
+        encoded: &[u8],
+    ) -> FrameAt {
+        let Sole { frame, prefix, lent, named } = *sole;
+        let extent = self.sole_extent(sole, sole.names());
+        lane.check_fits(open, &extent);
+        let names_end = HEADER_BYTES.saturating_add(sole.names().saturating_mul(NAME_BYTES));
+        let mut end = frame.put(front, names_end);
+        let mut check = open.check;
+        let mut payload = open.position().saturating_add(end as u64);
+        let mut behind = lent;
+        if frame.form == Form::Image {
+            payload = open.position().saturating_add(extent.front as u64);
+            check = lane.store_image(open, payload, lent, check, &self.kernels);
+            behind = &[];
+        } else if lent.is_empty() {
+            behind = encoded.get(..frame.len as usize).unwrap_or_default();
+        } else {
+            put_words(front, end, [prefix.word()]);
+            end = end.saturating_add(prefix.bytes());
+        }
+        let (name_count, lent) = (sole.names(), Lent::Bytes(behind));
+        let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
+        lane.store_front(open, &extent, lists, check, &self.kernels, front);
+        lane.frame_at(open, frame, payload)
+    }
+}

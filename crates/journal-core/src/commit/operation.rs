@@ -1,0 +1,140 @@
+//! What a transaction does: its operations, and whoever has them.
+
+use crate::format::slot_entry::SlotFrame;
+use crate::ports::policy::{Change, Update};
+use crate::space::part::{FrameIn, Images};
+use crate::units::{BlockNumber, SlotNumber};
+
+/// One block's share of a transaction.
+///
+/// The layout has the block at one place, whichever it is.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// New content.
+    Update(Update<'a>),
+    /// The block is not live any more: its content is undefined until it is written again.
+    Discard(BlockNumber),
+    /// New content that lies in a slot of the transaction's lane already.
+    Active(BlockNumber, &'a Active),
+}
+
+impl<'a> Operation<'a> {
+    /// An overwrite of a block with a new image, nothing else known.
+    #[inline]
+    #[must_use]
+    pub const fn write(block: BlockNumber, image: &'a [u8]) -> Self {
+        Self::Update(Update::new(block, Change::Image(image)))
+    }
+
+    /// Its block and image, where it is a new image and nothing else is known.
+    #[inline]
+    const fn image_alone(&self) -> Option<(BlockNumber, &'a [u8])> {
+        match self {
+            Self::Update(Update { block, old: None, change: Change::Image(image), .. }) => {
+                Some((*block, image))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whose content it changes.
+    #[must_use]
+    pub const fn block(&self) -> BlockNumber {
+        match self {
+            Self::Update(update) => update.block,
+            Self::Discard(block) | Self::Active(block, _) => *block,
+        }
+    }
+}
+
+/// The operations of one transaction, ascending by block, each block once.
+pub trait Operations {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them; `at` is below the count.
+    fn operation(&self, at: usize) -> Operation<'_>;
+
+    /// Calls with one of them where it lies, if it does: who copies what a caller has just put
+    /// together loads by two words what was stored by one, and waits for that until the last fence
+    /// is through.
+    #[inline]
+    fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
+        call(&self.operation(at))
+    }
+
+    /// Its block and image, where it is a new image and nothing else is known.
+    #[inline]
+    fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
+        self.operation(at).image_alone()
+    }
+}
+
+impl Operations for [Operation<'_>] {
+    #[inline]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn operation(&self, at: usize) -> Operation<'_> {
+        match self.get(at) {
+            Some(operation) => *operation,
+            None => unreachable!("it is below the count"),
+        }
+    }
+
+    #[inline]
+    fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
+        match self.get(at) {
+            Some(operation) => call(operation),
+            None => unreachable!("it is below the count"),
+        }
+    }
+
+    #[inline]
+    fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
+        self.get(at).and_then(Operation::image_alone)
+    }
+}
+
+impl<O: Operations + ?Sized> Images for O {
+    #[inline]
+    fn image(&self, frame: &FrameIn) -> &[u8] {
+        let at = frame.operation as usize;
+        if let Some((_, image)) = self.image_alone(at) {
+            return image;
+        }
+        match self.operation(at) {
+            Operation::Update(Update { change, .. }) => change.image().unwrap_or_default(),
+            Operation::Discard(_) | Operation::Active(..) => &[],
+        }
+    }
+}
+
+/// Content in a slot of some lane that is in no record yet.
+///
+/// An operation of a transaction through that lane takes it in
+/// ([`Operation::Active`](crate::Operation::Active)); then it is the journal's, and this is to be
+/// dropped. Given up otherwise, it is [given back](InLane::deactivate), or its slot is free again
+/// when the journal is opened next.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "its slot is not free before it is given back"]
+pub struct Active {
+    pub(super) slot: SlotNumber,
+    pub(super) content: u64,
+}
+
+impl Active {
+    /// Where it lies.
+    #[must_use]
+    pub const fn slot(&self) -> SlotNumber {
+        self.slot
+    }
+
+    pub(crate) fn frame(&self) -> SlotFrame {
+        SlotFrame { content: self.content.into(), slot: self.slot.raw().into(), reserved: 0.into() }
+    }
+}

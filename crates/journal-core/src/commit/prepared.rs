@@ -1,0 +1,220 @@
+//! A transaction that is prepared: how large it is, and what it is stored with.
+
+use crate::commit::batched::Batched;
+use crate::format::front::extent;
+use crate::format::geometry::Geometry;
+use crate::format::record::{FRAMES_PER_PART, NAME_BYTES};
+use crate::index::frame::{FrameAt, Full};
+use crate::space::open_record::{Ends, Names};
+use crate::space::part::FrameIn;
+use crate::units::{BlockNumber, LINE_BYTES, SlotNumber};
+
+/// What of a frame is known only when its record is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Later {
+    Nothing,
+    /// Its slot: that of an older version, or one that holds nothing.
+    Slot {
+        older: Option<SlotNumber>,
+    },
+    /// Its block of the disk-side log; the how many-th of its transaction there.
+    Logged(u32),
+}
+
+/// What an owner knows of a block's versions, for the placements that depend on it. The answers
+/// stay the same from preparing a transaction until it is stored.
+pub trait Versions {
+    /// The slot of an older version of the block in this lane, which nothing needs any more: the
+    /// version has a durable whole successor.
+    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber>;
+
+    /// Whether the block is not live, durably, and nobody writes it home at this moment.
+    fn may_go_home(&mut self, block: BlockNumber) -> bool;
+
+    /// Whether the index has a frame of the block. Asked of blocks that may go home.
+    fn has_frames(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
+
+    /// Whether a slot belongs to the lane that is committed through.
+    fn is_own(&self, slot: SlotNumber) -> bool;
+
+    /// Whether to [`tell`](Self::tell) of some block waits for what streams out, so that it should
+    /// not come between a stream and its fence.
+    fn waits_to_tell(&self) -> bool {
+        false
+    }
+
+    /// Takes in a frame that is being stored. What is done with it must not show before the
+    /// record is durable, or readable where it is deferred.
+    ///
+    /// # Errors
+    /// [`Full`], when there is no room; but that was seen to.
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
+}
+
+/// Nothing is known: no slots, and no appends to home.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoVersions;
+
+impl Versions for NoVersions {
+    fn older_slot(&mut self, _block: BlockNumber) -> Option<SlotNumber> {
+        None
+    }
+
+    fn may_go_home(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
+
+    fn is_own(&self, _slot: SlotNumber) -> bool {
+        false
+    }
+
+    fn tell(&mut self, _frame: FrameAt) -> Result<(), Full> {
+        Ok(())
+    }
+}
+
+/// What became of the operations of one part; kept from commit to commit.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    pub(super) frames: [FrameIn; FRAMES_PER_PART],
+    pub(super) later: [Later; FRAMES_PER_PART],
+    pub(super) count: usize,
+    /// Bytes of payload that lie in the front.
+    pub(super) encoded: usize,
+    pub(super) images: usize,
+    pub(super) appends: usize,
+    /// Whether something of some of them is known only later.
+    pub(super) some_later: bool,
+}
+
+impl Places {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        frames: [FrameIn::EMPTY; FRAMES_PER_PART],
+        later: [Later::Nothing; FRAMES_PER_PART],
+        count: 0,
+        encoded: 0,
+        images: 0,
+        appends: 0,
+        some_later: false,
+    };
+}
+
+/// Memory in which one transaction at a time is prepared.
+#[derive(Debug)]
+pub struct Scratch<'m> {
+    /// Where fronts of records are built.
+    pub front: &'m mut [u8],
+    /// Where encoded payloads lie until they are stored.
+    pub encoded: &'m mut [u8],
+    /// Where it is kept what the policy decided.
+    pub places: &'m mut Places,
+    /// Where it is kept which blocks of the disk-side log hold what is written there, before the
+    /// record is stored: for each of them one.
+    pub logged: &'m mut [Batched],
+}
+
+/// How large a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Bytes that its record takes, and at most what is stored before it.
+    pub bytes: u64,
+    /// Frames in it.
+    pub frames: usize,
+    /// Slots that hold nothing and will be taken.
+    pub new_slots: u32,
+    /// Blocks that have to be in the disk-side log before it is stored.
+    pub log_blocks: u32,
+    /// Whether data goes there whatever the policy says.
+    pub(super) bypasses: bool,
+    /// Blocks that have to be home before it is stored.
+    pub appends: usize,
+    pub(crate) parts: usize,
+    /// Whether the scratch memory holds all of it.
+    pub(super) at_hand: bool,
+    /// What it consists of.
+    pub(crate) of: Of,
+}
+
+/// What a transaction consists of, as far as that says how it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Of anything: scratch memory holds what the policy said of it.
+    Any,
+    /// Of images alone, and scratch memory holds nothing of it.
+    Images,
+    /// Of patches alone, each of which is a piece ([`crate::commit::patches`]), and neither.
+    Pieces,
+}
+
+impl Prepared {
+    /// What nothing takes.
+    pub(crate) const NOTHING: Self = Self {
+        bytes: 0,
+        frames: 0,
+        new_slots: 0,
+        log_blocks: 0,
+        bypasses: false,
+        appends: 0,
+        parts: 0,
+        at_hand: false,
+        of: Of::Any,
+    };
+
+    /// What so many pieces take, which are as many frames.
+    #[inline]
+    pub(crate) const fn of_pieces(bytes: u64, frames: usize) -> Self {
+        Self { bytes, frames, parts: 1, of: Of::Pieces, ..Self::NOTHING }
+    }
+
+    /// Whether something has to be on the device before it is stored.
+    #[inline]
+    #[must_use]
+    pub const fn is_ahead(&self) -> bool {
+        self.appends > 0 || self.log_blocks > 0
+    }
+
+    /// Whether its record has one part.
+    #[inline]
+    #[must_use]
+    pub const fn is_one_part(&self) -> bool {
+        self.parts == 1 && (self.at_hand || !matches!(self.of, Of::Any))
+    }
+
+    /// Bytes that its record takes when it overwrites frames of all other lanes, where it was
+    /// prepared with no names.
+    #[inline]
+    #[must_use]
+    pub const fn bytes_max(&self, geometry: &Geometry) -> u64 {
+        let names = (geometry.lanes as usize).saturating_sub(1).saturating_mul(NAME_BYTES);
+        self.bytes.saturating_add(names.next_multiple_of(LINE_BYTES) as u64)
+    }
+
+    pub(crate) const fn bypasses(&self) -> bool {
+        self.bypasses
+    }
+}
+
+/// A prepared transaction, to be stored.
+#[derive(Debug)]
+pub struct Content<'a, O: ?Sized> {
+    /// What it does.
+    pub operations: &'a O,
+    /// The records of other lanes that it overwrites.
+    pub names: &'a Names,
+    /// What preparing it has said.
+    pub prepared: &'a Prepared,
+    /// Whether the record ends with it.
+    pub ends: Ends,
+}
+
+/// Bytes that the discards of so many blocks take which are about to go home.
+pub(crate) fn discards_bytes(geometry: &Geometry, blocks: usize) -> u64 {
+    let record = |frames| extent(geometry, 0, frames, 0, 0).map_or(0, |extent| extent.total);
+    let whole = (blocks / FRAMES_PER_PART) as u64;
+    let rest = blocks % FRAMES_PER_PART;
+    let last = if rest > 0 { record(rest) } else { 0 };
+    whole.saturating_mul(record(FRAMES_PER_PART)).saturating_add(last)
+}

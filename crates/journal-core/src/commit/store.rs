@@ -1,0 +1,526 @@
+//! From a transaction's operations to the parts of its record: what the policy makes of them, what
+//! that takes, and storing it.
+//!
+//! A transaction is *prepared* first, which changes nothing and says how large it is, and *stored*
+//! when room for it is certain. A policy is a pure function, so both see the same.
+
+use zerocopy::IntoBytes as _;
+
+use crate::commit::batched::Batched;
+use crate::commit::error::CommitError;
+use crate::commit::operation::{Operation, Operations};
+use crate::commit::patches::PiecesOf;
+use crate::commit::prepared::{
+    Content, Later, Of, Places, Prepared, Scratch, Versions, discards_bytes,
+};
+use crate::commit::scheme::Common;
+use crate::format::front::{Extent, extent};
+use crate::format::record::{FRAMES_PER_PART, Form};
+use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::index::frame::{FrameAt, Full};
+use crate::order::hook::Hook;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
+use crate::scan::reader::{IndexError, Reader};
+use crate::space::lane::{FreePlaces, InLane, Lane};
+use crate::space::open_record::{Ends, Names, OpenRecord, PartStore};
+use crate::space::part::{Encoded, FrameIn, Images, Part};
+use crate::space::slots::Rewrite;
+use crate::units::BlockNumber;
+
+/// Bytes of what a frame says of a slot, as a descriptor has it.
+const SLOT_FRAME_LEN: u32 = SLOT_FRAME_BYTES as u32;
+
+/// Puts what a frame says of a slot where the payload begins.
+fn put_slot(payload: &mut [u8], named: &SlotFrame) {
+    if let Some(place) = payload.get_mut(..SLOT_FRAME_BYTES) {
+        place.copy_from_slice(named.as_bytes());
+    }
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Whether these operations can be one transaction of this journal.
+    ///
+    /// # Errors
+    /// `Empty`, `OutOfDevice`, `NotAscending`, `WrongLength`, `BadRange`.
+    #[inline(always)]
+    pub fn validate(&self, operations: &[Operation<'_>]) -> Result<(), CommitError> {
+        if operations.is_empty() {
+            return Err(CommitError::Empty);
+        }
+        let mut last = None;
+        for operation in operations {
+            let block = operation.block();
+            if !self.has(block) {
+                return Err(CommitError::OutOfDevice { block });
+            }
+            if last.is_some_and(|last| last >= block) {
+                return Err(CommitError::NotAscending { block });
+            }
+            last = Some(block);
+            if let Operation::Update(Update { change, .. }) = operation {
+                self.validate_change(block, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_change(&self, block: BlockNumber, change: &Change<'_>) -> Result<(), CommitError> {
+        let block_bytes = self.block_bytes();
+        if let Some(image) = change.image().filter(|image| image.len() != block_bytes) {
+            return Err(CommitError::WrongLength { block, bytes: image.len() });
+        }
+        let bad = change.first_bad_piece(block_bytes);
+        bad.map_or(Ok(()), |range| Err(CommitError::BadRange { block, range }))
+    }
+
+    /// The image of an update that is logged as it is, whatever else is to be said of it.
+    #[inline]
+    fn sure_image<'a>(&self, update: &Update<'a>) -> Option<&'a [u8]> {
+        let is_sure = update.old.is_none() && !update.change.is_nothing();
+        update.change.image().filter(|_| is_sure && self.policy.logs_images())
+    }
+
+    /// The policy's answer, which is not asked where there is nothing to ask.
+    #[inline(always)]
+    pub(crate) fn placement(
+        &self,
+        update: &Update<'_>,
+        out: &mut Encoder<'_>,
+        bypasses: bool,
+    ) -> Placement {
+        if update.change.is_nothing() {
+            return Placement::Unchanged;
+        }
+        let placement = match self.sure_image(update) {
+            Some(_) => Placement::Image,
+            None => self.policy.place(update, out),
+        };
+        let goes = bypasses && update.class == Class::Data && update.change.image().is_some();
+        match placement {
+            Placement::Encoded | Placement::Image if goes => Placement::DiskLog,
+            placement => placement,
+        }
+    }
+
+    /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
+    /// the first one that does not belong to it.
+    fn place_chunk(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        first: usize,
+        scratch: &mut Scratch<'_>,
+        taken: &mut FreePlaces,
+        free: FreePlaces,
+        versions: &mut impl Versions,
+    ) -> Result<usize, CommitError> {
+        let block_bytes = self.block_bytes();
+        let places = &mut *scratch.places;
+        if places.some_later {
+            places.later.fill(Later::Nothing);
+            places.some_later = false;
+        }
+        let (mut count, mut encoded, mut images, mut appends) =
+            (0_usize, 0_usize, 0_usize, 0_usize);
+        let mut next = first;
+        let all = operations.count();
+        for place in &mut places.frames {
+            // A policy always has a whole block of room: its choice must not depend on the update's
+            // neighbours.
+            let room = encoded..encoded.saturating_add(block_bytes);
+            let Some(room) = scratch.encoded.get_mut(room) else { break };
+            // Those that leave no frame take no place.
+            let placed = loop {
+                if next >= all {
+                    break None;
+                }
+                let at = next;
+                next = next.saturating_add(1);
+                let placed = operations.with(at, |operation| {
+                    let placed = self.place_one(operation, room, taken, free, versions)?;
+                    Ok(placed.map(|placed| (operation.block(), placed)))
+                })?;
+                let Some((block, (form, len, later))) = placed else { continue };
+                let operation = u32::try_from(at).map_err(|_| CommitError::TooManyFrames)?;
+                break Some((FrameIn { block, len, form, operation }, later));
+            };
+            let Some((frame, later)) = placed else { break };
+            *place = frame;
+            match frame.form {
+                Form::Image => images = images.saturating_add(1),
+                Form::Home => appends = appends.saturating_add(1),
+                _ => encoded = encoded.saturating_add(frame.len as usize),
+            }
+            if !matches!(later, Later::Nothing) {
+                places.some_later = true;
+                if let Some(place) = places.later.get_mut(count) {
+                    *place = later;
+                }
+            }
+            count = count.saturating_add(1);
+        }
+        (places.count, places.encoded, places.images, places.appends) =
+            (count, encoded, images, appends);
+        Ok(next)
+    }
+
+    /// Asks the policy for one operation: its frame's form, how many bytes the payload has, and
+    /// what of it is known only later. What lies in the front is put into `room`. `None` when
+    /// nothing changes.
+    #[inline]
+    fn place_one(
+        &self,
+        operation: &Operation<'_>,
+        room: &mut [u8],
+        taken: &mut FreePlaces,
+        free: FreePlaces,
+        versions: &mut impl Versions,
+    ) -> Result<Option<(Form, u32, Later)>, CommitError> {
+        let update = match operation {
+            Operation::Discard(_) => return Ok(Some((Form::Discard, 0, Later::Nothing))),
+            Operation::Active(_, active) if versions.is_own(active.slot()) => {
+                put_slot(room, &active.frame());
+                return Ok(Some((Form::Slot, SLOT_FRAME_LEN, Later::Nothing)));
+            }
+            Operation::Active(block, _) => {
+                let (block, placement) = (*block, Placement::Slot);
+                return Err(CommitError::CannotPlace { block, placement });
+            }
+            Operation::Update(update) => update,
+        };
+        let image = update.change.image();
+        let image_len = image.map_or(0, <[u8]>::len);
+        let image_len = u32::try_from(image_len).unwrap_or(u32::MAX);
+        let in_record = (Form::Image, image_len, Later::Nothing);
+        let mut encoder = Encoder::new(room);
+        let placed = match self.placement(update, &mut encoder, free.bypasses) {
+            Placement::Unchanged => return Ok(None),
+            Placement::Encoded => {
+                let len = u32::try_from(encoder.as_bytes().len()).unwrap_or(u32::MAX);
+                (Form::Encoded, len, Later::Nothing)
+            }
+            Placement::Image if image.is_some() => in_record,
+            Placement::Home if versions.may_go_home(update.block) => {
+                (Form::Home, 0, Later::Nothing)
+            }
+            // What cannot go home goes to a slot, and what no slot can take, into the record.
+            Placement::Slot | Placement::Home if image.is_some() => {
+                let older = versions.older_slot(update.block);
+                let is_new = older.is_none();
+                if is_new && taken.slots >= free.slots {
+                    in_record
+                } else {
+                    taken.slots = taken.slots.saturating_add(u32::from(is_new));
+                    (Form::Slot, SLOT_FRAME_LEN, Later::Slot { older })
+                }
+            }
+            // What the log has no block for goes into the record.
+            Placement::DiskLog if image.is_some() => {
+                let at = taken.log_blocks;
+                if at < free.log_blocks {
+                    taken.log_blocks = at.saturating_add(1);
+                    (Form::Log, SLOT_FRAME_LEN, Later::Logged(at))
+                } else {
+                    in_record
+                }
+            }
+            placement => {
+                let block = update.block;
+                return Err(CommitError::CannotPlace { block, placement });
+            }
+        };
+        Ok(Some(placed))
+    }
+
+    /// Finds out what a transaction takes, when so much can be taken that holds nothing.
+    ///
+    /// # Errors
+    /// `CannotPlace`, `TooManyFrames`, or `Unchanged` when nothing is left to be logged.
+    pub fn prepare(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        names: &Names,
+        scratch: &mut Scratch<'_>,
+        free: FreePlaces,
+        versions: &mut impl Versions,
+    ) -> Result<Prepared, CommitError> {
+        let mut prepared = Prepared { bypasses: free.bypasses, ..Prepared::NOTHING };
+        if !free.bypasses {
+            if let Some(prepared) = self.prepared_images(operations, names) {
+                return Ok(prepared);
+            }
+        }
+        let pieces = self.pieces(operations);
+        if let Some(of_pieces) = pieces.and_then(|pieces| self.prepared(&pieces, names)) {
+            return Ok(Prepared { bypasses: free.bypasses, ..of_pieces });
+        }
+        let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
+        let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
+        let mut taken = FreePlaces::default();
+        let mut next = 0;
+        while next < operations.count() {
+            prepared.at_hand = next == 0;
+            next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
+            let Places { count, encoded, images, appends, .. } = *scratch.places;
+            if count == 0 {
+                continue;
+            }
+            let names = if prepared.parts == 0 { names.count() } else { 0 };
+            let extent = extent(&self.geometry, names, count, encoded, images);
+            let Some(Extent { total, .. }) = extent else { return Err(CommitError::TooManyFrames) };
+            prepared.bytes = prepared.bytes.saturating_add(total);
+            prepared.frames = prepared.frames.saturating_add(count);
+            prepared.parts = prepared.parts.saturating_add(1);
+            prepared.appends = prepared.appends.saturating_add(appends);
+        }
+        (prepared.new_slots, prepared.log_blocks) = (taken.slots, taken.log_blocks);
+        if prepared.appends > 0 {
+            let discards = discards_bytes(&self.geometry, prepared.appends);
+            prepared.bytes = prepared.bytes.saturating_add(discards);
+        }
+        if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
+    }
+
+    /// The same where nothing has to be asked or kept, since each operation is an image and logged
+    /// as that; `None` where it is not so.
+    #[inline(always)]
+    #[must_use]
+    pub fn prepared_images(
+        &self,
+        operations: &(impl Operations + ?Sized),
+        names: &Names,
+    ) -> Option<Prepared> {
+        let count = operations.count();
+        if count == 0 || !self.policy.logs_images() {
+            return None;
+        }
+        if (0..count).any(|at| operations.image_alone(at).is_none()) {
+            return None;
+        }
+        let mut prepared = Prepared { of: Of::Images, ..Prepared::NOTHING };
+        let mut names = names.count();
+        while prepared.frames < count {
+            let of_part = count.saturating_sub(prepared.frames).min(FRAMES_PER_PART);
+            let Extent { total, .. } = extent(&self.geometry, names, of_part, 0, of_part)?;
+            prepared.bytes = prepared.bytes.saturating_add(total);
+            prepared.frames = prepared.frames.saturating_add(of_part);
+            prepared.parts = prepared.parts.saturating_add(1);
+            names = 0;
+        }
+        Some(prepared)
+    }
+
+    /// Stores a prepared transaction, with the scratch memory as `prepare` has left it. The caller
+    /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
+    /// home is there.
+    ///
+    /// Each part's frames are told of before the next part is stored. Returns how many free slots
+    /// were taken.
+    pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut InLane<'_, P, H>,
+        open: &mut OpenRecord,
+        content: &Content<'_, O>,
+        scratch: &mut Scratch<'_>,
+        versions: &mut impl Versions,
+    ) -> u32 {
+        match content.prepared.of {
+            Of::Any => {}
+            Of::Images => {
+                self.store_images(lane.lane, open, content, scratch.front, versions);
+                return 0;
+            }
+            Of::Pieces => {
+                let Content { operations, names, ends, .. } = *content;
+                let pieces = self.pieces(operations);
+                let Some(pieces) = &pieces else { unreachable!("policies are deterministic") };
+                let content = PiecesOf { operations, pieces, names, ends };
+                self.store_pieces(lane.lane, open, &content, scratch.front, versions);
+                return 0;
+            }
+        }
+        let Content { operations, names, prepared, ends } = *content;
+        let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
+        let free = FreePlaces {
+            slots: prepared.new_slots,
+            log_blocks: prepared.log_blocks,
+            bypasses: prepared.bypasses,
+        };
+        let mut placed = FreePlaces::default();
+        let mut taken = 0_u32;
+        while frames < prepared.frames {
+            if !prepared.at_hand {
+                let behind =
+                    self.place_chunk(operations, next, scratch, &mut placed, free, versions);
+                assert!(behind.is_ok_and(|behind| behind > next), "policies are deterministic");
+                next = behind.unwrap_or(next);
+            }
+            let count = scratch.places.count;
+            if count == 0 {
+                // Nothing but unchanged updates.
+                continue;
+            }
+            // Before anything streams out: what is read from slots would wait for it.
+            if scratch.places.some_later {
+                taken = taken.saturating_add(self.fill_in(lane, open, operations, scratch));
+            }
+            let lane = &mut *lane.lane;
+            frames = frames.saturating_add(count);
+            let places = &*scratch.places;
+            let part = Part {
+                frame_count: count,
+                frames: places.frames.iter().take(count).copied(),
+                encoded: Encoded::Whole(scratch.encoded.get(..places.encoded).unwrap_or_default()),
+                images: operations,
+                image_count: places.images,
+                names: if parts == 0 { names } else { &Names::NONE },
+                last: ends == Ends::Record && frames == prepared.frames,
+            };
+            self.store_part(lane, open, &part, scratch.front, versions);
+            parts = parts.saturating_add(1);
+        }
+        taken
+    }
+
+    /// Stores a transaction of which all is images.
+    fn store_images<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        content: &Content<'_, O>,
+        front: &mut [u8],
+        versions: &mut impl Versions,
+    ) {
+        let Content { operations, names, prepared, ends } = *content;
+        let mut first = 0_usize;
+        while first < prepared.frames {
+            let behind = prepared.frames.min(first.saturating_add(FRAMES_PER_PART));
+            let frame_count = behind.saturating_sub(first);
+            let frame = |at| {
+                let (block, image) = operations.image_alone(at).unwrap_or_default();
+                let len = u32::try_from(image.len()).unwrap_or(u32::MAX);
+                let operation = u32::try_from(at).unwrap_or(u32::MAX);
+                FrameIn { block, len, form: Form::Image, operation }
+            };
+            let part = Part {
+                frame_count,
+                frames: (first..behind).map(frame),
+                encoded: Encoded::Whole(&[]),
+                images: operations,
+                image_count: frame_count,
+                names: if first == 0 { names } else { &Names::NONE },
+                last: ends == Ends::Record && behind == prepared.frames,
+            };
+            self.store_part(lane, open, &part, front, versions);
+            first = behind;
+        }
+    }
+
+    /// Stores one part, and tells of its frames.
+    #[inline]
+    pub(crate) fn store_part<P: Pmem, H: Hook, I: Images + ?Sized>(
+        &self,
+        lane: &mut Lane<P, H>,
+        open: &mut OpenRecord,
+        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        front: &mut [u8],
+        versions: &mut impl Versions,
+    ) {
+        let extent = &lane.size_part(open, part, &self.geometry);
+        let store = PartStore { extent, front, is_early: versions.waits_to_tell() };
+        lane.store_part(
+            open,
+            part,
+            &self.kernels,
+            store,
+            #[inline(always)]
+            |frame| {
+                let told = versions.tell(frame);
+                assert!(told.is_ok(), "room for all frames was reserved");
+            },
+        );
+    }
+
+    /// Writes what goes to slots, and notes in the part's payloads where it is, and where in the
+    /// disk-side log what is there.
+    #[inline(never)]
+    fn fill_in<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &mut InLane<'_, P, H>,
+        open: &mut OpenRecord,
+        operations: &O,
+        scratch: &mut Scratch<'_>,
+    ) -> u32 {
+        let mut taken = 0_u32;
+        let Places { frames, later, count, .. } = &*scratch.places;
+        let mut payload_at = 0_usize;
+        for (frame, later) in frames.iter().zip(later).take(*count) {
+            let at = payload_at;
+            if frame.form != Form::Image {
+                payload_at = payload_at.saturating_add(frame.len as usize);
+            }
+            let named = match *later {
+                Later::Nothing => continue,
+                Later::Logged(at) => {
+                    let logged = scratch.logged.get(at as usize).copied();
+                    logged.unwrap_or(Batched::EMPTY).named()
+                }
+                Later::Slot { older } => {
+                    let image = operations.image(frame);
+                    let Some(slots) = lane.lane.slots_mut() else { continue };
+                    let states = &mut *lane.states;
+                    let slot = match older {
+                        Some(slot) => slot,
+                        None => match slots.take(states) {
+                            Some(slot) => {
+                                taken = taken.saturating_add(1);
+                                slot
+                            }
+                            None => unreachable!("as many are free as were when it was prepared"),
+                        },
+                    };
+                    let written = match older {
+                        Some(slot) => {
+                            let rewrite = Rewrite { slot, image, policy: &self.policy };
+                            slots.rewrite(states, rewrite, scratch.front, open.pace())
+                        }
+                        None => slots.write(states, slot, image, open.pace()),
+                    };
+                    if let Some(written) = written {
+                        open.add(written);
+                    }
+                    let content = self.kernels.crc64(self.seeds.content(slot), image).into();
+                    SlotFrame { content, slot: slot.raw().into(), reserved: 0.into() }
+                }
+            };
+            put_slot(scratch.encoded.get_mut(at..).unwrap_or_default(), &named);
+        }
+        taken
+    }
+
+    /// Calls with every frame of a record that was stored part by part.
+    ///
+    /// # Errors
+    /// What the call answers, and the medium's where the record cannot be read back: its outcome is
+    /// unknown then.
+    pub(crate) fn read_frames<P: Pmem, H: Hook>(
+        &self,
+        lane: &Lane<P, H>,
+        open: &OpenRecord,
+        front: &mut [u8],
+        mut call: impl FnMut(FrameAt) -> Result<(), Full>,
+    ) -> Result<(), IndexError> {
+        let mut reader = Reader {
+            ring: lane.ring(),
+            lane: lane.number(),
+            geometry: &self.geometry,
+            identity: &lane.identity,
+            kernels: &self.kernels,
+            scratch: front,
+            all: None,
+            lap: 0,
+        };
+        reader.each_frame(open.start, &mut call).map(drop)
+    }
+}

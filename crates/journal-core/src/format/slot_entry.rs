@@ -1,0 +1,83 @@
+//! What names a slot: the payload of a frame, and the entry beside the slots.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::format::record::COUNTER_END;
+use crate::ports::kernels::Kernels;
+use crate::units::{BlockNumber, Stamp, WORD_BYTES};
+
+/// What a frame says of a slot: the payload of [`Form::Slot`](crate::format::record::Form::Slot).
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SlotFrame {
+    /// The check of the slot's whole content, whose seed has the slot's number.
+    pub content: U64,
+    /// Which slot.
+    pub slot: U32,
+    /// Zero.
+    pub reserved: U32,
+}
+
+/// What a slot holds, once its frame is folded.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SlotEntry {
+    /// Which block.
+    pub block: U64,
+    /// The stamp of the frame that was folded.
+    pub stamp: U64,
+    /// The check of the slot's whole content.
+    pub content: U64,
+    /// The check of all that and of the slot's number; zero where the entry is void.
+    pub check: U64,
+}
+
+pub(crate) const SLOT_FRAME_BYTES: usize = size_of::<SlotFrame>();
+
+pub(crate) const ENTRY_BYTES: usize = size_of::<SlotEntry>();
+
+const _: () = assert!(SLOT_FRAME_BYTES == 16 && ENTRY_BYTES == 32);
+
+/// What an entry was found to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    Whole(SlotEntry),
+    Void,
+    /// Neither: a crash tore it while it was being written, or it has rotted.
+    Torn,
+}
+
+impl SlotEntry {
+    /// Whether what it says can be.
+    pub(crate) fn is_sane(&self, device_blocks: u64) -> bool {
+        let stamps = 1..COUNTER_END;
+        self.block.get() < device_blocks && stamps.contains(&self.stamp.get())
+    }
+
+    /// What these bytes are as the entry of a slot.
+    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64) -> Found {
+        match self.check.get() {
+            0 => Found::Void,
+            check if check == self.right_check(kernels, seed) => Found::Whole(self),
+            _ => Found::Torn,
+        }
+    }
+
+    pub(crate) fn new(block: BlockNumber, stamp: Stamp, content: u64) -> Self {
+        Self {
+            block: block.raw().into(),
+            stamp: stamp.raw().into(),
+            content: content.into(),
+            check: 0.into(),
+        }
+    }
+
+    /// Its check, which is never zero.
+    pub(crate) fn right_check(&self, kernels: &impl Kernels, seed: u64) -> u64 {
+        let bytes = self.as_bytes();
+        let body = bytes.get(..bytes.len().saturating_sub(WORD_BYTES)).unwrap_or_default();
+        let check = kernels.crc64(seed, body);
+        if check == 0 { u64::MAX } else { check }
+    }
+}

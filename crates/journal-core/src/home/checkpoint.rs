@@ -1,0 +1,673 @@
+//! Writing home, and giving back what lanes then need not hold any more.
+//!
+//! 1. Everything committed is made durable: only durable content goes home.
+//! 2. Each block that is not home is written there once, sorted and merged, in batches; a batch
+//!    that needs it goes through the shield first; each batch ends with a sync.
+//! 3. One cut through all lanes says what can be dropped. All heads move in one superblock write
+//!    (both copies); after the second fence the space is free.
+//!
+//! Commits may go on meanwhile: what is stored after the first step counts for nothing here, until
+//! the next time. A frame more never makes one needed that was not.
+//!
+//! **Crash** before the superblock: the lanes still hold everything; what is home is written again
+//! some time. After its first fence: nothing dropped is needed by anything that is left.
+
+use crate::commit::batched::Batched;
+use crate::commit::scheme::Common;
+use crate::format::record::Form;
+use crate::home::content::View;
+use crate::home::error::JournalError;
+use crate::home::report::{CheckpointReport, FoldReport, Scope};
+use crate::home::shield::Intent;
+use crate::home::{Home, HomeScratch, Lanes};
+use crate::index::frame::{Bounds, NodeId};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
+use crate::order::ordered::Unsynced;
+use crate::order::rule::Rule;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::Policy;
+use crate::space::lane::InLane;
+use crate::space::superblocks::Superblock;
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
+
+crate::sites! {
+    pub(crate) mod site {
+        HOME: DiskWrite = "checkpoint.home";
+        HOME_SYNC: DiskSync = "checkpoint.sync";
+    }
+}
+
+/// All that is durable: where each lane stood when everything in it had been fenced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    /// Records below are durable.
+    pub(crate) bounds: Bounds,
+    tails: [u64; LANES_MAX as usize],
+    /// At or above every stamp so far.
+    stamp: Stamp,
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Makes every record durable that is stored by now.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn settle<L, K>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<(), JournalError>
+    where
+        L: Policy,
+        K: Kernels,
+    {
+        self.settled(common, lanes, true).map(drop)
+    }
+
+    pub(crate) fn settled<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        flushes: bool,
+    ) -> Result<Settled, JournalError> {
+        let mut settled = Settled {
+            bounds: [Sequence(0); LANES_MAX as usize],
+            tails: [0; LANES_MAX as usize],
+            stamp: self.superblock.stamp_floor(),
+        };
+        let places = settled.bounds.iter_mut().zip(settled.tails.iter_mut());
+        for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
+            lanes.with(LaneNumber(number), |InLane { lane, states }| {
+                let deferred = if flushes { lane.flush_all_deferred(states) } else { None };
+                if let Some(deferred) = deferred {
+                    let _ = lane.fence(deferred).map_err(JournalError::Medium)?;
+                }
+                (*bound, *tail) = (lane.next_sequence, lane.tail);
+                settled.stamp = settled.stamp.max(lane.last_stamp);
+                Ok(())
+            })??;
+        }
+        Ok(settled)
+    }
+
+    /// Writes one batch of blocks home; returns whether there was anything to write.
+    ///
+    /// # Errors
+    /// The medium's or the device's. The journal must then refuse to go on.
+    pub fn checkpoint_batch<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        scope: Scope,
+        report: &mut CheckpointReport,
+    ) -> Result<bool, JournalError> {
+        let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let (count, left_out) =
+            self.collect(common, indexes, &settled.bounds, scope, scratch.batch);
+        if count == 0 {
+            if left_out {
+                return Ok(true);
+            }
+            // What is left has to be shielded, and nothing can be.
+            return match self.not_home(indexes, &settled.bounds, scope) {
+                Some(block) => Err(JournalError::NoShield { block }),
+                None => {
+                    self.end_attempt();
+                    Ok(false)
+                }
+            };
+        }
+        let lanes = &*lanes;
+        let view = View { common, lanes, bounds: &settled.bounds };
+        let mut batch = Batch { view, indexes, count };
+        self.write_home(&mut batch, scratch, report)?;
+        Ok(true)
+    }
+
+    /// Drops from the lanes what is home, as far as the order of records allows.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn reclaim<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) -> Result<(), JournalError> {
+        self.end_attempt();
+        let settled = self.settled(common, lanes, true)?;
+        if common.geometry.lane_places() == 0 {
+            let cut = self.cut(indexes, &settled.bounds);
+            return self.advance(common, lanes, indexes, scratch, &settled, &cut, report);
+        }
+        loop {
+            let mut voided = FoldReport::default();
+            self.void_at_home(common, lanes, indexes, &settled, scratch, &mut voided)?;
+            let cut = self.cut(indexes, &settled.bounds);
+            self.advance(common, lanes, indexes, scratch, &settled, &cut, report)?;
+            report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
+            // An entry may have waited for older frames of its block to leave the rings.
+            if !self.has_entries_at_home(indexes, &settled.bounds) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Notes in the superblock that everything is durable, so that a loss is found out at the next
+    /// open even where nothing later covers it; and that nothing will be stored before that, which
+    /// need not look for it then.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn close<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<(), JournalError> {
+        let settled = self.settled(common, lanes, true)?;
+        let mut superblock = self.superblock.clone();
+        for (note, bound) in superblock.notes_mut().iter_mut().zip(settled.bounds) {
+            note.durable_to = bound.raw().into();
+        }
+        self.store_superblock(common, lanes, superblock, settled.stamp, true)
+    }
+
+    /// Writes both copies of a superblock of the next generation, which all records name from then
+    /// on.
+    fn store_superblock<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        mut superblock: Superblock,
+        stamp: Stamp,
+        closes: bool,
+    ) -> Result<(), JournalError> {
+        lanes.check_all_there()?;
+        let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
+        superblock.head.stamp_floor = stamp.raw().into();
+        let generation = superblock.generation().raw().saturating_add(1);
+        superblock.head.generation = generation.into();
+        superblock.set_closed(closes);
+        let stored = self.superblocks.store(&superblock, &common.kernels);
+        let _ = stored.map_err(JournalError::Medium)?;
+        let generation = superblock.generation();
+        self.identity.generation = generation;
+        self.superblock = superblock;
+        // Whoever misses a dropped frame later is above its stamp, and whoever takes the space
+        // that was given up names the generation that gave it up.
+        for number in 0..common.geometry.lanes {
+            lanes.with(LaneNumber(number), |InLane { lane, .. }| {
+                lane.last_stamp = lane.last_stamp.max(stamp);
+                lane.identity.generation = generation;
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Fills the batch with blocks that are not home; returns how many, and whether some were left
+    /// out because they are being written anew.
+    fn collect<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        indexes: &mut impl Indexes,
+        bounds: &Bounds,
+        scope: Scope,
+        batch: &mut [Batched],
+    ) -> (usize, bool) {
+        let shield_room = common.geometry.shield_blocks as usize;
+        let tears = !self.device.device().facts().block_atomic(common.geometry.block_size)
+            && self.keeps(Rule::ShieldFirst);
+        let by_age = scope == Scope::OldestInSlots;
+        let (mut count, mut shielded, mut left_out) = (0_usize, 0_usize, false);
+        // The first block that there was no room for: those behind it wait with it.
+        let mut end: Option<BlockNumber> = None;
+        indexes.each(|index| {
+            for block in index.each_block() {
+                let newest = index.newest_below(block, bounds);
+                let goes = |newest: &NodeId| self.goes_home(index, *newest, scope);
+                let Some(newest) = newest.filter(goes) else { continue };
+                if count == batch.len() && !by_age {
+                    (count, end) = keep_lower_half(batch);
+                }
+                if end.is_some_and(|end| block >= end) {
+                    continue;
+                }
+                // A version behind the bounds may be on its way into that very slot.
+                if may_be_rewritten(index, newest) {
+                    left_out = true;
+                    continue;
+                }
+                // A torn overwrite would leave no whole copy of it.
+                let needs_shield = tears && crate::home::content::oldest_needed(index, newest).1;
+                let room = if by_age { shield_room.saturating_sub(shielded) } else { shield_room };
+                if needs_shield && room == 0 {
+                    continue;
+                }
+                let frame = index.frame(newest);
+                // Once nothing speaks of it any more, changes are built on what is home. Where
+                // that may not be what it looks like, it is written anew.
+                let discarded = frame.form == Form::Discard && !index.is_suspect(block);
+                let stamp = frame.stamp.raw();
+                let batched = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };
+                if let Some(place) = batch.get_mut(count) {
+                    *place = batched;
+                    count = count.saturating_add(1);
+                } else if by_age {
+                    let newest = batch.iter_mut().max_by_key(|known| known.stamp);
+                    if let Some(place) = newest.filter(|known| known.stamp > stamp) {
+                        *place = batched;
+                    }
+                }
+                shielded = shielded.saturating_add(usize::from(needs_shield));
+            }
+        });
+        let collected = keep_shielded(batch.get_mut(..count).unwrap_or_default(), shield_room);
+        count = 0;
+        for at in 0..collected {
+            let Some(batched) = batch.get(at).copied() else { break };
+            // From here on no slot of the block is written again; since it was collected one may
+            // have been.
+            let leaves =
+                indexes.of(batched.block, |index| set_leaving(index, batched.block, bounds));
+            if let Some(place) = batch.get_mut(count).filter(|_| leaves) {
+                *place = batched;
+                count = count.saturating_add(1);
+            }
+            left_out |= !leaves;
+        }
+        (count, left_out)
+    }
+
+    /// Whether a block, of which this is the newest frame, is to be written home, and may be.
+    fn goes_home(&self, index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+        let block = index.frame(newest).block;
+        let is_left_out = index.unreadable_in(block) == self.attempt;
+        !index.is_home(newest) && !is_left_out && is_in_scope(index, newest, scope)
+    }
+
+    /// A block whose durable content is not home, and can be read, if there is any.
+    fn not_home(
+        &self,
+        indexes: &mut impl Indexes,
+        bounds: &Bounds,
+        scope: Scope,
+    ) -> Option<BlockNumber> {
+        let mut found = None;
+        indexes.each(|index| {
+            let mut blocks = index.each_block();
+            found = found.or_else(|| {
+                blocks.find(|block| {
+                    let newest = index.newest_below(*block, bounds);
+                    newest.is_some_and(|newest| self.goes_home(index, newest, scope))
+                })
+            });
+        });
+        found
+    }
+
+    fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &mut self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) -> Result<(), JournalError> {
+        let block_bytes = batch.view.common.block_bytes();
+        let room = scratch.blocks.len().checked_div(block_bytes).unwrap_or(0);
+        self.raise_shield(batch, scratch, report)?;
+        let mut unsynced: Option<Unsynced> = None;
+        let mut at = 0;
+        while at < batch.count {
+            let Some(first) = scratch.batch.get(at).copied() else { break };
+            if first.discarded {
+                at = at.saturating_add(1);
+                continue;
+            }
+            let run = run_length(scratch.batch, at, batch.count.min(at.saturating_add(room)));
+            let run = self.load_run(batch, at, run, scratch, report)?;
+            if run == 0 {
+                continue;
+            }
+            let bytes = scratch.blocks.get(..run.saturating_mul(block_bytes)).unwrap_or_default();
+            let written = self.device.write(site::HOME, first.block, &[bytes]);
+            let written = written.map_err(JournalError::Device)?;
+            unsynced = Some(match unsynced {
+                Some(before) => before.and(written),
+                None => written,
+            });
+            report.blocks = report.blocks.saturating_add(run as u64);
+            report.writes = report.writes.saturating_add(1);
+            at = at.saturating_add(run);
+        }
+        if let Some(unsynced) = unsynced {
+            let synced = self.device.sync(site::HOME_SYNC, unsynced);
+            let _ = synced.map_err(JournalError::Device)?;
+        }
+        let written = scratch.batch.get(..batch.count).unwrap_or_default();
+        report.batches = report.batches.saturating_add(u64::from(!written.is_empty()));
+        for batched in written {
+            let (block, stamp) = (batched.block, Stamp(batched.stamp));
+            batch.indexes.of(block, |index| index.set_home(block, stamp));
+        }
+        Ok(())
+    }
+
+    /// Builds the content of a run's blocks, up to the first that cannot be read, which is left
+    /// out; returns how many there are before it.
+    fn load_run<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &mut self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        at: usize,
+        run: usize,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) -> Result<usize, JournalError> {
+        for index in 0..run {
+            let place = at.saturating_add(index);
+            let Some(batched) = scratch.batch.get(place).copied() else { return Ok(index) };
+            match self.load_block(batch, batched.block, index, scratch) {
+                Err(error) if error.is_of_its_block() => {
+                    self.leave_out(batch, place, scratch, report);
+                    return Ok(index);
+                }
+                loaded => loaded?,
+            }
+        }
+        Ok(run)
+    }
+
+    /// Takes a block out of a batch: it cannot be read. Its frames stay, and so does what a read
+    /// of it answers.
+    fn leave_out<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        at: usize,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) {
+        let Some(left) = scratch.batch.get_mut(at..batch.count) else { return };
+        let Some(Batched { block, .. }) = left.first().copied() else { return };
+        left.rotate_left(1);
+        batch.count = batch.count.saturating_sub(1);
+        batch.indexes.of(block, |index| {
+            index.set_leaving(block, false);
+            index.set_unreadable(block, self.attempt);
+        });
+        report.unreadable = report.unreadable.saturating_add(1);
+    }
+
+    /// Builds a block's durable content in the `index`-th of the block buffers.
+    fn load_block<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &mut self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        block: BlockNumber,
+        index: usize,
+        scratch: &mut HomeScratch<'_>,
+    ) -> Result<(), JournalError> {
+        let block_bytes = batch.view.common.block_bytes();
+        let start = index.saturating_mul(block_bytes);
+        let into = scratch.blocks.get_mut(start..start.saturating_add(block_bytes));
+        let into = into.unwrap_or_default();
+        self.content(&batch.view, batch.indexes, block, scratch.payload, into)?;
+        // It looks there twice, and may have seen a part only the first time.
+        batch.view.lanes.check_all_there()
+    }
+
+    /// Copies into the shield what a torn overwrite could not restore.
+    fn raise_shield<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &mut self,
+        batch: &mut Batch<'_, L, K, N, I>,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) -> Result<(), JournalError> {
+        let geometry = &batch.view.common.geometry;
+        let (mut needing, mut begun) = self.begin_intent(batch, scratch);
+        let mut at = 0;
+        while at < batch.count {
+            let batched = scratch.batch.get(at).copied().unwrap_or(Batched::EMPTY);
+            at = at.saturating_add(1);
+            let Some(intent) = begun.as_mut().filter(|_| batched.needs_shield) else { continue };
+            match self.load_block(batch, batched.block, 0, scratch) {
+                Err(error) if error.is_of_its_block() => {
+                    self.leave_out(batch, at.saturating_sub(1), scratch, report);
+                    // How long the front is, the number of images says.
+                    ((needing, begun), at) = (self.begin_intent(batch, scratch), 0);
+                    continue;
+                }
+                loaded => loaded?,
+            }
+            let image = scratch.blocks.get(..geometry.block_size.bytes()).unwrap_or_default();
+            if let Some(shield) = &mut self.shield {
+                let stamp = Stamp(batched.stamp);
+                shield.add(intent, scratch.front, batched.block, stamp, image);
+            }
+        }
+        if let Some((shield, intent)) = self.shield.as_mut().zip(begun) {
+            let (identity, kernels) = (&self.identity, &batch.view.common.kernels);
+            let raised = shield.finish(intent, scratch.front, geometry, identity, kernels);
+            let _ = raised.map_err(JournalError::Medium)?;
+        }
+        report.shielded = report.shielded.saturating_add(needing as u64);
+        Ok(())
+    }
+
+    /// Begins the intent of a batch, if any of its blocks needs one; how many do.
+    fn begin_intent<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+        &self,
+        batch: &Batch<'_, L, K, N, I>,
+        scratch: &HomeScratch<'_>,
+    ) -> (usize, Option<Intent>) {
+        let batched = scratch.batch.get(..batch.count).unwrap_or_default();
+        let needing = batched.iter().filter(|batched| batched.needs_shield).count();
+        let shield = self.shield.as_ref().filter(|_| needing > 0);
+        (needing, shield.map(|shield| shield.begin(&batch.view.common.geometry, needing)))
+    }
+
+    /// The greatest cut such that nothing dropped is needed by what is left.
+    ///
+    /// - A block that is not home keeps its newest whole placement and everything newer.
+    /// - A block that is home and loses one of those keeps nothing older, and nothing at all if it
+    ///   loses its newest: older frames would hide what is home.
+    ///
+    /// Begins with everything that is settled and shortens a lane at each violation; each round but
+    /// the last shortens one, so it ends.
+    pub(crate) fn cut(&self, indexes: &mut impl Indexes, settled: &Bounds) -> Bounds {
+        let mut cut = *settled;
+        loop {
+            let mut shortened = false;
+            indexes.each(|index| {
+                for block in index.each_block() {
+                    shortened |= self.shorten_for(index, block, settled, &mut cut);
+                }
+            });
+            if !shortened {
+                return cut;
+            }
+        }
+    }
+
+    /// Shortens the cut where it violates what a block needs.
+    fn shorten_for(
+        &self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+        settled: &Bounds,
+        cut: &mut Bounds,
+    ) -> bool {
+        let mut next = index.newest_below(block, settled);
+        let is_home = next.is_none_or(|newest| index.is_home(newest));
+        let stays_above = match next {
+            Some(newest) if is_home => oldest_left(index, newest, cut),
+            _ => None,
+        };
+        let mut shortened = false;
+        for depth in 0_usize.. {
+            let Some(id) = next else { break };
+            let frame = index.frame(id);
+            let must_stay = if is_home {
+                self.keeps(Rule::CutDropsOlder) && stays_above.is_some_and(|left| depth < left)
+            } else {
+                self.keeps(Rule::CutKeepsNeeded)
+            };
+            // What an entry says too, the ring need not keep.
+            if must_stay && frame.is_below(cut) && !frame.folded {
+                if let Some(bound) = cut.get_mut(usize::from(frame.lane.raw())) {
+                    *bound = frame.sequence;
+                    shortened = true;
+                }
+            }
+            if frame.form != Form::Encoded {
+                break;
+            }
+            next = index.older(id);
+        }
+        shortened
+    }
+
+    /// Moves all heads to the cut, durably, and then takes the space.
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    pub(crate) fn advance<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        settled: &Settled,
+        cut: &Bounds,
+        report: &mut CheckpointReport,
+    ) -> Result<(), JournalError> {
+        let mut superblock = self.superblock.clone();
+        let mut firsts: [Option<(Sequence, u64)>; LANES_MAX as usize] = [None; LANES_MAX as usize];
+        indexes.each(|index| {
+            let frames = index.all().map(|id| index.frame(id));
+            let left = frames.filter(|frame| !frame.is_below(cut) && !frame.folded);
+            for frame in left.filter(|frame| frame.is_below(&settled.bounds)) {
+                if let Some(first) = firsts.get_mut(usize::from(frame.lane.raw())) {
+                    let found = (frame.sequence, frame.record);
+                    *first = Some(first.map_or(found, |first| first.min(found)));
+                }
+            }
+        });
+        let mut moved = false;
+        let ends = settled.bounds.iter().zip(settled.tails);
+        for ((note, first), end) in superblock.notes_mut().iter_mut().zip(firsts).zip(ends) {
+            let (sequence, head) = first.unwrap_or((*end.0, end.1));
+            moved |= head != note.head.get();
+            note.head = head.into();
+            note.head_sequence = sequence.raw().into();
+            note.durable_to = end.0.raw().into();
+            if moved && !self.keeps(Rule::HeadsTogether) {
+                break;
+            }
+        }
+        if !moved {
+            return Ok(());
+        }
+        if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
+            superblock.head.shield_floor = shield.next_batch.into();
+        }
+        self.store_superblock(common, lanes, superblock, settled.stamp, false)?;
+        if common.geometry.lane_places() > 0 {
+            self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
+        }
+        indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
+        for (number, note) in (0..common.geometry.lanes).zip(self.superblock.notes()) {
+            lanes.with(LaneNumber(number), |InLane { lane, .. }| {
+                let freed = note.head.get().saturating_sub(lane.head);
+                lane.head = note.head.get();
+                report.freed_bytes = report.freed_bytes.saturating_add(freed);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A batch on its way home.
+struct Batch<'a, L, K, N: ?Sized, I> {
+    view: View<'a, L, K, N>,
+    indexes: &'a mut I,
+    count: usize,
+}
+
+/// Makes room in a batch: the lower half of its blocks stay, so that neighbours go home together.
+/// Returns how many that are, and the first one that does not.
+fn keep_lower_half(batch: &mut [Batched]) -> (usize, Option<BlockNumber>) {
+    batch.sort_unstable_by_key(|batched| batched.block);
+    let kept = batch.len().div_ceil(2);
+    (kept, batch.get(kept).map(|batched| batched.block))
+}
+
+/// Sorts what was collected, and ends it where the shield has no more room, so that neighbours go
+/// home together. Returns how many are left.
+fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
+    batch.sort_unstable_by_key(|batched| batched.block);
+    let needing = batch.iter().enumerate().filter(|(_, batched)| batched.needs_shield);
+    needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
+}
+
+/// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer
+/// version is whole.
+fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
+    let whole = index.whole_below(newest);
+    let Some(whole) = whole.filter(|whole| index.frame(*whole).form == Form::Slot) else {
+        return false;
+    };
+    let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
+    newer.map(|id| index.frame(id)).any(|frame| frame.is_whole())
+}
+
+/// Notes that a block is about to be written home, unless what is to be written may be on its way
+/// out of its slot; returns whether it is.
+fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
+    index.set_leaving(block, true);
+    let newest = index.newest_below(block, bounds);
+    let leaves = !newest.is_some_and(|newest| may_be_rewritten(index, newest));
+    if !leaves {
+        index.set_leaving(block, false);
+    }
+    leaves
+}
+
+/// Whether a scope has a block, of which this is the newest frame.
+fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+    match scope {
+        Scope::All => true,
+        Scope::Rings => !index.frame(newest).folded,
+        Scope::OldestInSlots => {
+            let whole = index.whole_below(newest);
+            whole.is_some_and(|whole| index.frame(whole).form == Form::Slot)
+        }
+        Scope::Segment { first, end } => {
+            let slot = index.whole_below(newest).and_then(|whole| index.frame(whole).slot());
+            slot.is_some_and(|slot| (first..end).contains(&slot))
+        }
+    }
+}
+
+/// Blocks from `at` on that follow each other, up to `end`.
+fn run_length(batch: &[Batched], at: usize, end: usize) -> usize {
+    let batch = batch.get(at..end).unwrap_or_default();
+    let first = batch.first().map_or(0, |batched| batched.block.raw());
+    let expected = (first..).zip(batch);
+    expected
+        .take_while(|(block, batched)| batched.block.raw() == *block && !batched.discarded)
+        .count()
+        .max(1)
+}
+
+/// How many frames lie above the oldest one that is left, from `newest` on. One walk for all of
+/// them: a block that is patched again and again has as many frames as a lane holds.
+fn oldest_left(index: &Index<impl IndexMemory>, newest: NodeId, cut: &Bounds) -> Option<usize> {
+    let chain = core::iter::successors(Some(newest), |id| index.older(*id));
+    let is_left = |id: NodeId| {
+        let frame = index.frame(id);
+        frame.folded || !frame.is_below(cut)
+    };
+    chain.enumerate().filter(|(_, id)| is_left(*id)).map(|(depth, _)| depth).last()
+}

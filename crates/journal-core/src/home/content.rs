@@ -1,0 +1,113 @@
+//! What a block holds, built from its frames.
+
+use crate::commit::scheme::Common;
+use crate::format::record::Form;
+use crate::home::error::JournalError;
+use crate::index::frame::{Bounds, FrameAt, NodeId};
+use crate::index::{Index, IndexMemory};
+use crate::ports::error::MediumError;
+use crate::ports::kernels::Kernels;
+use crate::ports::policy::Policy;
+use crate::units::{BlockNumber, SlotNumber};
+
+/// What content is built from.
+pub(crate) struct View<'a, L, K, N: ?Sized> {
+    pub(crate) common: &'a Common<L, K>,
+    pub(crate) lanes: &'a N,
+    pub(crate) bounds: &'a Bounds,
+}
+
+/// The frame from which the content up to `newest` is built, and whether that lies on top of what
+/// is home.
+#[must_use]
+pub fn oldest_needed(index: &Index<impl IndexMemory>, newest: NodeId) -> (NodeId, bool) {
+    let mut oldest = newest;
+    loop {
+        match index.frame(oldest).form {
+            Form::Encoded => {}
+            form => return (oldest, form == Form::Home),
+        }
+        match index.older(oldest) {
+            Some(older) => oldest = older,
+            None => return (oldest, true),
+        }
+    }
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Which block of the device has to be read to build a block's content up to `newest`, if one
+    /// has: its home, or the block of the disk-side log that it was written to.
+    #[must_use]
+    pub fn block_below(
+        &self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+    ) -> Option<BlockNumber> {
+        let Some(newest) = newest else { return Some(block) };
+        let (oldest, needs_home) = oldest_needed(index, newest);
+        if needs_home {
+            return Some(block);
+        }
+        let frame = index.frame(oldest);
+        frame.slot().filter(|_| frame.form == Form::Log).and_then(|slot| self.log_place(slot))
+    }
+
+    /// Where a block of the disk-side log is on the device.
+    pub(crate) fn log_place(&self, slot: SlotNumber) -> Option<BlockNumber> {
+        let at = self.geometry.log_block(slot)?;
+        Some(BlockNumber(self.device_blocks.saturating_add(at)))
+    }
+}
+
+/// Builds the content up to `newest` in `into`, which holds what
+/// [lies below](Common::block_below).
+///
+/// # Errors
+/// The medium's, a payload that does not apply, or rot in the disk-side log.
+pub fn apply_frames<L: Policy, K: Kernels>(
+    common: &Common<L, K>,
+    index: &Index<impl IndexMemory>,
+    newest: NodeId,
+    read: impl Fn(&FrameAt, &mut [u8]) -> Result<(), MediumError>,
+    payload: &mut [u8],
+    into: &mut [u8],
+) -> Result<(), JournalError> {
+    let (mut id, _) = oldest_needed(index, newest);
+    loop {
+        let frame: FrameAt = index.frame(id);
+        match frame.form {
+            Form::Discard => into.fill(0),
+            Form::Home => {}
+            Form::Log => {
+                let slot = frame.slot();
+                let is_as_said =
+                    |slot| common.kernels.crc64(common.seeds.content(slot), into) == frame.payload;
+                if !slot.is_some_and(is_as_said) {
+                    let place = slot.and_then(|slot| common.log_place(slot));
+                    let place = place.unwrap_or(frame.block);
+                    return Err(JournalError::RottenLog { block: frame.block, place });
+                }
+            }
+            Form::Image | Form::Slot => read(&frame, into).map_err(JournalError::Medium)?,
+            Form::Encoded => {
+                let payload = payload.get_mut(..frame.len as usize);
+                let Some(payload) = payload else { unreachable!("fits: it was made there") };
+                read(&frame, payload).map_err(JournalError::Medium)?;
+                common
+                    .policy
+                    .apply(payload, into)
+                    .and_then(|()| match id == newest {
+                        true => common.policy.check(payload, into),
+                        false => Ok(()),
+                    })
+                    .map_err(|error| JournalError::Apply { block: frame.block, error })?;
+            }
+        }
+        if id == newest {
+            return Ok(());
+        }
+        let Some(newer) = index.newer(id) else { return Ok(()) };
+        id = newer;
+    }
+}

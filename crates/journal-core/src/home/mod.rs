@@ -1,0 +1,123 @@
+//! What writes home: superblocks, shield and device, with one owner.
+//!
+//! A journal has one of them. The lanes and the indexes that it works on may be shared with
+//! committing threads: it borrows each only for a moment ([`Lanes`], [`Indexes`]).
+
+pub(crate) mod checkpoint;
+pub(crate) mod content;
+pub(crate) mod error;
+pub(crate) mod report;
+pub(crate) mod shield;
+pub(crate) mod write_ahead;
+
+use crate::commit::batched::Batched;
+use crate::format::identity::Identity;
+use crate::home::content::{View, apply_frames};
+use crate::home::error::JournalError;
+use crate::home::shield::Shield;
+use crate::index::Indexes;
+use crate::index::frame::FrameAt;
+use crate::order::hook::{Hook, NoHook};
+use crate::order::ordered::OrderedDevice;
+use crate::order::rule::Rule;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::error::MediumError;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::Policy;
+use crate::space::lane::InLane;
+use crate::space::superblocks::{Superblock, Superblocks};
+use crate::units::{BlockNumber, LaneNumber};
+
+/// All lanes of a journal.
+pub trait Lanes<P, H> {
+    /// Calls with a lane, and keeps others from it meanwhile.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] when the lane is not to be used any more.
+    fn with<R>(
+        &mut self,
+        lane: LaneNumber,
+        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
+    ) -> Result<R, JournalError>;
+
+    /// Copies the payload of a frame, whose lane or slot nobody writes there.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
+
+    /// Whether all that was looked at counts. Who cannot be given a part of the index is given an
+    /// empty one, and is told so here: before a block that was built goes home, and before heads
+    /// move.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] when it does not.
+    fn check_all_there(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+}
+
+/// Memory for writing home.
+#[derive(Debug)]
+pub struct HomeScratch<'m> {
+    /// Blocks that one batch writes.
+    pub batch: &'m mut [Batched],
+    /// Where fronts of intents are built.
+    pub front: &'m mut [u8],
+    /// Where an encoded payload is copied to be applied.
+    pub payload: &'m mut [u8],
+    /// Whole blocks: where images are built. More make longer writes.
+    pub blocks: &'m mut [u8],
+}
+
+/// What writes home.
+#[derive(Debug)]
+pub struct Home<P, D, H = NoHook> {
+    pub(crate) superblocks: Superblocks<P, H>,
+    pub(crate) superblock: Superblock,
+    /// `None` where the geometry has no shield.
+    pub(crate) shield: Option<Shield<P, H>>,
+    pub(crate) device: OrderedDevice<D, H>,
+    pub(crate) identity: Identity,
+    /// Which attempt to write home this is; never zero. No process lives to see it come round.
+    pub(crate) attempt: u32,
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.device.keeps(rule)
+    }
+
+    /// Reads a block's home.
+    pub(crate) fn read(&mut self, block: BlockNumber, into: &mut [u8]) -> Result<(), JournalError> {
+        self.device.read(block, into).map_err(JournalError::Device)
+    }
+
+    /// A block's content up to the bounds: the newest whole placement below them, and everything
+    /// newer on top of it.
+    ///
+    /// While it is built nobody else may remove frames, or write the block home.
+    pub(crate) fn content<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized>(
+        &mut self,
+        view: &View<'_, L, K, N>,
+        indexes: &mut impl Indexes,
+        block: BlockNumber,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<(), JournalError> {
+        let View { common, lanes, bounds } = *view;
+        let below = indexes.of(block, |index| {
+            let newest = index.newest_below(block, bounds);
+            common.block_below(index, block, newest)
+        });
+        if let Some(below) = below {
+            self.read(below, into)?;
+        }
+        indexes.of(block, |index| {
+            let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
+            let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
+            apply_frames(common, index, newest, read, payload, into)
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! What calls that give space back have done.
+
+use crate::units::SlotNumber;
+
+/// What a checkpoint did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Blocks written home.
+    pub blocks: u64,
+    /// Writes that took, neighbouring blocks being merged.
+    pub writes: u64,
+    /// Batches, each ended by a sync.
+    pub batches: u64,
+    /// Of the blocks, those that went through the shield first.
+    pub shielded: u64,
+    /// Bytes of the lanes that became free.
+    pub freed_bytes: u64,
+    /// Slots that became free.
+    pub freed_slots: u64,
+    /// Blocks that were left out because their content cannot be read: rot in the disk-side log, a
+    /// payload that does not apply, memory that is gone. A read says which. Nothing of them is
+    /// lost that was there, and the space that their frames take, and what lies behind them in
+    /// their lanes, comes free once they are written anew, whole, or discarded.
+    pub unreadable: u64,
+}
+
+/// What a checkpoint writes home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    All,
+    /// What the rings would have to keep: not what slots hold, and their entries say.
+    Rings,
+    /// One batch of what slots hold: those written longest ago.
+    OldestInSlots,
+    /// What a segment of the disk-side log holds, from one of its numbers up to another.
+    Segment {
+        /// Its first.
+        first: SlotNumber,
+        /// The one behind its last.
+        end: SlotNumber,
+    },
+}
+
+/// What folding, or giving older versions back, did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoldReport {
+    /// Frames that entries of slots say by now.
+    pub folded: u64,
+    /// Slots that became free.
+    pub freed_slots: u64,
+    /// Bytes of the lanes that became free.
+    pub freed_bytes: u64,
+    /// Fences that took.
+    pub fences: u64,
+}

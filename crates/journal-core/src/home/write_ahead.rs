@@ -1,0 +1,271 @@
+//! What is written to the device before the record that tells of it: appends, which go home at
+//! once, and what goes to the disk-side log.
+//!
+//! Nobody needs the old content of a block that is not live, so its new one may overwrite it in
+//! place; what the record then carries is that it has. Nobody needs either what is in a block of
+//! the log that can be taken; the record carries which one it is, and the check of its content.
+//!
+//! A1. A block that goes home is not live, durably: never written, or discarded by a durable
+//!     record. One of the log that is taken was given back ([`crate::space::segments`]).
+//! A2. Nobody else writes its home, or there, until the sync.
+//! A3. The sync comes before the record is stored.
+//! A4. An intent of a batch before, with an older version, is not repeated over it.
+//! A5. From before its home is written until that is synced, a durable discard in the lanes says
+//!     that a block is not live. Where there is none, one is stored. A process that finds it builds
+//!     nothing on that home, which may look as if it had been synced.
+//!
+//! **Crash** before the record is durable: the block is not live, and its home holds anything; or
+//! the block of the log is free, and does.
+
+use crate::commit::batched::Batched;
+use crate::commit::operation::{Operation, Operations};
+use crate::commit::prepared::{Content, NoVersions, Scratch, Versions};
+use crate::commit::scheme::Common;
+use crate::format::record::{FRAMES_PER_PART, Form};
+use crate::home::error::JournalError;
+use crate::home::{Home, Lanes};
+use crate::index::{Index, IndexMemory};
+use crate::order::hook::Hook;
+use crate::order::ordered::{Durable, Unsynced};
+use crate::order::rule::Rule;
+use crate::order::site::Site;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::error::DeviceError;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::{Encoder, Placement, Policy};
+use crate::space::lane::InLane;
+use crate::space::open_record::{Names, Pace};
+use crate::space::part::{Encoded, FrameIn, NoImages, Part};
+use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
+
+crate::sites! {
+    pub(crate) mod site {
+        /// A crash before the record's fence leaves a block that is not live, with any content.
+        WRITE: DiskWrite = "append.write";
+        /// A crash after leaves it with this content, live once the record is durable.
+        SYNC: DiskSync = "append.sync";
+        /// A crash before the record's fence leaves a block of the log that is free.
+        LOG: DiskWrite = "log.write";
+        LOG_SYNC: DiskSync = "log.sync";
+    }
+}
+
+/// Blocks that one write takes at most.
+const RUN_BLOCKS: usize = 16;
+
+/// Neighbours on their way to the device.
+struct Run<'a> {
+    first: BlockNumber,
+    images: [&'a [u8]; RUN_BLOCKS],
+    count: usize,
+}
+
+impl<'a> Run<'a> {
+    const EMPTY: Self = Self { first: BlockNumber(0), images: [&[]; RUN_BLOCKS], count: 0 };
+
+    /// Whether the block continues the run.
+    fn continues(&self, block: BlockNumber) -> bool {
+        let next = self.first.raw().checked_add(self.count as u64);
+        self.count > 0 && self.count < RUN_BLOCKS && next == Some(block.raw())
+    }
+
+    fn add(&mut self, block: BlockNumber, image: &'a [u8]) {
+        if self.count == 0 {
+            self.first = block;
+        }
+        if let Some(place) = self.images.get_mut(self.count) {
+            *place = image;
+            self.count = self.count.saturating_add(1);
+        }
+    }
+}
+
+/// Blocks that are discarded by one record.
+struct GivenUp {
+    frames: [FrameIn; FRAMES_PER_PART],
+    count: usize,
+}
+
+impl GivenUp {
+    const NONE: Self = Self { frames: [FrameIn::EMPTY; FRAMES_PER_PART], count: 0 };
+
+    /// Takes in a block; whether there is no room for another one.
+    fn add(&mut self, block: BlockNumber) -> bool {
+        if let Some(place) = self.frames.get_mut(self.count) {
+            *place = FrameIn { block, form: Form::Discard, ..FrameIn::EMPTY };
+            self.count = self.count.saturating_add(1);
+        }
+        self.count == FRAMES_PER_PART
+    }
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Discards the blocks which are about to go home and of which the index knows nothing (A5),
+    /// through the lane that they are committed through; returns how many bytes of it that took.
+    /// Until they are there nobody else writes home, or lets a head go on.
+    ///
+    /// The index is not told: the frame that says that a block is at home comes behind its discard,
+    /// in the same lane.
+    ///
+    /// # Errors
+    /// The medium's.
+    #[cold]
+    pub fn give_up<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        lane: LaneNumber,
+        content: &Content<'_, impl Operations + ?Sized>,
+        scratch: &mut Scratch<'_>,
+        versions: &mut impl Versions,
+    ) -> Result<u64, JournalError> {
+        let Content { operations, prepared, .. } = *content;
+        if prepared.appends == 0 || !self.keeps(Rule::AppendsGivenUp) {
+            return Ok(0);
+        }
+        let (mut given_up, mut bytes) = (GivenUp::NONE, 0_u64);
+        for at in 0..operations.count() {
+            let Operation::Update(update) = operations.operation(at) else { continue };
+            let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
+            let placement = common.placement(&update, &mut Encoder::new(room), prepared.bypasses());
+            let block = update.block;
+            let goes_home = placement == Placement::Home && versions.may_go_home(block);
+            if goes_home && !versions.has_frames(block) && given_up.add(block) {
+                let stored = self.store_discards(common, lanes, lane, &given_up, scratch.front)?;
+                (given_up.count, bytes) = (0, bytes.saturating_add(stored));
+            }
+        }
+        if given_up.count > 0 {
+            let stored = self.store_discards(common, lanes, lane, &given_up, scratch.front)?;
+            bytes = bytes.saturating_add(stored);
+        }
+        Ok(bytes)
+    }
+
+    /// Stores a record of discards, and makes it durable.
+    fn store_discards<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        lane: LaneNumber,
+        given_up: &GivenUp,
+        front: &mut [u8],
+    ) -> Result<u64, JournalError> {
+        let part = Part {
+            frame_count: given_up.count,
+            frames: given_up.frames.iter().take(given_up.count).copied(),
+            encoded: Encoded::Whole(&[]),
+            images: &NoImages,
+            image_count: 0,
+            names: &Names::NONE,
+            last: true,
+        };
+        lanes.with(lane, |InLane { lane, states }| {
+            let stamp = Stamp(lane.last_stamp.raw().saturating_add(1));
+            let mut open = lane.begin(stamp, Pace::AtOnce);
+            common.store_part(lane, &mut open, &part, front, &mut NoVersions);
+            let bytes = open.bytes();
+            if let Some(in_flight) = lane.close(open, states) {
+                let _ = lane.fence(in_flight).map_err(JournalError::Medium)?;
+            }
+            Ok(bytes)
+        })?
+    }
+
+    /// Writes to the device what the policy places there, and syncs it (A3). `scratch` is as the
+    /// preparing has left it; which blocks of the log were taken is kept there. `take` takes one
+    /// more; there are as many as were prepared for.
+    ///
+    /// # Errors
+    /// The device's, and those of `take`, which takes a block of the log. Nothing is stored yet.
+    pub fn write_ahead<L: Policy, K: Kernels, E: From<DeviceError>>(
+        &mut self,
+        common: &Common<L, K>,
+        content: &Content<'_, impl Operations + ?Sized>,
+        scratch: &mut Scratch<'_>,
+        versions: &mut impl Versions,
+        mut take: impl FnMut() -> Result<Option<SlotNumber>, E>,
+    ) -> Result<Option<Durable<()>>, E> {
+        let Content { operations, prepared, .. } = *content;
+        // Not where the encoded payloads are.
+        let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
+        let mut left = usize::try_from(prepared.log_blocks).unwrap_or(usize::MAX);
+        let mut logged = scratch.logged.iter_mut();
+        let mut unsynced: Option<Unsynced> = None;
+        let (mut appends, mut log) = (Run::EMPTY, Run::EMPTY);
+        for at in 0..operations.count() {
+            let Operation::Update(update) = operations.operation(at) else { continue };
+            // As it was when the transaction was prepared.
+            let mut encoder = Encoder::new(room);
+            let placement = common.placement(&update, &mut encoder, prepared.bypasses());
+            let block = update.block;
+            let Some(image) = update.change.image() else { continue };
+            match placement {
+                Placement::Home if versions.may_go_home(block) => {
+                    self.put(site::WRITE, &mut appends, block, image, &mut unsynced)?;
+                }
+                Placement::DiskLog if left > 0 => {
+                    left = left.saturating_sub(1);
+                    let Some((slot, noted)) = take()?.zip(logged.next()) else {
+                        unreachable!("as many are free as were when it was prepared")
+                    };
+                    let content = common.kernels.crc64(common.seeds.content(slot), image);
+                    *noted = Batched::logged(slot, content);
+                    let Some(place) = common.log_place(slot) else { continue };
+                    self.put(site::LOG, &mut log, place, image, &mut unsynced)?;
+                }
+                _ => {}
+            }
+        }
+        self.write_run(site::WRITE, &mut appends, &mut unsynced)?;
+        self.write_run(site::LOG, &mut log, &mut unsynced)?;
+        let Some(unsynced) = unsynced else { return Ok(None) };
+        let site = if prepared.log_blocks > 0 { site::LOG_SYNC } else { site::SYNC };
+        Ok(Some(self.device.sync(site, unsynced)?))
+    }
+
+    #[inline]
+    fn put<'a>(
+        &mut self,
+        site: Site,
+        run: &mut Run<'a>,
+        block: BlockNumber,
+        image: &'a [u8],
+        unsynced: &mut Option<Unsynced>,
+    ) -> Result<(), DeviceError> {
+        if !run.continues(block) {
+            self.write_run(site, run, unsynced)?;
+        }
+        run.add(block, image);
+        Ok(())
+    }
+
+    #[inline]
+    fn write_run(
+        &mut self,
+        site: Site,
+        run: &mut Run<'_>,
+        unsynced: &mut Option<Unsynced>,
+    ) -> Result<(), DeviceError> {
+        let images = run.images.get(..run.count).unwrap_or_default();
+        if !images.is_empty() {
+            let written = self.device.write(site, run.first, images)?;
+            *unsynced = Some(match unsynced.take() {
+                Some(before) => before.and(written),
+                None => written,
+            });
+        }
+        *run = Run::EMPTY;
+        Ok(())
+    }
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// Whether a version of a block above this stamp is at home, by a record that says so.
+    pub(crate) fn was_appended_home(&self, block: BlockNumber, stamp: Stamp) -> bool {
+        let chain = core::iter::successors(self.newest(block), |id| self.older(*id));
+        let mut frames = chain.map(|id| self.frame(id));
+        frames.any(|frame| frame.form == Form::Home && frame.stamp > stamp)
+    }
+}

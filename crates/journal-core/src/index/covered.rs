@@ -1,0 +1,399 @@
+//! What newer whole frames cover: frames in a ring that the index need not know (I5 of
+//! [`crate::index`]).
+//!
+//! A commit lets the index forget what two whole frames cover. Heads may then pass what covered it,
+//! and an open goes through the lanes in another order than they were written: it may meet frames
+//! that were forgotten before it meets what covers them. It never needs more room than there was:
+//! where there is too little, it first looks for each block's *cover*, the whole frame that comes
+//! last, and takes in of what comes before no more than the newest of each lane.
+//!
+//! **Crash**: nothing of it is on the medium.
+
+use crate::format::record::Form;
+use crate::index::frame::{FrameAt, Full, NodeId};
+use crate::index::{Index, IndexMemory, Node};
+use crate::units::LANES_MAX;
+
+/// How many frames of a chain that stay are gone through at most. Where there are more, since a
+/// block was appended home again and again, what lies behind them stays as well: nobody walks a
+/// long chain for every frame that is added.
+const KEPT_MAX: usize = 2 * LANES_MAX as usize;
+
+/// Whether the content is wholly in the record, or there is none.
+const fn covers(form: Form) -> bool {
+    matches!(form, Form::Image | Form::Discard)
+}
+
+/// Whether a newer frame of its lane can stand for it. Not what says where a block's content is.
+const fn is_plain(form: Form) -> bool {
+    matches!(form, Form::Image | Form::Discard | Form::Encoded)
+}
+
+/// Whether the head of a lane passes one frame before it passes the other.
+fn is_passed_first(one: &Node, other: &Node) -> bool {
+    one.lane() == other.lane() && one.sequence() < other.sequence()
+}
+
+/// The same frame, whatever stamp it is noted under.
+fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
+    let place = |frame: &FrameAt| (frame.lane, frame.record, frame.payload, frame.form);
+    place(one) == place(other)
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// Adds a frame where its stamp says, and forgets what two whole frames make useless of which
+    /// it is the upper one, so that a block that is written again and again does not fill the
+    /// index: what lies below the lower one, if that is durable. Of each lane the newest of them
+    /// stays, or the lower one itself, since the head of that lane has to pass it before those of
+    /// other lanes pass what is newer.
+    ///
+    /// Not while a checkpoint is under way: what it has settled may end below the lower one. Nor
+    /// where frames say who holds a slot.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    #[inline(always)]
+    pub fn insert_over(
+        &mut self,
+        frame: &FrameAt,
+        keeps_of_each_lane: bool,
+        is_durable: impl Fn(&FrameAt) -> bool,
+    ) -> Result<(), Full> {
+        let place = self.find(frame.block.raw()).ok_or(Full)?;
+        if self.is_last_covered(place, frame, keeps_of_each_lane)
+            && self.newest_at(place).is_some_and(|second| is_durable(&self.frame(second)))
+        {
+            self.insert_for_last(place, frame);
+            return Ok(());
+        }
+        let newest = self.insert_at(place, frame)?;
+        self.forget_below(newest, keeps_of_each_lane, is_durable);
+        Ok(())
+    }
+
+    /// Whether a block has two frames, of which the older one is useless when there is this one, if
+    /// the newer one is durable: what is mostly so of one that is written whole again and again.
+    #[inline(always)]
+    fn is_last_covered(&self, place: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
+        if !covers(frame.form) {
+            return false;
+        }
+        let node = |id: NodeId| self.node(id.0);
+        let Some(second) = self.newest_at(place).and_then(node) else { return false };
+        let Some(last) = second.older().and_then(node) else { return false };
+        covers(second.form())
+            && second.stamp() <= frame.stamp
+            && last.older().is_none()
+            && is_plain(last.form())
+            && (!keeps_of_each_lane || is_passed_first(last, second))
+    }
+
+    /// Forgets what lies below the second of two whole frames, of which this is the newest of its
+    /// block.
+    #[inline(always)]
+    fn forget_below(
+        &mut self,
+        newest: NodeId,
+        keeps_of_each_lane: bool,
+        is_durable: impl Fn(&FrameAt) -> bool,
+    ) {
+        let whole = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()));
+        let Some(second) = whole(newest).and_then(Node::older) else { return };
+        let Some(below) = whole(second).and_then(Node::older) else { return };
+        if is_durable(&self.frame(second)) {
+            self.forget_from(below, second, keeps_of_each_lane);
+        }
+    }
+
+    /// Forgets a frame and what is older, but for the newest of each lane.
+    fn forget_from(&mut self, first: NodeId, above: NodeId, keeps_of_each_lane: bool) {
+        const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
+        let Some(above) = self.node(above.0).copied() else { return };
+        let mut seen = if keeps_of_each_lane { 0_u32 } else { u32::MAX };
+        let (mut next, mut kept) = (Some(first), 0_usize);
+        while let Some(id) = next.filter(|_| kept < KEPT_MAX) {
+            let Some(node) = self.node(id.0) else { break };
+            next = node.older();
+            let bit = 1_u32.checked_shl(node.lane().raw().into()).unwrap_or(0);
+            let goes = seen & bit != 0 || is_passed_first(node, &above);
+            if goes && is_plain(node.form()) {
+                self.remove(id);
+            } else {
+                seen |= if is_plain(node.form()) { bit } else { 0 };
+                kept = kept.saturating_add(1);
+            }
+        }
+    }
+
+    /// Notes a frame that may be the last whole one of its block. All of them are to be noted, in
+    /// the order in which they will be taken in; each block takes one place.
+    ///
+    /// # Errors
+    /// [`Full`]: there are more blocks than places.
+    pub(crate) fn note_cover(&mut self, frame: FrameAt) -> Result<(), Full> {
+        let Some(known) = self.newest(frame.block) else {
+            return self.insert_awaited(frame);
+        };
+        let noted = self.frame(known);
+        if noted.stamp > frame.stamp {
+            return Ok(());
+        }
+        let stamp = frame.stamp;
+        self.remove(known);
+        // What comes behind a cover says only that stamps have risen.
+        let stays = covers(noted.form) && !covers(frame.form);
+        self.insert_awaited(if stays { FrameAt { stamp, ..noted } } else { frame })
+    }
+
+    /// All frames were noted: blocks without a cover keep no place.
+    pub(crate) fn keep_covers(&mut self) {
+        self.remove_where(|frame| !covers(frame.form));
+    }
+
+    /// Takes in a frame of a block whose cover may still be to come.
+    ///
+    /// Returns whether it is not: then the frame is as any other.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub(crate) fn insert_before_cover(&mut self, frame: FrameAt) -> Result<bool, Full> {
+        let Some(cover) = self.newest(frame.block).filter(|id| self.is_awaited(*id)) else {
+            return Ok(true);
+        };
+        if is_same(&self.frame(cover), &frame) {
+            self.remove(cover);
+            return self.insert(frame).map(|_| false);
+        }
+        let below = self.older(cover);
+        if below.is_some_and(|id| self.frame(id).stamp > frame.stamp) {
+            return Ok(false);
+        }
+        self.forget_of_lane(below, &frame);
+        let awaited = self.frame(cover);
+        self.remove(cover);
+        self.insert(frame)?;
+        self.insert_awaited(awaited).map(|()| false)
+    }
+
+    /// Forgets the frame of the same lane in a chain that this one comes in front of.
+    fn forget_of_lane(&mut self, first: Option<NodeId>, frame: &FrameAt) {
+        let mut chain = core::iter::successors(first, |id| self.older(*id)).take(KEPT_MAX);
+        let stands_for = |id: &NodeId| {
+            let older = self.frame(*id);
+            older.lane == frame.lane && is_plain(older.form)
+        };
+        if let Some(older) = chain.find(stands_for).filter(|_| is_plain(frame.form)) {
+            self.remove(older);
+        }
+    }
+
+    fn insert_awaited(&mut self, frame: FrameAt) -> Result<(), Full> {
+        let id = self.insert(frame)?;
+        if let Some(node) = self.node_mut(id.0) {
+            node.awaited = true;
+        }
+        Ok(())
+    }
+
+    fn is_awaited(&self, id: NodeId) -> bool {
+        self.node(id.0).is_some_and(|node| node.awaited)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::{Entry, Lent, Node};
+    use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+
+    fn frame(lane: u16, form: Form, stamp: u64) -> FrameAt {
+        FrameAt {
+            block: BlockNumber(1),
+            stamp: Stamp(stamp),
+            lane: LaneNumber(lane),
+            sequence: Sequence(stamp),
+            record: 64 * stamp,
+            payload: 64 * stamp,
+            len: 0,
+            form,
+            folded: false,
+        }
+    }
+
+    fn chain(index: &Index<Lent<'_>>) -> Vec<u64> {
+        let first = index.newest(BlockNumber(1));
+        let ids = core::iter::successors(first, |id| index.older(*id));
+        ids.map(|id| index.frame(id).stamp.raw()).collect()
+    }
+
+    #[test]
+    fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
+        let mut entries = vec![Entry::EMPTY; 5];
+        let mut nodes = vec![Node::EMPTY; 16];
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let forms = [
+            (0, Form::Image),
+            (2, Form::Image),
+            (2, Form::Encoded),
+            (0, Form::Home),
+            (0, Form::Encoded),
+            (1, Form::Discard),
+        ];
+        for (stamp, (lane, form)) in (1..).zip(forms) {
+            let inserted = index.insert_over(&frame(lane, form, stamp), true, |_| true);
+            assert_eq!(inserted, Ok(()));
+        }
+        assert_eq!(chain(&index), [6, 5, 4, 3, 2, 1], "nothing lies below two whole ones");
+        let put = |index: &mut Index<_>, frame, keeps, is_durable| {
+            assert_eq!(index.insert_over(&frame, keeps, |_| is_durable), Ok(()));
+            chain(index)
+        };
+        let stayed = put(&mut index, frame(0, Form::Image, 7), true, false);
+        assert_eq!(stayed, [7, 6, 5, 4, 3, 2, 1], "the second may not be there after a crash");
+        let stayed = put(&mut index, frame(0, Form::Image, 8), true, true);
+        assert_eq!(stayed, [8, 7, 6, 4, 3], "an append is known by its frame");
+        assert_eq!(put(&mut index, frame(1, Form::Image, 9), false, true), [9, 8, 4]);
+        let stayed = put(&mut index, frame(0, Form::Encoded, 10), false, true);
+        assert_eq!(stayed, [10, 9, 8, 4]);
+        let stayed = put(&mut index, frame(0, Form::Image, 11), false, true);
+        assert_eq!(stayed, [11, 10, 9, 8, 4], "it is built from what lies below");
+    }
+
+    #[test]
+    fn what_the_head_passes_later_stays() {
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 4];
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let at = |sequence, stamp| {
+            let sequence = Sequence(sequence);
+            FrameAt { sequence, ..frame(0, Form::Image, stamp) }
+        };
+        for frame in [at(9, 1), at(7, 2), at(10, 3)] {
+            assert_eq!(index.insert_over(&frame, true, |_| true), Ok(()));
+        }
+        assert_eq!(chain(&index), [3, 2, 1], "the head is at the first one last");
+        assert_eq!(index.insert_over(&at(11, 4), true, |_| true), Ok(()));
+        assert_eq!(chain(&index), [4, 3]);
+    }
+
+    /// What stays of a block's frames, newest first.
+    fn kept(frames: &[FrameAt], is_durable: impl Fn(&FrameAt) -> bool) -> Vec<FrameAt> {
+        let [newest, second, below @ ..] = frames else { return frames.to_vec() };
+        if !covers(newest.form) || !covers(second.form) || !is_durable(second) {
+            return frames.to_vec();
+        }
+        let mut kept = vec![*newest, *second];
+        let mut lanes = Vec::new();
+        for frame in below {
+            let is_behind = frame.lane == second.lane && frame.sequence < second.sequence;
+            if is_plain(frame.form) && (is_behind || lanes.contains(&frame.lane)) {
+                continue;
+            }
+            if is_plain(frame.form) {
+                lanes.push(frame.lane);
+            }
+            kept.push(*frame);
+        }
+        kept
+    }
+
+    proptest! {
+        #[test]
+        fn chains_are_as_lists_of_which_that_is_forgotten(
+            frames in prop::collection::vec((0_u64..3, 0_u16..3, 0_usize..6, 1_u64..40), 1..60),
+            durable in 0_u64..8,
+        ) {
+            let mut entries = vec![Entry::EMPTY; 5];
+            let mut nodes = vec![Node::EMPTY; 60];
+            let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+            let mut lists = [const { Vec::new() }; 3];
+            let is_durable = |frame: &FrameAt| frame.sequence.raw() % 8 >= durable;
+            for (number, (block, lane, form, stamp)) in (1..).zip(frames) {
+                use Form::{Discard, Encoded, Home, Image};
+                let form = [Image, Image, Image, Discard, Encoded, Home][form];
+                let (block_number, sequence) = (BlockNumber(block), Sequence(number));
+                // Most ascend, some are copies of what is older.
+                let stamp = if stamp < 8 { stamp } else { 10 + number };
+                let new = FrameAt { block: block_number, sequence, ..frame(lane, form, stamp) };
+                let list = &mut lists[block as usize];
+                let at = list.partition_point(|known: &FrameAt| known.stamp > new.stamp);
+                list.insert(at, new);
+                let stay = kept(&list[at..], is_durable);
+                list.splice(at.., stay);
+                prop_assert_eq!(index.insert_over(&new, true, is_durable), Ok(()));
+                for (block, list) in (0..).zip(&lists) {
+                    let first = index.newest(BlockNumber(block));
+                    let ids = core::iter::successors(first, |id| index.older(*id));
+                    let found: Vec<_> = ids.map(|id| index.frame(id)).collect();
+                    let numbers = |frames: &[FrameAt]| -> Vec<_> {
+                        frames.iter().map(|frame| (frame.stamp, frame.sequence)).collect()
+                    };
+                    prop_assert_eq!(numbers(&found), numbers(list));
+                    let lead = index.lead(BlockNumber(block)).map(|lead| lead.lane());
+                    prop_assert_eq!(lead, list.first().map(|frame| frame.lane));
+                    let back = found.len().checked_sub(1).map(|_| {
+                        let last = index.all().find(|id| {
+                            index.frame(*id).block.raw() == block && index.older(*id).is_none()
+                        });
+                        core::iter::successors(last, |id| index.newer(*id)).count()
+                    });
+                    prop_assert_eq!(back.unwrap_or(0), list.len());
+                }
+                prop_assert_eq!(index.frames(), lists.iter().map(Vec::len).sum::<usize>());
+            }
+        }
+    }
+
+    /// As an open with little room does.
+    #[test]
+    fn before_a_cover_one_frame_of_each_lane_is_enough() {
+        use Form::{Discard, Encoded, Home, Image};
+        let frames = [
+            (0, Encoded),
+            (1, Encoded),
+            (0, Encoded),
+            (1, Home),
+            (0, Image),
+            (1, Encoded),
+            (1, Discard),
+            (0, Image),
+            (0, Encoded),
+            (1, Encoded),
+        ];
+        let frames = (1..).zip(frames).map(|(stamp, (lane, form))| frame(lane, form, stamp));
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 6];
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        for frame in frames.clone() {
+            assert_eq!(index.note_cover(frame), Ok(()));
+            assert_eq!(index.frames(), 1);
+        }
+        index.keep_covers();
+        for frame in frames {
+            if index.insert_before_cover(frame).expect("there is room") {
+                assert!(frame.stamp > Stamp(8), "the cover has come");
+                index.insert(frame).expect("there is room");
+            }
+        }
+        assert_eq!(chain(&index), [10, 9, 8, 7, 5, 4]);
+    }
+
+    #[test]
+    fn a_block_without_a_cover_is_taken_in_as_it_is() {
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 2];
+        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        for stamp in [1, 2] {
+            assert_eq!(index.note_cover(frame(0, Form::Encoded, stamp)), Ok(()));
+        }
+        index.keep_covers();
+        assert_eq!((index.frames(), index.blocks()), (0, 0));
+        assert_eq!(index.insert_before_cover(frame(0, Form::Encoded, 1)), Ok(true));
+    }
+}

@@ -1,0 +1,703 @@
+//! Which block has its newest content where: a hash table and chains of frames, in memory that the
+//! caller gives. Rebuilt at every open, never trusted from a medium.
+//!
+//! A journal has one index, or several that share the blocks among them ([`Indexes`]), so that
+//! threads with different blocks need not meet.
+//!
+//! An *entry* stands for a block with at least one frame in the lanes; its *nodes* are those
+//! frames, newest first.
+//!
+//! I1. Nodes of an entry descend by stamp; of one stamp (one record, or a copy and what it copies)
+//!     the later one comes first.
+//! I2. A node is in exactly one chain, or free.
+//! I3. An entry has at least one node; a block without one is at home.
+//! I4. Nodes behind those that were used since the index was empty are of no meaning, or not there.
+//! I5. A frame in a ring may be missing where its block has a durable whole one that is newer, and
+//!     that one, or one between the two, is in its own lane and behind it: no content is built from
+//!     it, and the head of its lane passes it before it passes that one.
+//! I6. An entry says in which lane its newest frame is: who commits there need not look at it.
+
+use crate::format::record::Form;
+use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
+use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use node::NONE;
+
+mod covered;
+mod node;
+mod slot_holders;
+mod table;
+
+pub use node::{Entry, Lead, Node};
+
+/// Where an index keeps its entries: for who wants one of them in the caches before it has the
+/// index.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryPlaces {
+    /// An address.
+    first: usize,
+    count: usize,
+}
+
+impl EntryPlaces {
+    /// Those of an index, which stay there.
+    #[must_use]
+    pub fn of(index: &Index<impl IndexMemory>) -> Self {
+        let entries = index.memory.entries();
+        Self { first: entries.as_ptr().addr(), count: entries.len() }
+    }
+
+    /// Where a block's entry is looked for first.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, block: BlockNumber) -> *const u8 {
+        let before = table::home(block.raw(), self.count).wrapping_mul(size_of::<Entry>());
+        core::ptr::without_provenance(self.first.wrapping_add(before))
+    }
+}
+
+/// Where an index keeps its table and its frames.
+pub trait IndexMemory {
+    /// The table.
+    fn entries(&self) -> &[Entry];
+    /// The same, to write.
+    fn entries_mut(&mut self) -> &mut [Entry];
+    /// The frames.
+    fn nodes(&self) -> &[Node];
+    /// The same, to write.
+    fn nodes_mut(&mut self) -> &mut [Node];
+}
+
+/// Index memory that somebody else owns.
+#[derive(Debug)]
+pub struct Lent<'m> {
+    /// The table.
+    pub entries: &'m mut [Entry],
+    /// The frames.
+    pub nodes: &'m mut [Node],
+}
+
+impl IndexMemory for Lent<'_> {
+    #[inline]
+    fn entries(&self) -> &[Entry] {
+        self.entries
+    }
+
+    #[inline]
+    fn entries_mut(&mut self) -> &mut [Entry] {
+        self.entries
+    }
+
+    #[inline]
+    fn nodes(&self) -> &[Node] {
+        self.nodes
+    }
+
+    #[inline]
+    fn nodes_mut(&mut self) -> &mut [Node] {
+        self.nodes
+    }
+}
+
+/// The index, or one share of it.
+#[derive(Debug)]
+pub struct Index<M> {
+    memory: M,
+    /// The first of the nodes that were used and are free.
+    free: u32,
+    /// How many nodes were used since it was empty: the first ones.
+    touched: u32,
+    nodes_used: u32,
+    /// No more than these, since each entry has a frame.
+    entries_used: u32,
+    /// Frames added and forgotten so far, slots given back, and blocks sent home.
+    changes: u64,
+}
+
+/// All indexes of a journal: one, or several that share the blocks.
+pub trait Indexes {
+    /// Where they keep things.
+    type Memory: IndexMemory;
+
+    /// Calls with the index that has this block, and keeps others from it meanwhile.
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Self::Memory>) -> R) -> R;
+
+    /// Calls with each index, one after the other.
+    fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
+
+    /// Makes more room in the index that has this block; whether it could. Asked while a journal is
+    /// opened, and never of one whose memory is the caller's.
+    fn grow(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
+}
+
+impl<M: IndexMemory> Indexes for Index<M> {
+    type Memory = M;
+
+    #[inline]
+    fn of<R>(&mut self, _block: BlockNumber, call: impl FnOnce(&mut Self) -> R) -> R {
+        call(self)
+    }
+
+    #[inline]
+    fn each(&mut self, mut call: impl FnMut(&mut Self)) {
+        call(self);
+    }
+}
+
+/// Spreads block numbers over the whole range; the upper bits choose a place in a table.
+const fn scatter(block: u64) -> u64 {
+    block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// So many blocks, from a multiple of it on, are of one index: what is written at once is often
+/// side by side.
+pub const RUN_BLOCKS: u64 = 8;
+
+/// Whether two blocks are of one run, and so of one index.
+#[inline]
+#[must_use]
+pub const fn is_of_run(a: BlockNumber, b: BlockNumber) -> bool {
+    a.raw() / RUN_BLOCKS == b.raw() / RUN_BLOCKS
+}
+
+/// Which of `count` indexes (a power of two) has this block.
+#[inline]
+#[must_use]
+pub fn share_of(block: BlockNumber, count: usize) -> usize {
+    // Not the upper bits: blocks of one share still have to spread over its table.
+    let middle = scatter(block.raw() / RUN_BLOCKS).checked_shr(20).unwrap_or(0);
+    usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// An empty index; what the memory holds makes no difference.
+    pub fn new(mut memory: M) -> Self {
+        memory.entries_mut().fill(Entry::EMPTY);
+        Self::over_zeroes(memory)
+    }
+
+    /// The same in memory of which all entries are zero, as [`Entry::EMPTY`] is: none of it is
+    /// touched before it is needed.
+    pub const fn over_zeroes(memory: M) -> Self {
+        Self { memory, free: NONE, touched: 0, nodes_used: 0, entries_used: 0, changes: 0 }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        if self.entries_used > 0 {
+            self.memory.entries_mut().fill(Entry::EMPTY);
+        }
+        (self.free, self.touched) = (NONE, 0);
+        (self.nodes_used, self.entries_used) = (0, 0);
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// Where the next frame will be kept: in a place that was used before, if there is one.
+    fn next_free(&self) -> u32 {
+        if self.free != NONE || self.touched as usize >= self.memory.nodes().len() {
+            return self.free;
+        }
+        self.touched.wrapping_add(1)
+    }
+
+    /// Frames that can still be added, whatever blocks they belong to.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.nodes_free().min(self.entries_free())
+    }
+
+    /// Where the next frame will be kept, for who wants that in the caches.
+    #[inline]
+    pub(crate) fn next_node(&self) -> *const u8 {
+        self.address(self.next_free())
+    }
+
+    /// Where so many next frames will be kept, as far as that is side by side.
+    #[inline(always)]
+    pub(crate) fn next_nodes(&self, count: usize) -> impl Iterator<Item = *const u8> {
+        let free = self.next_free();
+        let count = if self.free == NONE { count } else { count.min(1) };
+        let line =
+            move |at: usize| self.address(free).wrapping_add(at.wrapping_mul(size_of::<Node>()));
+        (0..count).map(line)
+    }
+
+    /// Where the newest frame of a block is kept, and the one below that.
+    #[inline(always)]
+    pub(crate) fn nodes_of(&self, lead: &Lead) -> [*const u8; 2] {
+        [lead.newest().0, lead.below()].map(|id| self.address(id))
+    }
+
+    /// Of a node, or of what is none.
+    #[inline(always)]
+    fn address(&self, id: u32) -> *const u8 {
+        self.memory.nodes().as_ptr().wrapping_add(id as usize).wrapping_sub(1).cast()
+    }
+
+    /// Frames that there is room for, when it is empty.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.nodes().len().min(self.memory.entries().len().saturating_sub(1))
+    }
+
+    /// Frames in it.
+    #[must_use]
+    pub const fn frames(&self) -> usize {
+        self.nodes_used as usize
+    }
+
+    /// Changes with every frame that is added or forgotten, or whose slot is given back, and before
+    /// any block here is written home: what was read at home, or in the disk-side log, while it
+    /// stayed the same is no mixture.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Says that what a frame names may from now on be something else.
+    pub(crate) const fn note_change(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// Blocks that have frames in it.
+    #[must_use]
+    pub const fn blocks(&self) -> usize {
+        self.entries_used as usize
+    }
+
+    fn nodes_free(&self) -> usize {
+        self.memory.nodes().len().saturating_sub(self.frames())
+    }
+
+    /// Blocks that can still be added. One place stays empty, to end every search.
+    fn entries_free(&self) -> usize {
+        self.memory.entries().len().saturating_sub(self.blocks()).saturating_sub(1)
+    }
+
+    pub(crate) fn node(&self, id: u32) -> Option<&Node> {
+        self.memory.nodes().get((id as usize).wrapping_sub(1))
+    }
+
+    pub(crate) fn node_mut(&mut self, id: u32) -> Option<&mut Node> {
+        self.memory.nodes_mut().get_mut((id as usize).wrapping_sub(1))
+    }
+
+    /// The place of a block's entry, or the empty one where it would be.
+    #[inline(always)]
+    pub(crate) fn find(&self, block: u64) -> Option<usize> {
+        let count = self.memory.entries().len();
+        let mut place = table::home(block, count);
+        for _ in 0..count {
+            let entry = self.memory.entries().get(place)?;
+            if entry.newest == NONE || entry.block == block {
+                return Some(place);
+            }
+            place = table::next(place, count);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn entry(&self, block: BlockNumber) -> Option<&Entry> {
+        let entry = self.memory.entries().get(self.find(block.raw())?)?;
+        (entry.newest != NONE).then_some(entry)
+    }
+
+    /// The newest frame of the entry in a place.
+    #[inline]
+    pub(crate) fn newest_at(&self, place: usize) -> Option<NodeId> {
+        let newest = self.memory.entries().get(place)?.newest;
+        (newest != NONE).then_some(NodeId(newest))
+    }
+
+    /// The newest frame of a block.
+    #[inline(always)]
+    #[must_use]
+    pub fn newest(&self, block: BlockNumber) -> Option<NodeId> {
+        self.entry(block).map(|entry| NodeId(entry.newest))
+    }
+
+    /// The same, with what its entry says of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn lead(&self, block: BlockNumber) -> Option<Lead> {
+        let lead = self.entry(block)?.lead();
+        debug_assert!(self.frame(lead.newest()).lane == lead.lane(), "I6");
+        Some(lead)
+    }
+
+    /// The newest frame of a block, if whoever overwrites it through this lane has to know it: not
+    /// one of the same lane, whose own stamps ascend, and which names none of its own records.
+    #[inline(always)]
+    #[must_use]
+    pub fn overwritten_by(&self, lead: Lead, lane: LaneNumber) -> Option<FrameAt> {
+        (lead.lane() != lane).then(|| self.frame(lead.newest()))
+    }
+
+    /// The newest frame of a block that lies below the bounds.
+    #[must_use]
+    pub fn newest_below(&self, block: BlockNumber, bounds: &Bounds) -> Option<NodeId> {
+        let mut next = self.newest(block);
+        while let Some(id) = next {
+            if self.frame(id).is_below(bounds) {
+                return Some(id);
+            }
+            next = self.older(id);
+        }
+        None
+    }
+
+    /// The frame before this one, of the same block.
+    #[must_use]
+    pub fn older(&self, id: NodeId) -> Option<NodeId> {
+        self.node(id.0).and_then(Node::older)
+    }
+
+    /// The frame after this one, of the same block.
+    pub(crate) fn newer(&self, id: NodeId) -> Option<NodeId> {
+        self.node(id.0).map(|node| node.newer).filter(|newer| *newer != NONE).map(NodeId)
+    }
+
+    /// What a node stands for.
+    #[inline(always)]
+    #[must_use]
+    pub fn frame(&self, id: NodeId) -> FrameAt {
+        let node = self.node(id.0).copied().unwrap_or(Node::EMPTY);
+        FrameAt {
+            block: BlockNumber(node.block),
+            stamp: Stamp(node.stamp),
+            lane: LaneNumber(node.lane),
+            sequence: Sequence(node.sequence),
+            record: node.record,
+            payload: node.payload,
+            len: node.len,
+            form: node.form(),
+            folded: node.folded,
+        }
+    }
+
+    /// The newest whole placement at or below a frame of its block.
+    pub(crate) fn whole_below(&self, from: NodeId) -> Option<NodeId> {
+        let mut next = Some(from);
+        while let Some(id) = next {
+            if self.frame(id).is_whole() {
+                return Some(id);
+            }
+            next = self.older(id);
+        }
+        None
+    }
+
+    /// Places for frames, used or not.
+    pub(crate) fn places(&self) -> usize {
+        self.memory.nodes().len()
+    }
+
+    /// The frame in a place, if there is one.
+    pub(crate) fn at_place(&self, place: usize) -> Option<NodeId> {
+        let id = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
+        let is_used = id <= self.touched && self.node(id).is_some_and(|node| node.stamp != 0);
+        is_used.then_some(NodeId(id))
+    }
+
+    /// Notes that only a slot's entry is left of a frame.
+    fn set_out_of_ring(&mut self, id: NodeId) {
+        if let Some(node) = self.node_mut(id.0) {
+            (node.sequence, node.record) = (0, 0);
+        }
+    }
+
+    /// Joins an entry that was found and the frame that it was made of.
+    pub(crate) fn set_in_ring(&mut self, id: NodeId, frame: &FrameAt) {
+        let Some(node) = self.node_mut(id.0) else { return };
+        node.sequence = frame.sequence.raw();
+        node.record = frame.record;
+        debug_assert!(node.lane() == frame.lane, "a slot is of one lane");
+    }
+
+    /// Adds a frame behind the newest one of its block, which is of the same stamp.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    pub(crate) fn insert_behind(&mut self, newest: NodeId, frame: FrameAt) -> Result<(), Full> {
+        if self.nodes_free() == 0 {
+            return Err(Full);
+        }
+        let kept = self.frame(newest);
+        self.remove(newest);
+        self.insert_found(frame)?;
+        self.insert_found(kept).map(drop)
+    }
+
+    /// Adds a frame where its stamp says.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    #[inline(always)]
+    pub fn insert(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
+        let id = self.insert_found(frame)?;
+        if let Some(slot) = frame.slot() {
+            self.make_stale_below(id, slot);
+        }
+        Ok(id)
+    }
+
+    /// The same while a journal is opened: who has which slot is found out when all frames are
+    /// known.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing added.
+    #[inline(always)]
+    pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
+        let place = self.find(frame.block.raw()).ok_or(Full)?;
+        self.insert_at(place, &frame)
+    }
+
+    /// The same where its block's place was found.
+    #[inline(always)]
+    pub(crate) fn insert_at(&mut self, place: usize, frame: &FrameAt) -> Result<NodeId, Full> {
+        let free = self.next_free();
+        let newest = self.memory.entries().get(place).ok_or(Full)?.newest;
+        if free == NONE || (newest == NONE && self.entries_free() == 0) {
+            return Err(Full);
+        }
+        if newest == NONE {
+            let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
+            *entry = Entry { block: frame.block.raw(), ..Entry::EMPTY };
+            self.entries_used = self.entries_used.saturating_add(1);
+        }
+        let (mut newer, mut older) = (NONE, newest);
+        while let Some(node) = self.node(older).filter(|node| node.stamp > frame.stamp.raw()) {
+            (newer, older) = (older, node.older);
+        }
+        let was_used = free <= self.touched;
+        let Some(node) = self.node_mut(free) else { return Err(Full) };
+        let next_free = if was_used { node.older } else { NONE };
+        *node = Node::of(frame, older, newer);
+        self.free = next_free;
+        self.touched = self.touched.max(free);
+        self.nodes_used = self.nodes_used.saturating_add(1);
+        self.changes = self.changes.wrapping_add(1);
+        if let Some(node) = self.node_mut(older) {
+            node.newer = free;
+        }
+        match self.node_mut(newer) {
+            Some(node) => node.older = free,
+            None => self.note_newest(place, free, older, frame),
+        }
+        Ok(NodeId(free))
+    }
+
+    /// Adds a frame above the newest one of an entry, where the one below that, the last, is kept:
+    /// as if that were removed first.
+    #[inline(always)]
+    pub(crate) fn insert_for_last(&mut self, place: usize, frame: &FrameAt) {
+        let second = self.memory.entries().get(place).map_or(NONE, |entry| entry.newest);
+        let Some(node) = self.node_mut(second) else { return };
+        let last = core::mem::replace(&mut node.older, NONE);
+        node.newer = last;
+        if let Some(node) = self.node_mut(last) {
+            *node = Node::of(frame, second, NONE);
+        }
+        self.note_newest(place, last, second, frame);
+        self.changes = self.changes.wrapping_add(2);
+    }
+
+    /// Notes the newest frame of an entry, and the one below it.
+    #[inline(always)]
+    fn note_newest(&mut self, place: usize, newest: u32, below: u32, frame: &FrameAt) {
+        let Some(entry) = self.memory.entries_mut().get_mut(place) else { return };
+        (entry.newest, entry.below, entry.lane) = (newest, below, frame.lane.raw());
+        if frame.form != Form::Encoded {
+            entry.unreadable = 0;
+        }
+        if frame.form == Form::Home {
+            (entry.home, entry.is_suspect) = (frame.stamp.raw(), false);
+        } else if entry.home == frame.stamp.raw() {
+            // Of the same record, and behind the append.
+            entry.home = 0;
+        }
+    }
+
+    /// Forgets a frame; the last one of a block takes the entry with it.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, id: NodeId) {
+        let Some(node) = self.node(id.0).copied() else { return };
+        let (mut below, mut lane) = (NONE, 0);
+        if let Some(older) = self.node_mut(node.older) {
+            older.newer = node.newer;
+            (below, lane) = (older.older, older.lane);
+        }
+        match self.node_mut(node.newer) {
+            Some(newer) => newer.older = node.older,
+            None => self.set_newest(node.block, node.older, below, lane),
+        }
+        let free = self.free;
+        if let Some(place) = self.node_mut(id.0) {
+            *place = Node { older: free, ..Node::EMPTY };
+        }
+        self.free = id.0;
+        self.nodes_used = self.nodes_used.saturating_sub(1);
+        if self.nodes_used == 0 {
+            // From the start again: near memory is warm, and who goes through all has less to do.
+            (self.free, self.touched) = (NONE, 0);
+        }
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    fn set_newest(&mut self, block: u64, newest: u32, below: u32, lane: u16) {
+        let Some(place) = self.find(block) else { return };
+        if newest == NONE {
+            self.vacate(place);
+        } else if let Some(entry) = self.memory.entries_mut().get_mut(place) {
+            (entry.newest, entry.below, entry.lane) = (newest, below, lane);
+        }
+    }
+
+    /// Empties a place, and moves up whatever was pushed on by it, so that searches need no
+    /// tombstones.
+    fn vacate(&mut self, place: usize) {
+        let count = self.memory.entries().len();
+        let order = |place| table::order(place, count);
+        let (mut hole, mut at) = (place, place);
+        for _ in 0..count {
+            at = table::next(at, count);
+            let Some(entry) = self.memory.entries().get(at).copied().filter(|e| e.newest != NONE)
+            else {
+                break;
+            };
+            // The entry may move to the hole unless its home place lies cyclically behind the hole.
+            let [home, from, to] = [table::home(entry.block, count), hole, at].map(order);
+            let stays =
+                if from <= to { home > from && home <= to } else { home > from || home <= to };
+            if !stays {
+                if let Some(to) = self.memory.entries_mut().get_mut(hole) {
+                    *to = entry;
+                }
+                hole = at;
+            }
+        }
+        if let Some(to) = self.memory.entries_mut().get_mut(hole) {
+            *to = Entry::EMPTY;
+        }
+        self.entries_used = self.entries_used.saturating_sub(1);
+    }
+
+    /// Notes that the content up to `stamp` is home and synced.
+    pub(crate) fn set_home(&mut self, block: BlockNumber, stamp: Stamp) {
+        if let Some(entry) =
+            self.find(block.raw()).and_then(|place| self.memory.entries_mut().get_mut(place))
+        {
+            if entry.newest != NONE {
+                entry.home = stamp.raw();
+                (entry.is_leaving, entry.is_suspect) = (false, false);
+                entry.unreadable = 0;
+            }
+        }
+    }
+
+    /// Notes that the home of each block here is suspect: the process that left its frames may have
+    /// written there, and never synced it.
+    pub(crate) fn suspect_homes(&mut self) {
+        // Not all entries: whose memory was not touched yet is left alone.
+        for id in (1..=self.touched).map(NodeId) {
+            let newest = self.node(id.0).filter(|node| node.stamp != 0 && node.newer == NONE);
+            let place = newest.and_then(|node| self.find(node.block));
+            let entry = place.and_then(|place| self.memory.entries_mut().get_mut(place));
+            if let Some(entry) = entry {
+                entry.is_suspect = true;
+            }
+        }
+    }
+
+    /// Whether a block's home is suspect: it may change when the power goes.
+    pub(crate) fn is_suspect(&self, block: BlockNumber) -> bool {
+        self.entry(block).is_some_and(|entry| entry.is_suspect)
+    }
+
+    /// Notes whether the block is about to be written home.
+    pub(crate) fn set_leaving(&mut self, block: BlockNumber, is_leaving: bool) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            entry.is_leaving = is_leaving;
+            self.changes = self.changes.wrapping_add(1);
+        }
+    }
+
+    /// Notes that the block is not written home in this attempt: it cannot be read.
+    pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u32) {
+        let place = self.find(block.raw());
+        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+            if entry.newest != NONE {
+                entry.unreadable = attempt;
+            }
+        }
+    }
+
+    /// The last attempt that could not read the block, if it is neither home nor written since;
+    /// zero for none.
+    pub(crate) fn unreadable_in(&self, block: BlockNumber) -> u32 {
+        self.entry(block).map_or(0, |entry| entry.unreadable)
+    }
+
+    /// Whether a checkpoint could not read the block, and it is neither home nor written since.
+    #[must_use]
+    pub fn is_unreadable(&self, block: BlockNumber) -> bool {
+        self.unreadable_in(block) != 0
+    }
+
+    /// Every block of which that is so.
+    pub fn each_unreadable(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        self.each_block().filter(|block| self.is_unreadable(*block))
+    }
+
+    /// Whether the block is being written home now, so that what is there may be of any age.
+    #[must_use]
+    pub fn is_leaving(&self, block: BlockNumber) -> bool {
+        self.entry(block).is_some_and(|entry| entry.is_leaving)
+    }
+
+    /// Whether a block's content up to this frame is home and synced.
+    pub(crate) fn is_home(&self, id: NodeId) -> bool {
+        let frame = self.frame(id);
+        self.entry(frame.block).is_some_and(|entry| entry.home == frame.stamp.raw())
+    }
+
+    /// Every block with frames.
+    pub(crate) fn each_block(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        let newest = self.touched_nodes().filter(|(_, node)| node.newer == NONE);
+        newest.map(|(_, node)| BlockNumber(node.block))
+    }
+
+    /// Forgets every frame that `goes` says, but for what slots' entries say as well.
+    pub(crate) fn remove_where(&mut self, goes: impl Fn(&FrameAt) -> bool) {
+        for id in (1..=self.touched).map(NodeId) {
+            let frame = self.frame(id);
+            if frame.stamp == Stamp(0) || !goes(&frame) {
+                continue;
+            }
+            if frame.folded {
+                self.set_out_of_ring(id);
+            } else {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// Every frame.
+    pub(crate) fn all(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.touched_nodes().map(|(id, _)| id)
+    }
+
+    /// Every node that stands for a frame.
+    fn touched_nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> + '_ {
+        let ids = (1..=self.touched).map(NodeId).zip(self.memory.nodes());
+        // A free node has no block of its own; a used one is reachable from its entry.
+        ids.filter(|(_, node)| node.stamp != 0)
+    }
+}
+
+pub(crate) mod frame;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The rooms of an index: one for each block that has frames, and one for each frame.
+
+use zerocopy::FromZeros;
+
+use super::{FrameAt, Index, IndexMemory, NodeId};
+use crate::format::record::Form;
+use crate::units::{LaneNumber, Sequence, Stamp};
+
+/// No node. The first one is number 1, so that entries of zeroes are empty.
+pub(super) const NONE: u32 = 0;
+
+/// Room for one block that has frames in the lanes: half a line, and never of two.
+#[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(align(32))]
+pub struct Entry {
+    pub(super) block: u64,
+    pub(super) newest: u32,
+    /// The node below the newest one when that came: for who wants it in the caches, and nothing
+    /// else.
+    pub(super) below: u32,
+    /// The lane of the newest frame.
+    pub(super) lane: u16,
+    /// Whether it is being written home now.
+    pub(super) is_leaving: bool,
+    /// Whether an earlier process may have written its home in vain.
+    pub(super) is_suspect: bool,
+    /// The last attempt of a checkpoint that could not read it; zero for none.
+    pub(super) unreadable: u32,
+    /// The stamp of the content that a checkpoint has written home and synced; zero for none.
+    pub(super) home: u64,
+}
+
+impl Entry {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        block: 0,
+        newest: NONE,
+        below: NONE,
+        lane: 0,
+        is_leaving: false,
+        is_suspect: false,
+        unreadable: 0,
+        home: 0,
+    };
+}
+
+const _: () = assert!(size_of::<Entry>() == 32, "of a line there are two");
+
+/// What an entry says of the newest frame of its block: known before that frame's own line is.
+#[derive(Clone, Copy, Debug)]
+pub struct Lead {
+    newest: NodeId,
+    lane: LaneNumber,
+    below: u32,
+}
+
+impl Entry {
+    /// Of an entry that is not empty.
+    #[inline(always)]
+    pub(super) const fn lead(&self) -> Lead {
+        Lead { newest: NodeId(self.newest), lane: LaneNumber(self.lane), below: self.below }
+    }
+}
+
+impl Lead {
+    /// The newest frame.
+    #[inline]
+    #[must_use]
+    pub const fn newest(&self) -> NodeId {
+        self.newest
+    }
+
+    /// The lane that it lies in.
+    #[inline]
+    #[must_use]
+    pub const fn lane(&self) -> LaneNumber {
+        self.lane
+    }
+
+    /// A node that may be the one below it.
+    pub(super) const fn below(&self) -> u32 {
+        self.below
+    }
+}
+
+/// Room for one frame: a line of its own, so that adding one touches no other.
+#[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(align(64))]
+pub struct Node {
+    pub(super) stamp: u64,
+    pub(super) payload: u64,
+    pub(super) record: u64,
+    pub(super) sequence: u64,
+    pub(super) len: u32,
+    pub(super) older: u32,
+    pub(super) newer: u32,
+    /// The block's entry is found by it when the node is dropped.
+    pub(super) block: u64,
+    pub(super) lane: u16,
+    /// A [`Form`], or zero.
+    pub(super) form: u8,
+    pub(crate) folded: bool,
+    pub(crate) stale: bool,
+    /// Whether it stands for a frame that an open has yet to come to.
+    pub(crate) awaited: bool,
+}
+
+impl Node {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        stamp: 0,
+        payload: 0,
+        record: 0,
+        sequence: 0,
+        len: 0,
+        older: NONE,
+        newer: NONE,
+        block: 0,
+        lane: 0,
+        form: 0,
+        folded: false,
+        stale: false,
+        awaited: false,
+    };
+}
+
+impl Node {
+    /// What stands for a frame, between two others of its block.
+    #[inline(always)]
+    pub(super) const fn of(frame: &FrameAt, older: u32, newer: u32) -> Self {
+        Self {
+            stamp: frame.stamp.raw(),
+            payload: frame.payload,
+            record: frame.record,
+            sequence: frame.sequence.raw(),
+            len: frame.len,
+            older,
+            newer,
+            block: frame.block.raw(),
+            lane: frame.lane.raw(),
+            form: frame.form as u8,
+            folded: frame.folded,
+            stale: false,
+            awaited: false,
+        }
+    }
+
+    /// How the frame carries the content.
+    #[inline]
+    pub(crate) const fn form(&self) -> Form {
+        match Form::from_byte(self.form) {
+            Some(form) => form,
+            // It stands for no frame.
+            None => Form::Discard,
+        }
+    }
+
+    /// The lane that it lies in.
+    #[inline]
+    pub(crate) const fn lane(&self) -> LaneNumber {
+        LaneNumber(self.lane)
+    }
+
+    /// Its record there.
+    #[inline]
+    pub(crate) const fn sequence(&self) -> Sequence {
+        Sequence(self.sequence)
+    }
+
+    /// Its place in the order of versions.
+    #[inline]
+    pub(crate) const fn stamp(&self) -> Stamp {
+        Stamp(self.stamp)
+    }
+
+    /// The frame before it, of the same block.
+    #[inline]
+    pub(crate) fn older(&self) -> Option<NodeId> {
+        (self.older != NONE).then_some(NodeId(self.older))
+    }
+}
+
+impl<M: IndexMemory> Index<M> {
+    /// Goes on in larger memory, of which all entries are zero, as [`Entry::EMPTY`] is. Frames stay
+    /// in their places.
+    pub fn move_to(&mut self, memory: M) {
+        let old = core::mem::replace(&mut self.memory, memory);
+        let used = old.nodes().get(..self.touched as usize).unwrap_or_default();
+        let nodes = self.memory.nodes_mut();
+        assert!(nodes.len() >= used.len(), "there is a place for each frame");
+        for (place, node) in nodes.iter_mut().zip(used) {
+            *place = *node;
+        }
+        assert!(self.memory.entries().len() >= old.entries().len(), "and for each block");
+        for entry in old.entries().iter().filter(|entry| entry.newest != NONE) {
+            let place = self.find(entry.block);
+            if let Some(place) = place.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+                *place = *entry;
+            }
+        }
+        self.changes = self.changes.wrapping_add(1);
+    }
+}

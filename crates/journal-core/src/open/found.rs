@@ -1,0 +1,275 @@
+//! Opening: scan, decide, make durable what was found, begin a new epoch.
+//!
+//! 1. The newer superblock copy is accepted.
+//! 2. Every lane is walked ([`crate::scan::reader`]); the end of each is looked up in the table
+//!    ([`crate::scan::decide`]). An error leaves the medium untouched.
+//! 3. The index is built from the accepted records, lanes merged by stamp.
+//! 4. What was accepted and is not known durable, the superblock copy first of all, tail words with
+//!    it, is flushed, and one fence makes it durable: a killed process may have stored it.
+//! 5. A superblock of a new epoch is written, twice. From then on the journal is live.
+//!
+//! **Crash** anywhere in it: the next open finds the same records, because nothing was written but
+//! voids of torn entries, tail words, images of an intent, which go home again, and the superblock,
+//! which says of each lane just what this open has decided.
+
+use core::marker::PhantomData;
+
+use crate::commit::scheme::Common;
+use crate::format::geometry::{Geometry, Protocol};
+use crate::format::identity::Identity;
+use crate::home::Home;
+use crate::home::shield::Shield;
+use crate::index::{Index, Indexes};
+use crate::open::intent::repeat_intent;
+use crate::open::opening::Opening;
+use crate::order::hook::Hook;
+use crate::order::ordered::{Ordered, OrderedDevice};
+use crate::order::rule::Rule;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::{PmemRead as _, PmemSplit};
+use crate::ports::policy::{Policy, PolicyId};
+use crate::scan::error::OpenError;
+use crate::scan::lanes::{Scan, Scanning, Unscanned, check_fits};
+use crate::scan::verdict::Recovery;
+use crate::space::lane::{Lane, LaneSlot};
+use crate::space::ring::Ring;
+use crate::space::slot_state::SlotState;
+use crate::space::slots::Slots;
+use crate::space::superblocks::{Superblock, Superblocks, load};
+use crate::space::tail_word::TailWord;
+use crate::units::{LINE_BYTES, LaneNumber, Offset};
+
+/// A journal that was found in a span: its shape is known, and nothing has been written.
+#[derive(Debug)]
+pub struct Found<P, H> {
+    whole: Ordered<P, H>,
+    hook: H,
+    places: [Offset; 2],
+    superblock: Superblock,
+    geometry: Geometry,
+    identity: Identity,
+}
+
+/// The memory that opening takes: exactly what [`Needs::of`] says.
+#[derive(Debug)]
+pub struct Room<'m, P, H> {
+    /// One for each lane.
+    pub lanes: &'m mut [LaneSlot<P, H>],
+    /// Holds a front.
+    pub front: &'m mut [u8],
+    /// Holds a block, or more.
+    pub block: &'m mut [u8],
+    /// One for each slot: those of the first lane, then those of the second one, and so on.
+    pub slots: &'m mut [SlotState],
+}
+
+/// What an open journal consists of, beside its lanes and indexes.
+#[derive(Debug)]
+pub struct Opened<P, D, L, H, K> {
+    /// What nothing changes.
+    pub common: Common<L, K>,
+    /// What writes home.
+    pub home: Home<P, D, H>,
+    /// What was found.
+    pub recovery: Recovery,
+}
+
+impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
+    /// Looks for a journal in a span.
+    ///
+    /// # Errors
+    /// `Superblock`, `Geometry` or `Medium`.
+    pub fn load(pmem: P, hook: H, kernels: &impl Kernels) -> Result<Self, OpenError> {
+        let whole = Ordered::with_hook(pmem, hook.clone());
+        let (places, superblock) = load(&whole, kernels)?;
+        let geometry = superblock.geometry()?;
+        check_fits(&geometry, whole.len())?;
+        let identity = Identity::of(&superblock.head, kernels);
+        Ok(Self { whole, hook, places, superblock, geometry, identity })
+    }
+
+    /// The shape of the journal.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The policy that it was formatted with.
+    #[must_use]
+    pub const fn policy(&self) -> PolicyId {
+        PolicyId(self.superblock.head.policy.get())
+    }
+
+    /// Its lanes, to be scanned.
+    #[must_use]
+    pub const fn unscanned(&self) -> Unscanned<'_, P, H> {
+        let Self { whole, superblock, geometry, identity, .. } = self;
+        Unscanned { whole, superblock, geometry, identity, brand: PhantomData }
+    }
+
+    /// Opens it. The indexes are empty, and hold all its frames afterwards.
+    ///
+    /// # Errors
+    /// Any [`OpenError`]. All but `Medium` and `Device` leave the span untouched.
+    pub fn open<D: BlockDevice, L: Policy, K: Kernels>(
+        self,
+        device: D,
+        policy: L,
+        kernels: K,
+        room: Room<'_, P, H>,
+        indexes: &mut impl Indexes,
+    ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+        self.open_by(device, policy, kernels, room, indexes, |lanes, kernels, front| {
+            lanes.scan(lanes.lanes(), kernels, front)
+        })
+    }
+
+    /// The same, with the lanes scanned as the caller likes: all of them, on one thread or more.
+    ///
+    /// # Errors
+    /// Any [`OpenError`], those of the scan among them. All but `Medium` and `Device` leave the
+    /// span untouched.
+    ///
+    /// # Panics
+    /// A lane was left out.
+    pub fn open_by<D: BlockDevice, L: Policy, K: Kernels>(
+        self,
+        device: D,
+        policy: L,
+        kernels: K,
+        room: Room<'_, P, H>,
+        indexes: &mut impl Indexes,
+        scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
+    ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+        if self.hook.keeps(Rule::PartnersChecked) {
+            check_partners(&self.superblock, &self.geometry, &policy, &device)?;
+        }
+        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, room.front)?;
+        let Self { whole, hook, places, mut superblock, geometry, identity } = self;
+        assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
+        let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
+        let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
+        let (tails, rest) = rest.split_at(Offset(geometry.tails_bytes()))?;
+        let mut shield = (geometry.shield_blocks > 0).then(|| {
+            let area = Ring::new(Ordered::with_hook(area, hook.clone()));
+            Shield::new(area, superblock.head.shield_floor.get())
+        });
+        let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
+        place_lanes(tails, rest, &hook, &superblock, &geometry, identity, room.lanes)?;
+
+        let mut opening = Opening {
+            lanes: room.lanes,
+            states: room.slots,
+            scanned,
+            geometry: &geometry,
+            identity: &identity,
+            kernels: &kernels,
+            front: room.front,
+        };
+        let intent = opening.find_intent(shield.as_ref(), &superblock)?;
+        opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        opening.build(indexes, &superblock)?;
+        opening.resolve(indexes)?;
+        if opening.keeps(Rule::HomesMadeSure) {
+            indexes.each(Index::suspect_homes);
+        }
+        let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        let (by, seeds) = (opening.kernels, identity.seeds);
+        opening.slots().check_torn_entries(by, seeds)?;
+        let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
+        let found = match (&mut shield, &intent) {
+            (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
+            _ => None,
+        };
+        let slots = opening.flush_slots(indexes);
+        opening.settle(&mut superblocks, &superblock, [found, slots])?;
+        opening.slots().void_torn(by, seeds)?;
+        let mut device = OrderedDevice::with_hook(device, hook);
+        if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
+            let front = opening.front.get(..front).unwrap_or_default();
+            repeat_intent(shield, front, &geometry, &mut device, room.block, indexes)?;
+            shield.next_batch = header.sequence.get().saturating_add(1);
+            superblock.head.shield_floor = shield.next_batch.into();
+        }
+        opening.slots().give_rest();
+        opening.take_over(&mut superblock);
+        let _ = superblocks.store(&superblock, &kernels)?;
+        let identity =
+            Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
+        for lane in room.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
+            lane.identity = identity;
+        }
+        let device_blocks = superblock.head.device_blocks.get();
+        Ok(Opened {
+            common: Common { policy, kernels, geometry, device_blocks, seeds: identity.seeds },
+            home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
+            recovery,
+        })
+    }
+}
+
+fn check_partners(
+    superblock: &Superblock,
+    geometry: &Geometry,
+    policy: &impl Policy,
+    device: &impl BlockDevice,
+) -> Result<(), OpenError> {
+    let (found, given) = (PolicyId(superblock.head.policy.get()), policy.id());
+    if found != given {
+        return Err(OpenError::WrongPolicy { found, given });
+    }
+    let blocks = superblock.head.device_blocks.get().saturating_add(geometry.log_blocks());
+    let found = (geometry.block_size, blocks);
+    let given = (device.block_size(), device.block_count());
+    if found != given {
+        return Err(OpenError::WrongDevice { found, given });
+    }
+    Ok(())
+}
+
+/// Cuts the lanes out of what is left of the span.
+fn place_lanes<P: PmemSplit, H: Hook + Clone>(
+    tails: P,
+    rest: P,
+    hook: &H,
+    superblock: &Superblock,
+    geometry: &Geometry,
+    identity: Identity,
+    slots: &mut [LaneSlot<P, H>],
+) -> Result<(), OpenError> {
+    let rings = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
+    let entries = geometry.entries_bytes().saturating_mul(geometry.lanes.into());
+    let (rings, rest) = rest.split_at(Offset(rings))?;
+    let (mut entries, mut data) = rest.split_at(Offset(entries))?;
+    let (mut tails, mut rings) = (tails, rings);
+    let notes = superblock.notes().iter().map(crate::space::superblocks::LaneStart::from);
+    for ((number, start), slot) in (0..geometry.lanes).zip(notes).zip(slots) {
+        let (region, behind) = rings.split_at(Offset(geometry.lane_bytes))?;
+        rings = behind;
+        let (of_lane, behind) = entries.split_at(Offset(geometry.entries_bytes()))?;
+        entries = behind;
+        let (slots, behind) = data.split_at(Offset(geometry.slots_bytes()))?;
+        data = behind;
+        let number = LaneNumber(number);
+        let slots = (geometry.lane_places() > 0).then(|| {
+            let entries = Ordered::with_hook(of_lane, hook.clone());
+            Slots::new(entries, Ordered::with_hook(slots, hook.clone()), number, geometry)
+        });
+        let mut tail_word = None;
+        if geometry.protocol == Protocol::TailPointer {
+            let (line, behind) = tails.split_at(Offset(LINE_BYTES as u64))?;
+            tails = behind;
+            tail_word = Some(TailWord::new(
+                Ordered::with_hook(line, hook.clone()),
+                identity.seeds.tail_word(number),
+            ));
+        }
+        let ring = Ring::new(Ordered::with_hook(region, hook.clone()));
+        let (head, sequence) = (start.head, start.head_sequence);
+        let stamp = superblock.stamp_floor();
+        let lane = Lane::new(ring, identity, number, head, sequence, stamp);
+        *slot = LaneSlot(Some(lane.with(tail_word, slots)));
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! From a verdict to an open journal.
+
+pub(crate) mod format;
+pub(crate) mod found;
+pub(crate) mod index_records;
+pub(crate) mod intent;
+pub(crate) mod opening;
+pub(crate) mod torn_slots;

@@ -1,0 +1,9 @@
+//! The order of persistence as types: `Dirty`, `InFlight`, `Durable`.
+
+pub mod hook;
+pub(crate) mod ordered;
+pub(crate) mod rule;
+pub(crate) mod site;
+pub(crate) mod source;
+
+pub use ordered::*;

@@ -1,0 +1,151 @@
+//! The rules of the protocol, which tests switch off.
+
+/// A rule of the protocol that a test can switch off, to see that something notices.
+///
+/// They are the checks and choices that no persist site stands for; dropped flushes and fences are
+/// made at the sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A record counts only if its check is right.
+    RecordCheck,
+    /// A record counts only in its place: where its position and its sequence say.
+    PlaceChecked,
+    /// A record counts only in its lane.
+    LaneChecked,
+    /// The check of a part continues from that of the part before.
+    PartsChained,
+    /// What can still be given up has no last part in the medium.
+    LastPartAtCommit,
+    /// What was given up leaves its sequence to the next record.
+    SequencesUnbroken,
+    /// Every open raises the epoch.
+    EpochRaised,
+    /// Above the first sequence of an epoch, records of older ones are void.
+    OlderEpochVoid,
+    /// A watermark proves earlier records of its lane durable.
+    Watermarks,
+    /// A name proves a record of another lane durable.
+    Names,
+    /// The superblock's notes prove records durable.
+    Notes,
+    /// A record that names a later superblock than there is, is an error.
+    LaterSuperblock,
+    /// A format makes the journal that was there void before it changes anything else.
+    VoidedFirst,
+    /// Both superblock copies are written before the new generation is used.
+    BothCopies,
+    /// Deferred records of other lanes are durable before a record that may depend on them is
+    /// stored.
+    DeferredFirst,
+    /// A stamp is above those of everything that is overwritten.
+    StampAbove,
+    /// Only durable content goes home.
+    DurableGoesHome,
+    /// What a torn overwrite could not restore goes into the shield first.
+    ShieldFirst,
+    /// A head advance ends the belief in all intents so far.
+    ShieldFloor,
+    /// A cut keeps what blocks that are not home need.
+    CutKeepsNeeded,
+    /// A cut that drops a needed frame of a block at home keeps none that is older.
+    CutDropsOlder,
+    /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
+    /// each lane that has no newer one that stays.
+    OneOfEachLane,
+    /// Stamps rise above those of everything that was found or dropped.
+    StampFloor,
+    /// Only durable content is copied within the lanes.
+    DurableIsCopied,
+    /// A copy is no version: it counts under the stamp of what it copies.
+    CopiedStamp,
+    /// All heads move in one superblock write.
+    HeadsTogether,
+    /// A record goes into free space only.
+    SpaceChecked,
+    /// Not even the last line of a record lies behind the free space.
+    LastLineChecked,
+    /// A journal is opened only with the policy and the device that it was made for.
+    PartnersChecked,
+    /// An open looks which slots are named before it gives back the others.
+    HoldersFound,
+    /// The front of an intent is read again once lanes were, whose fronts took its memory.
+    IntentReloaded,
+    /// An intent is not repeated over what was appended home since.
+    AppendsNotRepeated,
+    /// A slot is rewritten in part only where all of it was written since the open.
+    SlotsSettled,
+    /// A slot is given back only when its void entry is durable.
+    VoidsFenced,
+    /// The entry of a block's newest version stays as long as older frames of it do.
+    NewestVoidedLast,
+    /// A slot's content counts only if its check is right.
+    SlotCheck,
+    /// Only the version before the newest durable one is rewritten.
+    NewestSpared,
+    /// An index that is too small for what an open finds takes more room, where there is any.
+    IndexGrows,
+    /// What goes home before its record is not live, durably.
+    AppendsNotLive,
+    /// What goes home before its record is discarded first, where no frame speaks of it.
+    AppendsGivenUp,
+    /// A home that an earlier process may have written in vain is written anew before a discard
+    /// lets go of it.
+    HomesMadeSure,
+    /// A torn entry that a live frame covers is voided when a journal is opened.
+    TornEntriesVoided,
+    /// A tail word proves what lies below it durable, and keeps out what does not.
+    TailWords,
+    /// After a failure the journal refuses to go on.
+    Sticky,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 44] = [
+        Self::RecordCheck,
+        Self::PlaceChecked,
+        Self::LaneChecked,
+        Self::PartsChained,
+        Self::LastPartAtCommit,
+        Self::SequencesUnbroken,
+        Self::EpochRaised,
+        Self::OlderEpochVoid,
+        Self::Watermarks,
+        Self::Names,
+        Self::Notes,
+        Self::LaterSuperblock,
+        Self::VoidedFirst,
+        Self::BothCopies,
+        Self::DeferredFirst,
+        Self::StampAbove,
+        Self::DurableGoesHome,
+        Self::ShieldFirst,
+        Self::ShieldFloor,
+        Self::CutKeepsNeeded,
+        Self::CutDropsOlder,
+        Self::OneOfEachLane,
+        Self::StampFloor,
+        Self::DurableIsCopied,
+        Self::CopiedStamp,
+        Self::HeadsTogether,
+        Self::SpaceChecked,
+        Self::LastLineChecked,
+        Self::PartnersChecked,
+        Self::HoldersFound,
+        Self::IntentReloaded,
+        Self::AppendsNotRepeated,
+        Self::SlotsSettled,
+        Self::VoidsFenced,
+        Self::NewestVoidedLast,
+        Self::SlotCheck,
+        Self::NewestSpared,
+        Self::IndexGrows,
+        Self::AppendsNotLive,
+        Self::AppendsGivenUp,
+        Self::HomesMadeSure,
+        Self::TornEntriesVoided,
+        Self::TailWords,
+        Self::Sticky,
+    ];
+}

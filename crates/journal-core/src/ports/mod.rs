@@ -1,0 +1,9 @@
+//! What others implement: memory, device, policy, and what computes checks.
+
+pub mod block_device;
+pub(crate) mod change;
+pub mod error;
+pub mod kernels;
+pub mod pmem;
+pub mod policy;
+pub(crate) mod stitched;

@@ -1,0 +1,238 @@
+//! The first port: byte-addressable persistent memory.
+//!
+//! A *span* is everything a journal was given; it splits into exclusive *regions* (one per lane,
+//! the slots, the superblock), each written through one `&mut` handle. There is no `&mut [u8]` into
+//! the medium, so that whoever implements the port sees every store.
+//!
+//! The trait is safe: a caller who orders its calls wrongly loses data, never memory safety.
+//! [`crate::order::ordered`] is the way to call it that does not compile when the order is wrong.
+//!
+//! # What a crash may do
+//!
+//! Every method's doc states it. In one place:
+//!
+//! - A power loss leaves, of each *word* (8 aligned bytes) that was stored and not yet made
+//!   durable, the durable content or any content stored since, each word by itself. Nothing else
+//!   changes.
+//! - A *fence* that returned `Ok` has made durable everything that **this thread** flushed or
+//!   streamed before it. It says nothing about flushes and streams of other threads.
+//! - A killed process loses nothing it stored, and has made nothing durable by dying: the next
+//!   process sees the stores, and a later power loss may still forget them.
+
+use core::fmt;
+
+use crate::ports::error::MediumError;
+use crate::ports::stitched::{Gathered, Seeds};
+use crate::units::{LINE_BYTES, Offset};
+
+/// How far a store has to be pushed before a power loss cannot take it back.
+///
+/// Ordered from the strongest medium to the weakest: `Store < Line < Page`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Granularity {
+    /// Visible means durable (caches are in the power-fail domain); flushes are free, fences are
+    /// still needed to order and to drain streamed bytes.
+    Store,
+    /// A line flush and a fence: NVDIMM or CXL memory mapped with DAX, battery-backed DRAM.
+    Line,
+    /// A system call per fence: a file in the page cache, written back by `msync` or `fdatasync`.
+    Page,
+}
+
+/// What a medium says of itself; constant for the life of the handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PmemFacts {
+    /// How durability is reached.
+    pub granularity: Granularity,
+    /// From this many bytes on, [`Pmem::stream`] is cheaper than [`Pmem::store`] and
+    /// [`Pmem::flush`]. A matter of speed only.
+    pub stream_from_bytes: usize,
+    /// Whether [`Pmem::stream_checked`] is better than to be given lines that were copied together.
+    /// A matter of speed only.
+    pub gathers: bool,
+}
+
+impl PmemFacts {
+    /// Facts of a medium with this granularity that streams from five lines on, which is where
+    /// streaming begins to win on the processors measured so far.
+    #[must_use]
+    pub const fn new(granularity: Granularity) -> Self {
+        Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1, gathers: false }
+    }
+
+    /// The same with another streaming threshold.
+    #[must_use]
+    pub const fn with_stream_from_bytes(self, bytes: usize) -> Self {
+        Self { stream_from_bytes: bytes, ..self }
+    }
+
+    /// The same, and whether it gathers.
+    #[must_use]
+    pub const fn with_gathers(self, gathers: bool) -> Self {
+        Self { gathers, ..self }
+    }
+}
+
+/// Reading by copy: what regions and shared readers have in common.
+pub trait PmemRead {
+    /// Bytes in the region, constant for its life.
+    fn len(&self) -> u64;
+
+    /// Whether the region has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies the current content at `at` into `into`.
+    ///
+    /// Sees every store made so far, durable or not, so what was read may be gone after a crash.
+    /// Beside a writer of the same bytes (through [`PmemShare::Reader`]) each word is old or new,
+    /// the whole may mix both: the caller validates what it read.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `Poisoned`, `Transient`, or `Stuck`; `into` then holds anything.
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError>;
+}
+
+/// One exclusive region of persistent memory.
+///
+/// # Panics
+/// [`store`](Self::store), [`store_u64`](Self::store_u64), [`stream`](Self::stream) and
+/// [`flush`](Self::flush) panic when the range leaves the region (or the word is not aligned):
+/// the caller computed it, so it is a bug, as with a slice index. They cannot fail otherwise: a
+/// medium whose stores can fail remembers the failure and fails the next [`fence`](Self::fence).
+pub trait Pmem: PmemRead {
+    /// What this medium is.
+    fn facts(&self) -> PmemFacts;
+
+    /// The current content at `at`, without a copy. A scan asks for all of a lane at once, and for
+    /// less where some of that is poisoned: what a call takes should not grow with the length.
+    ///
+    /// # Errors
+    /// As [`PmemRead::read_into`].
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError>;
+
+    /// Writes `bytes` at `at`, at any alignment.
+    ///
+    /// **Crash**: until flushed and fenced, each word of the range holds its durable content or
+    /// any content stored since; words decide by themselves, in no order, not even inside one
+    /// call. A partly covered word keeps its other bytes.
+    fn store(&mut self, at: Offset, bytes: &[u8]);
+
+    /// Writes one aligned word by a single store: readers and crashes see it old or new, never
+    /// mixed. `value` is placed little-endian.
+    ///
+    /// **Crash**: as [`store`](Self::store).
+    fn store_u64(&mut self, at: Offset, value: u64);
+
+    /// Writes `bytes` at `at`, at any alignment, past the caches, and puts them in flight: no
+    /// flush is needed. Do not store to or flush the same lines before the next fence.
+    ///
+    /// **Crash**: until this thread's next fence, as [`store`](Self::store). Bytes of lines that
+    /// the range covers only in part are in flight like the others.
+    fn stream(&mut self, at: Offset, bytes: &[u8]);
+
+    /// Streams what is put together from pieces, with its checks, at a line; returns the check of
+    /// all.
+    ///
+    /// **Crash**: as [`stream`](Self::stream) of the same bytes. The default streams each line by
+    /// itself.
+    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
+        gathered.each_checked_line(seeds, |offset, line| {
+            self.stream(Offset(at.raw().saturating_add(offset as u64)), line);
+        })
+    }
+
+    /// Puts every line that `at..at + len` touches in flight. A `len` of zero does nothing.
+    ///
+    /// **Crash**: the lines may become durable from now on, in any order, and are durable once
+    /// this thread's next fence returns `Ok`, with the content they had at the flush or later. A
+    /// fence of another thread proves nothing about them.
+    fn flush(&mut self, at: Offset, len: usize);
+
+    /// Makes durable everything that this thread flushed or streamed so far, through any region
+    /// of the same span, and orders it before whatever this thread stores afterwards.
+    ///
+    /// **Crash**: before it returns, as before the call; after `Ok`, none of it can be lost.
+    ///
+    /// # Errors
+    /// `FenceFailed`: the outcome of everything in flight is unknown, and stays unknown: do not
+    /// try again. From then on every call of the span that can fail answers `Stuck`.
+    fn fence(&mut self) -> Result<(), MediumError>;
+}
+
+/// A region that can be cut in two exclusive ones.
+pub trait PmemSplit: Pmem + Sized {
+    /// Cuts the region: the first part ends at `at`, the second begins there, counted from zero
+    /// again. Both still belong to one span: a fence through either completes both.
+    ///
+    /// # Errors
+    /// `OutOfRange` when `at` lies outside the region or is not a multiple of the line. The
+    /// region is gone then: a journal is laid out once, before anything is written.
+    fn split_at(self, at: Offset) -> Result<(Self, Self), MediumError>;
+}
+
+/// A region whose bytes may be read by others while it is written.
+pub trait PmemShare: Pmem {
+    /// A cheap handle that reads by copy and never blocks the writer.
+    type Reader: PmemRead + Clone + Send + Sync + fmt::Debug;
+
+    /// A reader of this region. It may outlive the region's handle.
+    fn reader(&self) -> Self::Reader;
+}
+
+impl<P: PmemRead + ?Sized> PmemRead for &mut P {
+    #[inline]
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    #[inline]
+    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
+        (**self).read_into(at, into)
+    }
+}
+
+impl<P: Pmem + ?Sized> Pmem for &mut P {
+    #[inline]
+    fn facts(&self) -> PmemFacts {
+        (**self).facts()
+    }
+
+    #[inline]
+    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
+        (**self).bytes(at, len)
+    }
+
+    #[inline]
+    fn store(&mut self, at: Offset, bytes: &[u8]) {
+        (**self).store(at, bytes);
+    }
+
+    #[inline]
+    fn store_u64(&mut self, at: Offset, value: u64) {
+        (**self).store_u64(at, value);
+    }
+
+    #[inline]
+    fn stream(&mut self, at: Offset, bytes: &[u8]) {
+        (**self).stream(at, bytes);
+    }
+
+    #[inline]
+    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
+        (**self).stream_checked(at, gathered, seeds)
+    }
+
+    #[inline]
+    fn flush(&mut self, at: Offset, len: usize) {
+        (**self).flush(at, len);
+    }
+
+    #[inline]
+    fn fence(&mut self) -> Result<(), MediumError> {
+        (**self).fence()
+    }
+}

@@ -1,0 +1,5 @@
+//! Space comes back without the disk.
+
+pub(crate) mod fold;
+pub(crate) mod relog;
+pub(crate) mod unreadable;

@@ -1,0 +1,488 @@
+//! Giving space back without the disk: re-logging.
+//!
+//! A lane's head stays in front of the first frame that is still needed. A block that is written
+//! once and then rests pins everything behind it, however often that was overwritten since. Its
+//! content is *copied* to the lane's tail instead of home, and the head passes it.
+//!
+//! 1. From the head on, record by record: what would have to be copied for the head to pass it, and
+//!    what that would free. The stretch with the greatest gain is taken; where nothing gains
+//!    anything, that is all.
+//! 2. Everything that can be read is made durable: only durable content is copied.
+//! 3. One copy record at the tail; one fence.
+//! 4. The heads advance as they do after a checkpoint.
+//!
+//! A copy is no version. It is made of a block's newest content, carries the stamp of the newest
+//! frame, and sorts directly behind it: a later transaction, in whatever lane, lies on top of both.
+//! It is whole, even where the content is a chain of encoded changes: the chain, and the home
+//! beneath it, is then needed no more.
+//!
+//! **Crash** before the fence: the record is torn or whole, and what it copies is still there.
+//! After it, and before the superblock: both are there, with the same content. After that: the
+//! copy alone is.
+
+use zerocopy::{FromZeros as _, IntoBytes as _};
+
+use crate::commit::batched::Batched;
+use crate::commit::scheme::Common;
+use crate::format::front::{Extent, Front, extent};
+use crate::format::geometry::Geometry;
+use crate::format::record::{
+    FRAMES_PER_PART, Form, FrameHeader, RecordHeader, RecordKind, STAMP_BYTES, evidence_check,
+};
+use crate::home::content::View;
+use crate::home::error::JournalError;
+use crate::home::report::CheckpointReport;
+use crate::home::{Home, HomeScratch, Lanes};
+use crate::index::frame::{FrameAt, NO_BOUNDS};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
+use crate::order::ordered::InFlight;
+use crate::order::rule::Rule;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::error::MediumErrorKind;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::Policy;
+use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
+use crate::space::lane::{InLane, Lane};
+use crate::space::open_record::Names;
+use crate::units::{LaneNumber, Sequence, Stamp};
+
+crate::sites! {
+    pub(crate) mod site {
+        IMAGE: Write = "relog.image";
+        FRONT: Write = "relog.front";
+        FENCE: Fence = "relog.fence";
+    }
+}
+
+/// The most that one call copies, as a share of the ring.
+const SHARE_OF_RING: u64 = 4;
+
+/// What a re-logging did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelogReport {
+    /// Blocks whose content was copied.
+    pub frames: u64,
+    /// Bytes of the lane that the copies took.
+    pub copied_bytes: u64,
+    /// Bytes of the lanes that became free.
+    pub freed_bytes: u64,
+    /// Fences that took.
+    pub fences: u64,
+}
+
+/// What is to be copied so that the head can pass a stretch of its lane.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// How many blocks of the batch.
+    copies: usize,
+    /// What their record takes.
+    bytes: u64,
+    /// What becomes free.
+    freed: u64,
+}
+
+impl Plan {
+    const fn gain(&self) -> u64 {
+        self.freed.saturating_sub(self.bytes)
+    }
+}
+
+/// The copies of a plan that is being made.
+struct Copies<'a> {
+    batch: &'a mut [Batched],
+    count: usize,
+    images: usize,
+    names: Names,
+}
+
+/// What a frame means to a head that wants to pass it.
+enum Need {
+    /// Nothing: newer content is elsewhere, or home.
+    None,
+    /// The block has to be copied first.
+    Copy { newest: FrameAt, is_discarded: bool },
+    /// The block is home, and an older frame of it in another lane would hide that; or it cannot
+    /// be read.
+    Stays,
+}
+
+fn need_of(index: &Index<impl IndexMemory>, frame: &FrameAt) -> Need {
+    let Some(newest) = index.newest(frame.block) else { return Need::None };
+    let is_it = |found: &FrameAt| {
+        (found.lane, found.sequence, found.payload) == (frame.lane, frame.sequence, frame.payload)
+    };
+    let mut next = Some(newest);
+    while let Some(id) = next {
+        let found = index.frame(id);
+        next = index.older(id);
+        if is_it(&found) {
+            // What its entry says too, the ring need not keep.
+            if found.folded {
+                return Need::None;
+            }
+            if !index.is_home(newest) {
+                if index.is_unreadable(frame.block) {
+                    return Need::Stays;
+                }
+                let newest = index.frame(newest);
+                return Need::Copy { newest, is_discarded: newest.form == Form::Discard };
+            }
+            let mut older = core::iter::successors(next, |id| index.older(*id));
+            let hides = older.any(|older| index.frame(older).lane != frame.lane);
+            return if hides { Need::Stays } else { Need::None };
+        }
+        if found.form != Form::Encoded {
+            break;
+        }
+    }
+    Need::None
+}
+
+impl Copies<'_> {
+    /// Takes in what has to be copied for a head to pass this frame; `false` if it cannot.
+    fn take_in(&mut self, index: &Index<impl IndexMemory>, frame: &FrameAt) -> bool {
+        let known = self.batch.get(..self.count).unwrap_or_default();
+        if known.iter().any(|batched| batched.block == frame.block) {
+            return true;
+        }
+        let (newest, discarded) = match need_of(index, frame) {
+            Need::None => return true,
+            Need::Stays => return false,
+            Need::Copy { newest, is_discarded } => (newest, is_discarded),
+        };
+        if self.count >= FRAMES_PER_PART.min(index.room()) {
+            return false;
+        }
+        let Some(place) = self.batch.get_mut(self.count) else { return false };
+        let (block, stamp) = (newest.block, newest.stamp.raw());
+        *place = Batched { block, stamp, discarded, ..Batched::EMPTY };
+        self.count = self.count.saturating_add(1);
+        self.images = self.images.saturating_add(usize::from(!discarded));
+        // Blocks of one owner are overwritten by nobody else: what is newest is durable by the
+        // time the copy names it.
+        if newest.lane != frame.lane {
+            self.names.name(newest.lane, newest.sequence);
+        }
+        true
+    }
+
+    fn extent(&self, geometry: &Geometry) -> Option<Extent> {
+        extent_of(geometry, &self.names, self.count, self.images)
+    }
+}
+
+fn extent_of(geometry: &Geometry, names: &Names, frames: usize, images: usize) -> Option<Extent> {
+    let stamps = frames.saturating_mul(STAMP_BYTES);
+    extent(geometry, names.count(), frames, stamps, images)
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Copies what pins the head of a lane to its tail, where that gains space, and lets the heads
+    /// pass. Nobody commits meanwhile.
+    pub(crate) fn relog<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        lane: LaneNumber,
+    ) -> Result<RelogReport, JournalError> {
+        let mut report = RelogReport::default();
+        loop {
+            let plan = lanes.with(lane, |at| plan(common, at.lane, indexes, scratch))??;
+            let Some(plan) = plan else { return Ok(report) };
+            // Without a block that turns out not to be readable the plan is another one.
+            if self.relog_as(common, lanes, indexes, scratch, (lane, plan), &mut report)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Does as planned; whether it could, since every block could be read.
+    fn relog_as<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        (lane, plan): (LaneNumber, Plan),
+        report: &mut RelogReport,
+    ) -> Result<bool, JournalError> {
+        let mut stamp = Stamp(0);
+        for number in (0..common.geometry.lanes).map(LaneNumber) {
+            lanes.with(number, |InLane { lane, .. }| {
+                let fences = if lane.has_deferred() { lane.fences() } else { 0 };
+                report.fences = report.fences.saturating_add(fences);
+                stamp = stamp.max(lane.last_stamp);
+            })?;
+        }
+        if plan.copies > 0 {
+            if self.keeps(Rule::DurableIsCopied) {
+                self.settle(common, lanes)?;
+            }
+            // Above everything that there is: what is inserted in the order of the records' stamps
+            // comes behind what it copies.
+            let stamp = Stamp(stamp.raw().saturating_add(1));
+            if !self.copy(common, lanes, indexes, scratch, Copying { lane, plan, stamp })? {
+                return Ok(false);
+            }
+            if self.keeps(Rule::StampFloor) {
+                // And below everything that there will be, whether or not a head moves: a copy is
+                // of the newest when its turn comes, or it does not count.
+                for number in (0..common.geometry.lanes).map(LaneNumber) {
+                    lanes.with(number, |InLane { lane, .. }| {
+                        lane.last_stamp = lane.last_stamp.max(stamp);
+                    })?;
+                }
+            }
+            report.frames = plan.copies as u64;
+            report.copied_bytes = plan.bytes;
+            let fences = lanes.with(lane, |InLane { lane, .. }| lane.fences())?;
+            report.fences = report.fences.saturating_add(fences);
+        }
+        let mut reclaimed = CheckpointReport::default();
+        self.reclaim(common, lanes, indexes, scratch, &mut reclaimed)?;
+        report.freed_bytes = reclaimed.freed_bytes;
+        let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
+        report.fences = report.fences.saturating_add(superblocks);
+        Ok(true)
+    }
+
+    /// Stores the copy record, makes it durable, and puts its frames into the index; whether every
+    /// block could be read. If one could not, nothing of it counts.
+    fn copy<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        copying: Copying,
+    ) -> Result<bool, JournalError> {
+        let Copying { lane: number, plan, .. } = copying;
+        let (kernels, block_bytes) = (&common.kernels, common.block_bytes());
+        let batch = scratch.batch.get(..plan.copies).unwrap_or_default();
+        let mut names = Names::NONE;
+        for batched in batch {
+            let newest = indexes.of(batched.block, |index| {
+                index.newest(batched.block).map(|newest| index.frame(newest))
+            });
+            if let Some(newest) = newest.filter(|newest| newest.lane != number) {
+                names.name(newest.lane, newest.sequence);
+            }
+        }
+        let own_stamp = self.keeps(Rule::CopiedStamp);
+        let built = lanes.with(number, |InLane { lane, .. }| {
+            build_front(common, lane, batch, &names, &copying, own_stamp, scratch.front)
+        })?;
+        let Some(Extent { front, total }) = built else { unreachable!("the plan fits") };
+        let (mut check, position) =
+            lanes.with(number, |InLane { lane, .. }| (lane.identity.seeds.record, lane.tail))?;
+        let mut in_flight: Option<InFlight> = None;
+        let mut image_at = position.saturating_add(front as u64);
+        for at in 0..plan.copies {
+            let Some(batched) = scratch.batch.get(at).filter(|batched| !batched.discarded) else {
+                continue;
+            };
+            let block = batched.block;
+            let Some(image) = scratch.blocks.get_mut(..block_bytes) else { continue };
+            let view = View { common, lanes: &*lanes, bounds: &NO_BOUNDS };
+            match self.content(&view, indexes, block, scratch.payload, image) {
+                Err(error) if error.is_of_its_block() => {
+                    indexes.of(block, |index| index.set_unreadable(block, self.last_attempt()));
+                    return Ok(false);
+                }
+                read => read?,
+            }
+            check = kernels.crc64(check, image);
+            let stored = lanes.with(number, |InLane { lane, .. }| {
+                lane.ring_mut().write(site::IMAGE, image_at, &*image)
+            })?;
+            in_flight = Some(match in_flight {
+                Some(before) => before.and(stored),
+                None => stored,
+            });
+            image_at = image_at.saturating_add(block_bytes as u64);
+        }
+        let bytes = scratch.front.get_mut(..front).unwrap_or_default();
+        if let Some((body, place)) = bytes.split_last_chunk_mut() {
+            *place = kernels.crc64(check, body).to_le_bytes();
+        }
+        let bytes = &*bytes;
+        lanes.with(number, |InLane { lane, .. }| {
+            let stored = lane.ring_mut().write_piece(site::FRONT, position, bytes, total);
+            let in_flight = match in_flight {
+                Some(images) => images.and(stored),
+                None => stored,
+            };
+            lane.end_copy(in_flight, total, copying.stamp)
+        })??;
+        let mut copied = scratch.batch.iter();
+        let geometry = &common.geometry;
+        let Some(front) = Front::parse(geometry, bytes) else {
+            unreachable!("it was put together a moment ago");
+        };
+        let inserted = each_frame_of_front(geometry, number, position, position, &front, |frame| {
+            let stamp = Stamp(copied.next().map_or(0, |batched| batched.stamp));
+            let frame = FrameAt { stamp, ..frame };
+            indexes.of(frame.block, |index| index.insert(frame)).map(drop)
+        });
+        assert_eq!(inserted, Ok(()), "room for all frames was seen to");
+        Ok(true)
+    }
+}
+
+/// A plan on its way into a lane.
+#[derive(Clone, Copy, Debug)]
+struct Copying {
+    lane: LaneNumber,
+    plan: Plan,
+    /// Of the copy record.
+    stamp: Stamp,
+}
+
+/// Finds the stretch at the head of a lane that gains the most when what it holds is copied. The
+/// batch holds its blocks, and maybe others behind them.
+fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
+    common: &Common<L, K>,
+    lane: &Lane<P, H>,
+    indexes: &mut impl Indexes,
+    scratch: &mut HomeScratch<'_>,
+) -> Result<Option<Plan>, JournalError> {
+    let geometry = &common.geometry;
+    let share = lane.capacity_bytes().checked_div(SHARE_OF_RING).unwrap_or(0);
+    let limit = lane.free_bytes().min(share);
+    let mut reader = Reader {
+        ring: lane.ring(),
+        lane: lane.number(),
+        geometry,
+        identity: &lane.identity,
+        kernels: &common.kernels,
+        scratch: &mut *scratch.front,
+        all: None,
+        lap: 0,
+    };
+    let batch = &mut *scratch.batch;
+    let mut copies = Copies { batch, count: 0, images: 0, names: Names::NONE };
+    let mut best: Option<Plan> = None;
+    let mut at = lane.head;
+    while at < lane.tail {
+        let mut fits = true;
+        let walked = reader.each_frame(at, &mut |frame| {
+            fits &= indexes.of(frame.block, |index| copies.take_in(index, &frame));
+            Ok(())
+        });
+        at = match walked {
+            Ok(behind) => behind,
+            // What it holds cannot be told any more: nothing is copied from there on.
+            Err(IndexError::Medium(error)) if error.kind == MediumErrorKind::Poisoned => break,
+            Err(IndexError::Medium(error)) => return Err(JournalError::Medium(error)),
+            Err(IndexError::Full) => unreachable!("nothing is added"),
+        };
+        let bytes = match (copies.count, copies.extent(geometry)) {
+            (0, _) => 0,
+            (_, Some(extent)) => extent.total,
+            (_, None) => u64::MAX,
+        };
+        let front_fits = copies.extent(geometry).is_some_and(|e| e.front <= reader.scratch.len());
+        if !fits || !front_fits || bytes > limit {
+            break;
+        }
+        let plan = Plan { copies: copies.count, bytes, freed: at.saturating_sub(lane.head) };
+        if plan.gain() > best.map_or(0, |best| best.gain()) {
+            best = Some(plan);
+        }
+    }
+    Ok(best)
+}
+
+/// Builds the front of a copy record in `scratch`, all but its large check.
+fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
+    common: &Common<L, K>,
+    lane: &Lane<P, H>,
+    batch: &[Batched],
+    names: &Names,
+    copying: &Copying,
+    own_stamps: bool,
+    scratch: &mut [u8],
+) -> Option<Extent> {
+    let images = batch.iter().filter(|batched| !batched.discarded).count();
+    let extent = extent_of(&common.geometry, names, batch.len(), images)?;
+    debug_assert!(extent.total <= copying.plan.bytes, "as it was planned");
+    let front = scratch.get_mut(..extent.front)?;
+    front.fill(0);
+    let mut header = RecordHeader::new_zeroed();
+    header.kind = RecordKind::Copy as u8;
+    header.set_last_part();
+    header.lines = extent.lines().into();
+    header.frames = u16::try_from(batch.len()).ok()?.into();
+    header.set_lane(lane.number, names.count());
+    header.position = lane.tail.into();
+    header.sequence = lane.next_sequence.raw().into();
+    header.epoch = lane.identity.epoch.raw().into();
+    header.generation = lane.identity.generation.raw().into();
+    header.watermark = lane.durable_to.raw().into();
+    header.stamp = copying.stamp.raw().into();
+    let mut at = 0_usize;
+    let mut put = |bytes: &[u8]| {
+        let end = at.saturating_add(bytes.len());
+        if let Some(place) = front.get_mut(at..end) {
+            place.copy_from_slice(bytes);
+        }
+        at = end;
+    };
+    put(header.as_bytes());
+    names.each().for_each(|name| put(name.as_bytes()));
+    for batched in batch {
+        let (form, len) = if batched.discarded {
+            (Form::Discard, 0)
+        } else {
+            (Form::Image, common.block_bytes())
+        };
+        let frame = FrameHeader {
+            block: batched.block.raw().into(),
+            len: u32::try_from(len).ok()?.into(),
+            form: form as u8,
+            reserved: [0; 3],
+        };
+        put(frame.as_bytes());
+    }
+    for batched in batch {
+        let fresh = copying.stamp.raw().saturating_sub(1);
+        let stamp = if own_stamps { batched.stamp } else { fresh };
+        put(&stamp.to_le_bytes());
+    }
+    let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
+    let check = evidence_check(&common.kernels, lane.identity.seeds.record, evidence);
+    if let Some(place) = front.first_chunk_mut::<4>() {
+        *place = check.to_le_bytes();
+    }
+    Some(extent)
+}
+
+impl<P: Pmem, H: Hook> Lane<P, H> {
+    /// The copy record at the tail is stored: one fence, and it is durable. Two where the lane has
+    /// a tail word, as for any record.
+    fn end_copy(
+        &mut self,
+        in_flight: InFlight,
+        bytes: u64,
+        stamp: Stamp,
+    ) -> Result<(), JournalError> {
+        let sequence = self.next_sequence;
+        self.tail = self.tail.saturating_add(bytes);
+        self.flushed_to = self.tail;
+        self.last_stamp = self.last_stamp.max(stamp);
+        self.next_sequence = Sequence(sequence.raw().saturating_add(1));
+        let fenced = self.ring_mut().fence(site::FENCE, in_flight.carrying(sequence));
+        let mut durable = fenced.map_err(JournalError::Medium)?;
+        let to = self.flushed_to;
+        if let Some(word) = self.tail_word_mut() {
+            durable = word.advance(durable, to).map_err(JournalError::Medium)?;
+        }
+        self.durable_to = Sequence(durable.what().raw().saturating_add(1));
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! Looking at a journal without touching it.
+//!
+//! An examination reads what an open would read and comes to the same verdict, by the same code. It
+//! borrows the medium, so it cannot store, flush or fence: the epoch stays what it is, and nothing
+//! that a killed process left behind is called durable. Two examinations of one image say the same.
+//!
+//! It counts what slots are seen to be, as [`examine_slots`](crate::scan::examine_slots()) tells it, but
+//! comes to its verdict by rings only: without memory for an index it cannot tell which slots
+//! count. An open may still end a lane earlier for a torn slot (R10), or refuse rotten slots and
+//! entries.
+//!
+//! **Crash**: nothing happens here that one could interrupt.
+
+use crate::format::geometry::{Geometry, Protocol};
+use crate::format::identity::Identity;
+use crate::order::source::View;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::PolicyId;
+use crate::scan::decide::Row;
+use crate::scan::error::OpenError;
+use crate::scan::examine_slots::{Sights, SlotSights};
+use crate::scan::lanes::check_fits;
+use crate::scan::verdict::{End, Recovery};
+use crate::scan::{intent, lanes};
+use crate::space::part::front_bytes_max;
+use crate::space::ring::RingOf;
+use crate::space::superblocks::{Copy, Superblock, load};
+use crate::units::{BlockSize, Epoch, Generation, LANES_MAX, LaneNumber, Offset, Sequence};
+
+/// Bytes of scratch memory that are enough to examine any journal. One of smaller blocks takes
+/// less: as many as [`Needs::front_bytes`](crate::Needs::front_bytes) says.
+pub const EXAMINE_BYTES_MAX: usize = front_bytes_max(&Geometry {
+    block_size: BlockSize::MAX,
+    lanes: 1,
+    lane_bytes: 0,
+    shield_blocks: 0,
+    unit_bytes: 0,
+    protocol: Protocol::OneFence,
+    lane_slots: 0,
+    lane_log_blocks: 0,
+    segment_blocks: 0,
+});
+
+/// What one copy of the superblock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CopyState {
+    /// Whole. Of two whole copies the one of the higher generation counts.
+    Whole {
+        /// Its generation.
+        generation: Generation,
+    },
+    /// It begins as a superblock does, and is not whole or not readable.
+    Torn,
+    /// Something else is there.
+    Foreign,
+}
+
+/// What a lane holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaneExamination {
+    /// Log offset of its first live record.
+    pub head: u64,
+    /// Log offset behind its last whole record.
+    pub tail: u64,
+    /// The sequence that comes next there.
+    pub next_sequence: Sequence,
+    /// Whole records that count.
+    pub records: u64,
+    /// Of them, those that nothing says are durable: an open would make them so.
+    pub found: u64,
+    /// The row of the recovery table by which the lane ends.
+    pub row: Row,
+    /// Whether later records of the same epoch lie behind the end.
+    pub records_behind: bool,
+    /// Its slots.
+    pub slots: SlotSights,
+    /// Its blocks of the disk-side log.
+    pub log_blocks: SlotSights,
+}
+
+/// What the shield area holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IntentExamination {
+    /// The number of its batch.
+    pub batch: u64,
+    /// How many images it holds.
+    pub blocks: u16,
+    /// Whether an open would write them home again: its checkpoint did not end.
+    pub believed: bool,
+}
+
+/// What there is in a span.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Examination {
+    /// The journal's shape.
+    pub geometry: Geometry,
+    /// Which policy wrote it.
+    pub policy: PolicyId,
+    /// Blocks of the device that it belongs to.
+    pub device_blocks: u64,
+    /// The epoch of the superblock that counts.
+    pub epoch: Epoch,
+    /// Its generation.
+    pub generation: Generation,
+    /// Both copies of the superblock, with the places where they begin.
+    pub copies: [(Offset, CopyState); 2],
+    /// The intent in the shield area, if there is a whole one.
+    pub intent: Option<IntentExamination>,
+    /// What an open would find or say; whether policy, device and memory given to it fit is not in
+    /// here, nor what slots and their entries make of it.
+    pub verdict: Result<Recovery, OpenError>,
+    lanes: [LaneExamination; LANES_MAX as usize],
+}
+
+impl Examination {
+    /// Every lane.
+    #[must_use]
+    pub fn lanes(&self) -> &[LaneExamination] {
+        self.lanes.get(..usize::from(self.geometry.lanes)).unwrap_or_default()
+    }
+}
+
+impl LaneExamination {
+    const EMPTY: Self = Self {
+        head: 0,
+        tail: 0,
+        next_sequence: Sequence(0),
+        records: 0,
+        found: 0,
+        row: Row::Tail,
+        records_behind: false,
+        slots: SlotSights::NONE,
+        log_blocks: SlotSights::NONE,
+    };
+
+    fn of(end: &End) -> Self {
+        Self {
+            head: end.start.head,
+            tail: end.walked.tail,
+            next_sequence: end.walked.next_sequence,
+            records: end.walked.records,
+            found: end.found(),
+            row: end.row,
+            records_behind: end.walked.records_behind,
+            ..Self::EMPTY
+        }
+    }
+}
+
+/// Examines the journal in `pmem`, whatever state a crash or rot left it in.
+///
+/// `scratch` holds one front of a record, see [`EXAMINE_BYTES_MAX`].
+///
+/// # Errors
+/// `Superblock` and `Geometry` where there is nothing to examine, `MemoryTooShort`, and `Medium`. A
+/// journal that would not open for what is in its lanes is no error here; the verdict says so.
+pub fn examine(
+    pmem: &impl Pmem,
+    kernels: &impl Kernels,
+    scratch: &mut [u8],
+) -> Result<Examination, OpenError> {
+    let whole = View::of(&pmem);
+    let (_, superblock) = load(&whole, kernels)?;
+    let geometry = superblock.geometry()?;
+    check_fits(&geometry, pmem.len())?;
+    // No more than an open has: a front that is longer would be read here, and not there.
+    let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
+        return Err(OpenError::MemoryTooShort { slice: "scratch" });
+    };
+    let identity = Identity::of(&superblock.head, kernels);
+    let device_blocks = superblock.head.device_blocks.get();
+    let lanes = (0..geometry.lanes).map(LaneNumber);
+    let mut scanned =
+        lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, scratch)?;
+    let mut intent = None;
+    if geometry.shield_blocks > 0 {
+        let area = RingOf::new(whole.part(geometry.shield(), geometry.shield_bytes()));
+        let found = intent::load(&area, &geometry, &identity, device_blocks, kernels, scratch)?;
+        intent = found.map(|(header, _)| IntentExamination {
+            batch: header.sequence.get(),
+            blocks: header.frames.get(),
+            believed: scanned.take_intent(&header, &superblock, |_| true),
+        });
+    }
+    let mut lanes = [LaneExamination::EMPTY; LANES_MAX as usize];
+    for (lane, end) in lanes.iter_mut().zip(scanned.ends(&superblock, |_| true)) {
+        *lane = LaneExamination::of(&end);
+    }
+    let sights = Sights {
+        whole: &whole,
+        geometry: &geometry,
+        kernels,
+        seeds: identity.seeds,
+        device_blocks,
+    };
+    for (number, lane) in (0..geometry.lanes).zip(&mut lanes) {
+        sights.of_lane(LaneNumber(number), |_, is_logged, sight| match is_logged {
+            false => lane.slots.count(sight),
+            true => lane.log_blocks.count(sight),
+        })?;
+    }
+    let mut copies = [Offset(0), geometry.second_superblock()].map(|at| (at, CopyState::Torn));
+    for (at, state) in &mut copies {
+        *state = match Superblock::decode(&whole, *at, kernels)? {
+            Copy::Whole(copy) => CopyState::Whole { generation: copy.generation() },
+            Copy::Torn => CopyState::Torn,
+            Copy::Foreign => CopyState::Foreign,
+        };
+    }
+    Ok(Examination {
+        policy: PolicyId(superblock.head.policy.get()),
+        device_blocks,
+        epoch: superblock.epoch(),
+        generation: superblock.generation(),
+        copies,
+        intent,
+        verdict: scanned.judge(&superblock, |_| true),
+        lanes,
+        geometry,
+    })
+}

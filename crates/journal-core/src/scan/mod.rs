@@ -1,0 +1,11 @@
+//! What a crash has left: lanes are walked, and the recovery table decides.
+
+pub(crate) mod decide;
+pub(crate) mod error;
+pub(crate) mod evidence;
+pub(crate) mod examine;
+pub(crate) mod examine_slots;
+pub(crate) mod intent;
+pub(crate) mod lanes;
+pub(crate) mod reader;
+pub(crate) mod verdict;

@@ -1,0 +1,684 @@
+//! Reading a lane: which records are there, and what their headers prove.
+//!
+//! The walk goes from the head from record to record until one is not whole. Behind it, every line
+//! up to one ring length above the head is looked at for headers: those are evidence (watermarks,
+//! names, generations), and never replayed.
+//!
+//! All bytes are hostile. Lengths and counts are checked before they are used, every step moves on
+//! by at least a line, and a line is looked at a bounded number of times, so that a scan takes at
+//! most a constant number of passes over the ring.
+
+use core::mem::offset_of;
+
+use zerocopy::FromBytes as _;
+
+use crate::format::front::{Frame, Front};
+use crate::format::geometry::Geometry;
+use crate::format::identity::Identity;
+use crate::format::record::{
+    FRAME_BYTES, Form, FrameHeader, RecordHeader, RecordKind, is_evidence,
+};
+use crate::index::frame::{FrameAt, Full};
+use crate::order::rule::Rule;
+use crate::order::source::Source;
+use crate::ports::error::{MediumError, MediumErrorKind};
+use crate::ports::kernels::Kernels;
+use crate::scan::decide::RecordEpoch;
+use crate::scan::evidence::{Evidence, Said, Walked};
+use crate::space::ring::RingOf;
+use crate::space::superblocks::LaneStart;
+use crate::space::tail_word::LaneEnd;
+use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// Images are checked in pieces of so many bytes, while as much of what lies [`AHEAD_BYTES`] behind
+/// is on its way to the caches. Asked for in larger pieces, it fills what a processor waits with,
+/// and the rest waits for that.
+const PIECE_BYTES: usize = 1024;
+/// Far enough that the memory has as much to do as it can take.
+const AHEAD_BYTES: usize = 12 << 10;
+
+/// So many bytes are looked through at once where no header is expected.
+const SKIPPED_BYTES: u64 = 64 * LINE;
+
+/// One part, read and checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) header: &'a RecordHeader,
+    /// Its check, from which the next part's continues.
+    check: u64,
+}
+
+/// Where a valid part has to stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The log offset that it ends at or before.
+    pub(crate) end: u64,
+    /// How many blocks the device has: its frames are of those.
+    pub(crate) device_blocks: u64,
+}
+
+impl Bounds {
+    /// Whether the part at `position` ends at or before the end. What is right but for that, and
+    /// cannot be read, is an error all the same: who knows what it was.
+    #[inline(always)]
+    fn hold(&self, position: u64, header: &RecordHeader) -> bool {
+        position.checked_add(header.total_bytes()).is_some_and(|part_end| part_end <= self.end)
+    }
+}
+
+/// What there is to read a lane with.
+pub(crate) struct Reader<'a, S, K> {
+    pub(crate) ring: &'a RingOf<S>,
+    pub(crate) lane: LaneNumber,
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) identity: &'a Identity,
+    pub(crate) kernels: &'a K,
+    /// Holds a front that wraps. None is longer.
+    pub(crate) scratch: &'a mut [u8],
+    /// All of the ring, if somebody has asked for it, and none of it is poisoned.
+    pub(crate) all: Option<&'a [u8]>,
+    /// A log offset of the ring's first byte.
+    pub(crate) lap: u64,
+}
+
+/// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
+/// content. Up to the end, and at it, poison is an error as well: what was there may have been
+/// acknowledged, and a torn tail would be gone for good.
+fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind == MediumErrorKind::Poisoned => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
+    /// Walks the lane and gathers evidence.
+    pub(crate) fn walk(
+        &mut self,
+        start: &LaneStart,
+        lane_end: LaneEnd,
+        device_blocks: u64,
+        evidence: &mut Evidence,
+    ) -> Result<Walked, MediumError> {
+        // Each line of it will be looked at, but where the journal was closed. Where not all of
+        // them can be read, the walk finds out which, and whether that matters; an error that it
+        // does not meet is told at its end.
+        let mut failed = None;
+        if !start.is_closed {
+            match readable(self.ring.all()) {
+                Ok(all) => self.all = all,
+                Err(error) => failed = Some(error),
+            }
+        }
+        let end = start.head.saturating_add(self.ring.bytes());
+        let lane_end = if self.ring.keeps(Rule::TailWords) { lane_end } else { LaneEnd::Open };
+        let limit = match lane_end {
+            LaneEnd::Open => end,
+            LaneEnd::At(at) => at,
+            // Without knowing where the lane ends none of it counts. Evidence does all the same.
+            LaneEnd::Rotten => start.head,
+        };
+        let bounds = Bounds { end: limit, device_blocks };
+        if self.ring.keeps(Rule::Notes) {
+            evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
+        }
+        let (mut stamp, mut said) = (Stamp(0), Said::default());
+        let (mut tail, mut next_sequence, mut found_from) =
+            (start.head, start.head_sequence, start.head);
+        let mut void_behind = false;
+        while let Some(record) = self.record(tail, next_sequence, bounds)? {
+            let below_note = next_sequence < start.epoch_first;
+            let is_older = self.epoch_of(record.header) == RecordEpoch::Older;
+            if !below_note && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
+                void_behind = true;
+                break;
+            }
+            // Stamps rise in a lane. Without that, merging the lanes could take quadratic time.
+            let record_stamp = Stamp(record.header.stamp.get());
+            if record_stamp <= stamp {
+                break;
+            }
+            stamp = record_stamp;
+            let (mut part, mut header) = (tail, record.header);
+            loop {
+                said.join(header);
+                self.take_names(part, header, evidence)?;
+                if header.is_last_part() {
+                    break;
+                }
+                part = part.saturating_add(header.total_bytes());
+                let next = if part < record.end { self.placed_at(part)? } else { None };
+                let Some(next) = next else { break };
+                header = next;
+            }
+            tail = record.end;
+            next_sequence = Sequence(next_sequence.raw().saturating_add(1));
+            if below_note {
+                found_from = tail;
+            }
+        }
+        let mut walked = Walked {
+            tail,
+            next_sequence,
+            records: next_sequence.raw().saturating_sub(start.head_sequence.raw()),
+            found_from,
+            void_behind,
+            records_behind: false,
+            is_below_tail_word: lane_end != LaneEnd::Open && tail < limit,
+            rotten_tail_word: lane_end == LaneEnd::Rotten,
+            torn_slot: false,
+        };
+        evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
+        evidence.stamp = evidence.stamp.max(stamp);
+        evidence.counter = evidence.counter.max(tail).max(next_sequence.raw());
+        // Where a journal was closed, only one that was opened since can have stored anything, and
+        // that begins right behind the last record.
+        let end = if start.is_closed { end.min(tail.saturating_add(LINE)) } else { end };
+        let mut at = tail;
+        loop {
+            at = self.skip_lines_without_header(at, end)?;
+            if at >= end {
+                return failed.map_or(Ok(walked), Err);
+            }
+            if let Some(header) = readable(self.evidence_at(at, evidence))?.flatten() {
+                let sequence = Sequence(header.sequence.get());
+                walked.records_behind |=
+                    self.epoch_of(header) == RecordEpoch::Current && sequence > next_sequence;
+            }
+            at = at.saturating_add(LINE);
+        }
+    }
+
+    /// The first place of those up to `end` that may hold a header, or that has to be looked at to
+    /// know whether it can be read.
+    fn skip_lines_without_header(&self, mut at: u64, end: u64) -> Result<u64, MediumError> {
+        if !self.ring.keeps(Rule::PlaceChecked) {
+            return Ok(at);
+        }
+        while at < end {
+            let len = end.saturating_sub(at).min(SKIPPED_BYTES);
+            let lines = readable(self.slices(at, len as usize))?;
+            let Some((first, second)) = lines else { return Ok(at) };
+            for line in first.chunks_exact(LINE_BYTES).chain(second.chunks_exact(LINE_BYTES)) {
+                let position = line.get(offset_of!(RecordHeader, position)..);
+                let position = position.and_then(<[u8]>::first_chunk);
+                if position.is_some_and(|position| u64::from_le_bytes(*position) == at) {
+                    return Ok(at);
+                }
+                at = at.saturating_add(LINE);
+            }
+        }
+        Ok(end)
+    }
+
+    fn epoch_of(&self, header: &RecordHeader) -> RecordEpoch {
+        if header.epoch.get() == self.identity.epoch.raw() {
+            RecordEpoch::Current
+        } else {
+            RecordEpoch::Older
+        }
+    }
+
+    /// Takes in what a header at `position` says, if there is one.
+    fn evidence_at(
+        &self,
+        position: u64,
+        evidence: &mut Evidence,
+    ) -> Result<Option<&'a RecordHeader>, MediumError> {
+        let Some(header) = self.header(position)? else { return Ok(None) };
+        let mut said = Said::default();
+        said.join(header);
+        evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
+        self.take_names(position, header, evidence)?;
+        Ok(Some(header))
+    }
+
+    /// Takes in what the names behind the header at `position` say.
+    #[inline(always)]
+    fn take_names(
+        &self,
+        position: u64,
+        header: &RecordHeader,
+        evidence: &mut Evidence,
+    ) -> Result<(), MediumError> {
+        // Most have none.
+        if header.names > 0 && self.ring.keeps(Rule::Names) {
+            let (first, second) = self.names(position, header)?;
+            evidence.take_names(first);
+            evidence.take_names(second);
+        }
+        Ok(())
+    }
+
+    /// The names behind a header, up to the ring's end and from its start.
+    #[inline(always)]
+    fn names(
+        &self,
+        position: u64,
+        header: &RecordHeader,
+    ) -> Result<(&'a [u8], &'a [u8]), MediumError> {
+        match header.names_bytes() {
+            // Not even nothing is read from behind a header without any.
+            0 => Ok((&[], &[])),
+            bytes => self.slices(position.saturating_add(LINE), bytes),
+        }
+    }
+
+    /// The header that these bytes begin with, if it belongs at `position`. It may be torn: nothing
+    /// is said of its check.
+    #[inline(always)]
+    fn placed(&self, position: u64, bytes: &'a [u8]) -> Option<&'a RecordHeader> {
+        let (header, _) = RecordHeader::ref_from_prefix(bytes).ok()?;
+        // The position first: it is cheap, and wrong nearly everywhere that holds no header.
+        let is_elsewhere = header.position.get() != position && self.ring.keeps(Rule::PlaceChecked);
+        if is_elsewhere || u16::from(header.names) > LANES_MAX {
+            return None;
+        }
+        // A header of another lane is content: a copy of the journal's memory.
+        if !header.is_of(self.lane) && self.ring.keeps(Rule::LaneChecked) {
+            return None;
+        }
+        header.counters_are_in_range().then_some(header)
+    }
+
+    /// The header at `position` of a part that was found whole, if it is still there.
+    #[inline(always)]
+    pub(crate) fn placed_at(&self, position: u64) -> Result<Option<&'a RecordHeader>, MediumError> {
+        let (line, _) = self.slices(position, LINE_BYTES)?;
+        Ok(self.placed(position, line))
+    }
+
+    /// The header at `position`, if it is whole and belongs there.
+    #[inline(always)]
+    pub(crate) fn header(&self, position: u64) -> Result<Option<&'a RecordHeader>, MediumError> {
+        let Some(header) = self.placed_at(position)? else { return Ok(None) };
+        Ok(self.is_evidence(position, header)?.then_some(header))
+    }
+
+    /// Whether the header at `position`, which belongs there, is whole.
+    #[inline(always)]
+    fn is_evidence(&self, position: u64, header: &RecordHeader) -> Result<bool, MediumError> {
+        if header.evidence_bytes() as u64 > self.ring.bytes() {
+            return Ok(false);
+        }
+        let (first, second) = self.names(position, header)?;
+        Ok(is_evidence(self.kernels, self.identity.seeds.record, header, [first, second]))
+    }
+
+    /// The line at `position` was readable and is not any more.
+    pub(crate) fn gone(&self, position: u64) -> MediumError {
+        let place = Offset(self.ring.place(position));
+        MediumError::new(MediumErrorKind::Poisoned, place, LINE_BYTES)
+    }
+
+    /// The bytes of a range of the ring, in two pieces where it wraps.
+    #[inline(always)]
+    fn slices(&self, position: u64, len: usize) -> Result<(&'a [u8], &'a [u8]), MediumError> {
+        let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
+        match self.all.and_then(|all| all.get(place..)?.get(..len)) {
+            Some(bytes) => Ok((bytes, &[])),
+            None => self.ring.slices(position, len),
+        }
+    }
+
+    /// How long the part with this header is, unless it contradicts itself.
+    #[inline(always)]
+    fn part_bytes(&self, header: &RecordHeader) -> Option<usize> {
+        let (total, lists) = (header.total_bytes(), header.lists_bytes());
+        let is_too_long = lists as u64 > total || total > self.ring.bytes();
+        let is_part = header.record_kind().is_some() && !is_too_long;
+        is_part.then_some(usize::try_from(total).ok()?)
+    }
+
+    /// The front at `position`, of a part that was found whole. Nothing of it is checked but where
+    /// it belongs, and that it does not contradict itself.
+    fn front_at(&mut self, position: u64) -> Result<Option<Front<'_>>, MediumError> {
+        let Some(header) = self.placed_at(position)? else { return Ok(None) };
+        let Some(total) = self.part_bytes(header) else { return Ok(None) };
+        let longest = self.scratch.len();
+        let front = match readable(self.slices(position, total))? {
+            Some((whole, [])) => Front::parse(self.geometry, whole),
+            _ => self.scattered_front(position, header)?,
+        };
+        Ok(front.filter(|front| front.bytes.len() <= longest))
+    }
+
+    /// The front with this header, of a part that wraps, or some of which cannot be read.
+    fn scattered_front(
+        &mut self,
+        position: u64,
+        header: &RecordHeader,
+    ) -> Result<Option<Front<'_>>, MediumError> {
+        // None of the images is read: the end of a lane may be in them.
+        let (frames_at, lists) = (header.evidence_bytes(), header.lists_bytes());
+        let frames_len = lists.saturating_sub(frames_at);
+        let frames = self.slices(position.saturating_add(frames_at as u64), frames_len)?;
+        let images = image_count(frames.0).saturating_add(image_count(frames.1));
+        let images = images.checked_mul(self.geometry.block_size.bytes() as u64);
+        let front = images.and_then(|images| header.total_bytes().checked_sub(images));
+        let front = front.and_then(|front| usize::try_from(front).ok());
+        let Some(len) = front.filter(|len| *len <= self.scratch.len()) else { return Ok(None) };
+        let bytes = match self.slices(position, len)? {
+            (whole, []) => whole,
+            (first, second) => {
+                let room = self.scratch.get_mut(..len).unwrap_or_default();
+                for (into, byte) in room.iter_mut().zip(first.iter().chain(second)) {
+                    *into = *byte;
+                }
+                room
+            }
+        };
+        Ok(Front::parse(self.geometry, bytes))
+    }
+
+    /// Copies the front at `position`, of a part that was found whole, to the scratch memory;
+    /// returns how long it is.
+    pub(crate) fn copy_front(&mut self, position: u64) -> Result<Option<usize>, MediumError> {
+        let Some(front) = self.front_at(position)? else { return Ok(None) };
+        let len = front.bytes.len();
+        let room = self.scratch.get_mut(..len).unwrap_or_default();
+        self.ring.read(position, room)?;
+        Ok(Some(len))
+    }
+
+    /// Where a log offset is: most are of the same lap as the last one.
+    #[inline(always)]
+    fn near_place(&mut self, position: u64) -> usize {
+        let mut place = position.wrapping_sub(self.lap);
+        if place >= self.ring.bytes() {
+            place = self.ring.place(position);
+            self.lap = position.wrapping_sub(place);
+        }
+        usize::try_from(place).unwrap_or(usize::MAX)
+    }
+
+    /// The part at `position`, if it is whole and inside the bounds.
+    ///
+    /// Where all of it lies in one piece, the check of all of it says more than the small one of
+    /// its header, which is not looked at then.
+    #[inline(always)]
+    pub(crate) fn part(
+        &mut self,
+        position: u64,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Result<Option<Part<'a>>, MediumError> {
+        let place = self.near_place(position);
+        let near = self.all.and_then(|all| all.get(place..));
+        let Some(near) = near.filter(|_| self.ring.keeps(Rule::RecordCheck)) else {
+            return self.part_in_steps(position, seed, bounds);
+        };
+        let Some(header) = self.placed(position, near) else { return Ok(None) };
+        let Some(total) = self.part_bytes(header) else { return Ok(None) };
+        if total > near.len() {
+            return self.part_in_steps(position, seed, bounds);
+        }
+        let check = self.check_of(position, near, total, seed, bounds);
+        Ok(check.map(|check| Part { header, check }))
+    }
+
+    /// The same of one that wraps, or some of which cannot be read. A torn header does not say how
+    /// much of what follows has to be readable: whatever is not all there then is no part.
+    #[cold]
+    fn part_in_steps(
+        &mut self,
+        position: u64,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Result<Option<Part<'a>>, MediumError> {
+        let Some(header) = self.placed_at(position)? else { return Ok(None) };
+        let is_evidence = self.is_evidence(position, header)?;
+        let Some(total) = self.part_bytes(header) else { return Ok(None) };
+        let pieces = readable(self.slices(position, total))?;
+        let is_checked = pieces.is_some() && self.ring.keeps(Rule::RecordCheck);
+        if !is_evidence && !is_checked {
+            return Ok(None);
+        }
+        let check = match pieces {
+            Some((whole, [])) => self.check_of(position, whole, total, seed, bounds),
+            _ => self.check_of_scattered(position, header, seed, bounds)?,
+        };
+        Ok(check.map(|check| Part { header, check }))
+    }
+
+    /// The check of the part at `position`, if it is whole and inside the bounds: of so many bytes,
+    /// with which these begin.
+    #[inline(always)]
+    fn check_of(
+        &self,
+        position: u64,
+        near: &[u8],
+        total: usize,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Option<u64> {
+        let part = near.get(..total)?;
+        let front = Front::parse(self.geometry, part)?;
+        let images = part.get(front.bytes.len()..)?;
+        if !bounds.hold(position, front.header) {
+            return None;
+        }
+        if front.bytes.len() > self.scratch.len()
+            || !is_in(&front, self.geometry, self.lane, bounds)
+        {
+            return None;
+        }
+        let mut check = seed;
+        let mut ahead = near.get(AHEAD_BYTES..).unwrap_or_default();
+        self.prefetch(&mut ahead, front.bytes.len());
+        for piece in images.chunks(PIECE_BYTES) {
+            self.prefetch(&mut ahead, piece.len());
+            check = self.kernels.crc64(check, piece);
+        }
+        whole_check(&front, self.kernels, check, self.ring.keeps(Rule::RecordCheck))
+    }
+
+    /// Begins to bring the next bytes of these into the caches. What foretells the processor what
+    /// is read next ends with each page of memory.
+    #[inline]
+    fn prefetch(&self, ahead: &mut &[u8], len: usize) {
+        let (next, rest) = ahead.split_at_checked(len).unwrap_or_default();
+        self.kernels.prefetch(next);
+        *ahead = rest;
+    }
+
+    /// The same of one that wraps, or some of which cannot be read.
+    fn check_of_scattered(
+        &mut self,
+        position: u64,
+        header: &RecordHeader,
+        seed: u64,
+        bounds: Bounds,
+    ) -> Result<Option<u64>, MediumError> {
+        let Self { ring, lane, geometry, kernels, .. } = *self;
+        let Some(front) = self.scattered_front(position, header)? else { return Ok(None) };
+        if !bounds.hold(position, header) || !is_in(&front, geometry, lane, bounds) {
+            return Ok(None);
+        }
+        let images = header.total_bytes().saturating_sub(front.bytes.len() as u64);
+        let mut check = seed;
+        // Not even nothing is read from behind the part: that line is none of its business.
+        if images > 0 {
+            let behind = position.saturating_add(front.bytes.len() as u64);
+            let images = usize::try_from(images).unwrap_or(usize::MAX);
+            let (first, second) = ring.slices(behind, images)?;
+            check = kernels.crc64(kernels.crc64(check, first), second);
+        }
+        Ok(whole_check(&front, kernels, check, ring.keeps(Rule::RecordCheck)))
+    }
+
+    /// The record of this sequence at `position`, if all its parts are whole.
+    pub(crate) fn record(
+        &mut self,
+        position: u64,
+        sequence: Sequence,
+        bounds: Bounds,
+    ) -> Result<Option<Record<'a>>, MediumError> {
+        // Not even read: behind a tail word nothing matters, not even whether it can be read.
+        if position >= bounds.end {
+            return Ok(None);
+        }
+        let Some(part) = self.part(position, self.identity.seeds.record, bounds)? else {
+            return Ok(None);
+        };
+        if !self.is_of_record(part.header, sequence, 0) {
+            return Ok(None);
+        }
+        if !part.header.is_last_part() {
+            return self.record_of_parts(position, sequence, bounds, part);
+        }
+        let end = position.saturating_add(part.header.total_bytes());
+        Ok(Some(Record { header: part.header, end }))
+    }
+
+    /// Whether this can be such a part of the record of such a sequence.
+    #[inline(always)]
+    fn is_of_record(&self, header: &RecordHeader, sequence: Sequence, index: u16) -> bool {
+        let is_in_sequence = header.sequence.get() == sequence.raw();
+        is_of_a_lane(header)
+            && (is_in_sequence || !self.ring.keeps(Rule::PlaceChecked))
+            && header.part.get() == index
+    }
+
+    /// The record of which this is the first part, and not the last one.
+    fn record_of_parts(
+        &mut self,
+        position: u64,
+        sequence: Sequence,
+        bounds: Bounds,
+        mut part: Part<'a>,
+    ) -> Result<Option<Record<'a>>, MediumError> {
+        let (first, mut at, mut index) = (part.header, position, 0_u16);
+        while !part.header.is_last_part() {
+            at = at.saturating_add(part.header.total_bytes());
+            let is_chained = self.ring.keeps(Rule::PartsChained);
+            let seed = if is_chained { part.check } else { self.identity.seeds.record };
+            let Some(next) = self.part(at, seed, bounds)? else { return Ok(None) };
+            // It may wrap: the checks already tie the parts together, in order.
+            index = index.wrapping_add(1);
+            let header = next.header;
+            let belongs = self.is_of_record(header, sequence, index)
+                && first.epoch == header.epoch
+                && first.stamp == header.stamp;
+            if !belongs {
+                return Ok(None);
+            }
+            part = next;
+        }
+        Ok(Some(Record { header: first, end: at.saturating_add(part.header.total_bytes()) }))
+    }
+}
+
+/// Whether the frames of a front are of blocks, and in slots of the lane, that there are.
+#[inline(always)]
+fn is_in(front: &Front<'_>, geometry: &Geometry, lane: LaneNumber, bounds: Bounds) -> bool {
+    let is_named = |frame: Frame| {
+        frame.slot(front.bytes).is_none_or(|named| {
+            let slot = SlotNumber(named.slot.get());
+            let is_logged = geometry.log_block(slot).is_some();
+            geometry.lane_of_slot(slot) == lane && is_logged == (frame.form == Form::Log)
+        })
+    };
+    let are_there = front.frames.is_empty() || front.highest_block < bounds.device_blocks;
+    are_there && (!front.has_slots || front.frames(geometry).all(is_named))
+}
+
+/// The check of a part, continued from that of its images, if it is right.
+#[inline(always)]
+fn whole_check(front: &Front<'_>, kernels: &impl Kernels, images: u64, looks: bool) -> Option<u64> {
+    let (body, right) = front.bytes.split_last_chunk()?;
+    let check = kernels.crc64(images, body);
+    (check == u64::from_le_bytes(*right) || !looks).then_some(check)
+}
+
+/// How many images these descriptors have.
+fn image_count(frames: &[u8]) -> u64 {
+    let frames = frames.chunks_exact(FRAME_BYTES);
+    let frames = frames.filter_map(|bytes| FrameHeader::read_from_bytes(bytes).ok());
+    frames.filter(|frame| frame.form == Form::Image as u8).count() as u64
+}
+
+impl<S: Source, K: Kernels> Reader<'_, S, K> {
+    /// Calls with every frame of the whole record at `start`; returns where the next record begins.
+    pub(crate) fn each_frame(
+        &mut self,
+        start: u64,
+        call: &mut impl FnMut(FrameAt) -> Result<(), Full>,
+    ) -> Result<u64, IndexError> {
+        let mut at = start;
+        loop {
+            let (geometry, lane) = (self.geometry, self.lane);
+            // It was there a moment ago.
+            let gone = self.gone(at);
+            let front = self.front_at(at).map_err(IndexError::Medium)?;
+            let front = front.ok_or(IndexError::Medium(gone))?;
+            let called = each_frame_of_front(geometry, lane, start, at, &front, &mut *call);
+            called.map_err(|Full| IndexError::Full)?;
+            at = at.saturating_add(front.header.total_bytes());
+            if front.header.is_last_part() {
+                return Ok(at);
+            }
+        }
+    }
+}
+
+/// Calls with every frame of the part at `position`, whose front is given, of the record that
+/// begins at `record`.
+pub(crate) fn each_frame_of_front(
+    geometry: &Geometry,
+    lane: LaneNumber,
+    record: u64,
+    position: u64,
+    front: &Front<'_>,
+    mut call: impl FnMut(FrameAt) -> Result<(), Full>,
+) -> Result<(), Full> {
+    let is_intent = front.header.record_kind() == Some(RecordKind::Intent);
+    let mut frames = front.frames(geometry).zip(front.stamps());
+    frames.try_for_each(|(frame, stamp)| {
+        let slot = frame.slot(front.bytes);
+        if is_intent {
+            return Ok(());
+        }
+        call(FrameAt {
+            block: frame.block,
+            stamp,
+            lane,
+            sequence: Sequence(front.header.sequence.get()),
+            record,
+            payload: slot.map_or(position.saturating_add(frame.offset), |at| at.content.get()),
+            len: slot.map_or(frame.len, |at| at.slot.get()),
+            form: frame.form,
+            folded: false,
+        })
+    })
+}
+
+/// Whether a part of its kind can be where it is: no intent is in a lane, and a copy is whole.
+fn is_of_a_lane(header: &RecordHeader) -> bool {
+    match header.record_kind() {
+        Some(RecordKind::Commit) => true,
+        Some(RecordKind::Copy) => header.part.get() == 0 && header.is_last_part(),
+        _ => false,
+    }
+}
+
+/// Why a record's frames are not all in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexError {
+    /// The index has no room for another frame.
+    Full,
+    /// The medium.
+    Medium(MediumError),
+}
+
+/// A whole record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    /// The header of its first part.
+    pub(crate) header: &'a RecordHeader,
+    /// Behind its last part.
+    pub(crate) end: u64,
+}

@@ -1,0 +1,224 @@
+//! A lane's ring of bytes, addressed by log offsets that only grow.
+//!
+//! A log offset says how many bytes the lane held before, ever; its place in the ring is the rest
+//! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
+
+use crate::order::hook::Hook;
+use crate::order::ordered::{Dirty, Durable, InFlight, Ordered};
+use crate::order::rule::Rule;
+use crate::order::site::Site;
+use crate::order::source::Source;
+use crate::ports::error::MediumError;
+use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
+use crate::ports::stitched::{Gathered, Seeds};
+use crate::space::slots::SlotReader;
+use crate::units::{Offset, SlotNumber};
+
+/// The ring of an open journal.
+pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
+
+#[derive(Debug)]
+pub(crate) struct RingOf<S> {
+    region: S,
+    bytes: u64,
+}
+
+/// A range of the ring: up to its end, and from its start.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    first: (Offset, usize),
+    second: (Offset, usize),
+}
+
+impl Pieces {
+    #[inline]
+    const fn of(ring_bytes: u64, position: u64, len: usize) -> Self {
+        let place = match position.checked_rem(ring_bytes) {
+            Some(place) => place,
+            None => 0,
+        };
+        let to_end = ring_bytes.saturating_sub(place);
+        let first = if (len as u64) < to_end { len } else { to_end as usize };
+        Self { first: (Offset(place), first), second: (Offset(0), len.saturating_sub(first)) }
+    }
+
+    /// Copies what lies there, piece by piece.
+    fn read(
+        self,
+        into: &mut [u8],
+        read: impl Fn(Offset, &mut [u8]) -> Result<(), MediumError>,
+    ) -> Result<(), MediumError> {
+        let (front, back) = into.split_at_mut(self.first.1);
+        read(self.first.0, front)?;
+        if back.is_empty() { Ok(()) } else { read(self.second.0, back) }
+    }
+}
+
+/// Reads a lane beside its writer.
+#[derive(Clone, Debug)]
+pub struct LaneReader<R> {
+    region: R,
+    bytes: u64,
+    slots: Option<SlotReader<R>>,
+}
+
+impl<R: PmemRead> LaneReader<R> {
+    /// Copies a range of log offsets.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        let pieces = Pieces::of(self.bytes, position, into.len());
+        pieces.read(into, |at, into| self.region.read_into(at, into))
+    }
+
+    /// Copies what one of the lane's slots holds.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read_slot(&self, slot: SlotNumber, into: &mut [u8]) -> Result<(), MediumError> {
+        match &self.slots {
+            Some(slots) => slots.read(slot, into),
+            None => unreachable!("the index names slots of this journal"),
+        }
+    }
+}
+
+impl<P: PmemShare, H> Ring<P, H> {
+    pub(crate) fn reader(&self, slots: Option<SlotReader<P::Reader>>) -> LaneReader<P::Reader> {
+        LaneReader { region: self.region.reader(), bytes: self.bytes, slots }
+    }
+}
+
+impl<S: Source> RingOf<S> {
+    /// The ring that a whole region is; it must not be empty.
+    pub(crate) fn new(region: S) -> Self {
+        let bytes = region.len();
+        debug_assert!(bytes > 0, "the geometry was checked");
+        Self { region, bytes }
+    }
+
+    #[inline]
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.region.keeps(rule)
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[inline]
+    const fn pieces(&self, position: u64, len: usize) -> Pieces {
+        Pieces::of(self.bytes, position, len)
+    }
+
+    /// All of its bytes, in their places.
+    pub(crate) fn all(&self) -> Result<&[u8], MediumError> {
+        self.region.bytes(Offset(0), usize::try_from(self.bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Where a log offset is.
+    #[inline]
+    pub(crate) const fn place(&self, position: u64) -> u64 {
+        match position.checked_rem(self.bytes) {
+            Some(place) => place,
+            None => 0,
+        }
+    }
+
+    /// The bytes of a range, in two pieces where it wraps.
+    pub(crate) fn slices(&self, position: u64, len: usize) -> Result<(&[u8], &[u8]), MediumError> {
+        let Pieces { first, second } = self.pieces(position, len);
+        let front = self.region.bytes(first.0, first.1)?;
+        if second.1 == 0 {
+            return Ok((front, &[]));
+        }
+        Ok((front, self.region.bytes(second.0, second.1)?))
+    }
+
+    /// Copies a range.
+    pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        let pieces = self.pieces(position, into.len());
+        pieces.read(into, |at, into| self.region.read_into(at, into))
+    }
+}
+
+impl<P: Pmem, H: Hook> Ring<P, H> {
+    /// Writes a range and puts it in flight.
+    #[inline]
+    pub(crate) fn write(&mut self, site: Site, position: u64, bytes: &[u8]) -> InFlight {
+        self.write_piece(site, position, bytes, bytes.len() as u64)
+    }
+
+    /// The same, as a piece of so many bytes that go out before one fence.
+    ///
+    /// Inlined at any price: to go on with what wraps, a function would save its registers first.
+    #[inline(always)]
+    pub(crate) fn write_piece(
+        &mut self,
+        site: Site,
+        position: u64,
+        bytes: &[u8],
+        whole_bytes: u64,
+    ) -> InFlight {
+        let Pieces { first, second } = self.pieces(position, bytes.len());
+        let (front, back) = bytes.split_at(first.1);
+        let in_flight = self.region.write_piece(site, first.0, front, whole_bytes);
+        if second.1 == 0 {
+            return in_flight;
+        }
+        in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
+    }
+
+    /// Whether so many bytes of a record of so many are better gathered than copied together: where
+    /// they would be streamed anyway, and do not wrap.
+    #[inline]
+    pub(crate) fn gathers(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
+        self.region.gathers(whole_bytes) && self.pieces(position, bytes).second.1 == 0
+    }
+
+    /// Writes what is put together from pieces, with its checks, and puts it in flight; it does not
+    /// wrap. Returns the check of all as well.
+    #[inline(always)]
+    pub(crate) fn write_checked(
+        &mut self,
+        site: Site,
+        position: u64,
+        gathered: &Gathered<'_>,
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        self.region.write_checked(site, Offset(self.place(position)), gathered, seeds)
+    }
+
+    /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.
+    #[inline]
+    pub(crate) fn store(&mut self, site: Site, position: u64, bytes: &[u8]) {
+        let Pieces { first, second } = self.pieces(position, bytes.len());
+        let (front, back) = bytes.split_at(first.1);
+        let Dirty { .. } = self.region.store(site, first.0, front);
+        if !back.is_empty() {
+            let Dirty { .. } = self.region.store(site, second.0, back);
+        }
+    }
+
+    /// Flushes a range that somebody stored, maybe another thread or a process that is no more.
+    #[inline]
+    pub(crate) fn flush_found(&mut self, site: Site, position: u64, len: u64) -> InFlight {
+        let len = usize::try_from(len.min(self.bytes)).unwrap_or(usize::MAX);
+        let Pieces { first, second } = self.pieces(position, len);
+        let in_flight = self.region.flush_found(site, first.0, first.1);
+        if second.1 == 0 {
+            return in_flight;
+        }
+        in_flight.and(self.region.flush_found(site, second.0, second.1))
+    }
+
+    #[inline]
+    pub(crate) fn fence<T>(
+        &mut self,
+        site: Site,
+        in_flight: InFlight<T>,
+    ) -> Result<Durable<T>, MediumError> {
+        self.region.fence(site, in_flight)
+    }
+}

@@ -1,0 +1,550 @@
+//! The superblock: what recovery believes before it has read a single record.
+//!
+//! Two copies lie in separate media units, each with a generation and a check. Both are written by
+//! every open and every head advance, the older or invalid one first, each fenced; only after the
+//! second fence may the new epoch and the freed space be used.
+//!
+//! **Crash**: one copy may be torn at any time, then the other one is whole. The newer valid copy
+//! counts. A copy of a newer generation than all valid ones existed if any record names it; that is
+//! an error, never an older head on trust.
+
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::format::geometry::{Geometry, Protocol, UNIT_BYTES_MAX};
+use crate::format::superblock::{
+    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER,
+    VOID_MAGIC, superblock_bytes,
+};
+use crate::order::hook::Hook;
+use crate::order::ordered::{Durable, InFlight, Ordered};
+use crate::order::rule::Rule;
+use crate::order::source::Source;
+use crate::ports::error::{MediumError, MediumErrorKind};
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::PolicyId;
+use crate::units::{
+    BlockSize, Epoch, Generation, LANES_MAX, LINE_BYTES, Offset, Sequence, Stamp, WORD_BYTES,
+};
+
+/// The incompatible features that this version knows.
+const KNOWN_FEATURES: u64 = TAIL_POINTER | SLOTS | DISK_LOG;
+
+crate::sites! {
+    pub(crate) mod site {
+        COPY: Write = "superblock.copy";
+        COPY_FENCE: Fence = "superblock.copy.fence";
+        /// A crash before leaves the older journal, one after none.
+        VOID: Write = "superblock.void";
+        VOID_FENCE: Fence = "superblock.void.fence";
+        /// A crash before or after leaves no journal.
+        FORGET: Write = "superblock.forget";
+        FORGOTTEN: Flush = "superblock.forgotten";
+    }
+}
+
+/// No counter gets here: those of the superblock are at most one above those of the records.
+const COUNTER_END: u64 = 2 * crate::format::record::COUNTER_END;
+
+/// The incompatible features of a geometry.
+const fn features(geometry: &Geometry) -> u64 {
+    let of_protocol = match geometry.protocol {
+        Protocol::OneFence => 0,
+        Protocol::TailPointer => TAIL_POINTER,
+    };
+    let of_slots = if geometry.lane_slots > 0 { SLOTS } else { 0 };
+    let of_log = if geometry.lane_log_blocks > 0 { DISK_LOG } else { 0 };
+    of_protocol | of_slots | of_log
+}
+
+const SUPERBLOCK_BYTES_MAX: usize = superblock_bytes(LANES_MAX);
+
+/// A superblock in memory.
+#[derive(Clone, Debug)]
+pub struct Superblock {
+    /// The fixed part.
+    pub head: SuperblockHead,
+    notes: [LaneNote; LANES_MAX as usize],
+}
+
+/// Why an image holds no usable superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SuperblockError {
+    /// Neither copy begins with the magic: this is no journal.
+    NotAJournal,
+    /// Neither copy is whole.
+    Corrupt,
+    /// A format was begun here and not finished: there is no journal, and what was here before is
+    /// gone. Format again.
+    Unfinished,
+    /// The format is a later one.
+    Version {
+        /// Which.
+        found: u32,
+    },
+    /// The journal uses features that this version does not know.
+    Features {
+        /// The unknown ones.
+        unknown: u64,
+    },
+    /// A valid check over a geometry that cannot be, or that does not fit the span.
+    Geometry,
+    /// The medium.
+    Medium(MediumError),
+}
+
+impl From<MediumError> for SuperblockError {
+    fn from(error: MediumError) -> Self {
+        Self::Medium(error)
+    }
+}
+
+impl core::fmt::Display for SuperblockError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotAJournal => f.write_str("no journal here: neither superblock has the magic"),
+            Self::Corrupt => f.write_str("neither superblock copy is whole"),
+            Self::Unfinished => f.write_str("a format was begun here and not finished"),
+            Self::Version { found } => {
+                write!(f, "on-media format {found}, this version knows {FORMAT_VERSION}")
+            }
+            Self::Features { unknown } => write!(f, "unknown incompatible features {unknown:#x}"),
+            Self::Geometry => f.write_str("the superblock's geometry does not fit"),
+            Self::Medium(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for SuperblockError {}
+
+impl Superblock {
+    /// The superblock of an empty journal.
+    #[must_use]
+    pub fn new(
+        geometry: &Geometry,
+        journal_id: [u8; 16],
+        policy: PolicyId,
+        device_blocks: u64,
+    ) -> Self {
+        let head = SuperblockHead {
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            block_bytes: u32::try_from(geometry.block_size.bytes()).unwrap_or(0).into(),
+            compatible: 0.into(),
+            incompatible: features(geometry).into(),
+            journal_id,
+            lane_bytes: geometry.lane_bytes.into(),
+            policy: policy.0.into(),
+            shield_blocks: geometry.shield_blocks.into(),
+            unit_bytes: geometry.unit_bytes.into(),
+            lanes: geometry.lanes.into(),
+            reserved: 0.into(),
+            device_blocks: device_blocks.into(),
+            generation: 0.into(),
+            epoch: 0.into(),
+            stamp_floor: 0.into(),
+            shield_floor: 0.into(),
+            lane_slots: geometry.lane_slots.into(),
+            lane_log_blocks: geometry.lane_log_blocks.into(),
+            segment_blocks: geometry.segment_blocks.into(),
+            closed: mark_of_close(Generation(0)).into(),
+        };
+        // Sequences begin at 1, so that a header of zeroes is never the expected one.
+        let note = LaneNote {
+            head: 0.into(),
+            head_sequence: 1.into(),
+            epoch_first: 1.into(),
+            durable_to: 1.into(),
+        };
+        Self { head, notes: [note; LANES_MAX as usize] }
+    }
+
+    /// What it says of each lane.
+    #[must_use]
+    pub fn notes(&self) -> &[LaneNote] {
+        self.notes.get(..usize::from(self.head.lanes.get())).unwrap_or_default()
+    }
+
+    /// The same, to change it.
+    pub fn notes_mut(&mut self) -> &mut [LaneNote] {
+        self.notes.get_mut(..usize::from(self.head.lanes.get())).unwrap_or_default()
+    }
+
+    /// Its generation.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        Generation(self.head.generation.get())
+    }
+
+    /// Its epoch.
+    #[must_use]
+    pub const fn epoch(&self) -> Epoch {
+        Epoch(self.head.epoch.get())
+    }
+
+    /// At or above every stamp dropped.
+    #[must_use]
+    pub const fn stamp_floor(&self) -> Stamp {
+        Stamp(self.head.stamp_floor.get())
+    }
+
+    /// Whether it was written when the last record of each lane was durable, and nothing was
+    /// stored behind that since. A writer that knows nothing of it raises the generation.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.head.closed.get() == mark_of_close(self.generation())
+    }
+
+    /// Says whether that is so; behind the last change of the generation.
+    pub(crate) fn set_closed(&mut self, is_so: bool) {
+        let mark = mark_of_close(self.generation());
+        self.head.closed = if is_so { mark } else { u32::from(mark == 0) }.into();
+    }
+
+    /// The geometry it describes.
+    ///
+    /// # Errors
+    /// `Geometry` when there can be no such one.
+    pub fn geometry(&self) -> Result<Geometry, SuperblockError> {
+        let geometry = Geometry {
+            block_size: BlockSize::new(self.head.block_bytes.get())
+                .ok_or(SuperblockError::Geometry)?,
+            lanes: self.head.lanes.get(),
+            lane_bytes: self.head.lane_bytes.get(),
+            shield_blocks: self.head.shield_blocks.get(),
+            unit_bytes: self.head.unit_bytes.get(),
+            protocol: match self.head.incompatible.get() & TAIL_POINTER {
+                0 => Protocol::OneFence,
+                _ => Protocol::TailPointer,
+            },
+            lane_slots: self.head.lane_slots.get(),
+            lane_log_blocks: self.head.lane_log_blocks.get(),
+            segment_blocks: self.head.segment_blocks.get(),
+        };
+        if features(&geometry) != self.head.incompatible.get() {
+            return Err(SuperblockError::Geometry);
+        }
+        geometry.check().map_err(|_| SuperblockError::Geometry)?;
+        Ok(geometry)
+    }
+
+    /// Heads lie on lines, and no counter comes near the end of its type: what counts up from them
+    /// never has to look.
+    fn check_counters(&self) -> Result<(), SuperblockError> {
+        let head = &self.head;
+        let of_head = [head.generation, head.epoch, head.stamp_floor, head.shield_floor];
+        let of_notes = self
+            .notes()
+            .iter()
+            .flat_map(|note| [note.head, note.head_sequence, note.epoch_first, note.durable_to]);
+        let in_range = |counter: U64| counter.get() < COUNTER_END;
+        let starts = |note: &LaneNote| {
+            note.head.get().checked_rem(LINE_BYTES as u64) == Some(0)
+                && note.head_sequence.get() > 0
+        };
+        let sane =
+            of_head.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
+        if sane { Ok(()) } else { Err(SuperblockError::Geometry) }
+    }
+
+    fn encode<'b>(
+        &self,
+        kernels: &impl Kernels,
+        into: &'b mut [u8; SUPERBLOCK_BYTES_MAX],
+    ) -> &'b [u8] {
+        let len = superblock_bytes(self.head.lanes.get());
+        let notes = self.notes().iter().map(|note| note.as_bytes());
+        let mut at = 0_usize;
+        for part in core::iter::once(self.head.as_bytes()).chain(notes) {
+            let end = at.saturating_add(part.len());
+            if let Some(place) = into.get_mut(at..end) {
+                place.copy_from_slice(part);
+            }
+            at = end;
+        }
+        let check = kernels.crc64(0, into.get(..at).unwrap_or_default());
+        if let Some(place) = into.get_mut(at..len) {
+            place.copy_from_slice(&check.to_le_bytes());
+        }
+        into.get(..len).unwrap_or_default()
+    }
+
+    /// Reads one copy.
+    pub(crate) fn decode(
+        pmem: &impl Source,
+        at: Offset,
+        kernels: &impl Kernels,
+    ) -> Result<Copy, SuperblockError> {
+        let fixed = size_of::<SuperblockHead>();
+        let Some(bytes) = readable(pmem.bytes(at, fixed))? else { return Ok(Copy::Torn) };
+        let Ok(head) = SuperblockHead::read_from_bytes(bytes) else { return Ok(Copy::Torn) };
+        if head.magic != MAGIC {
+            return Ok(Copy::Foreign);
+        }
+        let lanes = head.lanes.get();
+        if lanes == 0 || lanes > LANES_MAX {
+            return Ok(Copy::Torn);
+        }
+        let len = superblock_bytes(lanes);
+        let Some(bytes) = readable(pmem.bytes(at, len))? else { return Ok(Copy::Torn) };
+        let Some((content, check)) = bytes.split_last_chunk::<CHECK_BYTES>() else {
+            return Ok(Copy::Torn);
+        };
+        if kernels.crc64(0, content) != u64::from_le_bytes(*check) {
+            return Ok(Copy::Torn);
+        }
+        if head.version.get() != FORMAT_VERSION {
+            return Err(SuperblockError::Version { found: head.version.get() });
+        }
+        let unknown = head.incompatible.get() & !KNOWN_FEATURES;
+        if unknown != 0 {
+            return Err(SuperblockError::Features { unknown });
+        }
+        let mut superblock = Self { head, notes: [LaneNote::default(); LANES_MAX as usize] };
+        let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneNote>());
+        for (note, part) in superblock.notes.iter_mut().zip(parts) {
+            *note = LaneNote::read_from_bytes(part).unwrap_or_default();
+        }
+        superblock.geometry()?;
+        superblock.check_counters()?;
+        Ok(Copy::Whole(superblock))
+    }
+}
+
+/// What a close puts into the superblock of a generation. Not the generation alone, so that no
+/// other number is taken for it by chance.
+const fn mark_of_close(generation: Generation) -> u32 {
+    (generation.raw() & u32::MAX as u64) as u32 ^ u32::from_le_bytes(*b"clsd")
+}
+
+/// What one copy is.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is nowhere to box it, and it lives shortly")]
+pub(crate) enum Copy {
+    /// A superblock.
+    Whole(Superblock),
+    /// A journal's, and not whole or not readable.
+    Torn,
+    /// Something else.
+    Foreign,
+}
+
+/// Poison, and the end of a span, take a copy; any other error says nothing about its content.
+fn readable(read: Result<&[u8], MediumError>) -> Result<Option<&[u8]>, MediumError> {
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) => match error.kind {
+            MediumErrorKind::Poisoned | MediumErrorKind::OutOfRange => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Both copies on the medium.
+#[derive(Debug)]
+pub(crate) struct Superblocks<P, H> {
+    pmem: Ordered<P, H>,
+    /// Where the copies begin; the one to be written first comes first.
+    places: [Offset; 2],
+}
+
+impl<P: Pmem, H: Hook> Superblocks<P, H> {
+    /// The copies at these places; the one to be written first comes first.
+    pub(crate) const fn new(pmem: Ordered<P, H>, places: [Offset; 2]) -> Self {
+        Self { pmem, places }
+    }
+
+    pub(crate) fn pmem_mut(&mut self) -> &mut Ordered<P, H> {
+        &mut self.pmem
+    }
+
+    /// Where the copy lies that [`load`] accepted.
+    pub(crate) const fn accepted(&self) -> Offset {
+        let [_, newer] = self.places;
+        newer
+    }
+
+    /// Writes both copies, the older or invalid one first, each fenced.
+    ///
+    /// What may begin with the new generation begins when this returns.
+    pub(crate) fn store(
+        &mut self,
+        superblock: &Superblock,
+        kernels: &impl Kernels,
+    ) -> Result<Durable<Generation>, MediumError> {
+        self.store_behind(None, superblock, kernels)
+    }
+
+    /// Like [`store`](Self::store), behind what is in flight: the first fence is of that too.
+    pub(crate) fn store_behind(
+        &mut self,
+        in_flight: Option<InFlight>,
+        superblock: &Superblock,
+        kernels: &impl Kernels,
+    ) -> Result<Durable<Generation>, MediumError> {
+        let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
+        let bytes = superblock.encode(kernels, &mut buffer);
+        let [older, newer] = self.places;
+        let generation = superblock.generation();
+        let mut copy = self.pmem.write(site::COPY, older, bytes);
+        if let Some(in_flight) = in_flight {
+            copy = copy.and(in_flight);
+        }
+        let first = self.pmem.fence(site::COPY_FENCE, copy.carrying(generation))?;
+        if !self.pmem.keeps(Rule::BothCopies) {
+            return Ok(first);
+        }
+        let copy = self.pmem.write(site::COPY, newer, bytes).carrying(generation);
+        self.pmem.fence(site::COPY_FENCE, copy)
+    }
+}
+
+/// Makes whatever journal is in a span void, so that a new one can be built there.
+///
+/// One word is the first step, which a crash does not tear: before it there is the older journal,
+/// and after it [none](SuperblockError::Unfinished). What is returned has to be fenced before the
+/// magic comes back: the rest of the first copy's first line is zeroed, and the magic wherever a
+/// reader could look for a second copy, so that no older copy is whole again.
+///
+/// **Crash** before the fence: the older journal, or none. Afterwards: none.
+pub(crate) fn void_all<P: Pmem, H: Hook>(
+    pmem: &mut Ordered<P, H>,
+) -> Result<InFlight, MediumError> {
+    if pmem.keeps(Rule::VoidedFirst) {
+        // A line that cannot be read is stored whole, so that it can be read again.
+        let is_there = readable(pmem.bytes(Offset(0), LINE_BYTES))?.is_some();
+        let mut line = [0; LINE_BYTES];
+        line.iter_mut().zip(VOID_MAGIC).for_each(|(place, byte)| *place = byte);
+        let len = if is_there { WORD_BYTES } else { LINE_BYTES };
+        let void = pmem.write(site::VOID, Offset(0), line.get(..len).unwrap_or_default());
+        let _ = pmem.fence(site::VOID_FENCE, void)?;
+    }
+    let rest = [0; LINE_BYTES - WORD_BYTES];
+    let mut forgotten = pmem.write(site::FORGET, Offset(WORD_BYTES as u64), &rest);
+    let len = pmem.len();
+    for at in second_places(pmem).take_while(|at| at.raw() < len) {
+        // A killed process may have zeroed the magic, which a power loss would bring back.
+        forgotten = forgotten.and(match is_magic(pmem, at)? {
+            true => pmem.write(site::FORGET, at, &[0; MAGIC.len()]),
+            false => pmem.flush_found(site::FORGOTTEN, at, MAGIC.len()),
+        });
+    }
+    Ok(forgotten)
+}
+
+/// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
+/// the first one knows. Where that is torn, the place that it still names is tried (a crash in the
+/// middle of a rewrite changes no word of the geometry), then every multiple of the line.
+///
+/// Returns the places of both copies, the older or invalid one first.
+pub(crate) fn load(
+    pmem: &impl Source,
+    kernels: &impl Kernels,
+) -> Result<([Offset; 2], Superblock), SuperblockError> {
+    let magic = readable(pmem.bytes(Offset(0), VOID_MAGIC.len()))?;
+    if magic.is_some_and(|magic| magic == VOID_MAGIC) {
+        return Err(SuperblockError::Unfinished);
+    }
+    let first = Superblock::decode(pmem, Offset(0), kernels)?;
+    let second_at = match &first {
+        Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
+        _ => match hinted_second(pmem, kernels)? {
+            Some(second_at) => second_at,
+            None => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
+        },
+    };
+    let second = if second_at == Offset(0) {
+        None
+    } else {
+        match Superblock::decode(pmem, second_at, kernels)? {
+            Copy::Whole(superblock) => Some(superblock),
+            _ => None,
+        }
+    };
+    match (first, second) {
+        (Copy::Whole(a), Some(b)) if b.generation() > a.generation() => {
+            Ok(([Offset(0), second_at], b))
+        }
+        (Copy::Whole(a), _) => Ok(([second_at, Offset(0)], a)),
+        (_, Some(b)) => Ok(([Offset(0), second_at], b)),
+        (Copy::Foreign, None) => Err(SuperblockError::NotAJournal),
+        (Copy::Torn, None) => Err(SuperblockError::Corrupt),
+    }
+}
+
+/// The second copy, if it is where the torn first one says.
+fn hinted_second(
+    pmem: &impl Source,
+    kernels: &impl Kernels,
+) -> Result<Option<Offset>, SuperblockError> {
+    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHead>()))? else {
+        return Ok(None);
+    };
+    let head = SuperblockHead::read_from_bytes(bytes).ok();
+    let Some(head) = head.filter(|head| head.magic == MAGIC) else { return Ok(None) };
+    let at = Offset(u64::from(head.unit_bytes.get()));
+    Ok(is_second(pmem, at, kernels)?.then_some(at))
+}
+
+/// The places where a media unit could end. They are bounded, so that the search is short on a
+/// large span that is no journal.
+fn second_places<S: Source>(pmem: &S) -> impl Iterator<Item = Offset> + use<S> {
+    let end = pmem.len().min(u64::from(UNIT_BYTES_MAX));
+    let lines = end.checked_div(LINE_BYTES as u64).unwrap_or(0);
+    (1..=lines).map(|line| Offset(line.saturating_mul(LINE_BYTES as u64)))
+}
+
+/// Looks for a second copy at the places where a media unit could end.
+fn find_second(
+    pmem: &impl Source,
+    kernels: &impl Kernels,
+) -> Result<Option<Offset>, SuperblockError> {
+    for at in second_places(pmem) {
+        if is_second(pmem, at, kernels)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a copy begins here, whole or not.
+fn is_magic(pmem: &impl Source, at: Offset) -> Result<bool, MediumError> {
+    Ok(readable(pmem.bytes(at, MAGIC.len()))?.is_some_and(|magic| magic == MAGIC))
+}
+
+/// Whether a superblock lies here that says of itself that it is a second copy.
+fn is_second(
+    pmem: &impl Source,
+    at: Offset,
+    kernels: &impl Kernels,
+) -> Result<bool, SuperblockError> {
+    match Superblock::decode(pmem, at, kernels)? {
+        Copy::Whole(superblock) => Ok(superblock.geometry()?.second_superblock() == at),
+        _ => Ok(false),
+    }
+}
+
+/// Where a lane begins to scan: its note in words of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneStart {
+    pub(crate) head: u64,
+    pub(crate) head_sequence: Sequence,
+    pub(crate) epoch_first: Sequence,
+    pub(crate) durable_to: Sequence,
+    /// Whether nothing was stored behind the last durable record.
+    pub(crate) is_closed: bool,
+}
+
+impl From<&LaneNote> for LaneStart {
+    fn from(note: &LaneNote) -> Self {
+        Self {
+            head: note.head.get(),
+            head_sequence: Sequence(note.head_sequence.get()),
+            epoch_first: Sequence(note.epoch_first.get()),
+            durable_to: Sequence(note.durable_to.get()),
+            is_closed: false,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A file as the block device.
+//!
+//! **Crash**: what a power loss may do is what [`BlockDevice`] says: of the writes since the last
+//! [`sync`](BlockDevice::sync) any may be there, in any order, torn where the disk below tears
+//! ([`DeviceFacts`]). A killed process loses none of them. Its lock goes with it.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use journal_core::block_device::check_request;
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation,
+};
+use rustix::io::{pwritev, retry_on_intr};
+
+use crate::disk::direct::{Bounce, is_aligned};
+
+/// Buffers that one system call takes.
+const SLICES_MAX: usize = 1024;
+
+/// A file, or a block device's special file, read and written in blocks.
+///
+/// Clones are handles to the same file; they may be used from several threads at once. Nobody else
+/// can have it as a disk while one of them lives, in this process or another one: it is locked
+/// (`flock`), against those who ask for the lock. Whoever writes around it changes a store under
+/// its owner's feet; so does mounting the device.
+///
+/// | call | does |
+/// |---|---|
+/// | `read` | `pread` |
+/// | `write`, `write_vectored` | one `pwrite` or `pwritev`, unless the system cuts it short |
+/// | `sync` | `fdatasync`: the disk's own cache is emptied as well |
+///
+/// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a `sync` that failed the
+/// system may call pages clean that never reached the disk, so that a later one would succeed: a
+/// journal asks for none, and says so to everybody until it is opened again.
+///
+/// ```
+/// use nvm_journal::{BlockDevice, BlockNumber, BlockSize, FileDisk};
+///
+/// # let path = std::env::temp_dir().join(format!("file-disk-{}", std::process::id()));
+/// let mut disk = FileDisk::create(&path, BlockSize::DEFAULT, 100)?;
+/// disk.write_vectored(BlockNumber(7), &[&[7; 4096], &[8; 4096]])?;
+/// disk.sync()?;
+/// let refused = FileDisk::open(&path, BlockSize::DEFAULT).expect_err("the lock is taken");
+/// assert!(refused.to_string().ends_with("already open, here or in another process"));
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileDisk {
+    pub(super) file: Arc<File>,
+    pub(super) block_size: BlockSize,
+    pub(super) block_count: u64,
+    pub(super) facts: DeviceFacts,
+    /// There when the system's cache is passed by.
+    pub(super) bounce: Option<Bounce>,
+}
+
+impl FileDisk {
+    /// States what the disk below does in a power loss, where more is known than the default: that
+    /// an overwrite torn by it may leave garbage in sectors of 512 bytes.
+    #[must_use]
+    pub fn with_facts(mut self, facts: DeviceFacts) -> Self {
+        self.facts = facts;
+        self
+    }
+
+    /// Whether the system's cache is passed by: [`FileDiskOptions::direct`].
+    #[must_use]
+    pub const fn is_direct(&self) -> bool {
+        self.bounce.is_some()
+    }
+
+    fn check(
+        &self,
+        operation: DeviceOperation,
+        first: BlockNumber,
+        bytes: usize,
+    ) -> Result<u64, DeviceError> {
+        check_request(operation, (self.block_size, self.block_count), first, bytes)?;
+        Ok(first.raw() * self.block_size.bytes() as u64)
+    }
+
+    /// Writes parts one behind the other, whose lengths were checked.
+    fn write_parts(&mut self, from: &[&[u8]], at: u64) -> io::Result<()> {
+        match (&mut self.bounce, from) {
+            (Some(bounce), _) if !from.iter().all(|part| is_aligned(part)) => {
+                bounce.write(&self.file, from, at)
+            }
+            (_, [only]) => self.file.write_all_at(only, at),
+            _ => write_all_vectored(&self.file, from, at),
+        }
+    }
+}
+
+fn write_all_vectored(file: &File, from: &[&[u8]], mut at: u64) -> io::Result<()> {
+    for parts in from.chunks(SLICES_MAX) {
+        let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = slices.as_mut_slice();
+        // Drops the empty ones.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            let written = retry_on_intr(|| pwritev(file, left, at))?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            at += written as u64;
+            IoSlice::advance_slices(&mut left, written);
+        }
+    }
+    Ok(())
+}
+
+fn failed(operation: DeviceOperation, block: BlockNumber) -> impl FnOnce(io::Error) -> DeviceError {
+    move |error| {
+        DeviceError::new(operation, DeviceErrorKind::Io { os: error.raw_os_error() }, block)
+    }
+}
+
+impl BlockDevice for FileDisk {
+    fn facts(&self) -> DeviceFacts {
+        self.facts
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    fn block_count(&self) -> u64 {
+        self.block_count
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        let at = self.check(DeviceOperation::Read, first, into.len())?;
+        let read = match &mut self.bounce {
+            Some(bounce) if !is_aligned(into) => bounce.read(&self.file, into, at),
+            _ => self.file.read_exact_at(into, at),
+        };
+        read.map_err(failed(DeviceOperation::Read, first))
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        let at = self.check(DeviceOperation::Write, first, from.len())?;
+        self.write_parts(&[from], at).map_err(failed(DeviceOperation::Write, first))
+    }
+
+    fn write_vectored(&mut self, first: BlockNumber, from: &[&[u8]]) -> Result<(), DeviceError> {
+        let mut bytes = 0_usize;
+        for part in from {
+            self.check(DeviceOperation::Write, first, part.len())?;
+            bytes = bytes.saturating_add(part.len());
+        }
+        let at = self.check(DeviceOperation::Write, first, bytes)?;
+        self.write_parts(from, at).map_err(failed(DeviceOperation::Write, first))
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.file.sync_data().map_err(failed(DeviceOperation::Sync, BlockNumber(0)))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,334 @@
+//! A file disk against a plain vector, and what it refuses.
+
+use core::cell::RefCell;
+use std::fs;
+use std::path::PathBuf;
+
+use journal_core::Overwrite;
+use pmem_sys::Step;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use super::*;
+use crate::disk::error::{FileDiskError, FileDiskErrorKind};
+use crate::disk::options::FileDiskOptions;
+
+/// A disk of a few blocks of zeroes, for tests that need one and do not look.
+#[derive(Clone, Debug)]
+pub(crate) struct TinyDisk {
+    blocks: u64,
+}
+
+impl TinyDisk {
+    pub(crate) const fn new(blocks: u64) -> Self {
+        Self { blocks }
+    }
+}
+
+impl BlockDevice for TinyDisk {
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts::cautious()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        BlockSize::MIN
+    }
+
+    fn block_count(&self) -> u64 {
+        self.blocks
+    }
+
+    fn read(&mut self, _first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        into.fill(0);
+        Ok(())
+    }
+
+    fn write(&mut self, _first: BlockNumber, _from: &[u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+const BLOCKS: u64 = 16;
+const BLOCK: usize = 4096;
+
+/// A name that goes, with its file, when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let name = format!("nvm-journal-file-disk-{}-{name}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn create(&self, options: FileDiskOptions) -> Result<FileDisk, FileDiskError> {
+        options.create(&self.0, BlockSize::DEFAULT, BLOCKS)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Says something that the harness would swallow.
+fn say_loudly(text: &str) {
+    use std::io::Write as _;
+    std::io::stderr().write_all(text.as_bytes()).expect("a standard error");
+}
+
+/// A disk past the cache, unless the temporary directory is on a file system that refuses.
+fn direct(scratch: &Scratch) -> Option<FileDisk> {
+    match scratch.create(FileDiskOptions::new().direct(true)) {
+        Ok(disk) => Some(disk),
+        Err(FileDiskError { kind: FileDiskErrorKind::DirectRefused { source }, .. }) => {
+            assert!(!scratch.0.exists(), "no file is left behind");
+            say_loudly(&format!("NOT TESTED: direct I/O, which the system refuses: {source}\n"));
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Read { first: u64, blocks: usize, shift: usize },
+    Write { first: u64, parts: Vec<usize>, shift: usize, seed: u8 },
+    Sync,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Act>> {
+    let shift = prop_oneof![Just(0), 1..64_usize];
+    let read = (0..BLOCKS + 2, 0..6_usize, shift.clone());
+    let read = read.prop_map(|(first, blocks, shift)| Act::Read { first, blocks, shift });
+    let parts = proptest::collection::vec(0..4_usize, 0..6);
+    let write = (0..BLOCKS + 2, parts, shift, any::<u8>());
+    let write =
+        write.prop_map(|(first, parts, shift, seed)| Act::Write { first, parts, shift, seed });
+    let step = prop_oneof![4 => read, 6 => write, 1 => Just(Act::Sync)];
+    proptest::collection::vec(step, 1..24)
+}
+
+/// Bytes that begin `shift` bytes behind a page.
+fn shifted(memory: &mut Vec<u8>, len: usize, shift: usize) -> &mut [u8] {
+    memory.resize(len + 4096 + shift, 0);
+    let start = memory.as_ptr().align_offset(4096) + shift;
+    &mut memory[start..][..len]
+}
+
+fn run(disk: &mut FileDisk, model: &mut [u8], step: &Act) -> Result<(), TestCaseError> {
+    let place = |first: u64| first as usize * BLOCK;
+    let mut memory = Vec::new();
+    match step {
+        Act::Read { first, blocks, shift } => {
+            let into = shifted(&mut memory, blocks * BLOCK, *shift);
+            match disk.read(BlockNumber(*first), into) {
+                Ok(()) => prop_assert_eq!(&*into, &model[place(*first)..][..into.len()]),
+                Err(error) => {
+                    prop_assert_eq!(error.kind, DeviceErrorKind::OutOfRange);
+                    prop_assert!(first + *blocks as u64 > BLOCKS);
+                }
+            }
+        }
+        Act::Write { first, parts, shift, seed } => {
+            let len = parts.iter().sum::<usize>() * BLOCK;
+            let bytes = shifted(&mut memory, len, *shift);
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                *byte = seed.wrapping_add((at / 7) as u8);
+            }
+            let mut rest = &*bytes;
+            let mut slices = Vec::new();
+            for blocks in parts {
+                let (part, behind) = rest.split_at(blocks * BLOCK);
+                slices.push(part);
+                rest = behind;
+            }
+            let written = match &*slices {
+                [only] => disk.write(BlockNumber(*first), only),
+                _ => disk.write_vectored(BlockNumber(*first), &slices),
+            };
+            match written {
+                Ok(()) => model[place(*first)..][..len].copy_from_slice(bytes),
+                Err(error) => {
+                    prop_assert_eq!(error.kind, DeviceErrorKind::OutOfRange);
+                    prop_assert!(place(*first) + len > model.len());
+                }
+            }
+        }
+        Act::Sync => prop_assert_eq!(disk.sync(), Ok(())),
+    }
+    Ok(())
+}
+
+fn is_as_its_model(mut disk: FileDisk, scratch: &Scratch) {
+    let mut model = vec![0; BLOCKS as usize * BLOCK];
+    let mut runner = TestRunner::new(Config::with_cases(64));
+    let model_of = RefCell::new((&mut disk, &mut model));
+    let outcome = runner.run(&steps(), |steps| {
+        let (disk, model) = &mut *model_of.borrow_mut();
+        steps.iter().try_for_each(|step| run(disk, model, step))
+    });
+    outcome.expect("the file is as the model");
+    drop(disk);
+    assert_eq!(fs::read(&scratch.0).expect("is there"), model);
+}
+
+#[test]
+fn through_the_cache_it_is_as_its_model() {
+    let scratch = Scratch::new("model");
+    let disk = scratch.create(FileDiskOptions::new()).expect("a new file");
+    assert!(!disk.is_direct());
+    is_as_its_model(disk, &scratch);
+}
+
+#[test]
+fn past_the_cache_it_is_as_its_model() {
+    let scratch = Scratch::new("direct-model");
+    let Some(disk) = direct(&scratch) else { return };
+    assert!(disk.is_direct());
+    is_as_its_model(disk, &scratch);
+}
+
+#[test]
+fn more_buffers_than_one_call_takes_and_more_bytes_than_the_bounce_has() {
+    for is_direct in [false, true] {
+        let scratch = Scratch::new(if is_direct { "many-direct" } else { "many" });
+        if is_direct && direct(&scratch).is_none() {
+            continue;
+        }
+        let _ = fs::remove_file(&scratch.0);
+        let options = FileDiskOptions::new().direct(is_direct);
+        let size = BlockSize::new(512).expect("a power of two");
+        let blocks = 3 * SLICES_MAX as u64;
+        let mut disk = match options.create(&scratch.0, size, blocks) {
+            Ok(disk) => disk,
+            // A disk of sectors of 4096 bytes refuses smaller blocks.
+            Err(FileDiskError { kind: FileDiskErrorKind::DirectRefused { .. }, .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        let content: Vec<u8> = (0..blocks as usize * 512).map(|at| (at / 511) as u8).collect();
+        let parts: Vec<&[u8]> = content.chunks(512).collect();
+        disk.write_vectored(BlockNumber(0), &parts).expect("fits");
+        let mut read = vec![0; content.len() + 1];
+        disk.read(BlockNumber(0), &mut read[1..]).expect("is there");
+        assert!(read[1..] == content);
+    }
+}
+
+#[test]
+fn a_refusal_of_direct_io_is_told_and_not_worked_around() {
+    // No disk has sectors that small.
+    let scratch = Scratch::new("direct-refused");
+    let direct = FileDiskOptions::new().direct(true);
+    match direct.create(&scratch.0, BlockSize::MIN, BLOCKS).map_err(|error| error.kind) {
+        Err(FileDiskErrorKind::DirectRefused { source }) => {
+            assert!(source.raw_os_error().is_some(), "{source}");
+            assert!(!scratch.0.exists(), "no file is left behind");
+        }
+        Ok(_) => return say_loudly("NOT TESTED: a refusal of direct I/O, there is none here\n"),
+        Err(kind) => panic!("{kind}"),
+    }
+    drop(FileDisk::create(&scratch.0, BlockSize::MIN, BLOCKS).expect("a new file"));
+    let refused = direct.open(&scratch.0, BlockSize::MIN);
+    assert!(matches!(kind_of(refused), FileDiskErrorKind::DirectRefused { .. }));
+    assert!(scratch.0.exists(), "what was there stays there");
+}
+
+#[test]
+fn lengths_are_checked_before_anything_is_written() {
+    let scratch = Scratch::new("lengths");
+    let mut disk = scratch.create(FileDiskOptions::new()).expect("a new file");
+    let refused = disk.write_vectored(BlockNumber(1), &[&[1; BLOCK], &[1; 100], &[1; BLOCK - 100]]);
+    assert_eq!(refused.map_err(|error| error.kind), Err(DeviceErrorKind::WrongLength));
+    let two: &[&[u8]] = &[&[1; BLOCK], &[1; BLOCK]];
+    let refused = disk.write_vectored(BlockNumber(BLOCKS - 1), two);
+    assert_eq!(refused.map_err(|error| error.kind), Err(DeviceErrorKind::OutOfRange));
+    disk.write_vectored(BlockNumber(BLOCKS - 2), two).expect("fits");
+    let content = fs::read(&scratch.0).expect("is there");
+    assert!(content[..content.len() - 2 * BLOCK].iter().all(|byte| *byte == 0));
+}
+
+fn kind_of(outcome: Result<FileDisk, FileDiskError>) -> FileDiskErrorKind {
+    outcome.expect_err("is refused").kind
+}
+
+#[test]
+fn it_has_one_owner_under_every_name() {
+    let scratch = Scratch::new("owner");
+    let link = Scratch::new("owner-link");
+    let open = |path: &PathBuf| FileDisk::open(path, BlockSize::DEFAULT);
+    let disk = scratch.create(FileDiskOptions::new()).expect("a new file");
+    fs::hard_link(&scratch.0, &link.0).expect("a link");
+    assert!(matches!(kind_of(open(&scratch.0)), FileDiskErrorKind::Busy));
+    assert!(matches!(kind_of(open(&link.0)), FileDiskErrorKind::Busy));
+    let handle = disk.clone();
+    drop(disk);
+    assert!(matches!(kind_of(open(&link.0)), FileDiskErrorKind::Busy), "a handle is left");
+    drop(handle);
+    let file = File::options().read(true).append(true).open(&scratch.0).expect("is there");
+    let copy = file.try_clone().expect("descriptors are to be had");
+    let mut disk = FileDisk::from_file(file, BlockSize::DEFAULT).expect("is free");
+    let busy = FileDisk::from_file(copy, BlockSize::DEFAULT);
+    assert!(matches!(kind_of(busy), FileDiskErrorKind::Busy), "a duplicate is seen");
+    disk.write(BlockNumber(3), &[3; BLOCK]).expect("does not append");
+    drop(disk);
+    let mut disk = open(&link.0).expect("is free");
+    let mut block = [0; BLOCK];
+    disk.read(BlockNumber(3), &mut block).expect("is there");
+    assert_eq!((block, disk.block_count()), ([3; BLOCK], BLOCKS));
+}
+
+#[test]
+fn what_cannot_be_a_disk_is_refused_and_says_why() {
+    let scratch = Scratch::new("refused");
+    let open = || FileDisk::open(&scratch.0, BlockSize::DEFAULT);
+    let missing = open().expect_err("there is none");
+    assert!(missing.to_string().contains("refused to open it"), "{missing}");
+    assert!(matches!(missing.kind, FileDiskErrorKind::System { step: Step::Open, ref source }
+        if source.kind() == io::ErrorKind::NotFound));
+    fs::write(&scratch.0, [0; 100]).expect("a new file");
+    assert!(matches!(kind_of(open()), FileDiskErrorKind::TooShort { bytes: 100, .. }));
+    let exists = scratch.create(FileDiskOptions::new()).expect_err("there is one");
+    assert!(matches!(exists.kind, FileDiskErrorKind::System { step: Step::Create, .. }));
+    assert_eq!(fs::read(&scratch.0).expect("is left alone"), [0; 100]);
+    let reads = File::open(&scratch.0).expect("is there");
+    let reads = FileDisk::from_file(reads, BlockSize::DEFAULT);
+    assert!(matches!(kind_of(reads), FileDiskErrorKind::NotWritable));
+    let null = FileDisk::open("/dev/null", BlockSize::DEFAULT);
+    assert!(matches!(kind_of(null), FileDiskErrorKind::NotADisk));
+    let new = Scratch::new("refused-new");
+    let endless = FileDisk::create(&new.0, BlockSize::DEFAULT, u64::MAX / 4096);
+    assert!(matches!(kind_of(endless), FileDiskErrorKind::TooLong { .. }));
+    let none = FileDisk::create(&new.0, BlockSize::DEFAULT, 0);
+    assert!(matches!(kind_of(none), FileDiskErrorKind::TooShort { bytes: 0, .. }));
+    assert!(!new.0.exists());
+}
+
+#[test]
+fn errors_carry_what_the_system_said() {
+    let scratch = Scratch::new("cut");
+    let mut disk = scratch.create(FileDiskOptions::new()).expect("a new file");
+    // Somebody cuts it short around the lock: there is nothing left to read, and no number for it.
+    let file = File::options().write(true).open(&scratch.0).expect("is there");
+    file.set_len(BLOCK as u64).expect("can be cut");
+    let error = disk.read(BlockNumber(2), &mut [0; BLOCK]).expect_err("is cut off");
+    assert_eq!(error.kind, DeviceErrorKind::Io { os: None });
+    let broken = failed(DeviceOperation::Sync, BlockNumber(0))(io::Error::from_raw_os_error(5));
+    assert_eq!(broken.kind, DeviceErrorKind::Io { os: Some(5) });
+    let source = io::Error::from_raw_os_error(22);
+    let refused = FileDiskError::from(FileDiskErrorKind::DirectRefused { source });
+    assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn facts_are_the_disks_that_nobody_knows_unless_stated() {
+    let scratch = Scratch::new("facts");
+    let disk = scratch.create(FileDiskOptions::new()).expect("a new file");
+    assert_eq!(disk.facts(), DeviceFacts::cautious());
+    let stated = DeviceFacts::new(4096, Overwrite::OldOrNew);
+    assert_eq!(disk.with_facts(stated).facts(), stated);
+}

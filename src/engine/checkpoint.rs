@@ -1,0 +1,358 @@
+//! Checkpoints, beside threads that commit.
+
+use std::sync::PoisonError;
+
+use journal_core::parts::{
+    Content, HomeScratch, InLane, Operations, Scratch, Versions, filled_by, pinned_by,
+    segment_to_clean,
+};
+use journal_core::policy::Policy;
+use journal_core::units::LaneNumber;
+use journal_core::{
+    BlockDevice, BlockNumber, CheckpointReport, Hook, JournalError, Kernels, PmemShare, Scope,
+};
+
+use crate::error::Error;
+use crate::shared::home_room::HomeRoom;
+use crate::shared::lane_room::LaneState;
+use crate::shared::lending::{LanesOf, SharesOf};
+use crate::shared::{Done, Shared};
+use crate::threads::sync::MutexGuard;
+
+/// What is freed without the device.
+enum Frees {
+    /// Records that slots' entries can say instead.
+    Rings,
+    /// Slots of older versions.
+    Slots,
+}
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Calls with what writes home. Where that panics, in a device, a policy or an assertion,
+    /// blocks may be half on their way: the journal has failed then.
+    fn with_home<R>(
+        &self,
+        call: impl FnOnce(&mut HomeRoom<P, D, H>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut room = self.home.lock().map_err(|_| self.poisoned())?;
+        self.watched(|| call(&mut room))
+    }
+
+    /// Writes home everything that is committed by now, and empties the lanes of it.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        self.with_home(|room| {
+            let mut stays = None;
+            let report = self.checkpoint_but(room, Scope::All, &mut stays)?;
+            stays.map_or(Ok(report), Err)
+        })
+    }
+
+    /// A checkpoint that notes what stays for want of a shield.
+    fn checkpoint_but(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        scope: Scope,
+        stays: &mut Option<Error>,
+    ) -> Result<CheckpointReport, Error> {
+        self.check_not_failed()?;
+        let mut report = CheckpointReport::default();
+        self.writes_home.begin();
+        let result = self.write_and_reclaim(room, scope, &mut report);
+        self.writes_home.end();
+        let staying = result.inspect_err(|error| self.fail_of(*error))?;
+        // A whole one knows of all that does.
+        *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
+        let mut done = self.lock_done();
+        done.checkpoints += 1;
+        let total = &mut done.checkpointed;
+        total.blocks += report.blocks;
+        total.writes += report.writes;
+        total.batches += report.batches;
+        total.shielded += report.shielded;
+        total.freed_bytes += report.freed_bytes;
+        total.freed_slots += report.freed_slots;
+        total.unreadable += report.unreadable;
+        drop(done);
+        if report.freed_bytes > 0 || report.freed_slots > 0 {
+            room.in_vain = None;
+            self.tell_waiters_for_room();
+        }
+        Ok(report)
+    }
+
+    /// Returns what stays for want of a shield.
+    fn write_and_reclaim(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        scope: Scope,
+        report: &mut CheckpointReport,
+    ) -> Result<Option<Error>, Error> {
+        let HomeRoom { home, batch, front, payload, blocks, .. } = room;
+        let mut scratch = HomeScratch { batch, front, payload, blocks };
+        let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
+        // Blocks that are written again and again meanwhile must not keep it from ending: as many
+        // blocks as there are now go home, and what comes later is for the next time.
+        let mut left = self.frames() as u64;
+        let stays = loop {
+            let before = report.blocks;
+            let (common, lanes) = (&self.common, &mut lanes);
+            match home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, scope, report) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                // All others are home.
+                Err(error @ JournalError::NoShield { .. }) => break Some(error.into()),
+                Err(error) => return Err(error.into()),
+            }
+            left = left.saturating_sub((report.blocks - before).max(1));
+            if left == 0 || scope == Scope::OldestInSlots {
+                break None;
+            }
+        };
+        home.reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
+        Ok(stays)
+    }
+
+    /// Writes to the disk, and syncs, what the policy places there; returns how many bytes of the
+    /// lane were stored before that.
+    pub(crate) fn write_to_disk<O: Operations + ?Sized>(
+        &self,
+        lane: LaneNumber,
+        content: &Content<'_, O>,
+        scratch: &mut Scratch<'_>,
+        versions: &mut impl Versions,
+    ) -> Result<u64, Error> {
+        let take = || {
+            let mut state = self.lock_lane(self.lane(lane))?;
+            let LaneState { lane, slots, .. } = &mut *state;
+            Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
+        };
+        self.with_home(|room| {
+            let (home, common, lanes) = (&mut room.home, &self.common, &mut LanesOf(self));
+            let stored = home.give_up(common, lanes, lane, content, scratch, versions);
+            let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
+            let written = home.write_ahead(common, content, scratch, versions, take);
+            written.map(|_| stored).inspect_err(|error| self.fail_of(*error))
+        })
+    }
+
+    /// Frames in the lanes, more or less.
+    fn frames(&self) -> usize {
+        let frames = |share: &crate::shared::share::Share| share.index.frames();
+        self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
+    }
+
+    /// Makes room, unless `is_there` says that another thread has already: without the device where
+    /// that is enough, or else by a checkpoint.
+    pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
+        self.with_home(|room| self.make_room_in(room, is_there))
+    }
+
+    /// How far all lanes may be read, added up: it grows with each commit.
+    fn readable(&self) -> u64 {
+        let each = self.lanes.iter().map(|room| room.reach.readable_to());
+        each.fold(0, u64::wrapping_add)
+    }
+
+    /// What needs a shield, where there is none, is an error only where it leaves too little.
+    fn make_room_in(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        // Before: what is committed meanwhile may come free.
+        let readable = self.readable();
+        if room.in_vain == Some(readable) {
+            return Ok(());
+        }
+        let (before, mut stays) = (self.done(), None);
+        let tried_all = self.make_what_can_be(room, &is_there, &mut stays)?;
+        let after = self.done();
+        // What could not be read or shielded may be another time.
+        let is_the_end = tried_all
+            && stays.is_none()
+            && before.freed() == after.freed()
+            && before.checkpointed.unreadable == after.checkpointed.unreadable;
+        room.in_vain = is_the_end.then_some(readable);
+        stays.filter(|_| !is_there()).map_or(Ok(()), Err)
+    }
+
+    /// Returns whether it has tried to write home all that takes room in a ring.
+    fn make_what_can_be(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        is_there: impl Fn() -> bool,
+        stays: &mut Option<Error>,
+    ) -> Result<bool, Error> {
+        let is_enough = || is_there() && !self.slots_are_short() && !self.log_is_short();
+        if is_enough() {
+            return Ok(false);
+        }
+        let geometry = &self.common.geometry;
+        if geometry.lane_places() == 0 {
+            return self.checkpoint_but(room, Scope::All, stays).map(|_| true);
+        }
+        self.free_in_memory(room, Frees::Rings)?;
+        if !is_enough() {
+            self.free_in_memory(room, Frees::Slots)?;
+        }
+        let keeps = self.common.policy.keeps_in_slots();
+        let (rings, slots) = match keeps {
+            true => (Scope::Rings, Scope::OldestInSlots),
+            false => (Scope::All, Scope::All),
+        };
+        let needs_rings = !is_there();
+        let mut rings_are_home = !keeps || needs_rings;
+        if needs_rings {
+            self.checkpoint_but(room, rings, stays)?;
+        }
+        // What no slot is free for would go into the rings, and home from there. Others may take
+        // what comes free: it is tried as often as it takes when they do not.
+        let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
+        while (!is_there() || self.slots_are_short()) && rounds > 0 {
+            rounds -= 1;
+            if self.checkpoint_but(room, slots, stays)?.freed_slots > 0 {
+                continue;
+            }
+            if rings_are_home {
+                break;
+            }
+            // Records of what is in no slot keep the heads from passing those of what is.
+            self.checkpoint_but(room, rings, stays)?;
+            rings_are_home = true;
+        }
+        let needs_all = keeps && !is_there();
+        if needs_all {
+            self.checkpoint_but(room, Scope::All, stays)?;
+        }
+        self.clean_log(room, is_enough, stays)?;
+        Ok(needs_all || (!keeps && needs_rings))
+    }
+
+    /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
+    fn clean_log(
+        &self,
+        room: &mut HomeRoom<P, D, H>,
+        is_enough: impl Fn() -> bool,
+        stays: &mut Option<Error>,
+    ) -> Result<(), Error> {
+        let geometry = &self.common.geometry;
+        let mut rounds = geometry.log_blocks().checked_div(geometry.segment_blocks.into());
+        while let Some(left) = rounds.filter(|left| *left > 0 && !is_enough()) {
+            rounds = Some(left - 1);
+            let mut freed_slots = 0;
+            for number in (0..geometry.lanes).map(LaneNumber) {
+                let room_of = self.lane(number);
+                if room_of.unreserved_log.left() >= self.low_log_blocks {
+                    continue;
+                }
+                let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
+                if let Some(segment) = segment {
+                    freed_slots += self.checkpoint_but(room, segment, stays)?.freed_slots;
+                }
+            }
+            if freed_slots == 0 {
+                // Records of what is not in the log keep the heads from passing those of what is.
+                return self.checkpoint_but(room, Scope::All, stays).map(drop);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a lane has less than so many bytes that nobody has taken, if a checkpoint makes no more:
+    /// a block that cannot be read.
+    #[cold]
+    pub(crate) fn check_not_pinned(&self, lane: LaneNumber, bytes: u64) -> Result<(), Error> {
+        if self.lock_lane(self.lane(lane))?.lane.free_bytes() >= bytes {
+            return Ok(());
+        }
+        let pinned = pinned_by(&mut LanesOf(self), &mut SharesOf(self), lane)?;
+        pinned.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
+    }
+
+    /// The same of the room for frames in the share of the index that has this block.
+    #[cold]
+    pub(crate) fn check_not_filled(&self, block: BlockNumber) -> Result<(), Error> {
+        if self.share(block)?.index.room() > 0 {
+            return Ok(());
+        }
+        self.check_not_filled_by_more(block)
+    }
+
+    /// The same where some room is left, and too little.
+    #[cold]
+    pub(crate) fn check_not_filled_by_more(&self, block: BlockNumber) -> Result<(), Error> {
+        let filled = filled_by(&mut LanesOf(self), &mut SharesOf(self), block)?;
+        filled.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
+    }
+
+    /// Gives back what needs no write home.
+    fn free_in_memory(&self, room: &mut HomeRoom<P, D, H>, what: Frees) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let HomeRoom { home, batch, front, payload, blocks, .. } = room;
+        let mut scratch = HomeScratch { batch, front, payload, blocks };
+        let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
+        let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+        let report = match what {
+            Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
+            Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
+        };
+        let report = report.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
+        let mut done = self.lock_done();
+        let total = &mut done.folded;
+        total.folded += report.folded;
+        total.freed_slots += report.freed_slots;
+        total.freed_bytes += report.freed_bytes;
+        total.fences += report.fences;
+        drop(done);
+        if report.freed_bytes > 0 || report.freed_slots > 0 {
+            self.tell_waiters_for_room();
+        }
+        Ok(())
+    }
+
+    /// Whether some lane has fewer free slots than the policy wants.
+    fn slots_are_short(&self) -> bool {
+        self.lanes.iter().any(|room| room.unreserved_slots.left() < self.low_slots)
+    }
+
+    /// Whether some lane has fewer free blocks in the disk-side log than the policy wants.
+    fn log_is_short(&self) -> bool {
+        self.lanes.iter().any(|room| room.unreserved_log.left() < self.low_log_blocks)
+    }
+
+    /// Whether some lane has less room in its ring than the policy wants.
+    pub(crate) fn is_short_of_bytes(&self) -> bool {
+        self.lanes.iter().any(|room| room.unreserved.left() < self.low_bytes)
+    }
+
+    /// Asks the checkpointing thread to work, if there is one.
+    #[cold]
+    pub(crate) fn ask_for_checkpoint(&self) {
+        self.bell.ask();
+    }
+
+    /// Notes in the superblock that all is durable, and that nothing comes behind it.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        self.check_not_failed()?;
+        self.with_home(|room| {
+            let noted = room.home.close(&self.common, &mut LanesOf(self));
+            noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
+        })
+    }
+
+    /// What has been done to make room.
+    pub(crate) fn done(&self) -> Done {
+        *self.lock_done()
+    }
+
+    fn lock_done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,635 @@
+//! Committing: from staged operations to a durable record, beside other threads.
+//!
+//! 1. The policy has its say, and the record's size is known; what was reserved beyond it goes
+//!    back. Nothing below can fail for lack of space.
+//! 2. Deferred records of other lanes are made durable: this transaction may depend on them.
+//! 3. The lane is taken. The record is stored, and its frames enter the index, where nobody sees
+//!    them before the lane says that they may be read.
+//! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
+//!    seat are given back.
+//!
+//! All ways of a commit lead to [`begin_record`](Shared::begin_record), what stores, and
+//! [`finish`](Shared::finish). A call tries the shorter ones first:
+//!
+//! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` of patches
+//!   ([`at_once`](crate::engine::commit_short)).
+//! - Up to sixteen, likewise: `commit_few`, there.
+//! - Any number, of which the policy may see the old images:
+//!   [`commit_at_once`](Shared::commit_at_once). Blocks are locked, room is reserved, nothing is
+//!   staged.
+//!
+//! A transaction is [staged](Shared::commit), and has locked and reserved as it was made; what was
+//! [gathered](crate::engine::gather) is committed in the same way, by whoever needs it done.
+//!
+//! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
+//! the lane to the next and waits. The last of them, or the one that completes a
+//! group, flushes what all of them stored, and its one fence makes all of them durable.
+//!
+//! | asked for | may leave it to others | others left theirs | and so it |
+//! |---|---|---|---|
+//! | durable | no | no, or yes | fences what is stored, all of it |
+//! | durable | yes | no, or yes | joins the group and waits |
+//! | deferred | no, or yes | no | lets it be read, and returns |
+//! | deferred | no | yes | fences: nobody else may come who would |
+//! | deferred | yes | yes | joins the group: theirs would be read with it |
+//!
+//! It may leave it to others where some wait for the lane and the group has room.
+//!
+//! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
+
+use journal_core::parts::{
+    Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+};
+use journal_core::policy::Policy;
+use journal_core::units::{LaneNumber, Sequence, Stamp};
+use journal_core::{
+    BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
+    PmemShare, Rule,
+};
+use pmem_sys::StoreLockGuard;
+
+use crate::engine::versions::SharedVersions;
+use crate::error::Error;
+use crate::shared::lane_room::{LaneRoom, LaneState};
+use crate::shared::{Shared, failed_fence};
+use crate::staging::old_images::OnOlds;
+use crate::staging::seat::Seat;
+use crate::staging::work::Work;
+use crate::threads::block_locks::Age;
+use crate::threads::free_space::Unreserved;
+use crate::threads::sync::thread::Patience;
+
+/// So many operations ahead of the one whose block is taken, what that takes is brought into the
+/// caches.
+const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
+
+impl<L, P: PmemShare, D: Send, H, K> Shared<L, P, D, H, K> {
+    /// Calls; where that panics the journal has failed.
+    pub(crate) fn watched<R>(&self, call: impl FnOnce() -> R) -> R {
+        let watch = self.failure.watch();
+        let result = call();
+        watch.end();
+        result
+    }
+}
+
+/// Takes so many of what is left, if there are as many.
+#[inline]
+fn take(unreserved: &Unreserved, count: u32) -> bool {
+    count == 0 || unreserved.take(count.into(), 0).is_some()
+}
+
+/// A lane, taken.
+pub(super) type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
+
+/// What a policy sees of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sees {
+    /// Its operations, as they are.
+    Operations,
+    /// With what their blocks hold that are live.
+    Olds,
+}
+
+/// A record that is being stored in a lane.
+pub(super) struct Recording {
+    pub(super) open: OpenRecord,
+    durability: Durability,
+    /// Whether others wait for the lane, to whom it is left to fence.
+    waits: bool,
+}
+
+impl Recording {
+    /// What is told of it when it has ended.
+    #[inline]
+    pub(super) const fn committed(&self, lane: LaneNumber) -> Committed {
+        Committed { lane, sequence: self.open.sequence(), stamp: self.open.stamp() }
+    }
+}
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Commits operations whose blocks are locked and for which room is reserved. `None` when
+    /// nothing of them had to be logged.
+    ///
+    /// However it ends, the transaction is over; its blocks are free again but after a failure,
+    /// when nobody may see what has become of them.
+    #[inline]
+    pub(crate) fn commit<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let prepared = self.prepare(work, operations, false);
+        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        self.end(work, operations, commit)
+    }
+
+    /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
+    #[cold]
+    pub(crate) fn settle_gathered<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+    ) -> Result<(), Error> {
+        self.commit_gathered()?;
+        self.note_overwritten(work, operations);
+        Ok(())
+    }
+
+    /// Locks, reserves and commits in one call; nothing is staged but, where the policy sees them,
+    /// the old images.
+    pub(crate) fn commit_at_once(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+        sees: Sees,
+    ) -> Result<Option<Committed>, Error> {
+        let result = self.commit_unstaged(seat, age, operations, durability, sees);
+        if sees == Sees::Olds {
+            seat.staged.olds.clear();
+        }
+        result
+    }
+
+    #[inline]
+    fn commit_unstaged(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+        sees: Sees,
+    ) -> Result<Option<Committed>, Error> {
+        seat.defers = durability == Durability::Deferred;
+        let work = &mut seat.work;
+        if let (true, Some(first)) = (self.is_room_awaited(), operations.first()) {
+            // How much it takes is known later.
+            if let Err(error) = self.await_room_to_begin(work, age, first.block(), 0) {
+                self.abort(work, &operations[..0]);
+                return Err(error);
+            }
+        }
+        let (mut at, mut prefetched) = (0, 0);
+        while at < operations.len() {
+            let ahead = operations.len().min(at + TAKEN_AHEAD);
+            self.prefetch_blocks(&operations[prefetched..ahead]);
+            prefetched = ahead;
+            match self.take_some(work, age, operations, at) {
+                Ok(count) => at += count,
+                Err(error) => {
+                    self.abort(work, &operations[..at]);
+                    return Err(error);
+                }
+            }
+        }
+        if work.on_gathered {
+            if let Err(error) = self.settle_gathered(work, operations) {
+                self.abort(work, operations);
+                return Err(error);
+            }
+        }
+        // Policy and device may panic.
+        let watch = self.failure.watch();
+        let kept = match sees {
+            Sees::Operations => Ok(()),
+            Sees::Olds => self.keep_olds(seat, operations),
+        };
+        if let Err(error) = kept {
+            watch.end();
+            self.abort(&mut seat.work, operations);
+            return Err(error);
+        }
+        let Seat { work, staged, .. } = seat;
+        let olds = (sees == Sees::Olds).then_some(&staged.olds);
+        let operations = &OnOlds { operations, olds };
+        // All is known by now, so that no more is reserved than it takes.
+        let prepared = self.prepare_to_fit(work, operations);
+        watch.end();
+        let bytes = prepared.map_or(0, |prepared| prepared.bytes);
+        let last = operations.operations.last().map_or(BlockNumber(0), Operation::block);
+        if let Err(error) = self.reserve_bytes(work, bytes, last) {
+            self.abort(work, operations);
+            return Err(error);
+        }
+        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        self.end(work, operations, commit)
+    }
+
+    /// Keeps what blocks of a transaction hold that it writes anew.
+    fn keep_olds(&self, seat: &mut Seat<D>, operations: &[Operation<'_>]) -> Result<(), Error> {
+        operations.iter().try_for_each(|operation| match operation {
+            Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
+            _ => Ok(()),
+        })
+    }
+
+    /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,
+    /// and the policy says so, its data goes to the disk-side log.
+    #[inline]
+    fn prepare_to_fit<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+    ) -> Result<Prepared, CommitError> {
+        let prepared = self.prepare(work, operations, false)?;
+        // Some may have been granted to it.
+        let more =
+            |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
+        let missing = more(&prepared, work);
+        if !self.common.policy.bypasses_when_full() || self.try_reserve(work, missing) {
+            return Ok(prepared);
+        }
+        self.unreserve_places(work);
+        let bypassing = self.prepare(work, operations, true)?;
+        let missing = more(&bypassing, work);
+        if self.try_reserve(work, missing) {
+            return Ok(bypassing);
+        }
+        // What finds no room there either would be in the record whole, and that longer.
+        self.unreserve_places(work);
+        self.prepare(work, operations, false)
+    }
+
+    /// What a transaction takes; whether its data goes to the disk-side log, whatever the policy
+    /// says. The slots that it takes are reserved.
+    #[inline]
+    fn prepare<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        bypasses: bool,
+    ) -> Result<Prepared, CommitError> {
+        if operations.count() == 0 {
+            return Err(CommitError::Unchanged);
+        }
+        let lane = work.lane;
+        let room = self.lane(lane);
+        if self.common.geometry.lane_log_blocks > 0 {
+            work.make_room_to_log(operations.count());
+        }
+        loop {
+            let free = FreePlaces {
+                slots: room.unreserved_slots.left() as u32,
+                log_blocks: room.unreserved_log.left() as u32,
+                bypasses,
+            };
+            let (names, mut scratch, answers) = work.for_preparing();
+            let mut versions =
+                SharedVersions { shared: self, lane, answers, waits: false, told: None };
+            let prepared =
+                self.common.prepare(operations, names, &mut scratch, free, &mut versions)?;
+            let (slots, log_blocks) = (prepared.new_slots, prepared.log_blocks);
+            if slots == 0 && log_blocks == 0 {
+                return Ok(prepared);
+            }
+            // Others may have taken them meanwhile: then what finds none goes into the record.
+            if take(&room.unreserved_slots, slots) {
+                work.reserved_slots = slots;
+                if take(&room.unreserved_log, log_blocks) {
+                    work.reserved_log = log_blocks;
+                    let short_of_slots =
+                        slots > 0 && u64::from(free.slots - slots) < self.low_slots;
+                    let short_of_log = log_blocks > 0
+                        && u64::from(free.log_blocks - log_blocks) < self.low_log_blocks;
+                    if short_of_slots || short_of_log {
+                        self.ask_for_checkpoint();
+                    }
+                    return Ok(prepared);
+                }
+                self.unreserve_places(work);
+            }
+        }
+    }
+
+    /// Ends a transaction as `commit` does.
+    #[inline]
+    fn end<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
+    ) -> Result<Option<Committed>, Error> {
+        let watch = self.failure.watch();
+        let result = commit(work);
+        watch.end();
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_committed(operations, committed.stamp);
+        }
+        self.unreserve_places(work);
+        self.give_grants_back(work);
+        if result.is_ok() || !self.has_failed() {
+            self.unlock_blocks(work);
+        }
+        work.clear();
+        result
+    }
+
+    fn commit_held<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        prepared: Result<Prepared, CommitError>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.check_not_failed()?;
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.unreserve_bytes(work);
+                self.release_slots(work);
+                self.unreserve_frames(operations, &[]);
+                if error != CommitError::Unchanged {
+                    return Err(error.into());
+                }
+                if durability == Durability::Durable {
+                    // What it has read is to be durable all the same.
+                    self.settle_deferred(None)?;
+                }
+                return Ok(None);
+            }
+        };
+        self.settle_deferred(Some(work.lane))?;
+        if prepared.is_ahead() {
+            self.write_ahead(work, operations, &prepared)?;
+        }
+        // Before anything streams out: a locked instruction would wait for it.
+        self.unreserve_bytes_beyond(work, prepared.bytes);
+        let room = self.lane(work.lane);
+        let state = self.lock_to_commit(room)?;
+        self.check_not_failed()?;
+        let record = self.begin_record(&state, room, work.overwritten, durability);
+        self.store(state, record, work, operations, &prepared)
+    }
+
+    /// Begins a record whose stamp is above those of what it overwrites.
+    #[inline(always)]
+    pub(super) fn begin_record(
+        &self,
+        state: &LaneState<P, H>,
+        room: &LaneRoom<P, H>,
+        overwritten: Stamp,
+        durability: Durability,
+    ) -> Recording {
+        let waits = room.turn.is_busy() && state.group.has_room();
+        let pace = match durability {
+            Durability::Durable if !waits => Pace::AtOnce,
+            _ => Pace::Deferred,
+        };
+        let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
+        let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
+        Recording { open: state.lane.begin(stamp, pace), durability, waits }
+    }
+
+    /// Stores a record that was begun, and makes it durable if that is asked for.
+    #[inline]
+    fn store<O: Operations + ?Sized>(
+        &self,
+        mut state: LaneGuard<'_, P, H>,
+        mut record: Recording,
+        work: &mut Work,
+        operations: &O,
+        prepared: &Prepared,
+    ) -> Result<Option<Committed>, Error> {
+        let open = &mut record.open;
+        let mut placed = Vec::new();
+        let all_placed = prepared.frames == operations.count();
+        let (lane, waits) = (work.lane, work.waits);
+        let (names, mut scratch, answers) = work.for_preparing();
+        let content = Content { operations, names, prepared, ends: Ends::Record };
+        // Nobody sees the frames before the lane says that they may be read.
+        let told = (!all_placed).then_some(&mut placed);
+        let mut versions = SharedVersions { shared: self, lane, answers, waits, told };
+        let LaneState { lane, slots, .. } = &mut *state;
+        let mut in_lane = InLane { lane, states: slots };
+        let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
+        work.reserved_slots -= taken;
+        self.unreserve_places(work);
+        let bytes = open.bytes();
+        state.in_hand += work.reserved_bytes - bytes;
+        work.reserved_bytes = 0;
+        if !all_placed {
+            self.unreserve_frames(operations, &placed);
+        }
+        state.stats.add_record(prepared.frames as u64, bytes);
+        state.stats.appended_home += prepared.appends as u64;
+        if self.common.geometry.lane_places() > 0 {
+            state.stats.logged += u64::from(prepared.log_blocks);
+            state.stats.new_slots += u64::from(taken);
+            state.stats.rewritten_slots += work.held_slots().count() as u64;
+        }
+        let committed = record.committed(work.lane);
+        self.finish(state, record, self.lane(work.lane))?;
+        Ok(Some(committed))
+    }
+
+    /// Ends a record that is stored, and makes it durable if that is asked for.
+    #[inline(always)]
+    pub(super) fn finish(
+        &self,
+        mut state: LaneGuard<'_, P, H>,
+        record: Recording,
+        room: &LaneRoom<P, H>,
+    ) -> Result<(), Error> {
+        let Recording { open, durability, waits } = record;
+        let sequence = open.sequence();
+        let is_awaited = state.group.is_awaited();
+        let LaneState { lane, slots, .. } = &mut *state;
+        let in_flight = match lane.close(open, slots) {
+            Some(in_flight) => Some(in_flight),
+            // A deferred record does not leave a group behind that nobody fences.
+            None if durability == Durability::Deferred && is_awaited && !waits => {
+                lane.flush_all_deferred(slots)
+            }
+            None => None,
+        };
+        if let Some(in_flight) = in_flight {
+            state.stats.fences += state.lane.fences();
+            state.group.end();
+            if let Err(error) = state.lane.fence(in_flight) {
+                return failed_fence(self, error);
+            }
+            room.publish(&state.lane);
+            state.give_back();
+            return Ok(());
+        }
+        if durability == Durability::Deferred && !is_awaited {
+            room.reach.publish_deferred(state.lane.next_sequence());
+            return Ok(());
+        }
+        state.group.leave();
+        drop(state);
+        self.await_durable(room, sequence)
+    }
+
+    /// Keeps the images of a transaction for readers, and for who writes their blocks next.
+    #[cold]
+    pub(super) fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
+        for at in 0..operations.count() {
+            let Operation::Update(update) = operations.operation(at) else { continue };
+            let Some(image) = update.change.image() else { continue };
+            let Ok(mut share) = self.share(update.block) else { return };
+            let newest = share.index.newest(update.block).map(|newest| share.index.frame(newest));
+            // What was not logged because it changes nothing has none of this transaction.
+            if newest.is_some_and(|newest| newest.stamp == stamp) {
+                share.keep(update.block, image);
+            }
+        }
+    }
+
+    /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may
+    /// ever ask for the lane; so who has waited a while looks.
+    #[cold]
+    fn await_durable(&self, room: &LaneRoom<P, H>, sequence: Sequence) -> Result<(), Error> {
+        let mut patience = Patience::default();
+        while !room.reach.is_durable(sequence) {
+            self.check_not_failed()?;
+            if patience.is_long() && room.turn.is_poisoned() {
+                return Err(self.poisoned());
+            }
+            patience.pause();
+        }
+        Ok(())
+    }
+
+    /// Makes deferred records durable, of all lanes but one.
+    #[inline]
+    pub(crate) fn settle_deferred(&self, but: Option<LaneNumber>) -> Result<(), Error> {
+        for room in &self.lanes {
+            if room.reach.has_deferred() {
+                self.settle_lane(room, but)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn settle_lane(
+        &self,
+        room: &LaneRoom<P, H>,
+        but: Option<LaneNumber>,
+    ) -> Result<(), Error> {
+        let mut state = self.lock_lane(room)?;
+        let is_own = but == Some(state.lane.number());
+        if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {
+            return Ok(());
+        }
+        self.check_not_failed()?;
+        let LaneState { lane, slots, .. } = &mut *state;
+        let Some(in_flight) = lane.flush_all_deferred(slots) else { return Ok(()) };
+        if let Err(error) = state.lane.fence(in_flight) {
+            return failed_fence(self, error);
+        }
+        state.stats.fences += state.lane.fences();
+        state.group.end();
+        room.publish(&state.lane);
+        Ok(())
+    }
+
+    /// Ends a transaction without a trace.
+    pub(crate) fn abort<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
+        self.unreserve_bytes(work);
+        self.unreserve_places(work);
+        self.release_slots(work);
+        self.unreserve_frames(operations, &[]);
+        self.give_grants_back(work);
+        self.unlock_blocks(work);
+        work.clear();
+    }
+
+    /// Writes to the disk, and syncs, what the policy places there.
+    #[cold]
+    fn write_ahead<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        prepared: &Prepared,
+    ) -> Result<(), Error> {
+        let lane = work.lane;
+        let (names, mut scratch, answers) = work.for_preparing();
+        let mut versions = SharedVersions { shared: self, lane, answers, waits: false, told: None };
+        let content = Content { operations, names, prepared, ends: Ends::Record };
+        work.reserved_bytes -= self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
+        work.reserved_log -= prepared.log_blocks;
+        Ok(())
+    }
+
+    /// Gives back the slots of the lane, and its blocks of the log, that are reserved and not used.
+    #[inline]
+    fn unreserve_places(&self, work: &mut Work) {
+        if work.reserved_slots > 0 {
+            let room = self.lane(work.lane);
+            room.unreserved_slots.give(work.reserved_slots.into());
+            work.reserved_slots = 0;
+        }
+        if work.reserved_log > 0 {
+            let room = self.lane(work.lane);
+            room.unreserved_log.give(work.reserved_log.into());
+            work.reserved_log = 0;
+        }
+    }
+
+    /// Gives up slots of older versions that are held and were not written.
+    fn release_slots(&self, work: &Work) {
+        let room = self.lane(work.lane);
+        for (block, slot) in work.held_slots() {
+            let is_free =
+                self.share(block).is_ok_and(|mut share| share.index.release_slot(block, slot));
+            let Some(Ok(mut state)) = is_free.then(|| self.lock_lane(room)) else { continue };
+            let LaneState { lane, slots, .. } = &mut *state;
+            InLane { lane, states: slots }.give_slot(slot);
+            room.unreserved_slots.give(1);
+        }
+    }
+
+    /// Gives back the bytes of the lane that are reserved and not used.
+    #[inline]
+    pub(crate) fn unreserve_bytes(&self, work: &mut Work) {
+        self.unreserve_bytes_beyond(work, 0);
+    }
+
+    /// Keeps so many reserved bytes of the lane, and gives back what is more.
+    #[inline]
+    fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
+        if work.reserved_bytes > kept {
+            let more = work.reserved_bytes - kept;
+            self.lane(work.lane).unreserved.give(more);
+            work.reserved_bytes = kept;
+        }
+    }
+
+    /// Gives back the room in the index that is reserved for these operations, but for the blocks
+    /// whose frames were placed.
+    fn unreserve_frames<O: Operations + ?Sized>(&self, operations: &O, placed: &[BlockNumber]) {
+        // Both ascend.
+        let mut placed = placed.iter().peekable();
+        for at in 0..operations.count() {
+            let block = operations.with(at, Operation::block);
+            if placed.next_if_eq(&&block).is_none() {
+                if let Ok(mut share) = self.share(block) {
+                    share.reserved -= 1;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn unlock_blocks(&self, work: &Work) {
+        for stripe in &work.held {
+            self.blocks.unlock(*stripe);
+        }
+        let asleep = self.waiting.asleep();
+        if !asleep.is_nobody() {
+            self.wake_waiters(asleep, work.held.iter().copied());
+        }
+    }
+}

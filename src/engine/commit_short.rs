@@ -1,0 +1,405 @@
+//! Committing what can be committed at once: where blocks and shares of the index are free, and
+//! what is logged depends on nothing but the operations. Then nothing is reserved but what the
+//! lane's holder has in hand, and a share is taken once.
+//!
+//! Whatever else there is goes the usual way ([`commit`](crate::engine::commit)), as if it had not been
+//! tried: whoever finds a block taken gives back what it has.
+//!
+//! The lane comes before the blocks here, which is in order since none of them is waited for. Of
+//! several operations all shares are held at a time, which is in order since nobody waits for a
+//! share with another one in hand: each is taken if it is free. One operation waits for its only
+//! one.
+//!
+//! **Crash**: as in `journal_core`.
+
+use journal_core::parts::{
+    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, PiecesOf, Prepared, Several, Sole,
+    Versions, is_of_run, share_of,
+};
+use journal_core::policy::Policy;
+use journal_core::units::{LaneNumber, SlotNumber};
+use journal_core::{
+    BlockDevice, BlockNumber, Committed, Durability, Hook, Kernels, Operation, PmemShare,
+};
+use pmem_sys::StoreLockGuard;
+
+use crate::engine::commit::LaneGuard;
+use crate::error::Error;
+use crate::options::SHARES_MAX;
+use crate::shared::Shared;
+use crate::shared::lane_room::{LaneRoom, LaneState};
+use crate::shared::share::Share;
+use crate::staging::seat::Seat;
+use crate::staging::work::Work;
+use crate::threads::block_locks::{Age, Stripe};
+
+/// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
+const IN_HAND_BYTES: u64 = 64 << 10;
+
+/// The most operations of which all shares are taken at once, and the most bytes: others wait for
+/// them while the images go out.
+const FEW: usize = 16;
+const FEW_BYTES: u64 = 128 << 10;
+
+const _: () = assert!(FEW <= 32, "each operation has a bit");
+
+/// No guard.
+const NOT_HELD: u8 = FEW as u8;
+
+/// A share of the index, taken.
+type ShareGuard<'s> = StoreLockGuard<'s, Share>;
+
+/// The shares of the blocks of a few operations, taken.
+struct HeldShares<'s, 'o, L, P: PmemShare, D: Send, H, K> {
+    shared: &'s Shared<L, P, D, H, K>,
+    operations: &'o [Operation<'o>],
+    guards: [Option<ShareGuard<'s>>; FEW],
+    /// Of each operation, the guard of its block.
+    of: [u8; FEW],
+    /// Which of them have taken their blocks: a bit for each.
+    taken: u32,
+    /// The operation whose frame comes next, or one before it.
+    next: usize,
+    /// Whether the policy has asked for what depends on more than the operations.
+    depends: bool,
+}
+
+impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L, P, D, H, K> {
+    fn none(shared: &'s Shared<L, P, D, H, K>, operations: &'o [Operation<'o>]) -> Self {
+        Self {
+            shared,
+            operations,
+            guards: [const { None }; FEW],
+            of: [0; FEW],
+            taken: 0,
+            next: 0,
+            depends: false,
+        }
+    }
+
+    /// Takes all blocks and their shares, and notes what is overwritten; returns whether all were
+    /// free, with room for the frames.
+    #[inline(always)]
+    fn take_all(&mut self, work: &mut Work, age: Age) -> Result<bool, Error> {
+        let (shared, operations) = (self.shared, self.operations);
+        let (mut held, mut count, mut at) = ([NOT_HELD; SHARES_MAX], 0_u8, 0);
+        // Blocks of a run are of one share.
+        for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
+            let Some(block) = run.first().map(Operation::block) else { continue };
+            let number = share_of(block, shared.shares.len());
+            let held = &mut held[number];
+            if *held == NOT_HELD {
+                let guard = shared.shares[number].try_lock().map_err(|_| shared.poisoned())?;
+                let Some(guard) = guard else { return Ok(false) };
+                (self.guards[usize::from(count)], *held) = (Some(guard), count);
+                count += 1;
+            }
+            let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
+            // Some of them may be of the same share.
+            if share.index.room() < share.reserved + operations.len() {
+                return Ok(false);
+            }
+            let (taken, count) = shared.lock_run(share, work, age, run);
+            self.taken |= taken << at;
+            if count < run.len() {
+                return Ok(false);
+            }
+            self.of[at..at + run.len()].fill(*held);
+            at += run.len();
+        }
+        Ok(true)
+    }
+}
+
+impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions for HeldShares<'_, '_, L, P, D, H, K> {
+    fn older_slot(&mut self, _block: BlockNumber) -> Option<SlotNumber> {
+        self.depends = true;
+        None
+    }
+
+    fn may_go_home(&mut self, _block: BlockNumber) -> bool {
+        self.depends = true;
+        false
+    }
+
+    fn is_own(&self, _slot: SlotNumber) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        // Not of every operation there is a frame, but in their order.
+        while self.operations[self.next].block() != frame.block {
+            self.next += 1;
+        }
+        match &mut self.guards[usize::from(self.of[self.next])] {
+            Some(share) => self.shared.tell(share, frame),
+            None => unreachable!("the shares of all operations were taken"),
+        }
+    }
+}
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Begins to bring into the caches what is looked up of an operation, or of a few. For the very
+    /// beginning of a call: whatever takes a lock waits for the last commit's fence.
+    #[inline(always)]
+    pub(crate) fn prefetch_first(&self, operations: &[Operation<'_>]) {
+        match operations {
+            [operation] => self.prefetch_block(operation.block()),
+            few if few.len() <= FEW => self.prefetch_blocks(few),
+            _ => {}
+        }
+    }
+
+    /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
+    /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
+    /// nothing has changed.
+    #[inline(always)]
+    pub(crate) fn commit_sole(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'_>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.commit_alone::<Sole<'_>>(seat, age, operation, durability)
+    }
+
+    /// The same of one that is several patches. A function of its own, so that nothing that takes
+    /// has a register that others need.
+    #[inline(never)]
+    pub(crate) fn commit_several(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'_>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        self.commit_alone::<Several<'_>>(seat, age, operation, durability)
+    }
+
+    #[inline(always)]
+    fn commit_alone<'o, A: Alone<'o, L, K>>(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operation: &Operation<'o>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let lane = seat.work.lane;
+        let (front, encoded) = seat.work.for_one();
+        // Before any lock, each of which waits for the last commit's fence.
+        let Some(mut alone) = A::of(&self.common, operation, encoded) else { return Ok(None) };
+        let block = alone.sole().block();
+        let room = self.lane(lane);
+        let mut state = self.lock_to_commit(room)?;
+        let most = self.common.sole_bytes_max(alone.sole());
+        let locked = match self.has_in_hand(lane, &mut state, most) {
+            true => self.lock_sole(lane, age, block)?,
+            false => None,
+        };
+        let Some((mut share, stripe)) = locked else {
+            self.let_go(room, state)?;
+            return Ok(None);
+        };
+        // A store less, mostly: those behind a fence wait for it.
+        let defers = durability == Durability::Deferred;
+        if seat.defers != defers {
+            seat.defers = defers;
+        }
+        self.check_not_failed()?;
+        let watch = self.failure.watch();
+        self.common.prefetch_place(&share.index);
+        let lead = share.index.lead(block);
+        if let Some(lead) = &lead {
+            self.common.prefetch_lead(&share.index, lead);
+        }
+        let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
+        let mut record = self.begin_record(&state, room, overwritten, durability);
+        let frame = alone.store(&self.common, &mut state.lane, &mut record.open, front, encoded);
+        let told = self.tell(&mut share, frame);
+        assert!(told.is_ok(), "room for the frame was looked for");
+        share.give_back();
+        let bytes = record.open.bytes();
+        state.in_hand -= bytes;
+        state.stats.add_record(1, bytes);
+        let committed = record.committed(lane);
+        let result = self.finish(state, record, room);
+        watch.end();
+        if result.is_ok() && self.caches {
+            self.keep_committed(core::slice::from_ref(operation), committed.stamp);
+        }
+        if result.is_ok() || !self.has_failed() {
+            self.blocks.unlock(stripe);
+            self.tell_waiters_for(stripe);
+        }
+        result?;
+        Ok(Some(committed))
+    }
+
+    /// Takes a block, for who holds its lane, with its share of the index, where that has room for
+    /// its frame: if both are free and nothing has to be done before.
+    #[inline(always)]
+    fn lock_sole(
+        &self,
+        lane: LaneNumber,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
+        let share = self.share(block)?;
+        let stripe = self.blocks.stripe(block);
+        if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
+            return Ok(None);
+        }
+        // Whoever has deferred what it overwrites in another lane, or gathered it, said so before
+        // the block was free. It may be this block: that is looked into by the usual way.
+        // Nor does it take a frame that somebody waits for.
+        if self.gathering.has_any() || self.has_deferred_beside(lane) || self.is_room_awaited() {
+            self.blocks.unlock(stripe);
+            self.tell_waiters_for(stripe);
+            return Ok(None);
+        }
+        Ok(Some((share, stripe)))
+    }
+
+    /// Commits a few operations, all of a transaction, in the same way.
+    #[inline]
+    pub(crate) fn commit_few(
+        &self,
+        seat: &mut Seat<D>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
+            return Ok(None);
+        }
+        let lane = seat.work.lane;
+        let mut held = HeldShares::none(self, operations);
+        let (names, mut scratch, _) = seat.work.for_preparing();
+        let pieces = self.common.pieces(operations);
+        let prepared = match &pieces {
+            Some(pieces) => self.common.prepared(pieces, names),
+            // In registers, as pieces are; and else by memory.
+            None => match self.common.prepared_images(operations, names) {
+                Some(prepared) => Some(prepared),
+                None => {
+                    let free = FreePlaces::default();
+                    self.common.prepare(operations, names, &mut scratch, free, &mut held).ok()
+                }
+            },
+        };
+        let is_short = |prepared: &Prepared| prepared.is_one_part() && prepared.bytes <= FEW_BYTES;
+        let prepared = prepared.filter(|prepared| is_short(prepared) && !held.depends);
+        let Some(prepared) = prepared else { return Ok(None) };
+        let room = self.lane(lane);
+        let mut state = self.lock_to_commit(room)?;
+        let most = prepared.bytes_max(&self.common.geometry);
+        let is_taken = self.has_in_hand(lane, &mut state, most)
+            && held.take_all(&mut seat.work, age)?
+            && !self.gathering.has_any()
+            && !self.has_deferred_beside(lane)
+            && !self.is_room_awaited();
+        let (work, taken) = (&mut seat.work, held.taken);
+        if !is_taken {
+            drop(held);
+            self.unlock_few(operations, age, taken);
+            work.clear();
+            self.let_go(room, state)?;
+            return Ok(None);
+        }
+        seat.defers = durability == Durability::Deferred;
+        self.check_not_failed()?;
+        let watch = self.failure.watch();
+        let mut record = self.begin_record(&state, room, work.overwritten, durability);
+        let (names, mut scratch, _) = work.for_preparing();
+        let ends = Ends::Record;
+        let LaneState { lane: at, slots, .. } = &mut *state;
+        if let Some(pieces) = &pieces {
+            let content = PiecesOf { operations, pieces, names, ends };
+            self.common.store_pieces(at, &mut record.open, &content, scratch.front, &mut held);
+        } else {
+            let content = Content { operations, names, prepared: &prepared, ends };
+            let mut in_lane = InLane { lane: at, states: slots };
+            self.common.store(&mut in_lane, &mut record.open, &content, &mut scratch, &mut held);
+        }
+        drop(held);
+        let bytes = record.open.bytes();
+        state.in_hand -= bytes;
+        state.stats.add_record(prepared.frames as u64, bytes);
+        let committed = record.committed(lane);
+        let result = self.finish(state, record, room);
+        watch.end();
+        if result.is_ok() && self.caches {
+            self.keep_committed(operations, committed.stamp);
+        }
+        if result.is_ok() || !self.has_failed() {
+            self.unlock_few(operations, age, taken);
+        }
+        work.clear();
+        result?;
+        Ok(Some(committed))
+    }
+
+    /// Gives those blocks of a few operations back that have a bit.
+    #[inline(always)]
+    fn unlock_few(&self, operations: &[Operation<'_>], age: Age, mut taken: u32) {
+        for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
+            let Some(first) = run.first().map(Operation::block) else { continue };
+            let locks = self.blocks.of_run(first);
+            for operation in run {
+                if taken & 1 != 0 {
+                    locks.unlock(operation.block(), age);
+                }
+                taken >>= 1;
+            }
+        }
+        let asleep = self.waiting.asleep();
+        if !asleep.is_nobody() {
+            let stripe = |operation: &Operation<'_>| self.blocks.stripe(operation.block());
+            self.wake_waiters(asleep, operations.iter().map(stripe));
+        }
+    }
+
+    /// Whether another lane than this one has deferred records.
+    #[inline]
+    fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
+        let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
+        lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
+    }
+
+    /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
+    /// that mostly nothing that others watch has to be changed.
+    #[inline]
+    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
+    }
+
+    #[cold]
+    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+        if self.is_room_awaited() {
+            return false;
+        }
+        let more = bytes - state.in_hand;
+        let many = more.max((self.common.geometry.lane_bytes >> 8).min(IN_HAND_BYTES));
+        let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
+        state.in_hand += taken.unwrap_or(0);
+        taken.is_some()
+    }
+
+    /// Gives a lane back that nothing was stored in.
+    #[cold]
+    fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
+        let is_awaited = state.group.is_awaited();
+        drop(state);
+        // They have left it to this one to fence.
+        if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,261 @@
+//! The running transaction: many small ones of the store, gathered in ordinary memory until they
+//! commit as one record.
+//!
+//! G1. A transaction is gathered whole, under the locks of its blocks, which then go.
+//! G2. A block that is gathered is as if it were locked: whoever is not gathered itself and touches
+//!     it commits the running transaction first. So nothing is durable without what it builds on,
+//!     and nobody else writes the block's frames meanwhile.
+//! G3. One commits at a time, and the next one runs meanwhile. A block is looked for in the running
+//!     one, then in the committing one, then in the journal, which has it before the committing one
+//!     lets it go.
+//! G4. What its record takes at worst is reserved as blocks are gathered: its commit cannot fail
+//!     for space.
+//!
+//! Order of locks: blocks, then the turn to commit, then all the others. The gathered blocks
+//! themselves are behind a mutex that is held for a moment, with nothing but shares taken under it.
+//!
+//! **Crash**: the running transaction is gone, and the committing one is there as a whole or not at
+//! all. Transactions that were gathered later are not there without those gathered before.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use journal_core::parts::Operations;
+use journal_core::policy::{Policy, Update};
+use journal_core::{BlockDevice, BlockNumber, Durability, Hook, Kernels, Operation, PmemShare};
+
+use crate::error::Error;
+use crate::shared::Shared;
+use crate::shared::gathering::Batch;
+use crate::staging::staged::Staged;
+use crate::staging::work::Work;
+use crate::threads::sync::{MutexGuard, Ordering};
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Gathers a transaction whose blocks are locked and for which room is reserved. However it
+    /// ends, it is over, and holds nothing any more.
+    pub(crate) fn gather(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
+        let result = self.gather_held(work, staged);
+        if result.is_err() {
+            // Nobody may see what has become of its blocks once the journal has failed.
+            if !self.has_failed() {
+                self.abort(work, staged);
+            }
+            work.clear();
+            return result;
+        }
+        self.give_grants_back(work);
+        self.unlock_blocks(work);
+        work.clear();
+        // What cannot wait for more.
+        let is_full = self.gathering.is_full();
+        if is_full { self.hand_over() } else { Ok(()) }
+    }
+
+    fn gather_held(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
+        if staged.count() == 0 {
+            return self.check_not_failed();
+        }
+        loop {
+            self.check_not_failed()?;
+            let mut gathered = self.gathering.lock();
+            let running = &mut gathered.running;
+            if running.is_empty() {
+                let objects = self.objects_of(staged);
+                // It takes over what the transaction has reserved (G4).
+                (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
+                work.reserved_bytes = 0;
+                running.since = self.gathering.now();
+                running.objects = objects;
+            } else if !self.takes_in(running, staged) {
+                drop(gathered);
+                self.hand_over()?;
+                continue;
+            }
+            let is_known = |block| running.staged.has(block);
+            self.give_back_known(staged, is_known);
+            running.staged.absorb(staged);
+            running.transactions += 1;
+            gathered.stats.transactions += 1;
+            gathered.stats.blocks += staged.count() as u64;
+            self.gathering.is_there.store(true, Ordering::Release);
+            drop(gathered);
+            self.unreserve_bytes(work);
+            return Ok(());
+        }
+    }
+
+    /// Whether the running transaction has room for one more; if so what it takes is reserved.
+    fn takes_in(&self, running: &mut Batch, staged: &Staged) -> bool {
+        let blocks = (0..staged.count()).map(|at| staged.operation(at).block());
+        let new = blocks.filter(|block| !running.staged.has(*block)).count();
+        let count = running.staged.count() + new;
+        let objects = running.objects + self.objects_of_union(running, staged);
+        let max = self.gathering.pacing.objects_max;
+        if count > self.gathering.blocks_max || max.is_some_and(|max| objects > max.get().into()) {
+            return false;
+        }
+        let needed = self.record_bytes_max(count);
+        let more = needed.saturating_sub(running.reserved_bytes);
+        let is_too_large = needed > self.common.geometry.lane_bytes;
+        // Nor does it take more where others wait for room.
+        let may_grow = !is_too_large && !self.is_room_awaited();
+        if !may_grow || (more > 0 && !self.try_reserve_in(running.lane, more)) {
+            return false;
+        }
+        running.reserved_bytes += more;
+        running.objects = objects;
+        true
+    }
+
+    fn objects_of(&self, staged: &Staged) -> u64 {
+        (0..staged.count()).map(|at| self.objects_in(&staged.operation(at))).sum()
+    }
+
+    fn objects_in(&self, operation: &Operation<'_>) -> u64 {
+        match operation {
+            Operation::Update(update) => self.common.policy.objects_in(update).into(),
+            _ => 1,
+        }
+    }
+
+    /// Objects that a transaction adds to those of the running one.
+    fn objects_of_union(&self, running: &Batch, staged: &Staged) -> u64 {
+        let mut more = 0_u64;
+        for at in 0..staged.count() {
+            let new = staged.operation(at);
+            let known = running.staged.operation_of(new.block());
+            let before = known.map_or(0, |known| self.objects_in(&known));
+            let both = running.staged.objects_with(staged, at, |update: &Update<'_>| {
+                self.common.policy.objects_in(update).into()
+            });
+            more += both.unwrap_or_else(|| self.objects_in(&new)).saturating_sub(before);
+        }
+        more
+    }
+
+    /// Gives back the room in the index for frames of blocks that are gathered already.
+    fn give_back_known(&self, staged: &Staged, is_known: impl Fn(BlockNumber) -> bool) {
+        for at in 0..staged.count() {
+            let block = staged.operation(at).block();
+            if let Some(Ok(mut share)) = is_known(block).then(|| self.share(block)) {
+                share.reserved -= 1;
+            }
+        }
+    }
+
+    /// Makes place for another running transaction: leaves this one to the thread that works in the
+    /// background, where there is one and it has no other to commit, or else commits it.
+    fn hand_over(&self) -> Result<(), Error> {
+        if self.bell.has_thread() && self.seal() {
+            self.bell.wake();
+            return Ok(());
+        }
+        self.commit_gathered()
+    }
+
+    /// Turns the running transaction into the committing one; returns whether there is none to
+    /// commit before that.
+    fn seal(&self) -> bool {
+        let mut gathered = self.gathering.lock();
+        if gathered.committing.is_some() {
+            return false;
+        }
+        if !gathered.running.is_empty() {
+            let spare = gathered.spare.take();
+            let next = spare.unwrap_or_else(|| Batch::new(self.gathering.block_bytes));
+            let sealed = core::mem::replace(&mut gathered.running, next);
+            gathered.committing = Some(Arc::new(sealed));
+        }
+        true
+    }
+
+    /// Commits everything that is gathered by now, durably.
+    pub(crate) fn commit_gathered(&self) -> Result<(), Error> {
+        if !self.gathering.is_there.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut turn = self.turn()?;
+        self.commit_sealed(&mut turn)?;
+        // Where another thread has sealed it meanwhile, that was all there was.
+        self.seal();
+        self.commit_sealed(&mut turn)
+    }
+
+    /// Commits what was left to be committed, if nobody does so already.
+    pub(crate) fn commit_left(&self) -> Result<(), Error> {
+        if !self.gathering.is_there.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut turn = self.turn()?;
+        self.commit_sealed(&mut turn)
+    }
+
+    fn turn(&self) -> Result<MutexGuard<'_, Box<Work>>, Error> {
+        self.gathering.turn.lock().map_err(|_| self.poisoned())
+    }
+
+    fn commit_sealed(&self, work: &mut Work) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let Some(sealed) = self.gathering.lock().committing.clone() else { return Ok(()) };
+        work.lane = sealed.lane;
+        work.reserved_bytes = sealed.reserved_bytes;
+        self.note_overwritten(work, &sealed.staged);
+        // Who called may hold blocks that others wait for.
+        let committed = self.watched(|| self.commit(work, &sealed.staged, Durability::Durable));
+        if let Err(error) = committed {
+            // They were told that it would be durable some time, and others have read it.
+            self.fail_of(error);
+            return Err(error);
+        }
+        let mut gathered = self.gathering.lock();
+        gathered.committing = None;
+        gathered.spare = Arc::into_inner(sealed).map(Batch::emptied);
+        gathered.stats.commits += 1;
+        let is_there = !gathered.running.is_empty();
+        self.gathering.is_there.store(is_there, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes again what a transaction overwrites: what was gathered has been committed since.
+    pub(crate) fn note_overwritten<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
+        for at in 0..operations.count() {
+            let block = operations.with(at, Operation::block);
+            let Ok(share) = self.share(block) else { return };
+            work.note_how(&share);
+            self.note_overwritten_by(work, &share, block);
+        }
+    }
+
+    /// What is due at the host's time `now`: a commit of what is gathered, and a checkpoint.
+    pub(crate) fn tick(&self, now: Duration) -> Result<(), Error> {
+        self.check_not_failed()?;
+        let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let before = self.gathering.now.fetch_max(nanos, Ordering::Relaxed);
+        let now = Duration::from_nanos(nanos.max(before));
+        if before == 0 {
+            self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
+        }
+        self.commit_left()?;
+        if let Some(after) = self.gathering.pacing.commit_after {
+            let running = self.gathering.lock().running.since;
+            if now.saturating_sub(running) >= after {
+                self.commit_gathered()?;
+            }
+        }
+        let Some(after) = self.gathering.pacing.checkpoint_after else { return Ok(()) };
+        let last = Duration::from_nanos(self.gathering.checkpointed.load(Ordering::Relaxed));
+        if now.saturating_sub(last) >= after {
+            self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+}

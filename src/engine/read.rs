@@ -1,0 +1,157 @@
+//! Reading a block's newest committed content, beside writers and a checkpoint.
+//!
+//! What lies in the lanes is copied under the lock of the block's share of the index, which keeps
+//! it from being forgotten meanwhile. The device is read without any lock; if the share has changed
+//! by then, or the block is just being written home, what was read may be a mixture, and it is read
+//! again.
+
+use journal_core::parts::{FrameAt, NodeId, apply_frames};
+use journal_core::policy::{Kind, Policy};
+use journal_core::record::Form;
+use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
+
+use crate::error::Error;
+use crate::shared::Shared;
+use crate::shared::share::Share;
+use crate::staging::seat::{Reading, Seat};
+use crate::threads::sync::thread::Patience;
+
+/// So often the device is read without a lock; then with one.
+const TRIES: u32 = 16;
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Reads what is committed; `into` is one block long. Returns whether the block is live, as far
+    /// as the lanes say: where a discard is its newest frame its content may still change, although
+    /// nobody writes it.
+    pub(crate) fn read(
+        &self,
+        reading: Reading<'_, D>,
+        block: BlockNumber,
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        self.check_not_failed()?;
+        if let Some(is_live) = self.gathering.read(block, into) {
+            return Ok(is_live);
+        }
+        let Reading { device, payload } = reading;
+        let mut patience = Patience::default();
+        let mut tries = 0;
+        loop {
+            let mut share = self.share(block)?;
+            let newest = self.newest_readable(&share, block);
+            if self.caches && self.look_up(&mut share, block, newest, into) {
+                return Ok(true);
+            }
+            let Some(below) = self.common.block_below(&share.index, block, newest) else {
+                return self.apply(&mut share, block, newest, payload, into);
+            };
+            if below == block && share.index.is_leaving(block) {
+                // Until the batch is home: it is not long, and only for what lies on top of home.
+                drop(share);
+                self.check_not_failed()?;
+                patience.pause();
+                continue;
+            }
+            let changes = share.index.changes();
+            let kept = (tries >= TRIES).then_some(share);
+            device.read(below, into).map_err(Error::Device)?;
+            let mut share = match kept {
+                Some(share) => share,
+                None => self.share(block)?,
+            };
+            if share.index.changes() == changes {
+                return self.apply(&mut share, block, newest, payload, into);
+            }
+            tries += 1;
+        }
+    }
+
+    /// Keeps the committed image of a block that a transaction has and writes anew, for a policy
+    /// that makes something of it: of one that is live. One that cannot be read is none.
+    pub(crate) fn keep_old(
+        &self,
+        seat: &mut Seat<D>,
+        block: BlockNumber,
+        kind: Kind,
+    ) -> Result<(), Error> {
+        if kind == Kind::Append {
+            return Ok(());
+        }
+        let (reading, olds) = seat.for_reading_olds();
+        // The block is locked, and its frame reserved, and nothing staged says so yet.
+        match self.watched(|| olds.keep(block, |into| self.read(reading, block, into))) {
+            Err(Error::Failed) => Err(Error::Failed),
+            _ => Ok(()),
+        }
+    }
+
+    /// The newest frame of a block that may be read. At most one may not: the one of the
+    /// transaction that holds the block.
+    fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
+        let mut next = share.index.newest(block);
+        while let Some(id) = next {
+            if self.is_readable(&share.index.frame(id)) {
+                return Some(id);
+            }
+            next = share.index.older(id);
+        }
+        None
+    }
+
+    /// Copies what is kept of a block; whether anything is, which is of a block that is live.
+    fn look_up(
+        &self,
+        share: &mut Share,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+        into: &mut [u8],
+    ) -> bool {
+        let newest = newest.map(|newest| share.index.frame(newest).stamp);
+        let found = share.cache.as_mut().and_then(|cache| cache.look_up(block, newest));
+        found.map(|image| into.copy_from_slice(image)).is_some()
+    }
+
+    /// Builds a block's content on what lies below, and keeps it where others may look for it.
+    fn apply(
+        &self,
+        share: &mut Share,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        let is_live = self.apply_frames(share, newest, payload, into)?;
+        // Not what a frame leads further that may not be read yet: it is forgotten when that one
+        // comes, and not when it may be.
+        if self.caches && is_live && share.index.newest(block) == newest {
+            share.keep(block, into);
+        }
+        Ok(is_live)
+    }
+
+    fn apply_frames(
+        &self,
+        share: &Share,
+        newest: Option<NodeId>,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        let Some(newest) = newest else { return Ok(true) };
+        let read = |frame: &FrameAt, into: &mut [u8]| self.read_frame(frame, into);
+        let applied = apply_frames(&self.common, &share.index, newest, read, payload, into);
+        let is_live = share.index.frame(newest).form != Form::Discard;
+        applied.map(|()| is_live).map_err(|error| match error {
+            JournalError::Apply { block, error } => Error::Apply { block, error },
+            JournalError::Medium(error) => Error::Medium(error),
+            JournalError::RottenLog { block, place } => Error::RottenLog { block, place },
+            _ => Error::Failed,
+        })
+    }
+}

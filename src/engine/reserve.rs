@@ -1,0 +1,470 @@
+//! What a transaction takes before it commits: locks on its blocks, and the room that its record
+//! and its frames will need.
+//!
+//! Space is counted twice: what is used, by the lane and the index themselves, and what is promised
+//! to transactions under way, here. So a commit cannot fail for lack of space, and a transaction
+//! that could is refused while it is made.
+
+use journal_core::parts::{Operations, is_of_run};
+use journal_core::policy::Policy;
+use journal_core::units::LaneNumber;
+use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operation, PmemShare};
+use pmem_sys::StoreLockGuard;
+
+use crate::error::Error;
+use crate::shared::Shared;
+use crate::shared::share::Share;
+use crate::staging::seat::Seat;
+use crate::staging::work::Work;
+use crate::threads::block_locks::Age;
+use crate::threads::sync::thread::Patience;
+use crate::threads::waiting::{BlockWait, InCircle};
+
+/// What is kept of a lane is no more than one part in so many.
+const KEPT_SHARE: u64 = 16;
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Chooses the lane of a transaction that begins, or begins again: once, since the next choice
+    /// knows nothing of a lane that was left.
+    #[inline]
+    pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
+        let leaves = seat.work.leaves_lane;
+        if self.lane(seat.favourite).turn.is_busy() || leaves {
+            seat.work.leaves_lane = false;
+            let left = if leaves { seat.work.lane } else { seat.favourite };
+            seat.favourite = self.seats.another_lane();
+            if seat.favourite == left {
+                seat.favourite = self.seats.another_lane();
+            }
+        }
+        // Deferred commits in several lanes would have to make each other durable.
+        let lane = if seat.defers && !leaves { LaneNumber(0) } else { seat.favourite };
+        if seat.work.lane != lane {
+            seat.work.lane = lane;
+        }
+    }
+
+    /// Locks a block until the transaction ends; the lock of its share comes with it.
+    #[inline]
+    pub(crate) fn lock_block(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<StoreLockGuard<'_, Share>, Error> {
+        let mut share = self.share(block)?;
+        if let Err(holder) = self.try_lock_block(&share, work, age, block) {
+            drop(share);
+            share = self.wait_to_lock(work, age, block, holder)?;
+        }
+        if self.gathering.has_any() {
+            // Not with the share in hand: that comes behind what is gathered.
+            drop(share);
+            work.on_gathered |= self.gathering.has(block);
+            share = self.share(block)?;
+        }
+        Ok(share)
+    }
+
+    /// Locks a block for who has the lock of its share.
+    ///
+    /// # Errors
+    /// Who has it instead, or will have it.
+    #[inline]
+    fn try_lock_block(
+        &self,
+        share: &Share,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<(), Age> {
+        let stripe = self.blocks.stripe(block);
+        if self.blocks.try_lock(&share.claims, stripe, age)? {
+            work.held.push(stripe);
+        }
+        Ok(())
+    }
+
+    /// Waits for a block, if that may be. Who has waited a while claims it, and sleeps.
+    #[cold]
+    fn wait_to_lock(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+        mut holder: Age,
+    ) -> Result<StoreLockGuard<'_, Share>, Error> {
+        self.blocks.note_waits(age);
+        let stripe = self.blocks.stripe(block);
+        let holds_some = !work.held.is_empty() || work.has_room();
+        let mut patience = Patience::of_the_next();
+        let mut wait = None;
+        let mut look = || {
+            self.check_not_failed()?;
+            let may_wait = !holds_some || holder > age;
+            if !may_wait || self.seats.is_own(holder) {
+                return Err(Error::Conflict { block });
+            }
+            match &wait {
+                Some(wait) => BlockWait::sleep(wait),
+                // Behind those that sleep there is nothing to be had soon.
+                None if patience.is_long() || self.waiting.now_asleep().may_want(stripe) => {
+                    wait = Some(self.begin_to_sleep(age, block, holds_some)?);
+                }
+                None => {
+                    patience.pause();
+                    // Looking first leaves the share to others.
+                    if let Some(found) = self.blocks.holder_of(stripe) {
+                        holder = found;
+                        return Ok(None);
+                    }
+                }
+            }
+            let share = self.share(block)?;
+            let locked = self.try_lock_block(&share, work, age, block);
+            Ok(locked.map_err(|found| holder = found).is_ok().then_some(share))
+        };
+        let mut locked = loop {
+            match look() {
+                Ok(None) => {}
+                Ok(Some(share)) => break Ok(share),
+                Err(error) => break Err(error),
+            }
+        };
+        if let Some(wait) = wait {
+            match &mut locked {
+                Ok(share) => {
+                    share.claims.give_up(stripe, age);
+                    wait.end_with_it();
+                }
+                // Before those are woken that were refused for it.
+                Err(_) => self.share(block)?.claims.give_up(stripe, age),
+            }
+        }
+        locked
+    }
+
+    /// A thread begins to sleep for a block, and claims it; or is told that it waits for itself.
+    fn begin_to_sleep(
+        &self,
+        age: Age,
+        block: BlockNumber,
+        holds_some: bool,
+    ) -> Result<BlockWait<'_>, Error> {
+        let (stripe, seats) = (self.blocks.stripe(block), self.seats.own_numbers());
+        let wait = self.waiting.wait_for_block(&self.blocks, (stripe, age), seats, holds_some);
+        let wait = wait.map_err(|InCircle| Error::Conflict { block })?;
+        self.share(block)?.claims.add(stripe, age);
+        Ok(wait)
+    }
+
+    /// Bytes that a record of so many blocks takes at most, whatever the policy decides.
+    pub(crate) const fn record_bytes_max(&self, blocks: usize) -> u64 {
+        let geometry = &self.common.geometry;
+        // Each frame its descriptor; each part, and there are at least two frames in each but the
+        // last, its header, its check and what fills the last line; and a name for each lane.
+        let part = (2 * LINE_BYTES + 8) as u64;
+        let block = geometry.block_size.bytes() as u64;
+        if blocks == 1 {
+            // To the line, so that mostly nothing is given back.
+            let front = (LINE_BYTES + 16 + 8 + 16 * geometry.lanes as usize) as u64;
+            // What goes home has no image here, but a discard before it, of two lines.
+            let discard = 2 * LINE_BYTES as u64;
+            let rest = if block < discard { discard } else { block };
+            return front.next_multiple_of(LINE_BYTES as u64) + rest;
+        }
+        let frame = block + 16 + part / 2;
+        let bytes = frame * blocks as u64 + part + 16 * geometry.lanes as u64;
+        bytes.next_multiple_of(LINE_BYTES as u64)
+    }
+
+    /// Bytes of a lane that are kept for the end of a block that cannot be read, and that may keep
+    /// all others from coming free: one record of one block, where lanes are long enough for that
+    /// and the disk-side log is what may rot. A transaction that needs all of a lane gets it.
+    #[inline]
+    pub(crate) const fn kept_bytes(&self, needed: u64) -> u64 {
+        let geometry = &self.common.geometry;
+        if geometry.lane_log_blocks == 0 {
+            return 0;
+        }
+        let kept = self.record_bytes_max(1);
+        if geometry.lane_bytes / KEPT_SHARE < kept || needed > geometry.lane_bytes - kept {
+            return 0;
+        }
+        kept
+    }
+
+    /// Sees to it that there are slots, where nobody else does: what finds none goes into the ring,
+    /// whole, and from there home.
+    fn see_to_places(&self, work: &Work) -> Result<(), Error> {
+        let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
+        let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;
+        let has_log = || geometry.lane_log_blocks == 0 || room.unreserved_log.left() > 0;
+        let has_some = || has_slots() && has_log();
+        if has_some() || self.bell.has_thread() {
+            return Ok(());
+        }
+        match self.make_room(has_some) {
+            // What stays for others is no reason to refuse this one, which goes into the ring.
+            Err(Error::NoShield { .. }) => Ok(()),
+            made => made,
+        }
+    }
+
+    /// Takes at least one block more of some operations; returns how many.
+    #[inline]
+    pub(crate) fn take_some(
+        &self,
+        work: &mut Work,
+        age: Age,
+        operations: &[Operation<'_>],
+        at: usize,
+    ) -> Result<usize, Error> {
+        let (before, rest) = operations.split_at(at);
+        let count = self.take_run(work, age, rest)?;
+        if let (0, Some(next)) = (count, rest.first()) {
+            self.take_block(work, age, before, next.block())?;
+            return Ok(1);
+        }
+        Ok(count)
+    }
+
+    /// Takes those blocks of the first run that are to be had at once, one after the other, until
+    /// one is not; returns how many. Their share is locked once.
+    #[inline]
+    fn take_run(
+        &self,
+        work: &mut Work,
+        age: Age,
+        operations: &[Operation<'_>],
+    ) -> Result<usize, Error> {
+        let Some(first) = operations.first().map(Operation::block) else { return Ok(0) };
+        if self.common.geometry.lane_places() > 0 {
+            return Ok(0);
+        }
+        let mut share = self.share(first)?;
+        work.note_how(&share);
+        let room = share.index.room().saturating_sub(share.reserved);
+        let of_run = operations.iter().take_while(|other| is_of_run(first, other.block()));
+        let run = &operations[..of_run.take(room).count()];
+        let (taken, count) = self.lock_run(&share, work, age, run);
+        let taken = run.iter().enumerate().filter(|(at, _)| taken & 1 << at != 0);
+        work.held.extend(taken.map(|(_, operation)| self.blocks.stripe(operation.block())));
+        // What was gathered of them before is seen now, and looked into block by block.
+        if self.gathering.has_any() {
+            return Ok(0);
+        }
+        share.reserved += count;
+        Ok(count)
+    }
+
+    /// Locks a block and reserves room in the index for its frame.
+    #[inline]
+    pub(crate) fn take_block(
+        &self,
+        work: &mut Work,
+        age: Age,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let mut share = self.lock_block(work, age, block)?;
+        work.note_how(&share);
+        let is_there = self.reserve_frame(&mut share, work, block);
+        drop(share);
+        if !is_there {
+            self.make_room_for_frame(work, others, block)?;
+        }
+        if self.common.geometry.lane_places() == 0 {
+            return Ok(());
+        }
+        let seen_to = self.see_to_places(work);
+        self.or_give_up_frame(seen_to, block)
+    }
+
+    /// Reserves the bytes that the record takes with one more block, for whose frame room is
+    /// reserved.
+    #[inline]
+    pub(crate) fn reserve_for_one_more(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let needed = self.record_bytes_max(others.count() + 1);
+        let reserved = self.reserve_bytes(work, needed, block);
+        self.or_give_up_frame(reserved, block)
+    }
+
+    /// Gives back what is reserved for a block's frame if something else has failed.
+    #[inline]
+    fn or_give_up_frame(&self, result: Result<(), Error>, block: BlockNumber) -> Result<(), Error> {
+        if result.is_err() {
+            self.share(block)?.reserved -= 1;
+        }
+        result
+    }
+
+    /// Reserves room in the index for the frame of a block that is locked.
+    #[cold]
+    pub(crate) fn make_room_for_frame(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let reserve = |work: &mut Work| {
+            let mut share = self.share(block)?;
+            Ok::<_, Error>(self.reserve_frame(&mut share, work, block))
+        };
+        if reserve(work)? {
+            return Ok(());
+        }
+        self.commit_gathered()?;
+        let could_be = |share: &Share| share.index.capacity() > share.reserved;
+        if could_be(&*self.share(block)?) {
+            self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
+        }
+        if reserve(work)? {
+            return Ok(());
+        }
+        let all = others;
+        let others = (0..others.count()).map(|at| others.with(at, Operation::block));
+        let beside = others.filter(|other| self.share_together(*other, block)).count();
+        if beside >= self.share(block)?.index.capacity() {
+            return Err(Error::TooManyBlocks { blocks: beside + 1 });
+        }
+        self.check_not_filled(block)?;
+        Err(self.short_of_room(work, work.reserved_bytes, Some(all), block))
+    }
+
+    /// Reserves room for the block's frame in its share of the index, if there is any, and notes
+    /// what it will overwrite.
+    #[inline]
+    pub(crate) fn reserve_frame(
+        &self,
+        share: &mut Share,
+        work: &mut Work,
+        block: BlockNumber,
+    ) -> bool {
+        if share.has_room() {
+            share.reserved += 1;
+        } else if !self.use_granted_frame(work, block) {
+            return false;
+        }
+        self.common.prefetch_place(&share.index);
+        self.note_overwritten_by(work, share, block);
+        true
+    }
+
+    /// Reserves so many bytes of the lane, of which this block is to be the last.
+    #[inline]
+    pub(crate) fn reserve_bytes(
+        &self,
+        work: &mut Work,
+        needed: u64,
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        let more = needed.saturating_sub(work.reserved_bytes);
+        if more == 0 || self.try_reserve(work, more) {
+            return Ok(());
+        }
+        self.reserve_slowly(work, block, needed, more)
+    }
+
+    #[inline]
+    pub(crate) fn try_reserve(&self, work: &mut Work, more: u64) -> bool {
+        let kept = self.kept_bytes(work.reserved_bytes + more);
+        self.try_reserve_above(work, more, kept)
+    }
+
+    /// The same where so many bytes have to be left.
+    #[inline]
+    fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
+        let is_there = self.take_bytes(work.lane, more, kept);
+        work.reserved_bytes += if is_there { more } else { 0 };
+        is_there
+    }
+
+    #[inline]
+    pub(crate) fn try_reserve_in(&self, lane: LaneNumber, more: u64) -> bool {
+        self.take_bytes(lane, more, self.kept_bytes(more))
+    }
+
+    #[inline]
+    fn take_bytes(&self, lane: LaneNumber, more: u64, kept: u64) -> bool {
+        let Some(left) = self.lane(lane).unreserved.take(more, kept) else { return false };
+        if left < self.low_bytes {
+            self.ask_for_checkpoint();
+        }
+        true
+    }
+
+    /// Gives back what is reserved for whoever holds a lane.
+    pub(crate) fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
+        let room = self.lane(lane);
+        let bytes = core::mem::take(&mut self.lock_lane(room)?.in_hand);
+        room.unreserved.give(bytes);
+        Ok(())
+    }
+
+    #[cold]
+    fn reserve_slowly(
+        &self,
+        work: &mut Work,
+        block: BlockNumber,
+        needed: u64,
+        more: u64,
+    ) -> Result<(), Error> {
+        let capacity = self.common.geometry.lane_bytes;
+        if needed > capacity {
+            return Err(Error::TooLarge { needed, capacity });
+        }
+        // Both have reserved more than they will take.
+        self.give_from_hand(work.lane)?;
+        self.commit_gathered()?;
+        if self.try_reserve(work, more) {
+            return Ok(());
+        }
+        // Others may be faster than this thread to take what a checkpoint has freed.
+        let kept = self.kept_bytes(needed);
+        let mut stays = None;
+        if self.could_have(work.lane, more + kept)? {
+            let unreserved = &self.lane(work.lane).unreserved;
+            stays = match self.make_room(|| unreserved.left() >= more + kept) {
+                Err(error @ Error::NoShield { .. }) => Some(error),
+                made => made.map(|()| None)?,
+            };
+            self.give_from_hand(work.lane)?;
+            if self.try_reserve_above(work, more, kept) {
+                return Ok(());
+            }
+        }
+        // The next transaction, or the next try, goes through another lane.
+        work.leaves_lane = true;
+        if let Some(error) = stays {
+            return Err(error);
+        }
+        if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
+            // What is kept is kept for this.
+            let ends_it = self.share(block)?.index.is_unreadable(block);
+            if ends_it && self.try_reserve_above(work, more, 0) {
+                work.leaves_lane = false;
+                return Ok(());
+            }
+            return Err(error);
+        }
+        // The rest is reserved by others. To wait for them with blocks in hand might be for ever:
+        // they may be waiting for one of these.
+        Err(self.short_of_room(work, needed, None::<&[Operation<'_>]>, block))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

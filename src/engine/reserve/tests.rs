@@ -1,0 +1,146 @@
+//! Who waits for a block, and whose turn it is then.
+
+use core::time::Duration;
+
+use pmem_sys::Region;
+
+use super::*;
+use crate::disk::file::tests::TinyDisk;
+use crate::{Durability, Journal, Operation, Options};
+
+const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
+
+type TinyJournal = Journal<full_block::FullBlock, Region, TinyDisk>;
+
+/// One thread has a block when another one comes and waits for it, and goes on to write it when it
+/// has given it back: by then it is the other one's turn, which may be asleep. Returns whose
+/// content is there at the end.
+fn the_next_is_who_has_waited(write_again: impl Fn(&TinyJournal, &[u8])) -> u8 {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let journal: TinyJournal =
+        Journal::format(nvm, TinyDisk::new(64), &Options::new()).expect("formats");
+    // The other one will sit where many transactions were, so that by itself it is younger than
+    // any of this thread's.
+    std::thread::scope(|scope| {
+        let one = || journal.transact(|tx| tx.write(BlockNumber(9), &[9; BLOCK]));
+        scope.spawn(move || (0..100).for_each(|_| one().expect("commits")));
+    });
+    let mut first = journal.begin().expect("begins");
+    first.write(BlockNumber(5), &[1; BLOCK]).expect("fits");
+    std::thread::scope(|scope| {
+        let second = Operation::write(BlockNumber(5), &[2; BLOCK]);
+        let journal = &journal;
+        scope.spawn(move || journal.commit(&[second], Durability::Durable).expect("gets through"));
+        let shared = journal.shared();
+        let stripe = shared.blocks.stripe(BlockNumber(5));
+        let is_claimed = || {
+            let share = shared.share(BlockNumber(5)).expect("is not poisoned");
+            share.claims.older(stripe, Age(u64::MAX)).is_some()
+        };
+        while !is_claimed() {
+            std::thread::yield_now();
+        }
+        // Time to wait so long that it naps.
+        std::thread::sleep(Duration::from_millis(20));
+        first.commit().expect("commits");
+        write_again(journal, &[3; BLOCK]);
+    });
+    let mut content = [0; BLOCK];
+    journal.read(BlockNumber(5), &mut content).expect("reads");
+    content[0]
+}
+
+#[test]
+fn who_has_waited_for_a_block_has_it_before_those_that_come_later() {
+    for _ in 0..5 {
+        let last = the_next_is_who_has_waited(|journal, image| {
+            let again = Operation::write(BlockNumber(5), image);
+            journal.commit(&[again], Durability::Durable).expect("waits for its turn");
+        });
+        assert_eq!(last, 3, "alone");
+        let last = the_next_is_who_has_waited(|journal, image| {
+            journal.transact(|tx| tx.write(BlockNumber(5), image)).expect("waits for its turn");
+        });
+        assert_eq!(last, 3, "staged");
+        let last = the_next_is_who_has_waited(|journal, image| {
+            // It holds one that is its own, and gives up for the other.
+            let both = [4, 5].map(|number| Operation::write(BlockNumber(number), image));
+            journal.commit(&both, Durability::Durable).expect("waits for its turn");
+        });
+        assert_eq!(last, 3, "several");
+    }
+}
+
+fn tiny_journal() -> TinyJournal {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(1);
+    Journal::format(nvm, TinyDisk::new(64), &options).expect("formats")
+}
+
+/// Nothing was committed since the last checkpoint that freed nothing, so none can free anything.
+#[test]
+fn a_checkpoint_that_frees_nothing_is_not_repeated() {
+    let journal = tiny_journal();
+    let shared = journal.shared();
+    let made_for_ten = || {
+        let before = shared.done().checkpoints;
+        (0..10).for_each(|_| shared.make_room(|| false).expect("goes home"));
+        shared.done().checkpoints - before
+    };
+    assert_eq!([made_for_ten(), made_for_ten()], [1, 0]);
+    let image = [1; BLOCK];
+    for durability in [Durability::Durable, Durability::Deferred] {
+        let write = [Operation::write(BlockNumber(5), &image)];
+        journal.commit(&write, durability).expect("commits");
+        assert_eq!([made_for_ten(), made_for_ten()], [2, 0], "one frees it");
+    }
+    // Where there was room already, nothing was tried.
+    journal.commit(&[Operation::write(BlockNumber(5), &image)], Durability::Durable).expect("fits");
+    shared.make_room(|| true).expect("there is room");
+    assert_eq!(made_for_ten(), 2);
+}
+
+/// While an older transaction waits for room, a younger one that has none waits behind it, in
+/// whichever way it commits.
+#[test]
+fn no_younger_transaction_takes_room_before_an_older_one_that_waits() {
+    type Way = fn(&TinyJournal);
+    let image = &[1; BLOCK];
+    let ways: [Way; 4] = [
+        |journal| {
+            let write = [Operation::write(BlockNumber(5), &[1; BLOCK])];
+            journal.commit(&write, Durability::Durable).map(drop).expect("commits");
+        },
+        |journal| {
+            let write = |number| Operation::write(BlockNumber(number), &[1; BLOCK]);
+            journal.commit(&[write(5), write(6)], Durability::Durable).map(drop).expect("commits");
+        },
+        |journal| journal.transact(|tx| tx.write(BlockNumber(5), &[1; BLOCK])).expect("commits"),
+        // It may not wait with the block that it has read, and begins again.
+        |journal| {
+            let body = |tx: &mut crate::Transaction<'_, _, _, _, _>| {
+                tx.read(BlockNumber(7), &mut [0; BLOCK])?;
+                tx.write_at(BlockNumber(5), 3, &[2; 8])
+            };
+            journal.transact_gathered(body).expect("is gathered");
+        },
+    ];
+    for way in ways {
+        let journal = tiny_journal();
+        journal
+            .commit(&[Operation::write(BlockNumber(1), image)], Durability::Durable)
+            .expect("fits");
+        let waiting = &journal.shared().waiting;
+        std::thread::scope(|scope| {
+            let wait = waiting.wait_for_room(Age(1));
+            let thread = scope.spawn(|| way(&journal));
+            while waiting.waiters_for_room() < 2 {
+                assert!(!thread.is_finished(), "it has not waited");
+                std::thread::yield_now();
+            }
+            assert_eq!(journal.stats().expect("counts").total().commits, 1);
+            drop(wait);
+        });
+        assert_eq!(waiting.waiters_for_room(), 0);
+    }
+}

@@ -1,0 +1,356 @@
+//! Room for transactions, where there is too little for all of them: who gets it, and who waits.
+//!
+//! Room is bytes of a lane, and frames of the shares of the index. A transaction reserves it block
+//! by block. Where it finds too little, it makes room by a checkpoint, if that can be enough. If it
+//! cannot, the rest is reserved by others, and these rules hold:
+//!
+//! N1. The transaction gives back all that it has, and gives up its blocks. It notes what it was
+//!     short of, together with what earlier tries were short of, and waits asleep, as old as it is.
+//! N2. The eldest of those that wait is served first. What it wants is reserved for it at once, in
+//!     whichever lane has it. Then it begins again, and the next one is served.
+//! N3. While one waits, no younger transaction that has no room begins to reserve some: it waits
+//!     behind. What has room already goes on, and ends, or comes to N1.
+//! N4. A checkpoint is made for those that wait only where it can be enough, and only where
+//!     something was committed since the last one that freed nothing.
+//!
+//! So somebody always ends. Those that wait hold nothing. Of the others each ends or comes to wait.
+//! When all have, the eldest is served, and so it is each time it comes back. What it wants grows
+//! with each of its tries and is never more than a lane and the index have, and those that begin
+//! from its first wait on are younger. The front door's *wait-die* sees to its blocks.
+//!
+//! A thread that has another transaction open may wait for what that one has. So it waits only for
+//! a while: then it goes on, or is told of a conflict.
+//!
+//! Room that a block keeps from coming free which cannot be read is not waited for.
+
+use core::time::Duration;
+
+use journal_core::parts::{Operations, share_of};
+use journal_core::policy::Policy;
+use journal_core::units::LaneNumber;
+use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, Operation, PmemShare};
+
+use crate::error::Error;
+use crate::shared::Shared;
+use crate::staging::work::{Wants, Work};
+use crate::threads::block_locks::{Age, Stripe};
+use crate::threads::sync::thread::let_others_run;
+use crate::threads::waiting::{Asleep, RoomWait};
+
+/// So many times a thread with several transactions looks whether it is served, and for so long it
+/// sleeps in between.
+const LOOKS_WITH_SEVERAL: u32 = 32;
+const NAP_WITH_SEVERAL: Duration = Duration::from_millis(3);
+
+impl Wants {
+    fn add(
+        &mut self,
+        bytes: u64,
+        frames: impl Iterator<Item = (BlockNumber, usize)>,
+        shares: usize,
+    ) {
+        self.bytes = self.bytes.max(bytes);
+        for (block, count) in frames {
+            let share = share_of(block, shares);
+            match self.frames.iter_mut().find(|known| share_of(known.0, shares) == share) {
+                Some(known) => known.1 = known.1.max(count),
+                None => self.frames.push((block, count)),
+            }
+        }
+    }
+}
+
+impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
+    /// Whether a transaction waits for room.
+    #[inline(always)]
+    pub(crate) fn is_room_awaited(&self) -> bool {
+        self.waiting.now_asleep().want_room()
+    }
+
+    /// A transaction has ended that had one stripe: those are woken that wait for what it had.
+    #[inline(always)]
+    pub(crate) fn tell_waiters_for(&self, stripe: Stripe) {
+        let asleep = self.waiting.asleep();
+        if !asleep.is_nobody() {
+            self.wake_waiters(asleep, [stripe].into_iter());
+        }
+    }
+
+    /// Wakes those that wait for one of these stripes, or for room.
+    #[cold]
+    pub(crate) fn wake_waiters(&self, asleep: Asleep, stripes: impl Iterator<Item = Stripe>) {
+        let wanted = stripes.filter(|stripe| asleep.may_want(*stripe));
+        wanted.for_each(|stripe| self.waiting.wake_for_block(stripe));
+        if asleep.want_room() {
+            self.waiting.wake_for_room();
+        }
+    }
+
+    /// A checkpoint has freed something.
+    #[cold]
+    pub(crate) fn tell_waiters_for_room(&self) {
+        if self.waiting.asleep().want_room() {
+            self.waiting.wake_for_room();
+        }
+    }
+
+    /// Gives back room for frames that was granted and not used.
+    #[inline]
+    pub(crate) fn give_grants_back(&self, work: &mut Work) {
+        if !work.granted_frames.is_empty() {
+            self.give_frames_back(work);
+        }
+    }
+
+    #[cold]
+    fn give_frames_back(&self, work: &mut Work) {
+        for (block, count) in work.granted_frames.drain(..) {
+            if let Ok(mut share) = self.share(block) {
+                share.reserved -= count;
+            }
+        }
+    }
+
+    /// Uses room for one frame in a block's share that was granted, if there is any.
+    #[cold]
+    pub(crate) fn use_granted_frame(&self, work: &mut Work, block: BlockNumber) -> bool {
+        let is_here = |granted: &(BlockNumber, usize)| self.share_together(granted.0, block);
+        let Some(at) = work.granted_frames.iter().position(is_here) else { return false };
+        let granted = &mut work.granted_frames[at];
+        granted.1 -= 1;
+        if granted.1 == 0 {
+            work.granted_frames.swap_remove(at);
+        }
+        true
+    }
+}
+
+impl<L, P, D, H, K> Shared<L, P, D, H, K>
+where
+    L: Policy,
+    P: PmemShare,
+    D: BlockDevice + Clone + Send,
+    H: Hook,
+    K: Kernels,
+{
+    /// Waits for what a transaction gave up for, which holds nothing now: for room, or for a block.
+    /// A block is taken, so that the transaction has it when it begins again.
+    ///
+    /// # Errors
+    /// `Conflict` where that wait would have no end: another transaction of this thread has it, or
+    /// it is waited for by those that have it.
+    pub(crate) fn await_turn(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        if !core::mem::take(&mut work.is_short) {
+            return self.lock_block(work, age, block).map(drop);
+        }
+        if self.await_room(work, age)? { Ok(()) } else { Err(Error::Conflict { block }) }
+    }
+
+    /// Waits for the turn of a transaction that has reserved no room, and is to reserve some for
+    /// this block (N3).
+    ///
+    /// # Errors
+    /// `Conflict` where it may not sleep, since it has blocks.
+    #[cold]
+    pub(crate) fn await_room_to_begin(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        if work.has_room() || !self.waiting.has_older_for_room(age) {
+            return Ok(());
+        }
+        let wants = work.wants.get_or_insert_default();
+        wants.add(bytes, core::iter::once((block, 1)), self.shares.len());
+        if work.held.is_empty() {
+            // Where it may not wait any longer, it is a small one that goes on.
+            return self.await_room(work, age).map(drop);
+        }
+        work.is_short = true;
+        Err(Error::Conflict { block })
+    }
+
+    /// Notes that a transaction was short of room for one block more (N1).
+    #[cold]
+    pub(crate) fn short_of_room(
+        &self,
+        work: &mut Work,
+        bytes: u64,
+        others: Option<&(impl Operations + ?Sized)>,
+        block: BlockNumber,
+    ) -> Error {
+        let mut frames = Vec::new();
+        if let Some(others) = others {
+            let others = (0..others.count()).map(|at| others.with(at, Operation::block));
+            for each in others.chain(core::iter::once(block)) {
+                match frames.iter_mut().find(|(known, _)| self.share_together(*known, each)) {
+                    Some((_, count)) => *count += 1,
+                    None => frames.push((each, 1)),
+                }
+            }
+        }
+        let wants = work.wants.get_or_insert_default();
+        wants.add(bytes, frames.into_iter(), self.shares.len());
+        work.is_short = true;
+        // A caller that begins anew by itself lets them go on.
+        let_others_run();
+        Error::Conflict { block }
+    }
+
+    /// Waits, holding nothing, until what a transaction wants is reserved for it; returns whether
+    /// it is, or is not to be had by waiting.
+    fn await_room(&self, work: &mut Work, age: Age) -> Result<bool, Error> {
+        debug_assert!(work.held.is_empty() && !work.has_room(), "nobody waits for who waits here");
+        self.blocks.note_waits(age);
+        let wait = self.waiting.wait_for_room(age);
+        let mut looks = LOOKS_WITH_SEVERAL;
+        loop {
+            self.check_not_failed()?;
+            if wait.is_first() && self.look_for_room(work)? {
+                return Ok(true);
+            }
+            if !self.seats.has_several() {
+                wait.sleep();
+                continue;
+            }
+            if looks == 0 {
+                return Ok(false);
+            }
+            looks -= 1;
+            Self::rest(&wait);
+        }
+    }
+
+    /// Sleeps for a short while. An explorer has no time.
+    fn rest(wait: &RoomWait<'_>) {
+        if cfg!(any(loom, shuttle)) {
+            let_others_run();
+        } else {
+            wait.sleep_for(NAP_WITH_SEVERAL);
+        }
+    }
+
+    /// The eldest of those that wait looks for what it wants: in what is free, in what is reserved
+    /// without need, and in what a checkpoint frees. Returns whether it need not wait any more.
+    fn look_for_room(&self, work: &mut Work) -> Result<bool, Error> {
+        if self.grant(work)? {
+            return Ok(true);
+        }
+        self.give_from_hands()?;
+        self.commit_gathered()?;
+        if self.grant(work)? {
+            return Ok(true);
+        }
+        let Some(wants) = work.wants.clone() else { return Ok(true) };
+        if self.could_fit(&wants)? {
+            self.make_room(|| self.fits(&wants))?;
+            self.give_from_hands()?;
+            if self.grant(work)? {
+                return Ok(true);
+            }
+        }
+        self.waits_in_vain(&wants)
+    }
+
+    fn give_from_hands(&self) -> Result<(), Error> {
+        self.each_lane().try_for_each(|lane| self.give_from_hand(lane))
+    }
+
+    fn each_lane(&self) -> impl Iterator<Item = LaneNumber> + use<L, P, D, H, K> {
+        (0..self.common.geometry.lanes).map(LaneNumber)
+    }
+
+    /// Reserves all that a transaction wants, if it is there (N2).
+    fn grant(&self, work: &mut Work) -> Result<bool, Error> {
+        let Some(wants) = work.wants.take() else { return Ok(true) };
+        let is_granted = self.grant_all(work, &wants);
+        work.wants = Some(wants);
+        is_granted
+    }
+
+    fn grant_all(&self, work: &mut Work, wants: &Wants) -> Result<bool, Error> {
+        for (block, count) in &wants.frames {
+            let mut share = self.share(*block)?;
+            if share.index.room() < share.reserved + count {
+                drop(share);
+                self.give_frames_back(work);
+                return Ok(false);
+            }
+            share.reserved += count;
+            work.granted_frames.push((*block, *count));
+        }
+        // One that is too large for a lane is told so when it begins again.
+        if wants.bytes == 0 || wants.bytes > self.common.geometry.lane_bytes {
+            return Ok(true);
+        }
+        let lanes = core::iter::once(work.lane).chain(self.each_lane());
+        let Some(lane) = { lanes }.find(|lane| self.try_reserve_in(*lane, wants.bytes)) else {
+            self.give_frames_back(work);
+            return Ok(false);
+        };
+        (work.lane, work.reserved_bytes) = (lane, wants.bytes);
+        Ok(true)
+    }
+
+    /// Whether all that is wanted is there.
+    fn fits(&self, wants: &Wants) -> bool {
+        let needed = wants.bytes + self.kept_bytes(wants.bytes);
+        let has_bytes = self.each_lane().any(|lane| self.lane(lane).unreserved.left() >= needed);
+        let has_frames = |(block, count): &(BlockNumber, usize)| {
+            self.share(*block).is_ok_and(|share| share.index.room() >= share.reserved + count)
+        };
+        has_bytes && wants.frames.iter().all(has_frames)
+    }
+
+    /// Whether all that is wanted would be there if all records were home (N4).
+    fn could_fit(&self, wants: &Wants) -> Result<bool, Error> {
+        for (block, count) in &wants.frames {
+            let share = self.share(*block)?;
+            if share.index.capacity() < share.reserved + count {
+                return Ok(false);
+            }
+        }
+        let needed = wants.bytes + self.kept_bytes(wants.bytes);
+        for lane in self.each_lane() {
+            if self.could_have(lane, needed)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a lane would have so many bytes that nobody has reserved, if its records were home.
+    pub(crate) fn could_have(&self, lane: LaneNumber, bytes: u64) -> Result<bool, Error> {
+        let room = self.lane(lane);
+        let state = self.lock_lane(room)?;
+        let reserved = state.lane.free_bytes().saturating_sub(room.unreserved.left());
+        Ok(state.lane.capacity_bytes() >= reserved + bytes)
+    }
+
+    /// Whether a block that cannot be read keeps what is wanted from coming free, in all lanes:
+    /// then the transaction is told when it goes on.
+    fn waits_in_vain(&self, wants: &Wants) -> Result<bool, Error> {
+        for (at, count) in &wants.frames {
+            let has_some = self.share(*at)?.index.room() >= *count;
+            if !has_some {
+                self.check_not_filled_by_more(*at)?;
+            }
+        }
+        let needed = wants.bytes + self.kept_bytes(wants.bytes);
+        for lane in self.each_lane() {
+            match self.check_not_pinned(lane, needed) {
+                Ok(()) => return Ok(false),
+                Err(Error::Unreadable { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,104 @@
+//! What a policy may do with versions of blocks, beside other threads.
+//!
+//! The answers depend on what others do meanwhile, so each is given once for a transaction and kept
+//! until it is stored. A slot that is to be written again is held from then on, so that nobody
+//! gives it back: that is done under the lock of the block's share of the index, behind which every
+//! reader sees a newer version, and none copies from the slot any more.
+
+use journal_core::parts::{FrameAt, Full, Versions};
+use journal_core::record::Form;
+use journal_core::units::{LaneNumber, SlotNumber};
+use journal_core::{BlockNumber, Hook, Kernels, PmemShare, Rule};
+
+use crate::shared::Shared;
+use crate::staging::work::Answer;
+
+/// Knows versions by the shared index.
+pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D: Send, H, K> {
+    pub(crate) shared: &'s Shared<L, P, D, H, K>,
+    /// The lane that is committed through.
+    pub(crate) lane: LaneNumber,
+    /// Ascending by block.
+    pub(crate) answers: &'w mut Vec<Answer>,
+    /// Whether a share of its blocks is not taken by favour.
+    pub(crate) waits: bool,
+    /// The blocks whose frames were told of; kept only where somebody asks for it.
+    pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
+}
+
+impl<L, P: PmemShare, D: Send, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
+    fn answer(&mut self, block: BlockNumber) -> usize {
+        match self.answers.binary_search_by_key(&block, |answer| answer.block) {
+            Ok(at) => at,
+            Err(at) => {
+                let answer = Answer { block, older_slot: None, may_go_home: None };
+                self.answers.insert(at, answer);
+                at
+            }
+        }
+    }
+
+    /// Whether a frame is durable by the time that anything is stored: so are all records of other
+    /// lanes that may be read.
+    fn is_durable(&self, frame: &FrameAt) -> bool {
+        frame.lane != self.lane || self.shared.lane(frame.lane).reach.is_durable(frame.sequence)
+    }
+}
+
+impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
+    for SharedVersions<'_, '_, L, P, D, H, K>
+{
+    fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
+        let at = self.answer(block);
+        if let Some(known) = self.answers[at].older_slot {
+            return known;
+        }
+        let slot = self.shared.share(block).ok().and_then(|mut share| {
+            let spares = self.shared.keeps(Rule::NewestSpared);
+            let is_durable = |frame: &FrameAt| self.is_durable(frame) || !spares;
+            share.index.hold_older_slot(block, self.lane, &self.shared.common.geometry, is_durable)
+        });
+        self.answers[at].older_slot = Some(slot);
+        slot
+    }
+
+    fn may_go_home(&mut self, block: BlockNumber) -> bool {
+        let at = self.answer(block);
+        if let Some(known) = self.answers[at].may_go_home {
+            return known;
+        }
+        let may = self.shared.share(block).is_ok_and(|share| {
+            let Some(newest) = share.index.newest(block) else { return true };
+            let frame = share.index.frame(newest);
+            let is_free = frame.form == Form::Discard && self.is_durable(&frame);
+            is_free && !share.index.is_leaving(block) || !self.shared.keeps(Rule::AppendsNotLive)
+        });
+        self.answers[at].may_go_home = Some(may);
+        may
+    }
+
+    fn has_frames(&mut self, block: BlockNumber) -> bool {
+        self.shared.share(block).is_ok_and(|share| share.index.newest(block).is_some())
+    }
+
+    fn is_own(&self, slot: SlotNumber) -> bool {
+        self.shared.common.geometry.lane_of_slot(slot) == self.lane
+    }
+
+    fn waits_to_tell(&self) -> bool {
+        self.waits
+    }
+
+    // So that a frame need not be in memory: it would be loaded again by two words at a time.
+    #[inline(always)]
+    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+        // A share whose holder panicked: the journal has failed.
+        let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };
+        self.shared.tell(&mut share, frame)?;
+        share.reserved -= 1;
+        if let Some(told) = &mut self.told {
+            told.push(frame.block);
+        }
+        Ok(())
+    }
+}

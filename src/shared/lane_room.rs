@@ -1,0 +1,62 @@
+//! A lane, behind its lock.
+
+use crossbeam_utils::CachePadded;
+use journal_core::parts::{Lane, LaneReader};
+use journal_core::{Hook, PmemShare, SlotState};
+use pmem_sys::FarFence;
+
+use crate::stats::LaneStats;
+use crate::threads::durable_to::Reach;
+use crate::threads::free_space::Unreserved;
+use crate::threads::lane_turn::{Group, Turn};
+
+/// A lane, and what others may know of it without its lock.
+#[derive(Debug)]
+pub(crate) struct LaneRoom<P: PmemShare, H> {
+    pub(crate) turn: Turn<LaneState<P, H>>,
+    pub(crate) reader: LaneReader<P::Reader>,
+    pub(crate) reach: Reach,
+    /// Bytes.
+    pub(crate) unreserved: CachePadded<Unreserved>,
+    pub(crate) unreserved_slots: Unreserved,
+    /// Blocks of the disk-side log.
+    pub(crate) unreserved_log: Unreserved,
+}
+
+#[derive(Debug)]
+pub(crate) struct LaneState<P, H> {
+    pub(crate) lane: Lane<P, H>,
+    /// One for each of its slots.
+    pub(crate) slots: Box<[SlotState]>,
+    /// The group under way.
+    pub(crate) group: Group,
+    /// Bytes of the lane that are reserved for whoever holds it.
+    pub(crate) in_hand: u64,
+    pub(crate) stats: LaneStats,
+}
+
+impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
+    pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>, far: Option<FarFence>) -> Self {
+        let state = |lane| LaneState {
+            lane,
+            slots,
+            group: Group::default(),
+            in_hand: 0,
+            stats: LaneStats::default(),
+        };
+        Self {
+            unreserved_slots: Unreserved::new(lane.free_slots().into()),
+            unreserved_log: Unreserved::new(lane.free_log_blocks().into()),
+            reader: lane.reader(),
+            reach: Reach::new(lane.durable_to()),
+            unreserved: CachePadded::new(Unreserved::new(lane.free_bytes())),
+            turn: Turn::new(state(lane), far),
+        }
+    }
+
+    /// Tells everybody what the lane's holder has made durable. Plain stores only.
+    #[inline]
+    pub(crate) fn publish(&self, lane: &Lane<P, H>) {
+        self.reach.publish(lane.durable_to(), lane.has_deferred());
+    }
+}

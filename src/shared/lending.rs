@@ -1,0 +1,130 @@
+//! Lanes and shares lent one at a time to what writes home.
+
+use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
+use journal_core::units::LaneNumber;
+use journal_core::{BlockNumber, Hook, JournalError, MediumError, PmemShare};
+
+use crate::shared::Shared;
+use crate::shared::index_memory::IndexParts;
+use crate::shared::lane_room::LaneState;
+use crate::shared::share::Share;
+
+/// The lanes, as whatever writes home borrows them.
+pub(crate) struct LanesOf<'s, L, P: PmemShare, D: Send, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
+
+impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
+    fn with<R>(
+        &mut self,
+        lane: LaneNumber,
+        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
+    ) -> Result<R, JournalError> {
+        let room = self.0.lane(lane);
+        let mut guard = self.0.lock_lane(room).map_err(|_| JournalError::Failed)?;
+        if self.0.has_failed() {
+            return Err(JournalError::Failed);
+        }
+        let free_before = guard.lane.free_bytes();
+        let before = guard.lane.free_places();
+        let LaneState { lane, slots, .. } = &mut *guard;
+        let result = call(&mut InLane { lane, states: slots });
+        if guard.lane.has_unfenced() {
+            // Told while the lane is held: who has waited for it must not take for durable what no
+            // longer waits for a fence.
+            self.0.fail();
+            return Ok(result);
+        }
+        room.publish(&guard.lane);
+        // Whoever writes home only gives slots back.
+        let after = guard.lane.free_places();
+        let slots = after.slots.saturating_sub(before.slots);
+        if slots > 0 {
+            room.unreserved_slots.give(slots.into());
+        }
+        let log_blocks = after.log_blocks.saturating_sub(before.log_blocks);
+        if log_blocks > 0 {
+            room.unreserved_log.give(log_blocks.into());
+        }
+        if !guard.lane.has_deferred() {
+            guard.group.end();
+        }
+        let freed = guard.lane.free_bytes().saturating_sub(free_before);
+        if freed > 0 {
+            room.unreserved.give(freed);
+        }
+        Ok(result)
+    }
+
+    fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
+        self.0.read_frame(frame, into)
+    }
+
+    fn check_all_there(&self) -> Result<(), JournalError> {
+        // A share that could not be given has made the journal fail.
+        if self.0.has_failed() { Err(JournalError::Failed) } else { Ok(()) }
+    }
+}
+
+/// The shares of the index, as whatever writes home borrows them.
+///
+/// A share whose holder panicked cannot be given out; the journal has failed then, and what is
+/// given instead is empty: [`Lanes::check_all_there`] says so before anything is made of it.
+pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
+    pub(crate) &'s Shared<L, P, D, H, K>,
+);
+
+impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
+    type Memory = IndexParts;
+
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
+        match self.0.share(block) {
+            Ok(mut share) => call(&mut share.index),
+            Err(_) => call(&mut IndexParts::none()),
+        }
+    }
+
+    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
+        for share in &self.0.shares {
+            match share.lock() {
+                Ok(mut share) => call(&mut share.index),
+                Err(_) => {
+                    self.0.poisoned();
+                }
+            }
+        }
+    }
+}
+
+/// The shares of the index before a journal is shared: they are filled without locks.
+#[derive(Debug)]
+pub(crate) struct Unshared(pub(crate) Vec<Share>);
+
+impl Unshared {
+    /// Sees to it that work can go on where a share had to take more frames than it was made for.
+    pub(crate) fn leave_room(&mut self, made_for: usize) {
+        for Share { index, .. } in &mut self.0 {
+            let (frames, room) = (index.frames(), index.room());
+            if index.capacity() > made_for && room < frames / 4 {
+                IndexParts::make_larger(index);
+            }
+        }
+    }
+}
+
+impl Indexes for Unshared {
+    type Memory = IndexParts;
+
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
+        let count = self.0.len();
+        call(&mut self.0[share_of(block, count)].index)
+    }
+
+    fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {
+        self.0.iter_mut().for_each(|share| call(&mut share.index));
+    }
+
+    fn grow(&mut self, block: BlockNumber) -> bool {
+        let count = self.0.len();
+        IndexParts::make_larger(&mut self.0[share_of(block, count)].index);
+        true
+    }
+}

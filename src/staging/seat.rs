@@ -1,0 +1,464 @@
+//! Seats: what one transaction at a time works with.
+//!
+//! A seat has the buffers, a device handle and the favourite lane of whoever sits there. Each
+//! thread has seats of its own, as many as it has had transactions at once, and comes back to the
+//! first that is free: its memory is warm, its lane the thread's own, and to sit down takes no
+//! lock, so that it can be done while the last commit's fence still goes on. Those of a thread that
+//! has ended are another one's.
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+
+use journal_core::units::LaneNumber;
+use journal_core::{BlockDevice, Geometry};
+
+use crate::staging::old_images::Olds;
+use crate::staging::staged::Staged;
+use crate::staging::work::Work;
+use crate::threads::block_locks::Age;
+use crate::threads::seat_numbers::{NUMBER_BITS, SeatNumbers, number_in};
+use crate::threads::sync::{AtomicUsize, Mutex, MutexGuard, OfEachThread, Ordering};
+
+/// A thread that has had more transactions at once does not keep the memory of all of them.
+const KEPT_SEATS: usize = 8;
+
+/// The others.
+const CLOCK_MAX: u64 = u64::MAX >> NUMBER_BITS;
+
+/// What one transaction works with.
+#[derive(Debug)]
+pub(crate) struct Seat<D> {
+    /// No other seat of the journal has it. From 1 on, so that no age is zero.
+    number: u64,
+    /// Transactions begun here. It may come round: ages are of one seat each, and compared while
+    /// their transactions live.
+    clock: u64,
+    /// The lane of its transactions, as long as they are durable.
+    pub(crate) favourite: LaneNumber,
+    device: D,
+    pub(crate) staged: Staged,
+    pub(crate) work: Work,
+    /// Room for a block, when nobody has taken it.
+    room: Vec<u8>,
+    /// Whether the last commit here was deferred.
+    pub(crate) defers: bool,
+}
+
+/// What reading a block takes.
+pub(crate) struct Reading<'s, D> {
+    pub(crate) device: &'s mut D,
+    /// Where a payload is copied to be applied.
+    pub(crate) payload: &'s mut [u8],
+}
+
+impl<D> Seat<D> {
+    fn new(number: u64, lane: LaneNumber, device: D, geometry: &Geometry) -> Self {
+        Self {
+            number,
+            clock: 0,
+            favourite: lane,
+            device,
+            staged: Staged::new(geometry.block_size.bytes()),
+            work: Work::new(lane, geometry),
+            room: Vec::new(),
+            defers: false,
+        }
+    }
+
+    /// What reading takes.
+    pub(crate) fn for_reading(&mut self) -> Reading<'_, D> {
+        Reading { device: &mut self.device, payload: &mut self.work.encoded }
+    }
+
+    /// The same, for what is read to be kept as old.
+    pub(crate) fn for_reading_olds(&mut self) -> (Reading<'_, D>, &mut Olds) {
+        let reading = Reading { device: &mut self.device, payload: &mut self.work.encoded };
+        (reading, &mut self.staged.olds)
+    }
+
+    /// Room for so many bytes of any content, which is kept once it is given back.
+    pub(crate) fn take_room(&mut self, bytes: usize) -> Vec<u8> {
+        let mut room = core::mem::take(&mut self.room);
+        room.resize(bytes, 0);
+        room
+    }
+
+    pub(crate) fn give_room_back(&mut self, room: Vec<u8>) {
+        self.room = room;
+    }
+
+    /// The age of a transaction that begins now, which is above another one: of all ages at a time
+    /// it is the only one like it.
+    #[inline]
+    pub(crate) fn next_age(&mut self, behind: Age) -> Age {
+        self.clock = (self.clock.max(behind.0 >> NUMBER_BITS) + 1) & CLOCK_MAX;
+        Age(self.clock << NUMBER_BITS | self.number)
+    }
+}
+
+/// A seat, as long as somebody sits there.
+#[derive(Debug)]
+pub(crate) struct Seated<'s, D: Send> {
+    /// Some, until it is given back.
+    seat: Option<Box<Seat<D>>>,
+    /// Which of the thread's it is.
+    at: usize,
+    number: u64,
+    seats: &'s Seats<D>,
+    /// It stays in its thread.
+    _stays: PhantomData<MutexGuard<'s, ()>>,
+}
+
+impl<D: Send> Deref for Seated<'_, D> {
+    type Target = Seat<D>;
+
+    #[inline]
+    fn deref(&self) -> &Seat<D> {
+        self.seat.as_ref().expect("nobody has left yet")
+    }
+}
+
+impl<D: Send> DerefMut for Seated<'_, D> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Seat<D> {
+        self.seat.as_mut().expect("nobody has left yet")
+    }
+}
+
+impl<D: Send> Seated<'_, D> {
+    /// Gives it back, in fewer steps than to drop it takes.
+    #[inline(always)]
+    pub(crate) fn leave(mut self) {
+        if let (Some(seat), true) = (self.seat.take(), self.at < KEPT_SEATS) {
+            let (at, number) = (self.at, self.number);
+            self.seats.own.with(
+                #[inline(always)]
+                |own| own.give_back(at, number, Some(seat)),
+            );
+            core::mem::forget(self);
+        }
+    }
+}
+
+impl<D: Send> Drop for Seated<'_, D> {
+    /// By what it holds, and not by its address: whoever sits keeps it in registers.
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.seats.take_back(self.at, self.number, self.seat.take());
+    }
+}
+
+/// The seats of one thread.
+struct OwnSeats<D> {
+    /// The first one, while nobody sits there: it is had, and given back, by one store.
+    first: Cell<Option<Box<Seat<D>>>>,
+    first_number: Cell<u64>,
+    /// All of them; there the first one is taken as long as it lies at hand.
+    all: RefCell<Vec<OwnSeat<D>>>,
+}
+
+impl<D> fmt::Debug for OwnSeats<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnSeats").finish_non_exhaustive()
+    }
+}
+
+struct OwnSeat<D> {
+    number: u64,
+    is_taken: bool,
+    /// None while somebody sits there, and until it is made.
+    seat: Option<Box<Seat<D>>>,
+}
+
+/// One that was free.
+struct Taken<D> {
+    at: usize,
+    number: u64,
+    /// None where it has yet to be made.
+    seat: Option<Box<Seat<D>>>,
+}
+
+impl<D> Default for OwnSeats<D> {
+    fn default() -> Self {
+        let (first, first_number) = (Cell::new(None), Cell::new(0));
+        Self { first, first_number, all: RefCell::new(Vec::new()) }
+    }
+}
+
+impl<D> OwnSeats<D> {
+    /// Takes the first one that is free, and not at hand.
+    fn take(&self) -> Option<Taken<D>> {
+        let mut all = self.all.borrow_mut();
+        let at = all.iter().position(|own| !own.is_taken)?;
+        let own = &mut all[at];
+        own.is_taken = true;
+        Some(Taken { at, number: own.number, seat: own.seat.take() })
+    }
+
+    /// Has one more, which is taken; returns which.
+    fn add(&self, number: u64) -> usize {
+        let mut all = self.all.borrow_mut();
+        if all.is_empty() {
+            self.first_number.set(number);
+        }
+        all.push(OwnSeat { number, is_taken: true, seat: None });
+        all.len() - 1
+    }
+
+    /// Whether the first one lies at hand.
+    fn has_first(&self) -> bool {
+        let first = self.first.take();
+        let has = first.is_some();
+        self.first.set(first);
+        has
+    }
+
+    /// How many of them somebody sits on.
+    fn taken(&self) -> usize {
+        let taken = self.all.borrow().iter().filter(|seat| seat.is_taken).count();
+        taken - usize::from(self.has_first())
+    }
+
+    #[inline(always)]
+    fn give_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+        // A thread that ends may have lost its own before it gives all of them back.
+        if at == 0 && seat.is_some() && self.first_number.get() == number {
+            // Nobody has put another one there.
+            if let Some(other) = self.first.replace(seat) {
+                drop(other);
+            }
+        } else {
+            self.give_back_another(at, number, seat);
+        }
+    }
+
+    #[inline(never)]
+    fn give_back_another(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+        let mut all = self.all.borrow_mut();
+        if let Some(own) = all.get_mut(at).filter(|own| own.number == number) {
+            own.is_taken = false;
+            own.seat = seat;
+        }
+    }
+}
+
+/// All seats of a journal.
+#[derive(Debug)]
+pub(crate) struct Seats<D: Send> {
+    own: OfEachThread<OwnSeats<D>>,
+    /// Seats there are, of all threads.
+    count: AtomicUsize,
+    /// Counted up with every new seat: each has another favourite lane than the one before.
+    next_lane: AtomicUsize,
+    device: Mutex<D>,
+    geometry: Geometry,
+}
+
+impl<D: Send> Seats<D> {
+    #[inline(never)]
+    fn take_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+        // Who panics leaves nothing that anybody uses again.
+        let seat = seat.filter(|_| at < KEPT_SEATS && !std::thread::panicking());
+        self.own.with(|own| own.give_back(at, number, seat));
+    }
+}
+
+impl<D: BlockDevice + Clone + Send> Seats<D> {
+    pub(crate) fn new(device: D, geometry: Geometry) -> Self {
+        Self {
+            own: OfEachThread::default(),
+            count: AtomicUsize::new(0),
+            next_lane: AtomicUsize::new(0),
+            device: Mutex::new(device),
+            geometry,
+        }
+    }
+
+    /// Takes a seat of this thread's own.
+    #[inline(always)]
+    pub(crate) fn sit(&self) -> Seated<'_, D> {
+        let (at, seat) = match self.own.with(
+            #[inline(always)]
+            |own| own.first.take(),
+        ) {
+            Some(seat) => (0, seat),
+            None => self.sit_elsewhere(),
+        };
+        Seated { number: seat.number, seat: Some(seat), at, seats: self, _stays: PhantomData }
+    }
+
+    /// Where the first seat is not at hand.
+    #[inline(never)]
+    fn sit_elsewhere(&self) -> (usize, Box<Seat<D>>) {
+        match self.own.with(OwnSeats::take) {
+            Some(Taken { at, seat: Some(seat), .. }) => (at, seat),
+            Some(Taken { at, number, seat: None }) => (at, self.make(number)),
+            None => self.add(),
+        }
+    }
+
+    #[cold]
+    fn add(&self) -> (usize, Box<Seat<D>>) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) as u64 + 1;
+        assert!(number >> NUMBER_BITS == 0, "no memory holds the seats that there are before it");
+        let seat = self.make(number);
+        (self.own.with(|own| own.add(number)), seat)
+    }
+
+    #[cold]
+    fn make(&self, number: u64) -> Box<Seat<D>> {
+        let device = self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::new(Seat::new(number, self.another_lane(), device, &self.geometry))
+    }
+
+    /// The next lane, for a seat whose own is busy.
+    pub(crate) fn another_lane(&self) -> LaneNumber {
+        let count = usize::from(self.geometry.lanes);
+        LaneNumber((self.next_lane.fetch_add(1, Ordering::Relaxed) % count) as u16)
+    }
+
+    /// Whether this thread has another transaction open beside the one that asks.
+    pub(crate) fn has_several(&self) -> bool {
+        self.own.with(|own| own.taken() > 1)
+    }
+
+    /// Whether the transaction of this age is this thread's own, so that waiting for it would be
+    /// for ever.
+    pub(crate) fn is_own(&self, age: Age) -> bool {
+        let number = number_in(age);
+        self.own.with(|own| own.all.borrow().iter().any(|seat| seat.number == number))
+    }
+
+    /// Those of this thread.
+    pub(crate) fn own_numbers(&self) -> SeatNumbers {
+        self.own.with(|own| SeatNumbers::of(own.all.borrow().iter().map(|seat| seat.number)))
+    }
+}
+
+#[cfg(all(test, loom))]
+mod explored;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use journal_core::{BlockSize, Protocol};
+
+    use journal_core::units::Stamp;
+
+    use super::*;
+    use crate::disk::file::tests::TinyDisk;
+
+    const GEOMETRY: Geometry = Geometry {
+        block_size: BlockSize::MIN,
+        lanes: 3,
+        lane_bytes: 1 << 12,
+        shield_blocks: 0,
+        unit_bytes: 4096,
+        protocol: Protocol::OneFence,
+        lane_slots: 0,
+        lane_log_blocks: 0,
+        segment_blocks: 0,
+    };
+
+    #[test]
+    fn a_thread_finds_its_seat_again_and_every_seat_has_its_lane() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let number = seats.sit().number;
+        assert_eq!(seats.sit().number, number);
+        let lanes = std::thread::scope(|scope| {
+            let sit = || seats.sit().favourite;
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(sit)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("sits")).collect::<Vec<_>>()
+        });
+        assert!(lanes.iter().all(|lane| lane.raw() < 3));
+    }
+
+    #[test]
+    fn seats_are_taken_in_their_order() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let [first, second, third] = [seats.sit(), seats.sit(), seats.sit()];
+        let numbers = [first.number, second.number, third.number];
+        assert_eq!(numbers, [1, 2, 3]);
+        drop((third, first));
+        let [first, third] = [seats.sit(), seats.sit()];
+        assert_eq!([first.number, second.number, third.number], numbers);
+    }
+
+    #[test]
+    fn there_is_always_another_seat_and_all_ages_differ() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let mut seated: Vec<_> = (0..100).map(|_| seats.sit()).collect();
+        let mut ages: Vec<_> = seated.iter_mut().map(|seat| seat.next_age(Age(0))).collect();
+        ages.extend(seated.iter_mut().map(|seat| seat.next_age(Age(0))));
+        ages.sort_unstable();
+        assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "each there once");
+        assert!(ages.iter().all(|age| age.0 != 0));
+        assert!(ages.iter().all(|age| seats.is_own(*age)), "all of them are this thread's");
+        let others = std::thread::scope(|scope| {
+            let look = scope.spawn(|| ages.iter().filter(|age| seats.is_own(**age)).count());
+            look.join().expect("looks")
+        });
+        assert_eq!(others, 0, "none of them is another's");
+        let kept = || {
+            seats.own.with(|own| {
+                let kept = own.all.borrow().iter().filter(|own| own.seat.is_some()).count();
+                kept + usize::from(own.has_first())
+            })
+        };
+        drop(seated);
+        assert_eq!(kept(), KEPT_SEATS);
+        let seated: Vec<_> = (0..100).map(|_| seats.sit()).collect();
+        assert_eq!(kept(), 0);
+        seated.into_iter().for_each(Seated::leave);
+        assert_eq!(kept(), KEPT_SEATS, "whichever way they are given back");
+        let numbers: Vec<_> = (0..100).map(|_| seats.sit()).map(|seat| seat.number).collect();
+        assert!(numbers.iter().all(|number| *number == 1), "it is the first again");
+    }
+
+    #[test]
+    fn an_age_is_of_its_seat_when_the_clock_comes_round() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let mut seat = seats.sit();
+        seat.clock = CLOCK_MAX - 1;
+        let ages = [(); 3].map(|()| seat.next_age(Age(0)));
+        assert!(ages.iter().all(|age| age.0 != 0 && seats.is_own(*age)));
+        assert!(ages[0] != ages[1] && ages[1] != ages[2]);
+    }
+
+    #[test]
+    fn an_age_is_above_the_one_that_it_is_to_be_behind() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        let [mut first, mut second] = [seats.sit(), seats.sit()];
+        for _ in 0..10 {
+            first.next_age(Age(0));
+        }
+        let waits = first.next_age(Age(0));
+        let before = second.next_age(Age(0));
+        let behind = [second.next_age(waits), first.next_age(waits)];
+        assert!(before < waits && behind.iter().all(|age| *age > waits));
+        // They come round together.
+        let behind = [first.next_age(Age(u64::MAX)), second.next_age(Age(u64::MAX))];
+        assert!(behind.iter().all(|age| *age < waits) && behind[0] != behind[1]);
+    }
+
+    #[test]
+    fn nobody_uses_again_what_was_left_by_a_panic() {
+        let seats = Seats::new(TinyDisk::new(4), GEOMETRY);
+        std::thread::scope(|scope| {
+            let panics = || {
+                let mut seat = seats.sit();
+                seat.work.overwritten = Stamp(7);
+                std::panic::resume_unwind(Box::new("on purpose"));
+            };
+            scope.spawn(panics).join().expect_err("panics");
+            // It may be where the one before was, which has ended.
+            let next = || {
+                let seat = seats.sit();
+                seat.work.overwritten
+            };
+            assert_eq!(scope.spawn(next).join().expect("sits"), Stamp(0));
+        });
+    }
+}

@@ -1,0 +1,498 @@
+//! A transaction's operations before it commits: what becomes of each block, with whole images, and
+//! with the ranges that were changed where that is known.
+
+use core::convert::Infallible;
+
+use journal_core::parts::Operations;
+use journal_core::policy::Update;
+use journal_core::{BlockNumber, Operation};
+
+use crate::hint::Hint;
+use crate::staging::changed_ranges::Touched;
+use crate::staging::old_images::Olds;
+
+/// Buffers of more than this are given back when a transaction ends.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// What becomes of one block.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    block: BlockNumber,
+    hint: Hint,
+    /// Whether somebody has said so.
+    is_said: bool,
+    /// Which of the images; `None` where it is discarded.
+    image: Option<u32>,
+}
+
+/// The operations, ascending by block, each block once.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    entries: Vec<Entry>,
+    images: Vec<u8>,
+    /// Of each image, where it differs from the committed one.
+    touched: Vec<Touched>,
+    /// What blocks held before.
+    pub(crate) olds: Olds,
+    block_bytes: usize,
+}
+
+impl Staged {
+    pub(crate) const fn new(block_bytes: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            images: Vec::new(),
+            touched: Vec::new(),
+            olds: Olds::new(block_bytes),
+            block_bytes,
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.images.clear();
+        self.touched.clear();
+        self.images.shrink_to(KEPT_BYTES_MAX);
+        self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
+        self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
+        self.olds.clear();
+    }
+
+    /// Keeps the committed image of a block that the transaction has not touched yet, for a policy
+    /// that makes something of it.
+    pub(crate) fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
+        let Ok(()) = self.olds.keep(block, |into| {
+            into.copy_from_slice(committed);
+            Ok::<_, Infallible>(true)
+        });
+    }
+
+    fn find(&self, block: BlockNumber) -> Result<usize, usize> {
+        // Most transactions touch their blocks in order.
+        match self.entries.last() {
+            None => Err(0),
+            Some(last) if last.block < block => Err(self.entries.len()),
+            _ => self.entries.binary_search_by_key(&block, |entry| entry.block),
+        }
+    }
+
+    /// Whether the transaction changes this block.
+    pub(crate) fn has(&self, block: BlockNumber) -> bool {
+        self.find(block).is_ok()
+    }
+
+    /// What the transaction has made of a block: `None` where it has not touched it, or discarded
+    /// it.
+    pub(crate) fn image(&self, block: BlockNumber) -> Option<&[u8]> {
+        let entry = &self.entries[self.find(block).ok()?];
+        entry.image.map(|image| self.image_at(image))
+    }
+
+    fn image_at(&self, image: u32) -> &[u8] {
+        &self.images[image as usize * self.block_bytes..][..self.block_bytes]
+    }
+
+    /// Makes the block's new content the given one.
+    pub(crate) fn write(&mut self, block: BlockNumber, hint: Hint, new: &[u8]) {
+        self.put(block, Some(hint), new, Touched::Whole);
+    }
+
+    /// Changes bytes of the block's new content. Where the transaction has none yet that is the
+    /// committed one, given here, or bytes of no meaning, `None`.
+    ///
+    /// Without a hint what was said before of the block holds.
+    pub(crate) fn patch(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        committed: Option<&[u8]>,
+        at: usize,
+        new: &[u8],
+    ) {
+        let image = match (self.find(block).map(|at| &mut self.entries[at]), committed) {
+            (Ok(Entry { image: Some(image), hint: known, is_said, .. }), _) => {
+                known.change(hint);
+                *is_said |= hint.is_some();
+                *image as usize
+            }
+            (_, Some(old)) => self.put(block, hint, old, Touched::nothing()),
+            (_, None) => {
+                let zeroes = vec![0; self.block_bytes];
+                self.put(block, hint, &zeroes, Touched::Whole)
+            }
+        };
+        self.images[image * self.block_bytes + at..][..new.len()].copy_from_slice(new);
+        self.touched[image].touch(at, new.len());
+    }
+
+    /// The block is not to be live any more.
+    pub(crate) fn discard(&mut self, block: BlockNumber) {
+        match self.find(block) {
+            Ok(at) => self.entries[at].image = None,
+            Err(at) => {
+                let entry = Entry { block, hint: Hint::DATA, is_said: false, image: None };
+                self.entries.insert(at, entry);
+            }
+        }
+    }
+
+    /// Images kept, those of blocks that were discarded since among them.
+    pub(crate) fn images(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Takes in what a later transaction makes of its blocks.
+    pub(crate) fn absorb(&mut self, later: &Self) {
+        for entry in &later.entries {
+            if let Some(old) = later.olds.get(entry.block).filter(|_| !self.has(entry.block)) {
+                self.keep_old(entry.block, old);
+            }
+            let Some(image) = entry.image else {
+                self.discard(entry.block);
+                continue;
+            };
+            let hint = entry.is_said.then_some(entry.hint);
+            let touched = self.touched_with(entry.block, &later.touched[image as usize]);
+            let content = later.image_at(image);
+            self.put(entry.block, hint, content, touched);
+        }
+    }
+
+    /// Where a block differs from what was committed when a later transaction has changed it too.
+    fn touched_with(&self, block: BlockNumber, later: &Touched) -> Touched {
+        let known = self.find(block).ok().and_then(|at| self.entries[at].image);
+        match (known, self.has(block)) {
+            (Some(image), _) => self.touched[image as usize].with(later),
+            // What was discarded is not known at all.
+            (None, true) => Touched::Whole,
+            (None, false) => *later,
+        }
+    }
+
+    /// What becomes of a block, if anything does.
+    pub(crate) fn operation_of(&self, block: BlockNumber) -> Option<Operation<'_>> {
+        self.find(block).ok().map(|at| self.operation(at))
+    }
+
+    /// Counts the objects of a block that a later transaction changes too, all in all.
+    pub(crate) fn objects_with(
+        &self,
+        later: &Self,
+        at: usize,
+        count: impl Fn(&Update<'_>) -> u64,
+    ) -> Option<u64> {
+        let Operation::Update(mut update) = later.operation(at) else { return None };
+        let image = update.change.image()?;
+        let touched =
+            self.touched_with(update.block, &later.touched[later.entries[at].image? as usize]);
+        update.change = touched.change(image);
+        Some(count(&update))
+    }
+
+    /// Makes an image the block's; returns which.
+    fn put(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        new: &[u8],
+        touched: Touched,
+    ) -> usize {
+        let place = self.find(block);
+        let at = place.unwrap_or_else(|at| {
+            let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
+            self.entries.insert(at, Entry { block, hint, is_said, image: None });
+            at
+        });
+        self.entries[at].hint.change(hint);
+        self.entries[at].is_said |= hint.is_some();
+        if let Some(image) = self.entries[at].image {
+            let image = image as usize;
+            self.images[image * self.block_bytes..][..self.block_bytes].copy_from_slice(new);
+            self.touched[image] = touched;
+            return image;
+        }
+        let image = self.touched.len();
+        self.images.extend_from_slice(new);
+        self.touched.push(touched);
+        let number = u32::try_from(image);
+        self.entries[at].image =
+            Some(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
+        image
+    }
+}
+
+impl Operations for Staged {
+    #[inline]
+    fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    fn operation(&self, at: usize) -> Operation<'_> {
+        let entry = &self.entries[at];
+        match entry.image {
+            None => Operation::Discard(entry.block),
+            Some(image) => {
+                let content = self.image_at(image);
+                let change = self.touched[image as usize].change(content);
+                let mut update = Update::new(entry.block, change);
+                update.class = entry.hint.class;
+                update.kind = entry.hint.kind;
+                update.object_bytes = entry.hint.object_bytes;
+                update.old = self.olds.get(entry.block);
+                Operation::Update(update)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journal_core::policy::{Change, Class, Kind};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(staged: &Staged) -> Vec<(u64, Option<u8>)> {
+        let operations = (0..staged.count()).map(|at| staged.operation(at));
+        operations
+            .map(|operation| {
+                let block = operation.block();
+                (block.raw(), staged.image(block).map(|image| image[0]))
+            })
+            .collect()
+    }
+
+    fn update(staged: &Staged, at: usize) -> Update<'_> {
+        match staged.operation(at) {
+            Operation::Update(update) => update,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_word_on_each_block_counts_and_blocks_ascend() {
+        let mut staged = Staged::new(4);
+        let data = Hint::DATA;
+        staged.write(BlockNumber(5), data, &[1; 4]);
+        staged.write(BlockNumber(9), data, &[2; 4]);
+        staged.write(BlockNumber(1), data, &[3; 4]);
+        staged.write(BlockNumber(5), data, &[4; 4]);
+        staged.discard(BlockNumber(9));
+        staged.discard(BlockNumber(7));
+        staged.patch(BlockNumber(1), None, Some(&[0; 4]), 1, &[8, 8]);
+        staged.patch(BlockNumber(2), None, Some(&[6; 4]), 0, &[7]);
+        assert_eq!(
+            written(&staged),
+            [(1, Some(3)), (2, Some(7)), (5, Some(4)), (7, None), (9, None)]
+        );
+        assert_eq!(staged.image(BlockNumber(1)), Some(&[3, 8, 8, 3][..]));
+        assert_eq!(staged.image(BlockNumber(2)), Some(&[7, 6, 6, 6][..]));
+        staged.write(BlockNumber(9), Hint::APPEND, &[5; 4]);
+        assert_eq!(staged.image(BlockNumber(9)), Some(&[5; 4][..]));
+        assert_eq!(staged.count(), 5);
+        staged.clear();
+        assert!(staged.count() == 0 && !staged.has(BlockNumber(1)));
+    }
+
+    #[test]
+    fn the_committed_image_is_the_first_ones_that_touched_the_block() {
+        let mut first = Staged::new(4);
+        first.keep_old(BlockNumber(7), &[7; 4]);
+        first.write(BlockNumber(7), Hint::DATA, &[1; 4]);
+        first.discard(BlockNumber(8));
+        let mut later = Staged::new(4);
+        for block in [9, 7, 8] {
+            later.keep_old(BlockNumber(block), &[block as u8 ^ 0xF0; 4]);
+            later.write(BlockNumber(block), Hint::DATA, &[2; 4]);
+        }
+        later.keep_old(BlockNumber(9), &[0; 4]);
+        first.absorb(&later);
+        assert_eq!(update(&first, 0).old, Some(&[7; 4][..]));
+        // What was discarded before has none that counts.
+        assert_eq!(update(&first, 1).old, None);
+        assert_eq!(update(&first, 2).old, Some(&[0xF9; 4][..]));
+        first.clear();
+        first.write(BlockNumber(7), Hint::DATA, &[1; 4]);
+        assert_eq!(update(&first, 0).old, None);
+    }
+
+    #[test]
+    fn what_is_said_of_a_block_holds_until_something_else_is() {
+        let mut staged = Staged::new(4);
+        let inodes = Hint::METADATA.of_objects(2);
+        staged.patch(BlockNumber(1), Some(inodes), Some(&[0; 4]), 0, &[1]);
+        staged.patch(BlockNumber(1), None, None, 2, &[2]);
+        let hint = |staged: &Staged| {
+            let update = update(staged, 0);
+            Hint { class: update.class, kind: update.kind, object_bytes: update.object_bytes }
+        };
+        assert_eq!(hint(&staged), inodes);
+        staged.discard(BlockNumber(1));
+        staged.patch(BlockNumber(1), None, None, 2, &[2]);
+        assert_eq!(hint(&staged), inodes);
+        staged.write(BlockNumber(1), Hint::APPEND, &[1; 4]);
+        // It was live before the transaction, which is what counts.
+        assert_eq!(hint(&staged), Hint { kind: Kind::Overwrite, ..Hint::DATA });
+        staged.patch(BlockNumber(1), Some(Hint::METADATA), None, 0, &[1]);
+        assert_eq!(hint(&staged), Hint { class: Class::Metadata, ..Hint::DATA });
+    }
+
+    const BLOCK: usize = 64;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u8),
+        WriteAt(usize, Vec<u8>),
+        Discard,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+        let bytes = prop::collection::vec(any::<u8>(), 0..9);
+        let step = prop_oneof![
+            1 => any::<u8>().prop_map(Step::Write),
+            8 => (0_usize..BLOCK - 8, bytes).prop_map(|(at, bytes)| Step::WriteAt(at, bytes)),
+            1 => Just(Step::Discard),
+        ];
+        prop::collection::vec((0_u64..4, step), 0..24)
+    }
+
+    /// What a block is to be: its image, and whether its ranges are to be known.
+    type Model = Option<(Vec<u8>, bool)>;
+
+    /// The plain way. `Err` is the committed content.
+    fn model(old: &[u8], steps: &[Step]) -> Result<Model, ()> {
+        let mut now: Result<Model, ()> = Err(());
+        for step in steps {
+            now = Ok(match (step, now) {
+                (Step::Discard, _) => None,
+                (Step::Write(byte), _) => Some((vec![*byte; BLOCK], false)),
+                (Step::WriteAt(at, bytes), before) => {
+                    let (mut image, is_known) = match before {
+                        Err(()) => (old.to_vec(), true),
+                        Ok(before) => before.unwrap_or((vec![0; BLOCK], false)),
+                    };
+                    image[*at..][..bytes.len()].copy_from_slice(bytes);
+                    Some((image, is_known))
+                }
+            });
+        }
+        now
+    }
+
+    /// What the steps come to, on top of this content.
+    fn staged(steps: &[(u64, Step)], old: impl Fn(u64) -> Option<Vec<u8>>) -> Staged {
+        let mut staged = Staged::new(BLOCK);
+        for (block, step) in steps {
+            let number = BlockNumber(*block);
+            match step {
+                Step::Write(byte) => staged.write(number, Hint::DATA, &[*byte; BLOCK]),
+                Step::WriteAt(at, bytes) => {
+                    let committed = old(*block).filter(|_| !staged.has(number));
+                    staged.patch(number, None, committed.as_deref(), *at, bytes);
+                }
+                Step::Discard => staged.discard(number),
+            }
+        }
+        staged
+    }
+
+    proptest! {
+        /// Two transactions, the second of which has seen the first, are as one that does both.
+        #[test]
+        fn what_is_absorbed_is_as_if_it_had_been_one_transaction(
+            first in steps(),
+            second in steps(),
+        ) {
+            let old = |block: u64| vec![block as u8 ^ 0xA5; BLOCK];
+            let mut both = staged(&first, |block| Some(old(block)));
+            let one = staged(&[first, second.clone()].concat(), |block| Some(old(block)));
+            let later = staged(&second, |block| match both.has(BlockNumber(block)) {
+                true => both.image(BlockNumber(block)).map(<[u8]>::to_vec),
+                false => Some(old(block)),
+            });
+            let objects = |update: &Update<'_>| {
+                update.change.pieces().map(|piece| piece.bytes.len() as u64).sum::<u64>()
+            };
+            let count = |staged: &Staged, at| match staged.operation(at) {
+                Operation::Update(update) => Some(objects(&update)),
+                _ => None,
+            };
+            let foretold: Vec<_> =
+                (0..later.count()).map(|at| both.objects_with(&later, at, objects)).collect();
+            both.absorb(&later);
+            prop_assert_eq!(both.count(), one.count());
+            for at in 0..one.count() {
+                let (absorbed, expected) = (both.operation(at), one.operation(at));
+                prop_assert_eq!(absorbed.block(), expected.block());
+                match (absorbed, expected) {
+                    (Operation::Discard(_), Operation::Discard(_)) => {}
+                    (Operation::Update(absorbed), Operation::Update(expected)) => {
+                        prop_assert_eq!(absorbed.change.image(), expected.change.image());
+                        let is_whole = matches!(expected.change, Change::Image(_));
+                        prop_assert_eq!(matches!(absorbed.change, Change::Image(_)), is_whole);
+                        // Of the same bytes, if need be in fewer and longer ranges.
+                        let mut patched = old(expected.block.raw());
+                        for piece in absorbed.change.pieces() {
+                            patched[piece.at as usize..][..piece.bytes.len()]
+                                .copy_from_slice(piece.bytes);
+                        }
+                        prop_assert_eq!(Some(&patched[..]), expected.change.image());
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            for (at, foretold) in foretold.into_iter().enumerate() {
+                let block = later.operation(at).block();
+                let place = both.find(block).expect("was absorbed");
+                prop_assert_eq!(foretold, count(&both, place));
+            }
+        }
+
+        #[test]
+        fn images_are_right_and_outside_of_the_ranges_nothing_changes(steps in steps()) {
+            let old = |block: u64| vec![block as u8 ^ 0xA5; BLOCK];
+            let mut staged = Staged::new(BLOCK);
+            for (block, step) in &steps {
+                let number = BlockNumber(*block);
+                match step {
+                    Step::Write(byte) => staged.write(number, Hint::DATA, &[*byte; BLOCK]),
+                    Step::WriteAt(at, bytes) => {
+                        let committed = old(*block);
+                        let committed = (!staged.has(number)).then_some(&committed[..]);
+                        staged.patch(number, None, committed, *at, bytes);
+                    }
+                    Step::Discard => staged.discard(number),
+                }
+            }
+            let mut count = 0;
+            for block in 0..4 {
+                let own = steps.iter().filter(|(of, _)| *of == block);
+                let own: Vec<_> = own.map(|(_, step)| step.clone()).collect();
+                let Ok(model) = model(&old(block), &own) else {
+                    prop_assert!(!staged.has(BlockNumber(block)));
+                    continue;
+                };
+                let operation = staged.operation(count);
+                prop_assert_eq!(operation.block(), BlockNumber(block));
+                count += 1;
+                match (operation, model) {
+                    (Operation::Discard(_), None) => {}
+                    (Operation::Update(update), Some((image, is_known))) => {
+                        prop_assert_eq!(update.change.image(), Some(&image[..]));
+                        let mut patched = old(block);
+                        for piece in update.change.pieces() {
+                            patched[piece.at as usize..][..piece.bytes.len()]
+                                .copy_from_slice(piece.bytes);
+                        }
+                        prop_assert_eq!(patched, image);
+                        let has_ranges = matches!(update.change, Change::Ranges { .. });
+                        prop_assert_eq!(has_ranges, is_known);
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            prop_assert_eq!(staged.count(), count);
+        }
+    }
+}

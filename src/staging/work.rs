@@ -1,0 +1,156 @@
+//! The memory that one transaction works in.
+
+use journal_core::parts::{Names, Places, Scratch};
+use journal_core::units::{LaneNumber, SlotNumber, Stamp};
+use journal_core::{Batched, BlockNumber, Geometry, Needs};
+use pmem_sys::StoreLockGuard;
+
+use crate::threads::block_locks::Stripe;
+
+/// Room that a transaction needs at once, to go further than it has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wants {
+    /// Bytes of a lane, whichever.
+    pub(crate) bytes: u64,
+    /// Frames in the share of the index that has a block; each share once.
+    pub(crate) frames: Vec<(BlockNumber, usize)>,
+}
+
+/// What a transaction holds, but for the blocks of a few operations in one call, and where it is
+/// prepared.
+#[derive(Debug)]
+pub(crate) struct Work {
+    front: Vec<u8>,
+    pub(super) encoded: Vec<u8>,
+    places: Box<Places>,
+    /// The lane of the transaction under way.
+    pub(crate) lane: LaneNumber,
+    pub(crate) held: Vec<Stripe>,
+    pub(crate) names: Names,
+    /// At or above the stamps of everything that is overwritten and lies in other lanes.
+    pub(crate) overwritten: Stamp,
+    /// Bytes of the lane that are reserved.
+    pub(crate) reserved_bytes: u64,
+    /// Slots of the lane that are reserved.
+    pub(crate) reserved_slots: u32,
+    /// Blocks of the disk-side log that it has reserved and not taken yet.
+    pub(crate) reserved_log: u32,
+    /// Whether a share of its blocks was taken by an exchange, and so will be again.
+    pub(crate) waits: bool,
+    /// Whether it has touched a block that was gathered and not committed.
+    pub(crate) on_gathered: bool,
+    /// Whether the lane has no room, and will have none: the next transaction takes another.
+    pub(crate) leaves_lane: bool,
+    /// Room that it was short of, in all its tries.
+    pub(crate) wants: Option<Box<Wants>>,
+    /// Whether room is what it gave up for.
+    pub(crate) is_short: bool,
+    /// Room for frames in the index that is reserved for it, beside that of its operations: in the
+    /// share of a block, so much.
+    pub(crate) granted_frames: Vec<(BlockNumber, usize)>,
+    answers: Vec<Answer>,
+    /// What the transaction has written to the disk-side log; room for one of each operation.
+    logged: Vec<Batched>,
+}
+
+impl Work {
+    pub(crate) fn new(lane: LaneNumber, geometry: &Geometry) -> Self {
+        let needs = Needs::of(geometry, 1);
+        Self {
+            front: vec![0; needs.front_bytes],
+            encoded: vec![0; needs.encoded_bytes],
+            places: Box::new(Places::EMPTY),
+            lane,
+            held: Vec::new(),
+            names: Names::NONE,
+            overwritten: Stamp(0),
+            reserved_bytes: 0,
+            reserved_slots: 0,
+            reserved_log: 0,
+            logged: Vec::new(),
+            waits: false,
+            on_gathered: false,
+            leaves_lane: false,
+            wants: None,
+            is_short: false,
+            granted_frames: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// The records to name, the memory to prepare in, and what is known of versions.
+    pub(crate) fn for_preparing(&mut self) -> (&Names, Scratch<'_>, &mut Vec<Answer>) {
+        let scratch = Scratch {
+            front: &mut self.front,
+            encoded: &mut self.encoded,
+            places: &mut self.places,
+            logged: &mut self.logged,
+        };
+        (&self.names, scratch, &mut self.answers)
+    }
+
+    /// Where the front of a record is made, and what is in it encoded.
+    #[inline(always)]
+    pub(crate) fn for_one(&mut self) -> (&mut [u8], &mut [u8]) {
+        (&mut self.front, &mut self.encoded)
+    }
+
+    /// Slots of older versions that are held.
+    pub(crate) fn held_slots(&self) -> impl Iterator<Item = (BlockNumber, SlotNumber)> + '_ {
+        self.answers.iter().filter_map(Answer::held)
+    }
+
+    /// Sees to it that there is room for what so many operations write to the disk-side log.
+    pub(crate) fn make_room_to_log(&mut self, operations: usize) {
+        if self.logged.len() < operations {
+            self.logged.resize(operations, Batched::EMPTY);
+        }
+    }
+
+    /// Whether it has room that others may wait for, but for that of frames of its operations.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.reserved_bytes > 0 || !self.granted_frames.is_empty()
+    }
+
+    /// A new transaction begins: what another one was short of is of no interest.
+    #[inline]
+    pub(crate) fn forget_wants(&mut self) {
+        if self.wants.is_some() || self.is_short {
+            (self.wants, self.is_short) = (None, false);
+        }
+    }
+
+    /// Notes how a share of its blocks was taken.
+    #[inline]
+    pub(crate) fn note_how<T>(&mut self, share: &StoreLockGuard<'_, T>) {
+        if !share.is_by_favour() {
+            self.waits = true;
+        }
+    }
+
+    /// Holds nothing any more.
+    pub(crate) fn clear(&mut self) {
+        self.held.clear();
+        self.names.clear();
+        self.overwritten = Stamp(0);
+        self.reserved_bytes = 0;
+        (self.waits, self.on_gathered) = (false, false);
+        self.answers.clear();
+    }
+}
+
+/// What was said of one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) block: BlockNumber,
+    pub(crate) older_slot: Option<Option<SlotNumber>>,
+    pub(crate) may_go_home: Option<bool>,
+}
+
+impl Answer {
+    /// The slot of an older version that is held, and whose.
+    pub(crate) fn held(&self) -> Option<(BlockNumber, SlotNumber)> {
+        self.older_slot.flatten().map(|slot| (self.block, slot))
+    }
+}

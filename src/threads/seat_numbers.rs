@@ -1,0 +1,35 @@
+//! Which thread a seat belongs to, as an age says it.
+
+use crate::threads::block_locks::Age;
+
+/// Of an age, those that say which seat it is of.
+pub(crate) const NUMBER_BITS: u32 = 24;
+
+/// Of an age, whose seat it is.
+pub(crate) const fn number_in(age: Age) -> u64 {
+    age.0 & ((1 << NUMBER_BITS) - 1)
+}
+
+/// Which seats are one thread's.
+#[derive(Debug)]
+pub(crate) struct SeatNumbers(Vec<u64>);
+
+impl SeatNumbers {
+    pub(crate) fn of(numbers: impl IntoIterator<Item = u64>) -> Self {
+        Self(numbers.into_iter().collect())
+    }
+
+    /// Whether the transaction of this age is on one of them.
+    pub(crate) fn have(&self, age: Age) -> bool {
+        self.0.contains(&number_in(age))
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Whose seat an age is of.
+    pub(crate) const fn number_in(age: Age) -> u64 {
+        number_in(age)
+    }
+}

@@ -1,0 +1,440 @@
+//! Threads that wait long, asleep: for a block, or for room. And how each is woken.
+//!
+//! A transaction ends by plain stores, so it cannot know by the same step that somebody waits. It
+//! gives everything back, and looks then at one word whether anybody sleeps.
+//!
+//! S1. A thread that is going to sleep says so in that word, has a far fence made
+//!     ([`pmem_sys::FarFence`]), and looks once more at what it waits for. By that fence either the
+//!     transaction that ends sees the word, or the thread sees what was given back. So no wake-up
+//!     is lost. Threads that come while the word says so already rely on the fence that was made.
+//! S2. Each sleeper has an alarm of its own, which keeps a ring until the sleeper takes it. A
+//!     sleeper takes it before it looks. So a ring between its look and its sleep ends that sleep.
+//! S3. A stripe that comes free wakes the eldest thread that waits for it, and each one that holds
+//!     something: such a thread has to give up if the next holder is older. The others sleep on.
+//! S4. A thread that stops waiting for a stripe, and has not got it, wakes the next one instead.
+//! S5. Of the threads that wait for room the eldest alone looks for it. It is woken by each
+//!     transaction that ends and by each checkpoint that frees something. When it stops waiting, it
+//!     wakes the next one.
+//! S6. A thread that waits for room holds nothing, so nobody waits for it.
+//! S7. Where the journal fails everybody is woken. A thread has entered its queue before it looks
+//!     whether it has failed, and all queues are gone through after that was said.
+//!
+//! S1 is also why waiting ends though nobody looks at a clock. Where the system has no far fences,
+//! a sleeper looks again by itself after a short nap.
+//!
+//! *Circles.* Wait-die keeps transactions from waiting in a circle, but a thread with several of
+//! them open has their blocks while it waits with another one. A circle closes when its last
+//! thread enters: from then on none of its threads does anything. That thread goes the way from the
+//! holder of its block to what the holder's thread waits for, and on, and where this leads back to
+//! it, it is told instead of put to sleep. What is waited for in another journal, or by anything
+//! else than blocks, is not seen.
+
+use core::ops::Bound;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+
+use crossbeam_utils::CachePadded;
+use pmem_sys::FarFence;
+
+use crate::threads::block_locks::{Age, BlockLocks, Stripe};
+use crate::threads::seat_numbers::SeatNumbers;
+use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, wait_timeout};
+
+/// A sleeper that is certain to be woken looks again after so long, all the same.
+const NAP_MAX: Duration = Duration::from_secs(1);
+
+/// One that is not certain of it.
+const NAP_UNFENCED: Duration = Duration::from_micros(200);
+
+/// Of the word that says what is waited for, the bit of room.
+const ROOM: u64 = 1;
+
+/// The other bits are of stripes; each stands for many.
+const STRIPE_BITS: u32 = 63;
+
+/// Wakes one thread.
+#[derive(Debug)]
+struct Alarm {
+    has_rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Alarm {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { has_rung: Mutex::new(false), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.has_rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        *self.lock() = true;
+        self.changed.notify_one();
+    }
+
+    /// Sleeps until it rings, or for so long.
+    fn sleep(&self, nap: Duration) {
+        let mut has_rung = self.lock();
+        if !*has_rung {
+            has_rung = wait_timeout(&self.changed, has_rung, nap);
+        }
+        *has_rung = false;
+    }
+}
+
+/// A thread that waits for a block.
+#[derive(Debug)]
+struct Waiter {
+    alarm: Arc<Alarm>,
+    /// All that its thread's transactions may sit on.
+    seats: SeatNumbers,
+}
+
+/// What a thread waits for, and the age of the transaction that it waits with.
+type Place = (Stripe, Age);
+
+/// All threads that wait for blocks.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// Of each stripe the eldest first.
+    queue: BTreeMap<Place, Waiter>,
+    /// Those of them that hold something.
+    holding: BTreeSet<Place>,
+    /// Where the thread waits that has a seat.
+    of_seat: BTreeMap<u64, Place>,
+    /// How many wait for a stripe of each bit.
+    counts: BTreeMap<u64, u32>,
+    /// Bits behind which a far fence was made.
+    fenced: u64,
+}
+
+/// All threads that wait for room.
+#[derive(Debug, Default)]
+struct Tickets {
+    queue: BTreeMap<Age, Arc<Alarm>>,
+    is_fenced: bool,
+}
+
+/// Who sleeps.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// A bit for all stripes of one kind, and one for room.
+    asleep: CachePadded<AtomicU64>,
+    far: Option<FarFence>,
+    blocks: Mutex<Waiters>,
+    room: Mutex<Tickets>,
+}
+
+/// The thread would wait for itself, by way of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InCircle;
+
+/// What a transaction that has ended finds asleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asleep(u64);
+
+impl Asleep {
+    #[inline(always)]
+    pub(crate) const fn is_nobody(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn may_want(self, stripe: Stripe) -> bool {
+        self.0 & bit_of(stripe) != 0
+    }
+
+    pub(crate) const fn want_room(self) -> bool {
+        self.0 & ROOM != 0
+    }
+}
+
+const fn bit_of(stripe: Stripe) -> u64 {
+    ROOM << (1 + stripe.number() % STRIPE_BITS)
+}
+
+impl Waiters {
+    fn all_of(&self, stripe: Stripe) -> impl Iterator<Item = (&Place, &Waiter)> {
+        self.queue.range((stripe, Age(0))..=(stripe, Age(u64::MAX)))
+    }
+
+    /// The alarms of those that are woken when a stripe comes free (S3).
+    fn woken_by(&self, stripe: Stripe) -> Vec<Arc<Alarm>> {
+        let Some((eldest, waiter)) = self.all_of(stripe).next() else { return Vec::new() };
+        let younger = (Bound::Excluded(*eldest), Bound::Included((stripe, Age(u64::MAX))));
+        let holding = self.holding.range(younger).filter_map(|place| self.queue.get(place));
+        core::iter::once(waiter).chain(holding).map(|waiter| Arc::clone(&waiter.alarm)).collect()
+    }
+
+    /// Whether a thread with these seats, which begins to wait at this place, waits for itself.
+    /// Where each thread in the circle waits with the transaction that the next one comes by, the
+    /// youngest of them is about to give up by itself.
+    fn would_be_circle(&self, blocks: &BlockLocks, seats: &SeatNumbers, place: Place) -> bool {
+        let (mut stripe, age) = place;
+        let mut has_another = false;
+        // A way that comes round without coming here was seen by others.
+        for _ in 0..=self.queue.len() {
+            let Some(holder) = blocks.holder_of(stripe) else { return false };
+            if seats.have(holder) {
+                return has_another || holder != age;
+            }
+            let number = SeatNumbers::number_in(holder);
+            let Some(next) = self.of_seat.get(&number) else { return false };
+            has_another |= next.1 != holder;
+            stripe = next.0;
+        }
+        false
+    }
+
+    /// Returns whether it is the first of its bit.
+    fn insert(&mut self, place: Place, waiter: Waiter, holds_some: bool) -> bool {
+        for number in waiter.seats.each() {
+            self.of_seat.insert(number, place);
+        }
+        if holds_some {
+            self.holding.insert(place);
+        }
+        self.queue.insert(place, waiter);
+        let count = self.counts.entry(bit_of(place.0)).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// Returns the bit that stands for nobody any more, if it is so.
+    fn remove(&mut self, place: Place) -> Option<u64> {
+        let waiter = self.queue.remove(&place)?;
+        for number in waiter.seats.each() {
+            self.of_seat.remove(&number);
+        }
+        self.holding.remove(&place);
+        let bit = bit_of(place.0);
+        let count = self.counts.get_mut(&bit)?;
+        *count -= 1;
+        if *count > 0 {
+            return None;
+        }
+        self.counts.remove(&bit);
+        self.fenced &= !bit;
+        Some(bit)
+    }
+}
+
+impl Waiting {
+    pub(crate) fn new(far: Option<FarFence>) -> Self {
+        Self {
+            asleep: CachePadded::new(AtomicU64::new(0)),
+            far,
+            blocks: Mutex::default(),
+            room: Mutex::default(),
+        }
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Waiters> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn room(&self) -> MutexGuard<'_, Tickets> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reach(&self) -> bool {
+        self.far.is_some_and(FarFence::reach)
+    }
+
+    /// Who sleeps, for a transaction that has given back all that it had (S1).
+    #[inline(always)]
+    pub(crate) fn asleep(&self) -> Asleep {
+        FarFence::near();
+        self.now_asleep()
+    }
+
+    /// The same for anybody else, who may not see the last one.
+    #[inline(always)]
+    pub(crate) fn now_asleep(&self) -> Asleep {
+        Asleep(self.asleep.load(Ordering::Relaxed))
+    }
+
+    /// A thread begins to wait for a stripe, with a transaction of this age.
+    ///
+    /// # Errors
+    /// It would wait for itself.
+    pub(crate) fn wait_for_block(
+        &self,
+        blocks: &BlockLocks,
+        (stripe, age): (Stripe, Age),
+        seats: SeatNumbers,
+        holds_some: bool,
+    ) -> Result<BlockWait<'_>, InCircle> {
+        let (place, bit) = ((stripe, age), bit_of(stripe));
+        let alarm = Alarm::new();
+        let mut waiters = self.blocks();
+        if waiters.would_be_circle(blocks, &seats, place) {
+            return Err(InCircle);
+        }
+        if waiters.insert(place, Waiter { alarm: Arc::clone(&alarm), seats }, holds_some) {
+            self.asleep.fetch_add(bit, Ordering::Relaxed);
+        }
+        let mut is_fenced = waiters.fenced & bit != 0;
+        drop(waiters);
+        if !is_fenced && self.reach() {
+            is_fenced = true;
+            self.blocks().fenced |= bit;
+        }
+        Ok(BlockWait { waiting: self, place, alarm, nap: nap(is_fenced), has_taken: false })
+    }
+
+    /// A stripe has come free.
+    #[cold]
+    pub(crate) fn wake_for_block(&self, stripe: Stripe) {
+        let woken = self.blocks().woken_by(stripe);
+        woken.iter().for_each(|alarm| alarm.ring());
+    }
+
+    fn leave_block(&self, place: Place) {
+        let mut waiters = self.blocks();
+        if let Some(bit) = waiters.remove(place) {
+            self.asleep.fetch_sub(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// A thread that holds nothing begins to wait for room, with a transaction of this age.
+    pub(crate) fn wait_for_room(&self, age: Age) -> RoomWait<'_> {
+        let alarm = Alarm::new();
+        let mut tickets = self.room();
+        if tickets.queue.is_empty() {
+            self.asleep.fetch_add(ROOM, Ordering::Relaxed);
+        }
+        tickets.queue.insert(age, Arc::clone(&alarm));
+        let mut is_fenced = tickets.is_fenced;
+        drop(tickets);
+        if !is_fenced && self.reach() {
+            is_fenced = true;
+            self.room().is_fenced = true;
+        }
+        RoomWait { waiting: self, age, alarm, nap: nap(is_fenced) }
+    }
+
+    /// Whether a transaction that is older than this one waits for room.
+    #[cold]
+    pub(crate) fn has_older_for_room(&self, age: Age) -> bool {
+        self.room().queue.keys().next().is_some_and(|eldest| *eldest < age)
+    }
+
+    /// Room may have come free.
+    #[cold]
+    pub(crate) fn wake_for_room(&self) {
+        let first = self.room().queue.values().next().map(Arc::clone);
+        if let Some(first) = first {
+            first.ring();
+        }
+    }
+
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn waiters_for_room(&self) -> usize {
+        self.room().queue.len()
+    }
+
+    fn leave_room(&self, age: Age) {
+        let mut tickets = self.room();
+        let was_there = tickets.queue.remove(&age).is_some();
+        if was_there && tickets.queue.is_empty() {
+            tickets.is_fenced = false;
+            self.asleep.fetch_sub(ROOM, Ordering::Relaxed);
+        }
+    }
+
+    /// The journal has failed (S7).
+    #[cold]
+    pub(crate) fn wake_all(&self) {
+        self.blocks().queue.values().for_each(|waiter| waiter.alarm.ring());
+        self.room().queue.values().for_each(|alarm| alarm.ring());
+    }
+}
+
+/// Whether an explorer has found something, and can do nothing any more.
+fn is_end_of_exploration() -> bool {
+    cfg!(any(loom, shuttle)) && std::thread::panicking()
+}
+
+const fn nap(is_fenced: bool) -> Duration {
+    if is_fenced { NAP_MAX } else { NAP_UNFENCED }
+}
+
+/// A thread's wait for a block, until it ends.
+#[derive(Debug)]
+pub(crate) struct BlockWait<'w> {
+    waiting: &'w Waiting,
+    place: Place,
+    alarm: Arc<Alarm>,
+    nap: Duration,
+    has_taken: bool,
+}
+
+impl BlockWait<'_> {
+    /// Sleeps until the stripe may be had, or may never be. To be called after a look that came
+    /// after the wait has begun.
+    pub(crate) fn sleep(&self) {
+        self.alarm.sleep(self.nap);
+    }
+
+    /// The thread has the stripe: whoever waits is woken when it is given back.
+    pub(crate) fn end_with_it(mut self) {
+        self.has_taken = true;
+    }
+}
+
+impl Drop for BlockWait<'_> {
+    fn drop(&mut self) {
+        if is_end_of_exploration() {
+            return;
+        }
+        self.waiting.leave_block(self.place);
+        if !self.has_taken {
+            self.waiting.wake_for_block(self.place.0);
+        }
+    }
+}
+
+/// A thread's wait for room, until it ends.
+#[derive(Debug)]
+pub(crate) struct RoomWait<'w> {
+    waiting: &'w Waiting,
+    age: Age,
+    alarm: Arc<Alarm>,
+    nap: Duration,
+}
+
+impl RoomWait<'_> {
+    /// Whether nobody older waits.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.waiting.has_older_for_room(self.age)
+    }
+
+    /// Sleeps until there may be room. To be called after a look that came after the wait has
+    /// begun, or by one that is not the first.
+    pub(crate) fn sleep(&self) {
+        self.alarm.sleep(self.nap);
+    }
+
+    /// The same, for no longer than this.
+    pub(crate) fn sleep_for(&self, nap: Duration) {
+        self.alarm.sleep(nap.min(self.nap));
+    }
+}
+
+impl Drop for RoomWait<'_> {
+    fn drop(&mut self) {
+        if is_end_of_exploration() {
+            return;
+        }
+        self.waiting.leave_room(self.age);
+        self.waiting.wake_for_room();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod explored;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

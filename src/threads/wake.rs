@@ -1,0 +1,57 @@
+//! Asking the thread in the background to work.
+//!
+//! B1. Who asks is heard: the thread looks again after that, and sees why it was asked.
+//! B2. It is woken once, however many ask before it looks.
+
+use std::sync::OnceLock;
+
+use crate::threads::sync::thread::Thread;
+use crate::threads::sync::{AtomicBool, Ordering};
+
+/// The checkpointing thread, if there is one, and whether it was asked to work.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    thread: OnceLock<Thread>,
+    asked: AtomicBool,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Self {
+        Self { thread: OnceLock::new(), asked: AtomicBool::new(false) }
+    }
+
+    /// From now on this thread is asked.
+    pub(crate) fn belongs_to(&self, thread: &Thread) {
+        // Set once, when the journal is opened.
+        let _ = self.thread.set(thread.clone());
+    }
+
+    /// Whether there is anybody to ask.
+    #[inline]
+    pub(crate) fn has_thread(&self) -> bool {
+        self.thread.get().is_some()
+    }
+
+    /// Asks for work, if there is anybody to ask.
+    pub(crate) fn ask(&self) {
+        // Releases why: what is counted is counted by relaxed steps.
+        if self.has_thread() && !self.asked.swap(true, Ordering::Release) {
+            self.wake();
+        }
+    }
+
+    /// Makes the thread look around, if there is one.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Whether it was asked, for the thread itself: then it is to look why.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Acquire)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod explored;
