@@ -13,6 +13,9 @@
 //! 4. has of what was gathered nothing without what was gathered before it, and
 //! 5. is for ever what it was when an open had shown it.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use journal_core::WORD_BYTES;
 use sim_disk::rng::mix;
 use sim_disk::{Mark, World};
@@ -45,6 +48,30 @@ pub(crate) enum Change {
     Discard,
     /// Only looks.
     Read,
+    /// A new content that does not follow from the transaction's number: [`Copies`] have it.
+    Copy,
+}
+
+/// Contents that do not follow from numbers, by transaction and block. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies(Arc<Mutex<HashMap<(u64, usize), Block>>>);
+
+#[allow(dead_code, reason = "not every program has such contents")]
+impl Copies {
+    /// The content that a transaction gives a block, whatever its change says.
+    pub(crate) fn set(&self, number: u64, block: usize, content: Block) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((number, block), content);
+    }
+
+    /// Ends that: a killed process may have used the number before.
+    pub(crate) fn forget(&self, number: u64, block: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&(number, block));
+    }
+
+    fn get(&self, number: u64, block: usize) -> Option<Block> {
+        let copies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.get(&(number, block)).copied()
+    }
 }
 
 /// How a transaction ends.
@@ -106,6 +133,7 @@ impl Call {
             3 => Some(Change::Touch),
             4 => Some(Change::Discard),
             5 => Some(Change::Read),
+            6 => Some(Change::Copy),
             _ => None,
         };
         Self {
@@ -220,16 +248,18 @@ struct Life {
     syncs: Vec<(u64, usize)>,
     power_lost: bool,
     groups: u32,
+    copies: Copies,
 }
 
 impl Life {
-    fn new() -> Self {
+    fn new(copies: Copies) -> Self {
         let blank = Version { number: 0, cell: [Some(0); WORDS] };
-        Self::from(core::array::from_fn(|_| blank))
+        Self::from(core::array::from_fn(|_| blank), copies)
     }
 
-    fn from(shown: [Version; BLOCKS]) -> Self {
+    fn from(shown: [Version; BLOCKS], copies: Copies) -> Self {
         Self {
+            copies,
             chains: shown.map(|version| vec![version]),
             transactions: Vec::new(),
             returned: Vec::new(),
@@ -240,8 +270,8 @@ impl Life {
     }
 
     /// What the history up to now allows.
-    fn of(history: &[Mark]) -> Self {
-        let mut life = Self::new();
+    fn of(history: &[Mark], copies: &Copies) -> Self {
+        let mut life = Self::new(copies.clone());
         for mark in history {
             match mark {
                 Mark::Called(label) if label & SYNC != 0 => {
@@ -269,11 +299,13 @@ impl Life {
         for (block, change) in &call.changes {
             let mut cell = self.newest(*block).cell;
             let words = words_of(call.number, *block, *change).map(Some);
-            match change {
-                Change::Write | Change::Append => cell = words,
-                Change::Touch => cell[..2].copy_from_slice(&words[..2]),
-                Change::Discard => cell = [None; WORDS],
-                Change::Read => continue,
+            let copy = self.copies.get(call.number, *block);
+            match (change, copy) {
+                (Change::Read, _) => continue,
+                (Change::Discard, _) => cell = [None; WORDS],
+                (_, Some(content)) => cell = words_in(&content).map(Some),
+                (Change::Write | Change::Append | Change::Copy, None) => cell = words,
+                (Change::Touch, None) => cell[..2].copy_from_slice(&words[..2]),
             }
             self.chains[*block].push(Version { number: call.number, cell });
         }
@@ -400,14 +432,23 @@ impl Life {
             let number = digest >> (NUMBER_BITS as usize * block) & NUMBER_MAX;
             self.chains[block][self.position(block, number)]
         });
-        Self::from(shown)
+        Self::from(shown, self.copies.clone())
     }
 }
 
 /// Judges what a journal shows by all that has happened; returns a digest of it.
 pub(crate) fn judge(world: &World, found: &[Block; BLOCKS]) -> Result<u64, String> {
+    judge_with(world, found, &Copies::default())
+}
+
+/// [`judge`], where there are copies.
+pub(crate) fn judge_with(
+    world: &World,
+    found: &[Block; BLOCKS],
+    copies: &Copies,
+) -> Result<u64, String> {
     let history = world.history();
-    let life = Life::of(&history);
+    let life = Life::of(&history, copies);
     if let Some(upto) = life.explain(found) {
         let numbers =
             upto.iter().zip(&life.chains).map(|(position, chain)| chain[*position].number);
@@ -419,11 +460,50 @@ pub(crate) fn judge(world: &World, found: &[Block; BLOCKS]) -> Result<u64, Strin
 
 /// Checks that a transaction has read a block's newest version.
 pub(crate) fn judge_read(world: &World, block: usize, found: &Block) -> Result<(), String> {
-    let life = Life::of(&world.history());
+    judge_read_with(world, block, found, &Copies::default())
+}
+
+/// [`judge_read`], where there are copies.
+pub(crate) fn judge_read_with(
+    world: &World,
+    block: usize,
+    found: &Block,
+    copies: &Copies,
+) -> Result<(), String> {
+    let history = world.history();
+    let life = Life::of(&history, copies);
     if admits(&life.newest(block).cell, found) {
         return Ok(());
     }
-    Err(format!("a transaction has read {:x?} in block {block}", words_in(found)))
+    let newest = life.newest(block);
+    Err(format!(
+        "a transaction has read {:x?} in block {block}, whose newest is {newest:x?}\n{}",
+        words_in(found),
+        told(&history)
+    ))
+}
+
+/// Checks that a reader without a lock was shown some version of a block; returns its transaction
+/// where that is certain, and its end says that it is durable as soon as it is seen.
+#[allow(dead_code, reason = "not every program has such readers")]
+pub(crate) fn judge_seen(
+    world: &World,
+    block: usize,
+    found: &Block,
+    copies: &Copies,
+) -> Result<Option<u64>, String> {
+    let history = world.history();
+    let life = Life::of(&history, copies);
+    let mut fitting = life.chains[block].iter().filter(|version| admits(&version.cell, found));
+    let Some(Version { number, cell }) = fitting.next() else {
+        let (words, told) = (words_in(found), told(&history));
+        return Err(format!("a reader was shown {words:x?} in block {block}\n{told}"));
+    };
+    let is_certain = fitting.next().is_none() && cell.iter().all(Option::is_some);
+    let is_durable = life.transactions.iter().any(|transaction| {
+        transaction.call.number == *number && transaction.call.end == End::Durable
+    });
+    Ok((is_certain && is_durable).then_some(*number))
 }
 
 /// The history, readable.

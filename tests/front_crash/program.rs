@@ -258,7 +258,7 @@ pub(crate) fn apply(
     let content = content_of(number, block, change);
     let block = BlockNumber(block as u64);
     match change {
-        Change::Write => transaction.write(block, &content)?,
+        Change::Write | Change::Copy => transaction.write(block, &content)?,
         Change::Append => transaction.append(block, &content)?,
         Change::Touch => transaction.write_at(block, 0, &content[..HALF_BYTES])?,
         Change::Discard => transaction.discard(block)?,
@@ -290,8 +290,8 @@ pub(crate) fn at_once(journal: &Front, number: u64, tx: &Tx) -> Result<(), Error
         let block = BlockNumber(*block as u64);
         match change {
             Change::Discard => Operation::Discard(block),
-            Change::Write | Change::Append | Change::Touch => Operation::write(block, content),
             Change::Read => unreachable!("commits nothing"),
+            _ => Operation::write(block, content),
         }
     });
     let durability = match tx.end {

@@ -72,10 +72,10 @@ impl<A> Process<'_, A> {
 /// A call that fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Breaks {
-    operation: Operation,
+    pub(crate) operation: Operation,
     /// Counted from the begin of the life.
-    index: u8,
-    for_ever: bool,
+    pub(crate) index: u8,
+    pub(crate) for_ever: bool,
 }
 
 /// How a life ends.

@@ -177,7 +177,13 @@ fn every_step_of_persistence_is_reached() {
         }
     }
     // A format's own, which no crash of these lives is in.
-    let formats = ["slot.first", "slot.first.fence", "superblock.void", "superblock.void.fence"];
+    let formats = [
+        "slot.first",
+        "superblock.void",
+        "superblock.void.fence",
+        "superblock.forget",
+        "superblock.forgotten",
+    ];
     assert_eq!(not_reached(&of_owner), formats);
     // Tail words are a baseline that the machine of the owner has; and its lanes are too short for
     // a copy that would free more than it costs.

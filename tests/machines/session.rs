@@ -15,7 +15,7 @@ use crate::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge_read, next_number, sync_label,
 };
 
-use Change::{Append, Discard, Read, Touch, Write};
+use Change::{Append, Copy, Discard, Read, Touch, Write};
 
 /// Bytes of what a touch changes.
 const TOUCHED_BYTES: usize = 16;
@@ -101,7 +101,7 @@ impl<'a, 'j> Session<'a, 'j> {
             transaction.read(at(block), &mut found)?;
             let content = content_of(open.number, block, *earlier);
             let known = match earlier {
-                Write | Append => BLOCK_BYTES,
+                Write | Append | Copy => BLOCK_BYTES,
                 Touch => TOUCHED_BYTES,
                 Discard | Read => 0,
             };
@@ -113,7 +113,7 @@ impl<'a, 'j> Session<'a, 'j> {
         let is_metadata = self.front.shape.metadata && open.number % 2 == 0;
         let hint = if is_metadata { Hint::METADATA } else { Hint::DATA };
         match change {
-            Write => transaction.write_with(at(block), hint, &content)?,
+            Write | Copy => transaction.write_with(at(block), hint, &content)?,
             Append => transaction.append(at(block), &content)?,
             Touch => transaction.write_at_with(at(block), hint, 0, &content[..TOUCHED_BYTES])?,
             Discard => transaction.discard(at(block))?,
@@ -151,7 +151,9 @@ impl<'a, 'j> Session<'a, 'j> {
         for (block, change) in changes {
             match change {
                 Discard => (self.given_up[*block], self.unclear[*block]) = (true, true),
-                Write | Append => (self.given_up[*block], self.unclear[*block]) = (false, false),
+                Write | Append | Copy => {
+                    (self.given_up[*block], self.unclear[*block]) = (false, false);
+                }
                 Touch => self.given_up[*block] = false,
                 Read => {}
             }
@@ -188,7 +190,7 @@ impl<'a, 'j> Session<'a, 'j> {
                 Append => update.kind = Kind::Append,
                 Touch if number % 2 == 0 => update.change = Patches(patch),
                 Touch => update.change = Ranges { image, ranges: &TOUCHED },
-                Write | Read => {}
+                Write | Copy | Read => {}
             }
             Operation::Update(update)
         });
