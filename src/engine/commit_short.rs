@@ -2,8 +2,8 @@
 //! what is logged depends on nothing but the operations. Then nothing is reserved but what the
 //! lane's holder has in hand, and a share is taken once.
 //!
-//! Whatever else there is goes the usual way ([`commit`](crate::engine::commit)), as if it had not been
-//! tried: whoever finds a block taken gives back what it has.
+//! Whatever else there is goes the usual way ([`commit`](crate::engine::commit)), as if it had not
+//! been tried: whoever finds a block taken gives back what it has.
 //!
 //! The lane comes before the blocks here, which is in order since none of them is waited for. Of
 //! several operations all shares are held at a time, which is in order since nobody waits for a

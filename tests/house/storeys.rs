@@ -96,7 +96,10 @@ impl<'a> Graph<'a> {
         let named: BTreeMap<&[String], usize> =
             files.iter().enumerate().map(|(at, file)| (&file.module[..], at)).collect();
         let imports = |(at, file): (usize, &File<'_>)| {
-            let paths = paths(file.source.code_without_tests());
+            // Whatever its tests are compiled for, they come last.
+            let code = file.source.code_without_tests();
+            let code = code.find("\nmod tests {").map_or(code, |tests| &code[..tests]);
+            let paths = paths(code);
             let absolute = paths.into_iter().filter_map(|path| absolute(&file.module, path));
             let targets = absolute.filter_map(|path| {
                 (1..=path.len()).rev().find_map(|len| named.get(&path[..len]).copied())

@@ -7,8 +7,8 @@
 //! 1. A slot is *held* from when it was found to be superfluous until the next version is stored
 //!    there: its version is stale already, so that nobody else gives it back.
 //! 2. An entry outlives the frame of a later version in the same slot. The slot is not free then,
-//!    since it still has an entry (S3 of [`crate::space::slots`]): it goes back to the version that the
-//!    entry speaks of, and is free when that is void.
+//!    since it still has an entry (S3 of [`crate::space::slots`]): it goes back to the version that
+//!    the entry speaks of, and is free when that is void.
 //!
 //! **Crash**: nothing of it is on the medium. An open takes the highest stamp that names a slot for
 //! the one that has it, which comes to the same.

@@ -3,8 +3,8 @@
 //! A record names slots that were under way together with it, so a crash may leave it whole and
 //! them torn. Looked at are the slots that blocks' newest content is built from: their newest whole
 //! placements, whatever changes lie on top. Where one is not what its record says, the record's
-//! lane ends before it (R10 of [`crate::scan::decide`]), and what that uncovers is decided anew. A record
-//! that is known durable is never dropped so: a mismatch there is rot (R11).
+//! lane ends before it (R10 of [`crate::scan::decide`]), and what that uncovers is decided anew. A
+//! record that is known durable is never dropped so: a mismatch there is rot (R11).
 //!
 //! Dropping records only ever uncovers older ones, so the order in which it is done does not
 //! matter. Each slot is read once; how often the frames are gone through is bounded.

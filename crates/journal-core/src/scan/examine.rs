@@ -4,10 +4,10 @@
 //! borrows the medium, so it cannot store, flush or fence: the epoch stays what it is, and nothing
 //! that a killed process left behind is called durable. Two examinations of one image say the same.
 //!
-//! It counts what slots are seen to be, as [`examine_slots`](crate::scan::examine_slots()) tells it, but
-//! comes to its verdict by rings only: without memory for an index it cannot tell which slots
-//! count. An open may still end a lane earlier for a torn slot (R10), or refuse rotten slots and
-//! entries.
+//! It counts what slots are seen to be, as [`examine_slots`](crate::scan::examine_slots()) tells
+//! it, but comes to its verdict by rings only: without memory for an index it cannot tell which
+//! slots count. An open may still end a lane earlier for a torn slot (R10), or refuse rotten slots
+//! and entries.
 //!
 //! **Crash**: nothing happens here that one could interrupt.
 

@@ -1,8 +1,8 @@
 //! A world: simulated memory and simulated disks that share one tape and one fate.
 //!
 //! A program under test gets its media from a world and runs on them. The world keeps what the
-//! program sees (every store, at once) and the tape of what happened. `crash` turns the tape into what
-//! a power loss may leave, and [`World::boot`] makes the next world out of that.
+//! program sees (every store, at once) and the tape of what happened. `crash` turns the tape into
+//! what a power loss may leave, and [`World::boot`] makes the next world out of that.
 //!
 //! Calls are attributed to the real thread that makes them, so that a fence completes what its own
 //! thread flushed, whichever handle it went through. Where the program's threads are not real, as

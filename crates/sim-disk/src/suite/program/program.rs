@@ -1,4 +1,5 @@
-//! Programs on a journal as scenarios for the simulator. [`crate::suite::program::oracle`] judges them.
+//! Programs on a journal as scenarios for the simulator. [`crate::suite::program::oracle`] judges
+//! them.
 
 use core::cell::RefCell;
 use core::fmt;
