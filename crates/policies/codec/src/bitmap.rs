@@ -15,7 +15,7 @@ use journal_core::policy::NoRoom;
 
 use crate::DecodeError;
 use crate::bytes::{Sink, chunk_at, word_at};
-use crate::changed::{Changed, NO_UNITS, for_each_bit};
+use crate::compare::changed::{Changed, NO_UNITS, for_each_bit};
 
 pub use crate::unit::Unit;
 

@@ -1,5 +1,5 @@
 //! Every form in which a payload can say what leads from one image of a block to the next, behind a
-//! header that says which images those are ([`crate::between`]).
+//! header that says which images those are ([`crate::compare::between`]).
 //!
 //! A policy says which forms it wants tried; the shortest is kept. Whoever applies a payload need
 //! not know which policy made it.
@@ -7,8 +7,8 @@
 use journal_core::Kernels;
 use journal_core::policy::{ApplyError, Encoder, NoRoom};
 
-use crate::between::{self, Between, HEADER_BYTES};
 use crate::bitmap::{self, Unit};
+use crate::compare::between::{self, Between, HEADER_BYTES};
 use crate::lzo;
 use crate::moves::{self, MovesTable};
 use crate::{Changed, runs, scratch, xor};

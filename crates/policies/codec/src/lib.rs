@@ -56,12 +56,10 @@
 
 use journal_core::policy::{Change, Encoder, Placement, Update};
 
-pub mod between;
 pub mod bitmap;
 mod bytes;
-pub mod changed;
+mod compare;
 pub mod deltas;
-pub mod differ;
 mod error;
 pub mod lzo;
 pub mod moves;
@@ -72,7 +70,8 @@ pub mod scratch;
 mod unit;
 pub mod xor;
 
-pub use changed::Changed;
+pub use compare::changed::Changed;
+pub use compare::{between, changed, differ};
 pub use error::DecodeError;
 
 /// What policies that log whole versions answer alike; `None` where it is theirs to choose, and an

@@ -12,7 +12,7 @@ use journal_core::policy::NoRoom;
 
 use super::{Distances, ESCAPE, LENGTH_MIN};
 use crate::bytes::{Sink, common_back, common_front, u32_at};
-use crate::changed::BLOCK_BYTES_MAX;
+use crate::compare::changed::BLOCK_BYTES_MAX;
 
 /// Places by hash, for each of both images.
 const TABLE_BITS: u32 = 12;
