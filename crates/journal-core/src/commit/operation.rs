@@ -118,8 +118,8 @@ impl<O: Operations + ?Sized> Images for O {
 ///
 /// An operation of a transaction through that lane takes it in
 /// ([`Operation::Active`](crate::Operation::Active)); then it is the journal's, and this is to be
-/// dropped. Given up otherwise, it is [given back](InLane::deactivate), or its slot is free again
-/// when the journal is opened next.
+/// dropped. Given up otherwise, it is [given back](crate::space::lane::InLane::deactivate), or its
+/// slot is free again when the journal is opened next.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "its slot is not free before it is given back"]
 pub struct Active {

@@ -12,8 +12,9 @@ pub const VOID_MAGIC: [u8; 8] = *b"nvmjvoid";
 /// The version of the on-media format.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The incompatible feature of [`Protocol::TailPointer`]: there are tail words, and records count
-/// up to them only.
+/// The incompatible feature of
+/// [`Protocol::TailPointer`](crate::format::geometry::Protocol::TailPointer): there are tail words,
+/// and records count up to them only.
 pub const TAIL_POINTER: u64 = 1;
 
 /// The incompatible feature of a journal with slots: frames may name them, and entries of theirs

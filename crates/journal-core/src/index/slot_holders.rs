@@ -154,7 +154,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// Gives up a slot that was held and not written: the version that it was of has it again.
     /// Where there is none any more, the answer is yes, and the slot is to be
-    /// [given back](InLane::give_slot).
+    /// [given back](crate::space::lane::InLane::give_slot).
     #[must_use]
     pub fn release_slot(&mut self, block: BlockNumber, slot: SlotNumber) -> bool {
         let Some(holder) = self.newest_in(slot, self.newest(block)) else { return true };

@@ -51,7 +51,7 @@ pub struct Found<P, H> {
     identity: Identity,
 }
 
-/// The memory that opening takes: exactly what [`Needs::of`] says.
+/// The memory that opening takes: exactly what [`Needs::of`](crate::owner::memory::Needs::of) says.
 #[derive(Debug)]
 pub struct Room<'m, P, H> {
     /// One for each lane.

@@ -30,31 +30,31 @@ pub trait Hook {
         true
     }
 
-    /// At a [`SiteKind::Store`] site.
+    /// At a [`SiteKind::Store`](crate::order::site::SiteKind::Store) site.
     #[inline]
     fn store<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
         pmem.store(at, bytes);
     }
 
-    /// At a [`SiteKind::Store`] site that stores one word.
+    /// At a [`SiteKind::Store`](crate::order::site::SiteKind::Store) site that stores one word.
     #[inline]
     fn store_u64<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, value: u64) {
         pmem.store_u64(at, value);
     }
 
-    /// At a [`SiteKind::Flush`] site.
+    /// At a [`SiteKind::Flush`](crate::order::site::SiteKind::Flush) site.
     #[inline]
     fn flush<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, len: usize) {
         pmem.flush(at, len);
     }
 
-    /// At a [`SiteKind::Stream`] site.
+    /// At a [`SiteKind::Stream`](crate::order::site::SiteKind::Stream) site.
     #[inline]
     fn stream<P: Pmem>(&mut self, _site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
         pmem.stream(at, bytes);
     }
 
-    /// At a [`SiteKind::Write`] site.
+    /// At a [`SiteKind::Write`](crate::order::site::SiteKind::Write) site.
     #[inline]
     fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
         self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
@@ -62,9 +62,9 @@ pub trait Hook {
 
     /// Every write comes by here: [`write`](Self::write) passes on a piece that is the whole.
     ///
-    /// At a [`SiteKind::Write`] site, for a piece of `whole_bytes` that go out before one fence: a
-    /// short piece goes the way of the whole. Storing it would first read its lines from the
-    /// medium, behind everything that is on its way there.
+    /// At a [`SiteKind::Write`](crate::order::site::SiteKind::Write) site, for a piece of
+    /// `whole_bytes` that go out before one fence: a short piece goes the way of the whole. Storing
+    /// it would first read its lines from the medium, behind everything that is on its way there.
     #[inline]
     fn write_piece<P: Pmem>(
         &mut self,
@@ -104,7 +104,7 @@ pub trait Hook {
         })
     }
 
-    /// At a [`SiteKind::Fence`] site.
+    /// At a [`SiteKind::Fence`](crate::order::site::SiteKind::Fence) site.
     ///
     /// # Errors
     /// The medium's.
@@ -113,7 +113,7 @@ pub trait Hook {
         pmem.fence()
     }
 
-    /// At a [`SiteKind::DiskWrite`] site.
+    /// At a [`SiteKind::DiskWrite`](crate::order::site::SiteKind::DiskWrite) site.
     ///
     /// # Errors
     /// The device's.
@@ -128,7 +128,7 @@ pub trait Hook {
         device.write_vectored(first, from)
     }
 
-    /// At a [`SiteKind::DiskSync`] site.
+    /// At a [`SiteKind::DiskSync`](crate::order::site::SiteKind::DiskSync) site.
     ///
     /// # Errors
     /// The device's.

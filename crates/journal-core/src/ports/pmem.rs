@@ -5,7 +5,7 @@
 //! the medium, so that whoever implements the port sees every store.
 //!
 //! The trait is safe: a caller who orders its calls wrongly loses data, never memory safety.
-//! [`crate::order::ordered`] is the way to call it that does not compile when the order is wrong.
+//! [`crate::order`] is the way to call it that does not compile when the order is wrong.
 //!
 //! # What a crash may do
 //!

@@ -391,6 +391,9 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
     }
 }
 
+/// No copy begins in the last of the lines that are flushed.
+const TWO_LINES: u64 = 2 * LINE_BYTES as u64;
+
 /// Makes whatever journal is in a span void, so that a new one can be built there.
 ///
 /// 1. One word, which a crash does not tear: before it there is the older journal, and after it
@@ -403,7 +406,7 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
 /// first line is lost before the second fence, the older journal may be found, whole.
 pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(), MediumError> {
     // A killed process may have zeroed copies, which a power loss would bring back.
-    let end = u64::from(UNIT_BYTES_MAX).saturating_add(2 * LINE_BYTES as u64).min(pmem.len());
+    let end = u64::from(UNIT_BYTES_MAX).saturating_add(TWO_LINES).min(pmem.len());
     let len = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(LINE_BYTES);
     let mut void = pmem.flush_found(site::FORGOTTEN, Offset(LINE_BYTES as u64), len);
     if pmem.keeps(Rule::VoidedFirst) {
