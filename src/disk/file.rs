@@ -68,7 +68,7 @@ impl FileDisk {
         self
     }
 
-    /// Whether the system's cache is passed by: [`FileDiskOptions::direct`](crate::disk::options::FileDiskOptions::direct).
+    /// Whether the system's cache is passed by: [`direct`](crate::FileDiskOptions::direct).
     #[must_use]
     pub const fn is_direct(&self) -> bool {
         self.bounce.is_some()

@@ -1,8 +1,8 @@
 //! A block was appended home, and a checkpoint came by before the record of that was stored.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
@@ -84,6 +84,9 @@ fn byte_delta() -> AnyPolicy {
     *found.expect("there is one")
 }
 
+/// What a thread does with the journal.
+type Call = dyn FnOnce(&nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Stopping>) + Send;
+
 /// What block 5 shows in the end, and what is durable of it.
 fn round(without: Option<Rule>) -> u8 {
     let facts = DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew);
@@ -107,9 +110,7 @@ fn round(without: Option<Rule>) -> u8 {
         .hook(Stopping(Arc::clone(&gate), without));
     let journal = nvm_journal::Journal::open(world.pmem(), world.disk(0), &options);
     let journal = Arc::new(journal.expect("opens"));
-    let spawn = |call: Box<
-        dyn FnOnce(&nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Stopping>) + Send,
-    >| {
+    let spawn = |call: Box<Call>| {
         let journal = Arc::clone(&journal);
         std::thread::spawn(move || call(&journal))
     };
