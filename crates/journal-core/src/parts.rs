@@ -1,7 +1,7 @@
 //! The journal in parts, for owners that bring their own locks.
 //!
-//! [`Journal`](crate::Journal) has one owner. Who wants several threads to commit at a time takes
-//! the parts, keeps each behind a lock of its choice, and sees to this order:
+//! [`Journal`](crate::Journal) has one owner. An owner that wants several threads to commit at a
+//! time takes the parts, keeps each behind a lock of its choice, and sees to this order:
 //!
 //! 1. A block is locked from before its newest frame is looked up ([`Index::lead`]) until the
 //!    record that overwrites it is durable, or readable where it is deferred. That record goes
@@ -17,8 +17,9 @@
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
 //!
 //! Where the geometry has slots, what is said of versions ([`Versions`]) is said once for each
-//! transaction and holds until it is stored or given up: an older version's slot that was promised
-//! to it ([`Index::hold_older_slot`]) goes to nobody else, and is released when it is not written.
+//! transaction. It holds until the transaction is stored or given up. An older version's slot that
+//! was promised to it ([`Index::hold_older_slot`]) goes to no other transaction, and is released
+//! when it is not written.
 //!
 //! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
 //! [`Indexes`]; nobody else removes frames or writes home.

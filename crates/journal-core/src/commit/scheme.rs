@@ -48,7 +48,7 @@ impl<L, K: Kernels> Common<L, K> {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// The same of so many next frames of one index.
+    /// Like [`prefetch_place`](Self::prefetch_place), for the next `count` frames of one index.
     #[inline(always)]
     pub fn prefetch_places(&self, index: &Index<impl IndexMemory>, count: usize) {
         index.next_nodes(count).for_each(|at| self.kernels.prefetch_line(at));

@@ -93,7 +93,7 @@ const _: () = assert!(size_of::<SuperblockHead>() == 128 && size_of::<LaneNote>(
 
 pub(crate) const CHECK_BYTES: usize = 8;
 
-/// Bytes of a superblock of so many lanes, its check included.
+/// Bytes of a superblock of a journal with this number of lanes, its check included.
 #[must_use]
 pub const fn superblock_bytes(lanes: u16) -> usize {
     size_of::<SuperblockHead>()

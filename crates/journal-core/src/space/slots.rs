@@ -271,9 +271,9 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         }
     }
 
-    /// Turns the older version in a slot, a copy of which is made in `scratch`, into the newer
-    /// one: writes the bytes that the policy says, or all where the older one cannot be read, or
-    /// may not be durable as it is. Each line is flushed once.
+    /// Turns the older version in a slot into the newer one; a copy of the older one is made in
+    /// `scratch`. Writes the bytes that the policy says, or all where the older one cannot be read,
+    /// or may not be durable as it is. Each line is flushed once.
     pub(crate) fn rewrite(
         &mut self,
         states: &mut [SlotState],

@@ -15,8 +15,8 @@
 //! speaks of is durable in either case, and with the old one dropped.
 //!
 //! T1. A word is stored only for what has been fenced: it takes the proof and gives a new one.
-//! T2. A word that was found is flushed before anything builds on it: a killed process may have
-//!     left it in the caches, for a later power loss to forget.
+//! T2. A word that was found is flushed before anything builds on it. A killed process may have
+//!     left the word in the caches, for a later power loss to forget.
 //!
 //! [`Protocol::TailPointer`]: crate::Protocol::TailPointer
 
