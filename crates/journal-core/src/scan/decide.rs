@@ -19,7 +19,8 @@
 //! | R11 | yes | no | no | no | current | yes | torn | [`Row::RottenSlot`] |
 //!
 //! In a journal with tail words a place at or behind its lane's word counts as not whole, whatever
-//! is there, and one below it is covered: the word is stored behind the fence of what it covers.
+//! is there. A place below the word is covered: the word is stored behind the fence of what it
+//! covers.
 //!
 //! - **R1** A crash tore a superblock copy while the other one rotted: some record names a
 //!   generation or an epoch that no copy has. Nothing older is taken on trust.

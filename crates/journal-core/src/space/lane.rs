@@ -311,8 +311,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         kernels.crc64(check, image)
     }
 
-    /// Stores the front of a part whose descriptors are in it. Puts header and names before them.
-    /// Puts the payloads that lie elsewhere behind them, then what fills the last line. That ends
+    /// Stores the front of a part whose descriptors are in it. It puts header and names before
+    /// them, and behind them the payloads that lie elsewhere. It fills the last line, which ends
     /// with the check of all of the front and of what is stored of the record.
     ///
     /// It may go out in two pieces. They are lines like any others that one fence completes: in
