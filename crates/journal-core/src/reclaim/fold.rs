@@ -8,9 +8,9 @@
 //!    all of them durable; only then may heads pass the frames.
 //! 2. The entry of a version that has a durable whole successor is voided first, by one word, and
 //!    all of them fenced. Its slot is free then: whatever frames still name it are older.
-//! 3. The entry of a block's newest whole version is voided last. By then the block is home, its
-//!    older entries are void, and no older frame of it is in a ring. Before the slot is free come a
-//!    fence, and the superblock that drops what is left of the block.
+//! 3. The entry of a block's newest whole version is voided when three things hold. The block is
+//!    home, its older entries are void, and no older frame of it is in a ring. Before the slot is
+//!    free come a fence, and the superblock that drops what is left of the block.
 //!
 //! **Crash** anywhere: entry and frame say the same, or one of them is not there. A torn entry is
 //! covered by its frame, which is still in the ring.

@@ -1,6 +1,8 @@
-//! Blocks that cannot be read. What was written for such a block to the disk-side log has rotted;
-//! or a change logged of it does not apply to what lies below; or memory that holds some of it is
-//! gone.
+//! Blocks that cannot be read, for one of three reasons:
+//!
+//! - what was written for the block to the disk-side log has rotted;
+//! - a change that is logged of it does not apply to what lies below it;
+//! - the memory that holds part of it is gone.
 //!
 //! A thread that writes home or copies leaves such a block out, and goes on with all others.
 //!
