@@ -125,8 +125,8 @@ impl Sole<'_> {
 
 impl<L: Policy, K: Kernels> Common<L, K> {
     /// What an operation becomes that is all of a transaction. `None` where that depends on more
-    /// than the operation, on older versions or on what is free, and where nothing is to be logged
-    /// or can be: [`prepare`](Self::prepare) says what.
+    /// than the operation, on older versions or on what is free. `None` also where nothing is to be
+    /// logged or can be: [`prepare`](Self::prepare) says what.
     #[inline(always)]
     fn sole<'a>(&self, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Sole<'a>> {
         if self.geometry.lane_places() > 0 {

@@ -55,8 +55,8 @@ impl<L, K: Kernels> Common<L, K> {
     }
 
     /// Begins to bring into the caches what a frame changes in an index beside its own place: the
-    /// newest frame of its block and the one below that. Before it streams out: a cache that has to
-    /// fetch something waits behind all of that.
+    /// newest frame of its block and the one below that. To be called before the frame streams out:
+    /// a cache that has to fetch something waits behind all of that.
     #[inline(always)]
     pub fn prefetch_lead(&self, index: &Index<impl IndexMemory>, lead: &Lead) {
         index.nodes_of(lead).into_iter().for_each(|at| self.kernels.prefetch_line(at));

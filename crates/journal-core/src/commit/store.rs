@@ -104,7 +104,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
     }
 
-    /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
+    /// Asks the policy for as many of the operations as fit into one part, from `first` on. Returns
     /// the first one that does not belong to it.
     fn place_chunk(
         &self,

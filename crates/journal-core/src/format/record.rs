@@ -11,9 +11,9 @@
 //! ```
 //!
 //! What is in front of the images is the *front*. The header, together with the names, has a small
-//! check of its own: what they say counts as evidence even where the record as a whole is torn.
+//! check of its own. What they say counts as evidence even where the record as a whole is torn.
 //!
-//! The images come first in the check: it is computed of them while they go out, and of the front
+//! The images come first in the check. It is computed of them while they go out, and of the front
 //! once all that it says is known.
 //!
 //! A transaction that is too large for one front is stored in several *parts*, each of this form,
@@ -299,8 +299,8 @@ pub(crate) fn is_evidence(
     header: &RecordHeader,
     names: [&[u8]; 2],
 ) -> bool {
-    // A CRC begins with the sum of the seed and the first word, so that what is to be zero there
-    // may as well be in both.
+    // A CRC begins with the sum of the seed and the first word. So what is to be zero there may as
+    // well be in both.
     let check = header.check.get();
     let mut right = kernels.crc64(seed ^ u64::from(check), header.as_bytes());
     // Most headers have no names.

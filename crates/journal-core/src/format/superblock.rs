@@ -69,7 +69,7 @@ pub struct SuperblockHead {
     /// Blocks of a segment of the disk-side log.
     pub segment_blocks: U32,
     /// The lower half of the generation, exclusive-or the bytes `clsd`, if this was written by
-    /// formatting or by a close, else another number: zero where that is one.
+    /// formatting or by a close. Else another number: zero where that is one.
     pub closed: U32,
 }
 

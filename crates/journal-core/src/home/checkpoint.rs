@@ -359,7 +359,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Builds the content of a run's blocks, up to the first that cannot be read, which is left
-    /// out; returns how many there are before it.
+    /// out. Returns how many there are before it.
     fn load_run<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
         batch: &mut Batch<'_, L, K, N, I>,

@@ -17,8 +17,8 @@
 //!     that a block is not live. Where there is none, one is stored. A process that finds it builds
 //!     nothing on that home, which may look as if it had been synced.
 //!
-//! **Crash** before the record is durable: the block is not live, and its home holds anything; or
-//! the block of the log is free, and does.
+//! **Crash** before the record is durable: the block is not live, and its home holds anything. Or
+//! the block of the log is free, and holds anything.
 
 use crate::commit::batched::Batched;
 use crate::commit::operation::{Operation, Operations};

@@ -50,7 +50,7 @@ impl<M: IndexMemory> Index<M> {
     /// lanes pass what is newer.
     ///
     /// Not while a checkpoint is under way: what it has settled may end below the lower one. Nor
-    /// where frames say who holds a slot.
+    /// where frames say which version holds a slot.
     ///
     /// # Errors
     /// [`Full`], with nothing added.

@@ -106,9 +106,9 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
-    /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
-    /// may be read until then, and its slot is not free.
+    /// Notes that a version's slot is to be given back, its entry being void. Returns whether the
+    /// slot is free. The `last` version of a block is forgotten only when its frame has left the
+    /// ring: that may be read until then, and its slot is not free.
     pub(crate) fn take_version(&mut self, id: NodeId, last: bool) -> bool {
         let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
         let keeps = is_stale || last && is_in_ring;

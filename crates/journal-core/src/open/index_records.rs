@@ -22,9 +22,9 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Sta
 const FULL: OpenError = OpenError::IndexFull { frames_needed: 0 };
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
-    /// Puts the frames of all accepted records, and what slots' entries say, into the index. Where
-    /// there is too little room for frames that may be missing there, once more, without those, and
-    /// with more room if it is to be had.
+    /// Puts the frames of all accepted records, and what slots' entries say, into the index. If
+    /// there is too little room, and some frames may be missing from the index, it starts again:
+    /// without those, and with more room if it is to be had.
     pub(super) fn build(
         &mut self,
         indexes: &mut impl Indexes,
@@ -60,7 +60,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 
     /// Goes through all frames in the order of their stamps, so that each goes to the front of its
-    /// block's chain; returns how many there are.
+    /// block's chain. Returns how many there are.
     fn index_all(
         &mut self,
         indexes: &mut impl Indexes,

@@ -53,7 +53,7 @@ pub enum Rule {
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
-    /// each lane that has no newer one that stays.
+    /// each lane. It need not where a newer one of that lane stays.
     OneOfEachLane,
     /// Stamps rise above those of everything that was found or dropped.
     StampFloor,

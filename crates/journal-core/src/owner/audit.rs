@@ -3,7 +3,7 @@
 //! 1. Every slot is free, or some version has it: never both, never two.
 //! 2. An entry is whole exactly where a version says so, and says what that is.
 //! 3. The list of slots that can be taken is as long as there are free slots. Each segment of the
-//!    disk-side log has as many free blocks as its own count says.
+//!    disk-side log has as many used blocks as its own count says.
 //!
 //! Tests ask after every step; nothing else does. It looks at every version once for each slot.
 //!

@@ -53,8 +53,8 @@ where
     /// is copied to the lane's tail, if that frees more than it costs. At most a quarter of the
     /// lane and one batch of blocks are copied in a call.
     ///
-    /// Does nothing, and costs no fence, where nothing is gained, or the free space does not hold
-    /// the copies; a checkpoint frees space in any case.
+    /// Does nothing, and costs no fence, where nothing is gained, or where the free space does not
+    /// hold the copies. A checkpoint frees space in any case.
     ///
     /// # Errors
     /// `NoSuchLane`, or as [`checkpoint`](Self::checkpoint).

@@ -491,8 +491,8 @@ where
         stays.map_or(Ok(report), Err)
     }
 
-    /// Writes batches home until nothing is left; or nothing but what needs a shield, where there
-    /// is none, which is returned: what others had can be given back.
+    /// Writes batches home until nothing is left, or nothing except what needs a shield where there
+    /// is none. Returns the error of what needs one: what others had can be given back.
     fn write_all_home(
         &mut self,
         scope: Scope,

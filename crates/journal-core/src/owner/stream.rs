@@ -1,6 +1,6 @@
 //! Transactions larger than any buffer: stored part by part while they are still being made.
 //!
-//! A streamed transaction takes its lane for itself; its whole size is reserved when it begins, so
+//! A streamed transaction takes its lane for itself. Its whole size is reserved when it begins, so
 //! that it can never run out of space half-way. Nothing of it counts before its last part is
 //! stored, which [`Streamed::commit`] does. Until then it can be given up without a trace; after
 //! that it no longer can.

@@ -4,7 +4,7 @@
 //! the slots, the superblock), each written through one `&mut` handle. There is no `&mut [u8]` into
 //! the medium, so that an implementation of the port sees every store.
 //!
-//! The trait is safe: a caller who orders its calls wrongly loses data, never memory safety.
+//! The trait is safe: a caller that orders its calls wrongly loses data, never memory safety.
 //! [`crate::order::ordered`] is the way to call it that does not compile when the order is wrong.
 //!
 //! # What a crash may do
@@ -55,7 +55,7 @@ pub struct PmemFacts {
 }
 
 impl PmemFacts {
-    /// Facts of a medium with this granularity that streams from five lines on, which is where
+    /// Facts of a medium with this granularity. It streams from five lines on, which is where
     /// streaming begins to win on the processors measured so far.
     #[must_use]
     pub const fn new(granularity: Granularity) -> Self {
@@ -88,8 +88,8 @@ pub trait PmemRead {
     /// Copies the current content at `at` into `into`.
     ///
     /// Sees every store made so far, durable or not, so what was read may be gone after a crash.
-    /// Beside a writer of the same bytes (through [`PmemShare::Reader`]) each word is old or new,
-    /// the whole may mix both: the caller validates what it read.
+    /// Beside a writer of the same bytes (through [`PmemShare::Reader`]) each word is old or new.
+    /// The whole may mix both: the caller validates what it read.
     ///
     /// # Errors
     /// `OutOfRange`, `Poisoned`, `Transient`, or `Stuck`; `into` then holds anything.
@@ -152,8 +152,8 @@ pub trait Pmem: PmemRead {
     /// fence of another thread proves nothing about them.
     fn flush(&mut self, at: Offset, len: usize);
 
-    /// Makes durable everything that this thread flushed or streamed so far, through any region
-    /// of the same span, and orders it before whatever this thread stores afterwards.
+    /// Makes durable everything that this thread flushed or streamed so far, through any region of
+    /// the same span. Orders all of it before whatever this thread stores afterwards.
     ///
     /// **Crash**: before it returns, as before the call; after `Ok`, none of it can be lost.
     ///

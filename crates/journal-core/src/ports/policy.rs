@@ -12,11 +12,11 @@
 //!    arguments: no clock, no I/O, no state.
 //! 4. Payloads may meet an image that already has them. Let consecutive updates lead from image to
 //!    image, v0 to vn. Applied in order to any image vk, the payloads from any one on that begins
-//!    at vk or earlier give vn. (A crash, or a checkpoint that frees only some lanes, may leave
-//!    frames behind that are older than the home of a block.) Runs of bytes and whole objects keep
-//!    the rule. A difference to the old image keeps it only if it says which images it lies
-//!    between, and leaves others as they are. [`Policy::check`] must then also refuse what it does
-//!    not lead to.
+//!    at vk or earlier give vn. (The frames that a crash leaves behind may be older than the home
+//!    of a block. So may those that a checkpoint leaves which frees only some lanes.) Runs of bytes
+//!    and whole objects keep that. A difference to the old image keeps it only if it says which
+//!    images it lies between, and leaves others as they are. [`Policy::check`] must then also
+//!    refuse what it does not lead to.
 //!
 //! A crash may therefore do to a policy what it may do to a pure function: nothing.
 
@@ -410,8 +410,8 @@ pub trait Policy {
     }
 
     /// Whether it makes use of [`Update::old`]. A journal that keeps transactions for its callers
-    /// then reads the committed image of each block that they write; one that is handed operations
-    /// takes what they bring.
+    /// then reads the committed image of each block that they write. A journal that is handed
+    /// operations takes what they bring.
     fn wants_old(&self) -> bool {
         false
     }

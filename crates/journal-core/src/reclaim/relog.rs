@@ -230,7 +230,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 return Ok(false);
             }
             if self.keeps(Rule::StampFloor) {
-                // And below everything that there will be, whether or not a head moves: a copy is
+                // And below everything that there will be, whether or not a head moves. A copy is
                 // of the newest when its turn comes, or it does not count.
                 for number in (0..common.geometry.lanes).map(LaneNumber) {
                     lanes.with(number, |InLane { lane, .. }| {

@@ -37,9 +37,9 @@
 //!   With a tail word: the record may be there, and was not acknowledged.
 //! - **R9** The tail word is no place that the lane can end at, so the word has rotted; what counts
 //!   cannot be told any more.
-//! - **R10** The record is whole, and a slot that it names is not what it says, although a block's
-//!   newest content is to be built from it. Record and slot were under way together. The lane ends
-//!   here, and what that uncovers is decided anew.
+//! - **R10** The record is whole, and a slot that it names is not what it says. A block's newest
+//!   content is to be built from that slot all the same. Record and slot were under way together.
+//!   The lane ends here, and what that uncovers is decided anew.
 //! - **R11** As R10, but the record is known durable, and so was the slot: bit rot.
 
 /// Whether a record is of the epoch that the superblock names.

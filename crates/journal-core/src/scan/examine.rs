@@ -1,7 +1,7 @@
 //! Looking at a journal without touching it.
 //!
 //! An examination reads what an open would read and comes to the same verdict, by the same code. It
-//! borrows the medium, so it cannot store, flush or fence: the epoch stays what it is, and nothing
+//! borrows the medium, so it cannot store, flush or fence. The epoch stays what it is, and nothing
 //! that a killed process left behind is called durable. Two examinations of one image say the same.
 //!
 //! It counts what slots are seen to be, as [`examine_slots`](crate::scan::examine_slots()) tells

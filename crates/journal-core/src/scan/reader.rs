@@ -1,7 +1,7 @@
 //! Reading a lane: which records are there, and what their headers prove.
 //!
 //! The walk goes from the head from record to record until one is not whole. Behind it, every line
-//! up to one ring length above the head is looked at for headers: those are evidence (watermarks,
+//! up to one ring length above the head is looked at for headers. Those are evidence (watermarks,
 //! names, generations), and never replayed.
 //!
 //! All bytes are hostile. Lengths and counts are checked before they are used. Every step moves on

@@ -255,8 +255,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// tells of its frames.
     ///
     /// The first image goes out before anything else is done: all of the rest is computed while it
-    /// is on its way. So each frame is told of behind its image, and where there are none, all
-    /// behind the front; unless they are to be told of early.
+    /// is on its way. So each frame is told of behind its image. Where there are no images, all
+    /// frames are told of behind the front. Frames that are to be told of early are an exception to
+    /// both.
     #[inline]
     pub(crate) fn store_part<I: Images + ?Sized>(
         &mut self,

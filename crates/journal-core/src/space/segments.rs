@@ -139,8 +139,8 @@ impl Segments {
         })
     }
 
-    /// Whether as many blocks can be taken as the open segment and those on the list have, and as
-    /// many are used as each segment says.
+    /// Whether as many blocks can be taken as the open segment and those on the list have, and
+    /// whether as many are used as each segment says.
     pub(crate) fn is_right(&self, states: &[SlotState]) -> bool {
         let open = match self.next {
             NONE => 0,

@@ -5,7 +5,7 @@
 //! fence may the new epoch and the freed space be used.
 //!
 //! **Crash**: one copy may be torn at any time, then the other one is whole. The newer valid copy
-//! counts. A copy of a newer generation than all valid ones existed if any record names it; that is
+//! counts. A copy of a newer generation than all valid ones existed if any record names it. That is
 //! an error, never an older head on trust.
 
 use zerocopy::little_endian::U64;
