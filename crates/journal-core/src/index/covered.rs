@@ -3,11 +3,9 @@
 //!
 //! A commit lets the index forget what two whole frames cover. Heads may then pass what covered it,
 //! and an open goes through the lanes in another order than they were written. So the open may meet
-//! frames that were forgotten before it meets what covers them.
-//!
-//! An open never needs more room than there was. Where there is too little, it first looks for each
-//! block's *cover*, the whole frame that comes last. Of what comes before, it takes in no more than
-//! the newest of each lane.
+//! frames that were forgotten before it meets what covers them. It never needs more room than there
+//! was. Where there is too little, it first looks for each block's *cover*, the whole frame that
+//! comes last. Of what comes before, it takes in no more than the newest of each lane.
 //!
 //! **Crash**: nothing of it is on the medium.
 
@@ -74,8 +72,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Whether a block has two frames, of which the older one is useless when there is this one, if
-    /// the newer one is durable. That is mostly so of a block that is written whole again and
-    /// again.
+    /// the newer one is durable. That is mostly so of a block written whole again and again.
     #[inline(always)]
     fn is_last_covered(&self, place: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
         if !covers(frame.form) {

@@ -262,8 +262,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         Ok(())
     }
 
-    /// Makes durable what a process that is no more may have left visible: all entries, and the
-    /// slots that frames name which are not known durable.
+    /// Makes durable what a process that is no more may have left visible. That is all entries, and
+    /// the slots that frames name which are not known durable.
     pub(crate) fn flush_found(
         &mut self,
         indexes: &mut impl Indexes,

@@ -51,7 +51,7 @@
 //! }
 //! ```
 //!
-//! A fence completes only its own thread's flushes, so an [`InFlight`] does not leave its thread; a
+//! A fence completes only its own thread's flushes, so an [`InFlight`] does not leave its thread. A
 //! [`Dirty`] may, since the thread that flushes it fences it:
 //!
 //! ```

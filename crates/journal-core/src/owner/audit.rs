@@ -38,8 +38,8 @@ pub enum SlotFault {
     WrongEntry,
     /// No version knows of its entry.
     UnknownEntry,
-    /// Its lane's list of free slots is not as long as it has free ones, or its segments are not
-    /// as full as is known of them.
+    /// Its lane's list of free slots is not as long as it has free ones. Or its segments are not as
+    /// full as is known of them.
     WrongList,
 }
 

@@ -2,7 +2,7 @@
 //! in a new place, and the rings need not keep it any more. What was below stays as it is until
 //! nothing needs it; nothing is written home.
 //!
-//! It is a transaction like any other, of content that is committed already: a reader of the block
+//! It is a transaction like any other, of content that is committed already. A reader of the block
 //! sees no difference, before, in the middle or after.
 //!
 //! **Crash**: as for a commit. Either the block's newest version is the one in the log, or it is

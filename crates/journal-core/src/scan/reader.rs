@@ -397,7 +397,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
     /// The part at `position`, if it is whole and inside the bounds.
     ///
-    /// Where all of it lies in one piece, the small check of its header is not looked at: the check
+    /// Where all of it lies in one piece, the small check of its header is not looked at. The check
     /// of all of it says more.
     #[inline(always)]
     pub(crate) fn part(

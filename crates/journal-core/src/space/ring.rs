@@ -1,6 +1,6 @@
 //! A lane's ring of bytes, addressed by log offsets that only grow.
 //!
-//! A log offset says how many bytes the lane held before, ever; its place in the ring is the rest
+//! A log offset says how many bytes the lane held before, ever. Its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
 use crate::order::hook::Hook;

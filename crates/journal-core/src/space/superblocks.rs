@@ -426,7 +426,7 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(),
     Ok(())
 }
 
-/// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only the
+/// The newer valid copy of the journal in `pmem`. Its second copy begins at a place that only the
 /// first one knows. Where the first copy is torn, the place that it still names is tried: a crash
 /// in the middle of a rewrite changes no word of the geometry. After that, every multiple of the
 /// line is tried.
