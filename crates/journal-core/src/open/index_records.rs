@@ -22,8 +22,8 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Sta
 const FULL: OpenError = OpenError::IndexFull { frames_needed: 0 };
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
-    /// Puts the frames of all accepted records, and what slots' entries say, into the index. If
-    /// there is too little room, and some frames may be missing from the index, it starts again:
+    /// Puts the frames of all accepted records, and what slots' entries say, into the index. There
+    /// may be too little room for frames of which some may be missing there. It then starts again
     /// without those, and with more room if it is to be had.
     pub(super) fn build(
         &mut self,
