@@ -1,5 +1,8 @@
-//! The core of nvm-journal: the journal itself, with one owner; the ports a medium, a device and a
-//! policy plug into; and the types that make the order of persistence part of the type system.
+//! The core of nvm-journal. It holds:
+//!
+//! - the journal itself, with one owner;
+//! - the ports that a medium, a device and a policy plug into;
+//! - the types that make the order of persistence part of the type system.
 //!
 //! [`format()`] makes an empty journal, [`Journal::open`] takes one in whatever state a crash left
 //! it. It works in the caller's memory, a [`JournalMemory`]; [`Needs::of`] says how much that is,

@@ -1,24 +1,26 @@
 //! The journal in parts, for owners that bring their own locks.
 //!
-//! [`Journal`](crate::Journal) has one owner. Who wants several threads to commit at a time takes
-//! the parts, keeps each behind a lock of its choice, and sees to this order:
+//! [`Journal`](crate::Journal) has one owner. An owner that wants several threads to commit at a
+//! time takes the parts, keeps each behind a lock of its choice, and sees to this order:
 //!
-//! 1. A block is locked from before its newest frame is looked up ([`Index::lead`]) until the
-//!    record that overwrites it is durable, or readable where it is deferred. That record goes
-//!    into the lane for which it was looked up what is overwritten ([`Index::overwritten_by`]).
+//! 1. A block is locked from before its newest frame is looked up ([`Index::lead`]). It stays
+//!    locked until the record that overwrites it is durable, or readable where it is deferred. What
+//!    is overwritten was looked up for one lane ([`Index::overwritten_by`]): the record goes into
+//!    that lane.
 //! 2. Deferred records of other lanes that were readable are made durable
 //!    ([`Lane::flush_all_deferred`], [`Lane::fence`]) before a record is stored.
-//! 3. The lane is locked: [`Lane::begin`]; [`Common::store`], or [`Common::store_pieces`] of what
-//!    [`Common::prepared`] has said the size of, which tell the frames for the indexes, or
-//!    [`Alone::store`], which returns the only one; [`Lane::close`]. The stamp is above
-//!    [`Lane::last_stamp`], which no frame of this lane is above, and above those of all
-//!    overwritten frames of other lanes.
+//! 3. The lane is locked, and [`Lane::begin`] is called. Then comes [`Common::store`] or
+//!    [`Common::store_pieces`], of what [`Common::prepared`] has said the size of. Each of them
+//!    tells the frames for the indexes. Or [`Alone::store`] comes, which returns the only frame.
+//!    [`Lane::close`] follows. The stamp is above [`Lane::last_stamp`], which no frame of this lane
+//!    is above. It is also above those of all overwritten frames of other lanes.
 //! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
 //!
 //! Where the geometry has slots, what is said of versions ([`Versions`]) is said once for each
-//! transaction and holds until it is stored or given up: an older version's slot that was promised
-//! to it ([`Index::hold_older_slot`]) goes to nobody else, and is released when it is not written.
+//! transaction. It holds until the transaction is stored or given up. An older version's slot that
+//! was promised to it ([`Index::hold_older_slot`]) goes to no other transaction, and is released
+//! when it is not written.
 //!
 //! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
 //! [`Indexes`]; nobody else removes frames or writes home.

@@ -1,8 +1,9 @@
 //! Active slots: content that lies in a slot before any record names it.
 //!
-//! A store that gathers changes over a while writes a block's new content to a slot and goes on
-//! changing it there, in place, as often as it likes. A record then names the slot, and makes all
-//! of it durable with its one fence. What is active is stored, and flushed only by that.
+//! A store that collects changes over a while writes a block's new content to a slot. It goes on
+//! changing the content there, in place, as often as it likes. A record then names the slot, and
+//! makes all of it durable with its one fence. Active content is stored, and flushed only by that
+//! record.
 //!
 //! **Crash** before the record is durable: nothing names the slot, so it is free.
 

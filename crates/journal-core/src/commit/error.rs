@@ -76,7 +76,7 @@ pub enum CommitError {
         /// Frames that are free.
         free: usize,
     },
-    /// There is too little space, and a checkpoint makes none: the lane, or the index, is full of
+    /// There is too little space, and a checkpoint makes none. The lane, or the index, is full of
     /// what lies behind a block that cannot be read. A read of that block says why; a whole new
     /// image of it, or a discard, through whatever lane has room, is the end of it.
     Unreadable {

@@ -1,9 +1,9 @@
-//! A transaction of one operation, by the shortest way: nothing is kept of it but one frame, and
-//! what is encoded stays where the policy has put it until it is stored.
+//! A transaction of one operation, by the shortest way. Only one frame is kept of it, and what is
+//! encoded stays where the policy has put it until it is stored.
 //!
 //! [`crate::commit::store`] is the way of all others, and would store the same bytes.
 //!
-//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price: a call spills
+//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price. A call spills
 //! some ten registers, and what a commit waits for is room in the processor's queue of stores.
 
 use crate::commit::operation::Operation;
@@ -44,7 +44,7 @@ pub trait Alone<'a, L, K>: Sized {
     /// What is known of it.
     fn sole(&self) -> &Sole<'a>;
 
-    /// The same, to be changed.
+    /// What is known of it, to be changed.
     fn sole_mut(&mut self) -> &mut Sole<'a>;
 
     /// Stores its record, for which there is room, and returns its frame. The front is made in any
@@ -96,8 +96,8 @@ impl Sole<'_> {
         self.frame.block
     }
 
-    /// Notes which frame of its block is the newest, when it is committed through this lane;
-    /// returns the stamp that its own has to be above, beside those of the lane.
+    /// Notes which frame of its block is the newest, if a commit through this lane has to name it.
+    /// Returns the stamp that its own must be above, beside those of the lane.
     #[inline(always)]
     pub fn overwrite(
         &mut self,
@@ -125,8 +125,8 @@ impl Sole<'_> {
 
 impl<L: Policy, K: Kernels> Common<L, K> {
     /// What an operation becomes that is all of a transaction. `None` where that depends on more
-    /// than the operation, on older versions or on what is free, and where nothing is to be logged
-    /// or can be: [`prepare`](Self::prepare) says what.
+    /// than the operation, on older versions or on what is free. `None` also where nothing is to be
+    /// logged or can be: [`prepare`](Self::prepare) says what.
     #[inline(always)]
     fn sole<'a>(&self, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Sole<'a>> {
         if self.geometry.lane_places() > 0 {
@@ -183,8 +183,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         self.sole_extent(sole, sole.names()).total
     }
 
-    /// The same where it is not known yet which frame it overwrites, which may be one of another
-    /// lane.
+    /// Like [`sole_bytes`](Self::sole_bytes), where it is not known yet which frame it overwrites:
+    /// that may be one of another lane.
     #[inline]
     #[must_use]
     pub fn sole_bytes_max(&self, sole: &Sole<'_>) -> u64 {

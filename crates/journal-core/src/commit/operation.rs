@@ -1,4 +1,4 @@
-//! What a transaction does: its operations, and whoever has them.
+//! What a transaction does: its operations, and what holds them.
 
 use crate::format::slot_entry::SlotFrame;
 use crate::ports::policy::{Change, Update};
@@ -57,9 +57,9 @@ pub trait Operations {
     /// One of them; `at` is below the count.
     fn operation(&self, at: usize) -> Operation<'_>;
 
-    /// Calls with one of them where it lies, if it does: who copies what a caller has just put
-    /// together loads by two words what was stored by one, and waits for that until the last fence
-    /// is through.
+    /// Calls with one of them, where it lies if it lies anywhere. A copy of what a caller has just
+    /// put together loads by two words what was stored by one. Such a load waits until the last
+    /// fence is through.
     #[inline]
     fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
         call(&self.operation(at))

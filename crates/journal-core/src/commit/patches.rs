@@ -1,5 +1,6 @@
-//! Patches that are stored from where they lie: a policy has said that it encodes each as a few
-//! bytes and then those of the patch ([`Policy::prefix_of`]), so that it need not be asked to.
+//! Patches that are stored from where they lie. A policy has said that it encodes each patch as a
+//! few bytes, followed by those of the patch ([`Policy::prefix_of`]). So the policy need not be
+//! asked to encode it.
 //!
 //! What is stored is what asking it would have been: its laws say so, and tests that do both.
 
@@ -143,7 +144,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     }
 
     /// The patch of an operation, where that is one, and a piece. Inlined, so that it comes back in
-    /// registers: who moves what a function has left in memory loads two words as one.
+    /// registers: code that moves what a function has left in memory loads two words as one.
     #[inline(always)]
     fn piece_alone<'a>(&self, operation: &Operation<'a>) -> Option<Piece<'a>> {
         let Operation::Update(update) = operation else { return None };

@@ -166,7 +166,7 @@ impl Prepared {
         of: Of::Any,
     };
 
-    /// What so many pieces take, which are as many frames.
+    /// What pieces of `bytes` take in all, each of which is one frame.
     #[inline]
     pub(crate) const fn of_pieces(bytes: u64, frames: usize) -> Self {
         Self { bytes, frames, parts: 1, of: Of::Pieces, ..Self::NOTHING }
@@ -213,7 +213,7 @@ pub struct Content<'a, O: ?Sized> {
     pub ends: Ends,
 }
 
-/// Bytes that the discards of so many blocks take which are about to go home.
+/// Bytes that the discards of the given number of blocks take, when those are about to go home.
 pub(crate) fn discards_bytes(geometry: &Geometry, blocks: usize) -> u64 {
     let record = |frames| extent(geometry, 0, frames, 0, 0).map_or(0, |extent| extent.total);
     let whole = (blocks / FRAMES_PER_PART) as u64;

@@ -48,15 +48,15 @@ impl<L, K: Kernels> Common<L, K> {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// The same of so many next frames of one index.
+    /// Like [`prefetch_place`](Self::prefetch_place), for the next `count` frames of one index.
     #[inline(always)]
     pub fn prefetch_places(&self, index: &Index<impl IndexMemory>, count: usize) {
         index.next_nodes(count).for_each(|at| self.kernels.prefetch_line(at));
     }
 
     /// Begins to bring into the caches what a frame changes in an index beside its own place: the
-    /// newest frame of its block and the one below that. Before it streams out: a cache that has to
-    /// fetch something waits behind all of that.
+    /// newest frame of its block and the one below that. To be called before the frame streams out:
+    /// a cache that has to fetch something waits behind all of that.
     #[inline(always)]
     pub fn prefetch_lead(&self, index: &Index<impl IndexMemory>, lead: &Lead) {
         index.nodes_of(lead).into_iter().for_each(|at| self.kernels.prefetch_line(at));

@@ -104,7 +104,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
     }
 
-    /// Asks the policy for as many of the operations as fit into one part, from `first` on; returns
+    /// Asks the policy for as many of the operations as fit into one part, from `first` on. Returns
     /// the first one that does not belong to it.
     fn place_chunk(
         &self,
@@ -130,7 +130,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             // neighbours.
             let room = encoded..encoded.saturating_add(block_bytes);
             let Some(room) = scratch.encoded.get_mut(room) else { break };
-            // Those that leave no frame take no place.
+            // An operation that leaves no frame takes no place.
             let placed = loop {
                 if next >= all {
                     break None;
@@ -282,8 +282,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if prepared.frames == 0 { Err(CommitError::Unchanged) } else { Ok(prepared) }
     }
 
-    /// The same where nothing has to be asked or kept, since each operation is an image and logged
-    /// as that; `None` where it is not so.
+    /// What the transaction takes where nothing has to be asked or kept, since each operation is an
+    /// image and logged as that. `None` where that is not so.
     #[inline(always)]
     #[must_use]
     pub fn prepared_images(

@@ -21,15 +21,15 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// The same in lines, as a header says it.
+    /// The bytes of all of it in lines, as a header says it.
     pub(crate) fn lines(&self) -> u32 {
         let lines = self.total.checked_div(LINE_BYTES as u64).unwrap_or(0);
         u32::try_from(lines).unwrap_or(u32::MAX)
     }
 }
 
-/// The sizes of a part with so many names, frames, bytes of encoded payload and images; `None`
-/// when a header could not say them.
+/// The sizes of a part with the given numbers of names, frames, bytes of encoded payload and
+/// images; `None` when a header could not say them.
 #[inline(always)]
 pub(crate) fn extent(
     geometry: &Geometry,

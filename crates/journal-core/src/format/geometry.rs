@@ -39,8 +39,9 @@ pub enum Protocol {
     OneFence,
     /// Two fences: the record, then the lane's tail word; a record counts if it lies below that.
     ///
-    /// The protocol of the published systems, kept as a baseline for comparisons: it costs a fence
-    /// more, and gains that the last commit is no longer the one whose rot looks like a torn tail.
+    /// The protocol of the published systems, kept as a baseline for comparisons. It costs one
+    /// fence more. In return, the last commit is no longer the one whose rot looks like a torn
+    /// tail.
     TailPointer,
 }
 

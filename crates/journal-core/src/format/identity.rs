@@ -4,12 +4,13 @@
 //! A check covers which journal, which format, which kind of structure and which place it is of:
 //!
 //! - *journal*, *format* and *kind* are in the seed;
-//! - *lane* and *position* are in the header of a record or an intent, and in the seed of a tail
-//!   word, of a slot's entry and of a slot's content.
+//! - *lane* and *position* of a record or an intent are in its header;
+//! - *lane* and *position* of a tail word, of a slot's entry and of a slot's content are in the
+//!   seed.
 //!
-//! So a copy of a journal's memory, which a store may keep as the content of a block, is never
-//! taken for a record, a header, an entry or a tail word, wherever that content comes to lie. The
-//! same holds for what a journal of an earlier format has left.
+//! A store may keep a copy of a journal's memory as the content of a block. That copy is never
+//! taken for a record, a header, an entry or a tail word, wherever it comes to lie. The same holds
+//! for what a journal of an earlier format has left.
 
 use crate::format::superblock::{FORMAT_VERSION, SuperblockHead};
 use crate::ports::kernels::Kernels;

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! What is in front of the images is the *front*. The header, together with the names, has a small
-//! check of its own: what they say counts as evidence even where the record as a whole is torn.
+//! check of its own. What they say counts as evidence even where the record as a whole is torn.
 //!
-//! The images come first in the check: it is computed of them while they go out, and of the front
+//! The images come first in the check. It is computed of them while they go out, and of the front
 //! once all that it says is known.
 //!
 //! A transaction that is too large for one front is stored in several *parts*, each of this form,
@@ -32,8 +32,8 @@ pub const RECORD_LINES_MIN: usize = 2;
 /// The most frames that one part has.
 pub(crate) const FRAMES_PER_PART: usize = 64;
 
-/// No counter gets here: the fastest of them counts bytes, and no medium endures so many. What
-/// counts up from a header never has to look for the end of its type.
+/// No counter gets here: the fastest of them counts bytes, and no medium endures this number of
+/// them. What counts up from a header never has to look for the end of its type.
 pub(crate) const COUNTER_END: u64 = 1 << 61;
 
 /// No journal is opened of which a counter is here or above: whatever is written from then on stays
@@ -299,8 +299,8 @@ pub(crate) fn is_evidence(
     header: &RecordHeader,
     names: [&[u8]; 2],
 ) -> bool {
-    // A CRC begins with the sum of the seed and the first word, so that what is to be zero there
-    // may as well be in both.
+    // A CRC begins with the sum of the seed and the first word. So what is to be zero there may as
+    // well be in both.
     let check = header.check.get();
     let mut right = kernels.crc64(seed ^ u64::from(check), header.as_bytes());
     // Most headers have no names.
@@ -331,8 +331,8 @@ mod tests {
     use super::*;
     use crate::ports::kernels::PortableKernels;
 
-    /// By what the check that a header says and the one that it has differ, once a bit of it or of
-    /// its names is turned: for each bit.
+    /// For each bit of a header and its names: how the check in the header and the computed check
+    /// differ once that bit is turned.
     fn syndromes(seed: u64, evidence: &[u8]) -> Vec<u32> {
         let check = |bytes: &[u8]| evidence_check(&PortableKernels, seed, bytes);
         let right = check(evidence);

@@ -70,7 +70,7 @@ pub struct SuperblockHead {
     /// Blocks of a segment of the disk-side log.
     pub segment_blocks: U32,
     /// The lower half of the generation, exclusive-or the bytes `clsd`, if this was written by
-    /// formatting or by a close, else another number: zero where that is one.
+    /// formatting or by a close. Else another number: zero where that is one.
     pub closed: U32,
 }
 
@@ -94,7 +94,7 @@ const _: () = assert!(size_of::<SuperblockHead>() == 128 && size_of::<LaneNote>(
 
 pub(crate) const CHECK_BYTES: usize = 8;
 
-/// Bytes of a superblock of so many lanes, its check included.
+/// Bytes of a superblock of a journal with this number of lanes, its check included.
 #[must_use]
 pub const fn superblock_bytes(lanes: u16) -> usize {
     size_of::<SuperblockHead>()

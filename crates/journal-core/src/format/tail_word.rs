@@ -18,7 +18,7 @@ pub(crate) fn encode(seed: u64, to: u64) -> u64 {
     lines | crc64(seed, &to.to_le_bytes()) << LINES_BITS
 }
 
-/// The log offset that a word says, of a lane with this head and of this length; `None` where it is
+/// The log offset that a word says, of a lane with this head and of this length. `None` where it is
 /// no word of that lane.
 pub(crate) fn decode(seed: u64, word: u64, head: u64, lane_bytes: u64) -> Option<u64> {
     let head_lines = head.checked_div(LINE_BYTES as u64)?;

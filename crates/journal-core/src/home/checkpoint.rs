@@ -1,8 +1,8 @@
 //! Writing home, and giving back what lanes then need not hold any more.
 //!
 //! 1. Everything committed is made durable: only durable content goes home.
-//! 2. Each block that is not home is written there once, sorted and merged, in batches; a batch
-//!    that needs it goes through the shield first; each batch ends with a sync.
+//! 2. Each block that is not home is written there once, sorted and merged, in batches. A batch
+//!    that needs the shield goes through it first; each batch ends with a sync.
 //! 3. One cut through all lanes says what can be dropped. All heads move in one superblock write
 //!    (both copies); after the second fence the space is free.
 //!
@@ -160,9 +160,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
     }
 
-    /// Notes in the superblock that everything is durable, so that a loss is found out at the next
-    /// open even where nothing later covers it; and that nothing will be stored before that, which
-    /// need not look for it then.
+    /// Notes in the superblock that everything is durable: the next open then finds a loss even
+    /// where nothing later covers it. Also notes that nothing will be stored before that open,
+    /// which then need not look for anything stored later.
     ///
     /// # Errors
     /// As [`checkpoint_batch`](Self::checkpoint_batch).
@@ -200,8 +200,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let generation = superblock.generation();
         self.identity.generation = generation;
         self.superblock = superblock;
-        // Whoever misses a dropped frame later is above its stamp, and whoever takes the space
-        // that was given up names the generation that gave it up.
+        // A transaction that misses a dropped frame later is above its stamp. A record that takes
+        // the space given up names the generation that gave it up.
         for number in 0..common.geometry.lanes {
             lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 lane.last_stamp = lane.last_stamp.max(stamp);
@@ -359,7 +359,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Builds the content of a run's blocks, up to the first that cannot be read, which is left
-    /// out; returns how many there are before it.
+    /// out. Returns how many there are before it.
     fn load_run<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
         batch: &mut Batch<'_, L, K, N, I>,
@@ -472,8 +472,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// The greatest cut such that nothing dropped is needed by what is left.
     ///
     /// - A block that is not home keeps its newest whole placement and everything newer.
-    /// - A block that is home and loses one of those keeps nothing older, and nothing at all if it
-    ///   loses its newest: older frames would hide what is home.
+    /// - A block that is home and loses one of those keeps nothing older. If it loses its newest,
+    ///   it keeps nothing at all: older frames would hide what is home.
     ///
     /// Begins with everything that is settled and shortens a lane at each violation; each round but
     /// the last shortens one, so it ends.
@@ -623,7 +623,7 @@ fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
 }
 
 /// Notes that a block is about to be written home, unless what is to be written may be on its way
-/// out of its slot; returns whether it is.
+/// out of its slot. Returns whether the block is about to be written.
 fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
     index.set_leaving(block, true);
     let newest = index.newest_below(block, bounds);

@@ -35,8 +35,8 @@ pub fn oldest_needed(index: &Index<impl IndexMemory>, newest: NodeId) -> (NodeId
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
-    /// Which block of the device has to be read to build a block's content up to `newest`, if one
-    /// has: its home, or the block of the disk-side log that it was written to.
+    /// Which block of the device must be read to build a block's content up to `newest`, if one
+    /// must. It is the block's home, or the block of the disk-side log that it was written to.
     #[must_use]
     pub fn block_below(
         &self,

@@ -32,7 +32,7 @@ pub enum JournalError {
         lane: LaneNumber,
     },
     /// A torn overwrite of the block's home would leave no whole copy of it, and the geometry has
-    /// no shield: it stays in the lanes until a whole image of it is committed.
+    /// no shield. The block stays in the lanes until a whole image of it is committed.
     NoShield {
         /// Which block.
         block: BlockNumber,

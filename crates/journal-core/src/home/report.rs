@@ -19,9 +19,9 @@ pub struct CheckpointReport {
     /// Slots that became free.
     pub freed_slots: u64,
     /// Blocks that were left out because their content cannot be read: rot in the disk-side log, a
-    /// payload that does not apply, memory that is gone. A read says which. Nothing of them is
-    /// lost that was there, and the space that their frames take, and what lies behind them in
-    /// their lanes, comes free once they are written anew, whole, or discarded.
+    /// payload that does not apply, memory that is gone. A read says which. Nothing of them is lost
+    /// that was there. Their frames, and what lies behind those in their lanes, take space. It
+    /// comes free once the blocks are written anew, whole, or discarded.
     pub unreadable: u64,
 }
 

@@ -1,9 +1,9 @@
 //! The torn-write shield: whole images of blocks that are about to be overwritten at home.
 //!
-//! Where the only whole copy of a block is its home, and the device may tear an overwrite, a crash
-//! in the middle would leave nothing to apply the block's deltas to. So the images of a batch go
-//! into an *intent* first, one record in an area of its own; one fence; and only then home. The
-//! area is overwritten after the batch's sync.
+//! The only whole copy of a block may be its home, on a device that may tear an overwrite. A crash
+//! in the middle would then leave nothing to apply the block's deltas to. So the images of a batch
+//! go into an *intent* first: one record in an area of its own, then one fence, and only then home.
+//! The area is overwritten after the batch's sync.
 //!
 //! **Crash** before the fence: the intent is torn, and home untouched. After it: the next open
 //! finds the intent and writes its images home again, all of them, before anything else needs the
@@ -58,7 +58,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         Self { area, next_batch }
     }
 
-    /// Begins the intent of a batch of so many blocks.
+    /// Begins the intent of a batch of `blocks` blocks.
     pub(crate) fn begin(&self, geometry: &Geometry, blocks: usize) -> Intent {
         debug_assert!(blocks <= geometry.shield_blocks as usize, "the batch fits the area");
         let stamps = blocks.saturating_mul(size_of::<u64>());

@@ -1,23 +1,24 @@
 //! What is written to the device before the record that tells of it: appends, which go home at
 //! once, and what goes to the disk-side log.
 //!
-//! Nobody needs the old content of a block that is not live, so its new one may overwrite it in
-//! place; what the record then carries is that it has. Nobody needs either what is in a block of
-//! the log that can be taken; the record carries which one it is, and the check of its content.
+//! Nobody needs the old content of a block that is not live. So its new content may overwrite it in
+//! place, and the record then says that this was done. Nor does anybody need what is in a block of
+//! the log that can be taken. There the record says which block it is, and carries the check of its
+//! content.
 //!
 //! A1. A block that goes home is not live, durably: never written, or discarded by a durable
 //!     record. One of the log that is taken was given back ([`crate::space::segments`]).
 //! A2. Nobody else writes its home before the index knows the record, nor a block of the log before
-//!     the sync. Whoever writes home waits for its lock until the sync. Then the home is no suspect
-//!     any more, so that no checkpoint makes it sure by writing zeroes there.
+//!     the sync. A thread that writes home waits for its lock until the sync. Then the home is no
+//!     suspect any more, so that no checkpoint makes it sure by writing zeroes there.
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
 //! A5. From before its home is written until that is synced, a durable discard in the lanes says
 //!     that a block is not live. Where there is none, one is stored. A process that finds it builds
 //!     nothing on that home, which may look as if it had been synced.
 //!
-//! **Crash** before the record is durable: the block is not live, and its home holds anything; or
-//! the block of the log is free, and does.
+//! **Crash** before the record is durable: the block is not live, and its home holds anything. Or
+//! the block of the log is free, and holds anything.
 
 use crate::commit::batched::Batched;
 use crate::commit::operation::{Operation, Operations};
@@ -103,9 +104,9 @@ impl GivenUp {
 }
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
-    /// Discards the blocks which are about to go home and of which the index knows nothing (A5),
-    /// through the lane that they are committed through; returns how many bytes of it that took.
-    /// Until they are there nobody else writes home, or lets a head go on.
+    /// Discards the blocks that are about to go home and of which the index knows nothing (A5). It
+    /// does so through the lane that they are committed through, and returns how many bytes of that
+    /// lane it took. Until the discards are there, nobody else writes home, or lets a head go on.
     ///
     /// The index is not told: the frame that says that a block is at home comes behind its discard,
     /// in the same lane.

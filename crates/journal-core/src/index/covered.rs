@@ -2,10 +2,10 @@
 //! [`crate::index`]).
 //!
 //! A commit lets the index forget what two whole frames cover. Heads may then pass what covered it,
-//! and an open goes through the lanes in another order than they were written: it may meet frames
-//! that were forgotten before it meets what covers them. It never needs more room than there was:
-//! where there is too little, it first looks for each block's *cover*, the whole frame that comes
-//! last, and takes in of what comes before no more than the newest of each lane.
+//! and an open goes through the lanes in another order than they were written. So the open may meet
+//! frames that were forgotten before it meets what covers them. It never needs more room than there
+//! was. Where there is too little, it first looks for each block's *cover*, the whole frame that
+//! comes last. Of what comes before, it takes in no more than the newest of each lane.
 //!
 //! **Crash**: nothing of it is on the medium.
 
@@ -14,9 +14,9 @@ use crate::index::frame::{FrameAt, Full, NodeId};
 use crate::index::{Index, IndexMemory, Node};
 use crate::units::LANES_MAX;
 
-/// How many frames of a chain that stay are gone through at most. Where there are more, since a
-/// block was appended home again and again, what lies behind them stays as well: nobody walks a
-/// long chain for every frame that is added.
+/// How many frames of a chain that stay are gone through at most. There are more where a block was
+/// appended home again and again. What lies behind them then stays as well: nobody walks a long
+/// chain for every frame that is added.
 const KEPT_MAX: usize = 2 * LANES_MAX as usize;
 
 /// Whether the content is wholly in the record, or there is none.
@@ -34,21 +34,21 @@ fn is_passed_first(one: &Node, other: &Node) -> bool {
     one.lane() == other.lane() && one.sequence() < other.sequence()
 }
 
-/// The same frame, whatever stamp it is noted under.
+/// Whether two frames are the same one, whatever stamp each is noted under.
 fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
     let place = |frame: &FrameAt| (frame.lane, frame.record, frame.payload, frame.form);
     place(one) == place(other)
 }
 
 impl<M: IndexMemory> Index<M> {
-    /// Adds a frame where its stamp says, and forgets what two whole frames make useless of which
-    /// it is the upper one, so that a block that is written again and again does not fill the
-    /// index: what lies below the lower one, if that is durable. Of each lane the newest of them
-    /// stays, or the lower one itself, since the head of that lane has to pass it before those of
-    /// other lanes pass what is newer.
+    /// Adds a frame where its stamp says. If this frame and the next older one are both whole, and
+    /// the older one is durable, forgets what lies below the older one. So a block that is written
+    /// again and again does not fill the index. Of each lane the newest of what lies below stays,
+    /// or the lower whole frame itself. The head of that lane has to pass it before those of other
+    /// lanes pass what is newer.
     ///
     /// Not while a checkpoint is under way: what it has settled may end below the lower one. Nor
-    /// where frames say who holds a slot.
+    /// where frames say which version holds a slot.
     ///
     /// # Errors
     /// [`Full`], with nothing added.
@@ -72,7 +72,7 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Whether a block has two frames, of which the older one is useless when there is this one, if
-    /// the newer one is durable: what is mostly so of one that is written whole again and again.
+    /// the newer one is durable. That is mostly so of a block written whole again and again.
     #[inline(always)]
     fn is_last_covered(&self, place: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
         if !covers(frame.form) {
@@ -105,7 +105,7 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Forgets a frame and what is older, but for the newest of each lane.
+    /// Forgets a frame and what is older, except for the newest of each lane.
     fn forget_from(&mut self, first: NodeId, above: NodeId, keeps_of_each_lane: bool) {
         const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
         let Some(above) = self.node(above.0).copied() else { return };

@@ -80,5 +80,5 @@ impl FrameAt {
     }
 }
 
-/// Everything counts: the journal has one owner, who sees what it has just done.
+/// Everything counts: the journal has one owner, which sees what it has just done.
 pub(crate) const NO_BOUNDS: Bounds = [Sequence(u64::MAX); LANES_MAX as usize];

@@ -12,10 +12,12 @@
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
 //! I4. Nodes behind those that were used since the index was empty are of no meaning, or not there.
-//! I5. A frame in a ring may be missing where its block has a durable whole one that is newer, and
-//!     that one, or one between the two, is in its own lane and behind it: no content is built from
-//!     it, and the head of its lane passes it before it passes that one.
-//! I6. An entry says in which lane its newest frame is: who commits there need not look at it.
+//! I5. A frame in a ring may be missing where its block has a durable whole frame that is newer.
+//!     That one, or one between the two, must be in the missing frame's lane and behind it. So no
+//!     content is built from the missing frame, and the head of its lane passes it before it passes
+//!     that one.
+//! I6. An entry says in which lane its newest frame is: a commit through that lane need not look at
+//!     the frame.
 
 use crate::format::record::Form;
 use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
@@ -29,8 +31,8 @@ mod table;
 
 pub use node::{Entry, Lead, Node};
 
-/// Where an index keeps its entries: for who wants one of them in the caches before it has the
-/// index.
+/// Where an index keeps its entries: for a caller that wants one of them in the caches before it
+/// has the index.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPlaces {
     /// An address.
@@ -39,7 +41,7 @@ pub struct EntryPlaces {
 }
 
 impl EntryPlaces {
-    /// Those of an index, which stay there.
+    /// The places of an index's entries, which stay there.
     #[must_use]
     pub fn of(index: &Index<impl IndexMemory>) -> Self {
         let entries = index.memory.entries();
@@ -60,11 +62,11 @@ impl EntryPlaces {
 pub trait IndexMemory {
     /// The table.
     fn entries(&self) -> &[Entry];
-    /// The same, to write.
+    /// The table, to write.
     fn entries_mut(&mut self) -> &mut [Entry];
     /// The frames.
     fn nodes(&self) -> &[Node];
-    /// The same, to write.
+    /// The frames, to write.
     fn nodes_mut(&mut self) -> &mut [Node];
 }
 
@@ -151,8 +153,8 @@ const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// So many blocks, from a multiple of it on, are of one index: what is written at once is often
-/// side by side.
+/// This number of blocks, from a multiple of it on, are of one index: what is written at once is
+/// often side by side.
 pub const RUN_BLOCKS: u64 = 8;
 
 /// Whether two blocks are of one run, and so of one index.
@@ -178,8 +180,8 @@ impl<M: IndexMemory> Index<M> {
         Self::over_zeroes(memory)
     }
 
-    /// The same in memory of which all entries are zero, as [`Entry::EMPTY`] is: none of it is
-    /// touched before it is needed.
+    /// An empty index in memory of which all entries are zero, as [`Entry::EMPTY`] is: none of it
+    /// is touched before it is needed.
     pub const fn over_zeroes(memory: M) -> Self {
         Self { memory, free: NONE, touched: 0, nodes_used: 0, entries_used: 0, changes: 0 }
     }
@@ -208,13 +210,13 @@ impl<M: IndexMemory> Index<M> {
         self.nodes_free().min(self.entries_free())
     }
 
-    /// Where the next frame will be kept, for who wants that in the caches.
+    /// Where the next frame will be kept, for a caller that wants that in the caches.
     #[inline]
     pub(crate) fn next_node(&self) -> *const u8 {
         self.address(self.next_free())
     }
 
-    /// Where so many next frames will be kept, as far as that is side by side.
+    /// Where the next `count` frames will be kept, as far as that is side by side.
     #[inline(always)]
     pub(crate) fn next_nodes(&self, count: usize) -> impl Iterator<Item = *const u8> {
         let free = self.next_free();
@@ -249,8 +251,8 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Changes with every frame that is added or forgotten, or whose slot is given back, and before
-    /// any block here is written home: what was read at home, or in the disk-side log, while it
-    /// stayed the same is no mixture.
+    /// any block here is written home. So what was read at home, or in the disk-side log, is no
+    /// mixture if this stayed the same meanwhile.
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
@@ -325,7 +327,7 @@ impl<M: IndexMemory> Index<M> {
         self.entry(block).map(|entry| NodeId(entry.newest))
     }
 
-    /// The same, with what its entry says of it.
+    /// The newest frame of a block, with what its entry says of it.
     #[inline(always)]
     #[must_use]
     pub fn lead(&self, block: BlockNumber) -> Option<Lead> {
@@ -334,8 +336,9 @@ impl<M: IndexMemory> Index<M> {
         Some(lead)
     }
 
-    /// The newest frame of a block, if whoever overwrites it through this lane has to know it: not
-    /// one of the same lane, whose own stamps ascend, and which names none of its own records.
+    /// The newest frame of a block, if a transaction that overwrites it through this lane has to
+    /// know it. That is not a frame of the same lane: the lane's own stamps ascend, and it names
+    /// none of its own records.
     #[inline(always)]
     #[must_use]
     pub fn overwritten_by(&self, lead: Lead, lane: LaneNumber) -> Option<FrameAt> {
@@ -450,8 +453,8 @@ impl<M: IndexMemory> Index<M> {
         Ok(id)
     }
 
-    /// The same while a journal is opened: who has which slot is found out when all frames are
-    /// known.
+    /// Like [`insert`](Self::insert), while a journal is opened: which version has which slot is
+    /// found out when all frames are known.
     ///
     /// # Errors
     /// [`Full`], with nothing added.
@@ -461,7 +464,7 @@ impl<M: IndexMemory> Index<M> {
         self.insert_at(place, &frame)
     }
 
-    /// The same where its block's place was found.
+    /// Like [`insert_found`](Self::insert_found), where its block's place was found.
     #[inline(always)]
     pub(crate) fn insert_at(&mut self, place: usize, frame: &FrameAt) -> Result<NodeId, Full> {
         let free = self.next_free();
@@ -547,7 +550,8 @@ impl<M: IndexMemory> Index<M> {
         self.free = id.0;
         self.nodes_used = self.nodes_used.saturating_sub(1);
         if self.nodes_used == 0 {
-            // From the start again: near memory is warm, and who goes through all has less to do.
+            // From the start again: near memory is warm, and a walk through all frames has less to
+            // do.
             (self.free, self.touched) = (NONE, 0);
         }
         self.changes = self.changes.wrapping_add(1);
@@ -686,7 +690,7 @@ impl<M: IndexMemory> Index<M> {
         newest.map(|(_, node)| BlockNumber(node.block))
     }
 
-    /// Forgets every frame that `goes` says, but for what slots' entries say as well.
+    /// Forgets every frame that `goes` selects, except for what slots' entries say as well.
     pub(crate) fn remove_where(&mut self, goes: impl Fn(&FrameAt) -> bool) {
         for id in (1..=self.touched).map(NodeId) {
             let frame = self.frame(id);

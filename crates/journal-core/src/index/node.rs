@@ -15,8 +15,8 @@ pub(super) const NONE: u32 = 0;
 pub struct Entry {
     pub(super) block: u64,
     pub(super) newest: u32,
-    /// The node below the newest one when that came: for who wants it in the caches, and nothing
-    /// else.
+    /// The node below the newest one when that came: for a commit that wants it in the caches, and
+    /// for nothing else.
     pub(super) below: u32,
     /// The lane of the newest frame.
     pub(super) lane: u16,

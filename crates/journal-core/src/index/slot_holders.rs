@@ -1,13 +1,13 @@
 //! Which version of a block has a slot, when more than one names it.
 //!
 //! A slot is written again for the next version while an older one, which nothing needs any more,
-//! still names it: that one is *stale* from then on. Whoever is not stale has the slot, and gives
-//! it back when it goes. Two cases are not as simple:
+//! still names it. The older version is *stale* from then on. The version that is not stale has the
+//! slot, and gives it back when it goes. Two cases are not as simple:
 //!
 //! 1. A slot is *held* from when it was found to be superfluous until the next version is stored
-//!    there: its version is stale already, so that nobody else gives it back.
+//!    there. Its version is stale already, so that nobody else gives it back.
 //! 2. An entry outlives the frame of a later version in the same slot. The slot is not free then,
-//!    since it still has an entry (S3 of [`crate::space::slots`]): it goes back to the version that
+//!    since it still has an entry (S3 of [`crate::space::slots`]). It goes back to the version that
 //!    the entry speaks of, and is free when that is void.
 //!
 //! **Crash**: nothing of it is on the medium. An open takes the highest stamp that names a slot for
@@ -106,15 +106,15 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Notes that a version's slot is to be given back, its entry being void; returns whether it is
-    /// free. The `last` version of a block is forgotten only when its frame has left the ring: that
-    /// may be read until then, and its slot is not free.
+    /// Notes that a version's slot is to be given back, its entry being void. Returns whether the
+    /// slot is free. The `last` version of a block is forgotten only when its frame has left the
+    /// ring: that may be read until then, and its slot is not free.
     pub(crate) fn take_version(&mut self, id: NodeId, last: bool) -> bool {
         let (is_stale, is_in_ring) = (self.is_stale(id), self.frame(id).sequence != Sequence(0));
         let keeps = is_stale || last && is_in_ring;
         let is_free = !keeps && self.leave_slot(id);
         self.set_folded(id, false);
-        // Who reads it in the disk-side log holds no lock.
+        // A thread that reads it in the disk-side log holds no lock.
         self.note_change();
         if !is_in_ring {
             self.remove(id);
@@ -124,8 +124,8 @@ impl<M: IndexMemory> Index<M> {
         is_free
     }
 
-    /// The older version that a slot held is gone: of those that name it at most one has it, which
-    /// need not be the newest of them (case 2).
+    /// The older version that a slot held is gone. Of the versions that name the slot at most one
+    /// has it, which need not be the newest of them (case 2).
     pub(crate) fn make_stale_below(&mut self, id: NodeId, slot: SlotNumber) {
         let mut next = self.older(id);
         while let Some(id) = next {

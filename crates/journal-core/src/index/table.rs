@@ -3,18 +3,18 @@
 //! Guarantees: [`home`] and [`next`] name places of the table, and from any of them on `next` comes
 //! by all of them before it comes back. [`order`] numbers them in the order of `next`.
 //!
-//! Blocks of a run are side by side, in a group of places, two to a line: who writes several of
-//! them, at once or one behind the other, brings the lines of one for the next. A place that is
-//! taken leads to the one that stands as far into the next group, so that two runs of one group do
-//! not go through each other; and which block of a run is the first in its group is another one in
-//! each, so that those who use every eighth block meet no more often than others.
+//! Blocks of a run are side by side, in a group of places, two to a line. A caller that writes
+//! several of them, at once or one behind the other, brings the lines of one for the next. A place
+//! that is taken leads to the one that stands as far into the next group. So two runs of one group
+//! do not go through each other. Which block of a run is the first in its group is another one in
+//! each run. So callers that use every eighth block meet no more often than others.
 
 use super::{RUN_BLOCKS, scatter};
 
 /// Places of a group.
 const GROUP: usize = RUN_BLOCKS as usize;
 
-/// How many whole groups so many places have. Those behind them come last.
+/// How many whole groups a table of `places` has. Those behind them come last.
 const fn groups_of(places: usize) -> usize {
     places / GROUP
 }

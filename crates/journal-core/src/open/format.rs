@@ -12,8 +12,8 @@ use crate::space::superblocks::{Superblock, Superblocks};
 use crate::space::{slots, superblocks};
 use crate::units::Offset;
 
-/// Formats a span: an empty journal of this geometry, for a store of so many blocks. Where the
-/// geometry has a disk-side log, the device has that many blocks more.
+/// Formats a span: an empty journal of this geometry, for a store of `device_blocks` blocks. Where
+/// the geometry has a disk-side log, the device has the blocks of the log in addition.
 ///
 /// 1. Whatever journal is there is made void, and its superblock copies are forgotten.
 /// 2. The entries of slots are voided, and the second superblock copy is written.

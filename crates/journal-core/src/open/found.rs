@@ -4,13 +4,13 @@
 //! 2. Every lane is walked ([`crate::scan::reader`]); the end of each is looked up in the table
 //!    ([`crate::scan::decide`]). An error leaves the medium untouched.
 //! 3. The index is built from the accepted records, lanes merged by stamp.
-//! 4. What was accepted and is not known durable, the superblock copy first of all, tail words with
-//!    it, is flushed, and one fence makes it durable: a killed process may have stored it.
+//! 4. What was accepted and is not known durable is flushed: the superblock copy first of all, tail
+//!    words with it. One fence makes it durable, since a killed process may have stored it.
 //! 5. A superblock of a new epoch is written, twice. From then on the journal is live.
 //!
-//! **Crash** anywhere in it: the next open finds the same records, because nothing was written but
-//! voids of torn entries, tail words, images of an intent, which go home again, and the superblock,
-//! which says of each lane just what this open has decided.
+//! **Crash** anywhere in it: the next open finds the same records. The open has written only voids
+//! of torn entries, tail words, images of an intent, and the superblock. The images go home again,
+//! and the superblock says of each lane just what this open has decided.
 
 use core::marker::PhantomData;
 
@@ -125,7 +125,8 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         })
     }
 
-    /// The same, with the lanes scanned as the caller likes: all of them, on one thread or more.
+    /// Like [`open`](Self::open), with the lanes scanned as the caller likes: all of them, on one
+    /// thread or more.
     ///
     /// # Errors
     /// Any [`OpenError`], those of the scan among them. All but `Medium` and `Device` leave the

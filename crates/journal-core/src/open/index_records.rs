@@ -1,8 +1,8 @@
 //! The frames of accepted records, on their way into the index.
 //!
 //! Lanes are merged by stamp, and what slots' entries say with them. A pass goes through all of
-//! them once; there are three at most, and one more that counts, so that an owner whose memory does
-//! not do is told how much will.
+//! them once. There are three passes at most, and one more that counts: it tells an owner whose
+//! memory is too small how much is enough.
 //!
 //! **Crash**: nothing is written.
 
@@ -22,9 +22,9 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Sta
 const FULL: OpenError = OpenError::IndexFull { frames_needed: 0 };
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
-    /// Puts the frames of all accepted records, and what slots' entries say, into the index. Where
-    /// there is too little room for frames that may be missing there, once more, without those, and
-    /// with more room if it is to be had.
+    /// Puts the frames of all accepted records, and what slots' entries say, into the index. There
+    /// may be too little room for frames of which some may be missing there. It then starts again
+    /// without those, and with more room if it is to be had.
     pub(super) fn build(
         &mut self,
         indexes: &mut impl Indexes,
@@ -35,7 +35,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             _ => self.index_all(indexes, superblock, Pass::Grows),
         };
         match indexed {
-            // Whoever gives the memory is told how much.
+            // The owner that gives the memory is told how much it needs.
             Err(OpenError::IndexFull { .. }) => {
                 let frames_needed = self.index_all(indexes, superblock, Pass::Counts)?;
                 Err(OpenError::IndexFull { frames_needed })
@@ -60,7 +60,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 
     /// Goes through all frames in the order of their stamps, so that each goes to the front of its
-    /// block's chain; returns how many there are.
+    /// block's chain. Returns how many there are.
     fn index_all(
         &mut self,
         indexes: &mut impl Indexes,
@@ -236,13 +236,14 @@ type Entries = [(usize, usize); LANES_MAX as usize];
 enum Pass {
     /// Into the index with them.
     Only,
-    /// The same, and where there is too little room, more is asked for; so it is from here on.
+    /// Into the index; where there is too little room, more is asked for. So it is in the two
+    /// passes below.
     Grows,
     /// Of each block, the last whole one is found.
     Covers,
-    /// Into the index, but for what is covered.
+    /// Into the index, except for what is covered.
     Covered,
-    /// They are counted.
+    /// The frames are counted.
     Counts,
 }
 

@@ -66,7 +66,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         AllSlots { lanes: self.lanes, states: self.states, geometry: self.geometry }
     }
 
-    /// Drops what names torn slots, and finds out who holds which.
+    /// Drops what names torn slots, and finds out which version holds which slot.
     pub(crate) fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
         if self.geometry.lane_places() == 0 {
             return Ok(());

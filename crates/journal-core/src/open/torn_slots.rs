@@ -30,16 +30,16 @@ use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Stamp};
 
-/// The most often that all frames are gone through. Each time but the last one drops a record that
-/// was never durable and that an earlier round did not reach: it takes thousands of deferred
-/// records whose blocks are torn in turns, each whole just where the other one is not. Chance does
-/// not do it.
+/// The most often that all frames are gone through. Each time except the last one drops a record
+/// that was never durable and that an earlier round did not reach. To get here takes thousands of
+/// deferred records whose blocks are torn in turns, each whole just where the other one is not.
+/// Chance does not do it.
 const ROUNDS_MAX: u32 = 1 << 10;
 
 /// The slots of all lanes, while a journal is opened.
 pub(crate) struct AllSlots<'a, P, H> {
     pub(crate) lanes: &'a mut [LaneSlot<P, H>],
-    /// Those of the first lane, then those of the second one, and so on.
+    /// The states of the first lane's slots, then those of the second one's, and so on.
     pub(crate) states: &'a mut [SlotState],
     pub(crate) geometry: &'a Geometry,
 }
@@ -262,8 +262,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         Ok(())
     }
 
-    /// Makes durable what a process that is no more may have left visible: all entries, and the
-    /// slots that frames name which are not known durable.
+    /// Makes durable what a process that is no more may have left visible. That is all entries, and
+    /// the slots that frames name which are not known durable.
     pub(crate) fn flush_found(
         &mut self,
         indexes: &mut impl Indexes,

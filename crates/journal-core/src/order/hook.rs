@@ -1,14 +1,14 @@
 //! Where tests reach into the order of persistence, at no cost to everybody else.
 //!
 //! Every store, flush, fence, disk write and sync of the core goes through a [`Hook`] and names its
-//! [`Site`]. The default hook, [`NoHook`], is zero-sized and passes every call on; `sim-disk` has
-//! one that counts sites and can make any of them misbehave (a *mutant*), which the tests then have
-//! to notice.
+//! [`Site`]. The default hook, [`NoHook`], is zero-sized and passes every call on. `sim-disk` has a
+//! hook that counts sites and can make any of them misbehave (a *mutant*). The tests then have to
+//! notice.
 //!
-//! What takes a site or a rule and hands it on is `#[inline]`, here and elsewhere in the crate: not
-//! to be inlined at any price, but to be compiled where it is used, so that with `NoHook` the
-//! compiler sees that nobody looks at the site and drops it. The no-alloc probe looks for names of
-//! sites in what it builds.
+//! A function that takes a site or a rule and hands it on is `#[inline]`, here and elsewhere in the
+//! crate. The aim is not to inline it at any price, but to compile it where it is used. With
+//! `NoHook` the compiler then sees that nobody looks at the site, and drops it. The no-alloc probe
+//! looks for names of sites in what it builds.
 
 use crate::order::rule::Rule;
 use crate::order::site::Site;

@@ -1,10 +1,10 @@
 //! The order of persistence as types: `Dirty -> InFlight -> Durable`.
 //!
 //! Bytes that were stored are [`Dirty`]. Flushing them gives an [`InFlight`]; a fence turns that
-//! into a [`Durable`], and nothing else does. Whatever must wait for durability (an
-//! acknowledgement, the next step of a protocol) takes a `Durable` of the thing it waits for, so
-//! that a missing flush or fence does not compile. The states are values only in the type system:
-//! a `Durable<T>` is a `T`, and a range is kept only where the flush needs it.
+//! into a [`Durable`], and nothing else does. Some things must wait for durability: an
+//! acknowledgement, or the next step of a protocol. Each takes a `Durable` of the thing it waits
+//! for, so that a missing flush or fence does not compile. The states are values only in the type
+//! system: a `Durable<T>` is a `T`, and a range is kept only where the flush needs it.
 //!
 //! ```
 //! use journal_core::order::{Durable, Ordered};
@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! The same without the fence does not compile:
+//! Without the fence, this function does not compile:
 //!
 //! ```compile_fail,E0308
 //! use journal_core::order::{Durable, Ordered};
@@ -51,8 +51,8 @@
 //! }
 //! ```
 //!
-//! A fence completes only its own thread's flushes, so an [`InFlight`] does not leave its thread;
-//! a [`Dirty`] may, since whoever flushes it fences it:
+//! A fence completes only its own thread's flushes, so an [`InFlight`] does not leave its thread. A
+//! [`Dirty`] may, since the thread that flushes it fences it:
 //!
 //! ```
 //! fn hand_over(dirty: journal_core::Dirty) {
@@ -89,8 +89,8 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// Both as one range of one region, to be flushed at once. They should lie in the same or in
-    /// neighbouring lines: whatever lies between them is flushed as well.
+    /// The two ranges as one of the same region, to be flushed at once. They should lie in the same
+    /// or in neighbouring lines: whatever lies between them is flushed as well.
     pub fn and(self, other: Self) -> Self {
         let end = |range: &Self| range.at.raw().saturating_add(range.len as u64);
         let at = self.at.min(other.at);
@@ -132,7 +132,7 @@ impl InFlight<()> {
 }
 
 impl<T> InFlight<T> {
-    /// Both, to be completed by one fence.
+    /// Joins two of them, to be completed by one fence.
     pub fn and(self, more: InFlight) -> Self {
         let InFlight { what: (), .. } = more;
         self
@@ -173,7 +173,7 @@ impl Unsynced<()> {
 }
 
 impl<T> Unsynced<T> {
-    /// Both, to be completed by one sync.
+    /// Joins the writes of two of them, to be completed by one sync.
     pub fn and(self, more: Unsynced) -> Self {
         let Unsynced { what: () } = more;
         self
@@ -243,8 +243,8 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         InFlight::new()
     }
 
-    /// Flushes what somebody else stored and this thread found: after a killed process, its stores
-    /// are visible and not yet durable, and nothing may be built on them before they are.
+    /// Flushes what somebody else stored and this thread found. After a killed process, its stores
+    /// are visible and not yet durable. Nothing may be built on them before they are durable.
     #[inline]
     pub fn flush_found(&mut self, site: Site, at: Offset, len: usize) -> InFlight {
         debug_assert_eq!(site.kind, SiteKind::Flush);
@@ -269,7 +269,7 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         InFlight::new()
     }
 
-    /// As [`write`](Self::write), for a piece of so many bytes that go out before one fence.
+    /// As [`write`](Self::write), for a piece of `whole_bytes` that go out before one fence.
     #[inline]
     pub fn write_piece(
         &mut self,
@@ -283,7 +283,7 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         InFlight::new()
     }
 
-    /// Whether so many bytes of a whole had better be put together by the medium.
+    /// Whether a whole of `whole_bytes` had better be put together by the medium.
     #[inline]
     pub fn gathers(&self, whole_bytes: u64) -> bool {
         let facts = self.pmem.facts();

@@ -2,7 +2,7 @@
 
 /// A rule of the protocol that a test can switch off, to see that something notices.
 ///
-/// They are the checks and choices that no persist site stands for; dropped flushes and fences are
+/// Each rule is a check or a choice that no persist site stands for; dropped flushes and fences are
 /// made at the sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -35,7 +35,7 @@ pub enum Rule {
     VoidedFirst,
     /// A torn superblock copy is asked only for a twin of the same journal.
     TwinsAlike,
-    /// Both superblock copies are written before the new generation is used.
+    /// The two superblock copies are both written before the new generation is used.
     BothCopies,
     /// Deferred records of other lanes are durable before a record that may depend on them is
     /// stored.
@@ -53,7 +53,7 @@ pub enum Rule {
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
-    /// each lane that has no newer one that stays.
+    /// each lane. It need not where a newer one of that lane stays.
     OneOfEachLane,
     /// Stamps rise above those of everything that was found or dropped.
     StampFloor,

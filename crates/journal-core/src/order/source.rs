@@ -1,4 +1,4 @@
-//! Memory to read from, whoever owns it.
+//! Memory to read from, with any owner.
 
 use crate::order::hook::Hook;
 use crate::order::ordered::Ordered;

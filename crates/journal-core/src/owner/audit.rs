@@ -2,8 +2,8 @@
 //!
 //! 1. Every slot is free, or some version has it: never both, never two.
 //! 2. An entry is whole exactly where a version says so, and says what that is.
-//! 3. As many slots are free as are on the list of those that can be taken, and as many blocks of
-//!    each segment of the disk-side log as it says.
+//! 3. The list of slots that can be taken is as long as there are free slots. Each segment of the
+//!    disk-side log has as many used blocks as its own count says.
 //!
 //! Tests ask after every step; nothing else does. It looks at every version once for each slot.
 //!
@@ -38,8 +38,8 @@ pub enum SlotFault {
     WrongEntry,
     /// No version knows of its entry.
     UnknownEntry,
-    /// Its lane's list of free slots is not as long as it has free ones, or its segments are not
-    /// as full as is known of them.
+    /// Its lane's list of free slots is not as long as it has free ones. Or its segments are not as
+    /// full as is known of them.
     WrongList,
 }
 

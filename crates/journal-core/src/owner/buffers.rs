@@ -29,8 +29,8 @@ pub struct Buffers<P, H = NoHook> {
 }
 
 impl<P, H> Buffers<P, H> {
-    /// Memory for a journal of this geometry, with room for so many frames in its lanes, and
-    /// batches of so many blocks in its checkpoints.
+    /// Memory for a journal of this geometry, with room for `frames` frames in its lanes, and
+    /// batches of `batch_blocks` blocks in its checkpoints.
     #[must_use]
     pub fn new(geometry: &Geometry, frames: usize, batch_blocks: usize) -> Self {
         let needs = Needs::of(geometry, frames);
@@ -48,8 +48,8 @@ impl<P, H> Buffers<P, H> {
         }
     }
 
-    /// The same with room for so many blocks in one write home: longer writes take more memory.
-    /// A whole batch where nobody says.
+    /// Gives it room for `blocks` blocks in one write home: longer writes take more memory. Without
+    /// this call, the room is a whole batch.
     #[must_use]
     pub fn run_blocks(mut self, blocks: usize, geometry: &Geometry) -> Self {
         self.blocks = vec![0; blocks.max(1).saturating_mul(geometry.block_size.bytes())];

@@ -19,8 +19,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Frees space in the lanes without writing to the device: what frames say of slots, the
-    /// slots' entries say from now on, and the heads pass what is not needed any more.
+    /// Frees space in the lanes without writing to the device. What frames say of slots, the slots'
+    /// entries say from now on, and the heads pass what is not needed any more.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -49,12 +49,12 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Frees space at the head of a lane without writing to the device: what is still needed there
+    /// Frees space at the head of a lane without writing to the device. What is still needed there
     /// is copied to the lane's tail, if that frees more than it costs. At most a quarter of the
     /// lane and one batch of blocks are copied in a call.
     ///
-    /// Does nothing, and costs no fence, where nothing is gained, or the free space does not hold
-    /// the copies; a checkpoint frees space in any case.
+    /// Does nothing, and costs no fence, where nothing is gained, or where the free space does not
+    /// hold the copies. A checkpoint frees space in any case.
     ///
     /// # Errors
     /// `NoSuchLane`, or as [`checkpoint`](Self::checkpoint).

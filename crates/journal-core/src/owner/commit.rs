@@ -43,8 +43,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Blocks that whoever wrote home or copied last has left out, because they could not be read.
-    /// A read says why; a whole new image, or a discard, is the end of it.
+    /// Blocks that the last write home or the last copy has left out, because they could not be
+    /// read. A read says why; a whole new image, or a discard, is the end of it.
     pub fn unreadable(&self) -> impl Iterator<Item = BlockNumber> + '_ {
         self.index.each_unreadable()
     }

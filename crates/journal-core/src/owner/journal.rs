@@ -11,7 +11,7 @@
 //!
 //! A transaction that was not acknowledged as durable is after a crash wholly there or not at all.
 //! After a failed fence, write or sync, or a panic of a policy or a device, the journal refuses to
-//! go on: the outcome of what was under way is unknown until it is opened again.
+//! go on. The outcome of what was under way is unknown until the journal is opened again.
 
 use crate::commit::batched::Batched;
 use crate::commit::error::CommitError;
@@ -183,8 +183,9 @@ where
         self.commit_as(lane, operations, durability, false)
     }
 
-    /// The same; whether data goes to the disk-side log, whatever the policy says. A function of
-    /// its own: what a caller keeps in registers is no reason to have fewer.
+    /// Like [`commit`](Self::commit); `bypasses` says whether data goes to the disk-side log,
+    /// whatever the policy says. A function of its own, so that what a caller keeps in registers
+    /// leaves no fewer for it.
     #[inline(never)]
     pub(crate) fn commit_as(
         &mut self,
@@ -476,8 +477,8 @@ where
         result
     }
 
-    /// Writes everything home and empties the lanes; but for blocks that cannot be read, which the
-    /// report counts, and what lies behind them.
+    /// Writes everything home and empties the lanes. Blocks that cannot be read stay, and so does
+    /// what lies behind them; the report counts those blocks.
     ///
     /// # Errors
     /// The medium's or the device's. No head has moved past what is not home; the journal refuses
@@ -490,8 +491,8 @@ where
         stays.map_or(Ok(report), Err)
     }
 
-    /// Writes batches home until nothing is left; or nothing but what needs a shield, where there
-    /// is none, which is returned: what others had can be given back.
+    /// Writes batches home until nothing is left, or nothing except what needs a shield where there
+    /// is none. Returns the error of what needs one: what others had can be given back.
     fn write_all_home(
         &mut self,
         scope: Scope,
@@ -534,10 +535,10 @@ where
         Ok(report)
     }
 
-    /// Makes blocks of the disk-side log free: gives back those of older versions, and writes home
-    /// what is left in the segment of each lane where that is least. Those of blocks at home that a
-    /// ring still speaks of, because of what lies before them there, come free with a
-    /// [checkpoint](Self::checkpoint_rings).
+    /// Makes blocks of the disk-side log free. It gives back those of older versions. In each lane
+    /// it also writes home what is left in the segment that has least left. Some blocks at home
+    /// still have log blocks that a ring speaks of, because of what lies before them there. Those
+    /// log blocks come free with a [checkpoint](Self::checkpoint_rings).
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).

@@ -1,9 +1,9 @@
-//! Moving blocks into the disk-side log: what is logged of them as changes becomes whole there, in
-//! a new place, and the rings need not keep it any more. What was below stays as it is until
+//! Moving blocks into the disk-side log. What is logged of a block as changes becomes whole there,
+//! in a new place, and the rings need not keep it any more. What was below stays as it is until
 //! nothing needs it; nothing is written home.
 //!
-//! It is a transaction like any other, of content that is committed already: whoever reads the
-//! block sees no difference, before, in the middle or after.
+//! It is a transaction like any other, of content that is committed already. A reader of the block
+//! sees no difference, before, in the middle or after.
 //!
 //! **Crash**: as for a commit. Either the block's newest version is the one in the log, or it is
 //! what it was, and the log's block is free.
@@ -54,11 +54,12 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Moves blocks of which changes are logged to new places in a lane's disk-side log, those that
-    /// were changed longest ago first, up to 16 of them, with one write, one sync and one fence;
-    /// returns how many. A [fold](Self::fold) then lets the rings forget the changes.
+    /// Moves blocks of which changes are logged to new places in a lane's disk-side log. It takes
+    /// those that were changed longest ago first, up to 16 of them, with one write, one sync and
+    /// one fence. Returns how many it moved. A [fold](Self::fold) then lets the rings forget the
+    /// changes.
     ///
-    /// None are moved where the log or the lane has no room: a [cleaner](Self::clean_log) or a
+    /// No blocks are moved where the log or the lane has no room: a [cleaner](Self::clean_log) or a
     /// checkpoint makes some. Blocks that [cannot be read](Self::unreadable) stay where they are.
     ///
     /// # Errors
@@ -84,7 +85,7 @@ where
                 journal.blocks = images;
                 moved
             });
-            // Those that cannot be read are not picked again.
+            // Blocks that cannot be read are not picked again.
             if moved.is_err() || picked.count > 0 {
                 return moved;
             }

@@ -1,9 +1,9 @@
 //! Transactions larger than any buffer: stored part by part while they are still being made.
 //!
-//! A streamed transaction takes its lane for itself; its whole size is reserved when it begins, so
+//! A streamed transaction takes its lane for itself. Its whole size is reserved when it begins, so
 //! that it can never run out of space half-way. Nothing of it counts before its last part is
-//! stored, which [`Streamed::commit`] does: until then it can be given up without a trace, and
-//! after that it no longer can.
+//! stored, which [`Streamed::commit`] does. Until then it can be given up without a trace; after
+//! that it no longer can.
 //!
 //! **Crash** before the commit's fence: the parts that are there are void without a valid last one,
 //! whose check covers all of them, in order. What they were is not remembered.
@@ -52,8 +52,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Begins a transaction that is stored while it is made, and reserves `bytes` of the lane for
-    /// it: what its parts take (see [`Streamed::write`]), and two lines to close it.
+    /// Begins a transaction that is stored while it is made. Reserves `bytes` of the lane for it:
+    /// what its parts take (see [`Streamed::write`]), and two lines to close it.
     ///
     /// # Errors
     /// `TooLarge`, `NoSpace`, `NoSuchLane`, `Failed`; and `Medium`, when making deferred

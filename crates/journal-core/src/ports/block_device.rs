@@ -3,7 +3,7 @@
 //! # What a crash may do
 //!
 //! Between two syncs that returned `Ok`, **any subset** of the writes may have reached the device,
-//! **in any order**. A write is torn at the device's atomic unit ([`DeviceFacts`]): each unit of it
+//! **in any order**. A write is torn at the device's atomic unit ([`DeviceFacts`]). Each unit of it
 //! holds the old content or the new (or, on a device that says so, neither). Nothing outside the
 //! written blocks changes. What a successful sync covered stays.
 

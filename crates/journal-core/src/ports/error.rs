@@ -1,7 +1,7 @@
 //! What can go wrong below the journal: a typed error says what and where.
 //!
 //! All errors are `Copy`, carry no strings and allocate nothing. A medium or a device that has
-//! failed once is not asked again: whoever holds the handle makes it sticky-failed.
+//! failed once is not asked again: the owner of the handle makes it sticky-failed.
 
 use core::fmt;
 
@@ -45,8 +45,8 @@ impl MediumError {
         Self { kind, at, len }
     }
 
-    /// The same for whoever holds the whole that the region is a part of: it begins at `start`
-    /// there.
+    /// This error for the owner of the whole that the region is a part of: the region begins at
+    /// `start` there.
     #[must_use]
     pub(crate) const fn of_whole(self, start: Offset) -> Self {
         Self { at: Offset(start.raw().saturating_add(self.at.raw())), ..self }
@@ -91,7 +91,7 @@ pub enum DeviceErrorKind {
     OutOfRange,
     /// The buffer is not a whole number of blocks.
     WrongLength,
-    /// The device failed the call. A failed write may have reached the device in part; after a
+    /// The device failed the call. A failed write may have reached the device in part. After a
     /// failed sync any write since the last good sync may be lost, now or at a later sync that
     /// claims success.
     Io {

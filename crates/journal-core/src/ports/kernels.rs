@@ -7,7 +7,7 @@
 //! [`Kernels`] also finds [the words in which two images differ](Kernels::changed_words), for
 //! policies that log differences.
 //!
-//! A CRC finds accidents. It is no signature: who knows the journal's id can forge one.
+//! A CRC finds accidents. It is no signature: anybody that knows the journal's id can forge one.
 
 /// The computing that a machine may do faster than portable code can.
 ///
@@ -19,17 +19,18 @@ pub trait Kernels {
         crc64(seed, bytes)
     }
 
-    /// The same of bytes that were stored a moment ago, word by word: a wider load than the store
-    /// may wait until that has left the processor.
+    /// Like [`crc64`](Self::crc64), for bytes that were stored a moment ago, word by word. A load
+    /// wider than the store may wait until that has left the processor.
     #[inline]
     #[must_use]
     fn crc64_of_stored(&self, seed: u64, bytes: &[u8]) -> u64 {
         self.crc64(seed, bytes)
     }
 
-    /// Which words differ: bit `n % 64` of `mask[n / 64]` says whether word `n` (the 8 bytes from
-    /// `8 * n` on; the last word may be a short one) is another in `newer`. Words that only one
-    /// image has, and those without a bit in `mask`, are not looked at; all other bits are cleared.
+    /// Which words differ: bit `n % 64` of `mask[n / 64]` says whether word `n` is another in
+    /// `newer`. Word `n` is the 8 bytes from `8 * n` on; the last word may be a short one. Words
+    /// that only one image has, and those without a bit in `mask`, are not looked at; all other
+    /// bits are cleared.
     fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
         changed_words(older, newer, mask);
     }
@@ -41,7 +42,8 @@ pub trait Kernels {
         let _ = bytes;
     }
 
-    /// The same of the line at an address, which is not read: nothing has to be there.
+    /// Like [`prefetch`](Self::prefetch), for the line at an address, which is not read: nothing
+    /// has to be there.
     #[inline]
     fn prefetch_line(&self, at: *const u8) {
         let _ = at;

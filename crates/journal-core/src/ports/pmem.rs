@@ -1,22 +1,22 @@
 //! The first port: byte-addressable persistent memory.
 //!
-//! A *span* is everything a journal was given; it splits into exclusive *regions* (one per lane,
+//! A *span* is everything a journal was given. It splits into exclusive *regions* (one per lane,
 //! the slots, the superblock), each written through one `&mut` handle. There is no `&mut [u8]` into
-//! the medium, so that whoever implements the port sees every store.
+//! the medium, so that an implementation of the port sees every store.
 //!
-//! The trait is safe: a caller who orders its calls wrongly loses data, never memory safety.
+//! The trait is safe: a caller that orders its calls wrongly loses data, never memory safety.
 //! [`crate::order`] is the way to call it that does not compile when the order is wrong.
 //!
 //! # What a crash may do
 //!
 //! Every method's doc states it. In one place:
 //!
-//! - A power loss leaves, of each *word* (8 aligned bytes) that was stored and not yet made
-//!   durable, the durable content or any content stored since, each word by itself. Nothing else
-//!   changes.
+//! - A *word* is 8 aligned bytes. Of each word that was stored and not yet made durable, a power
+//!   loss leaves the durable content or any content stored since. Each word goes by itself. Nothing
+//!   else changes.
 //! - A *fence* that returned `Ok` has made durable everything that **this thread** flushed or
 //!   streamed before it. It says nothing about flushes and streams of other threads.
-//! - A killed process loses nothing it stored, and has made nothing durable by dying: the next
+//! - A killed process loses nothing it stored, and has made nothing durable by dying. The next
 //!   process sees the stores, and a later power loss may still forget them.
 
 use core::fmt;
@@ -55,20 +55,20 @@ pub struct PmemFacts {
 }
 
 impl PmemFacts {
-    /// Facts of a medium with this granularity that streams from five lines on, which is where
+    /// Facts of a medium with this granularity. It streams from five lines on, which is where
     /// streaming begins to win on the processors measured so far.
     #[must_use]
     pub const fn new(granularity: Granularity) -> Self {
         Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1, gathers: false }
     }
 
-    /// The same with another streaming threshold.
+    /// These facts with another streaming threshold.
     #[must_use]
     pub const fn with_stream_from_bytes(self, bytes: usize) -> Self {
         Self { stream_from_bytes: bytes, ..self }
     }
 
-    /// The same, and whether it gathers.
+    /// These facts, except for whether the medium gathers: that is as given.
     #[must_use]
     pub const fn with_gathers(self, gathers: bool) -> Self {
         Self { gathers, ..self }
@@ -88,8 +88,8 @@ pub trait PmemRead {
     /// Copies the current content at `at` into `into`.
     ///
     /// Sees every store made so far, durable or not, so what was read may be gone after a crash.
-    /// Beside a writer of the same bytes (through [`PmemShare::Reader`]) each word is old or new,
-    /// the whole may mix both: the caller validates what it read.
+    /// Beside a writer of the same bytes (through [`PmemShare::Reader`]) each word is old or new.
+    /// The whole may mix both: the caller validates what it read.
     ///
     /// # Errors
     /// `OutOfRange`, `Poisoned`, `Transient`, or `Stuck`; `into` then holds anything.
@@ -100,15 +100,15 @@ pub trait PmemRead {
 ///
 /// # Panics
 /// [`store`](Self::store), [`store_u64`](Self::store_u64), [`stream`](Self::stream) and
-/// [`flush`](Self::flush) panic when the range leaves the region (or the word is not aligned):
-/// the caller computed it, so it is a bug, as with a slice index. They cannot fail otherwise: a
-/// medium whose stores can fail remembers the failure and fails the next [`fence`](Self::fence).
+/// [`flush`](Self::flush) panic when the range leaves the region (or the word is not aligned). The
+/// caller computed it, so it is a bug, as with a slice index. The four calls cannot fail otherwise.
+/// A medium whose stores can fail remembers the failure and fails the next [`fence`](Self::fence).
 pub trait Pmem: PmemRead {
     /// What this medium is.
     fn facts(&self) -> PmemFacts;
 
     /// The current content at `at`, without a copy. A scan asks for all of a lane at once, and for
-    /// less where some of that is poisoned: what a call takes should not grow with the length.
+    /// less where some of that is poisoned. So what a call takes should not grow with the length.
     ///
     /// # Errors
     /// As [`PmemRead::read_into`].
@@ -116,9 +116,9 @@ pub trait Pmem: PmemRead {
 
     /// Writes `bytes` at `at`, at any alignment.
     ///
-    /// **Crash**: until flushed and fenced, each word of the range holds its durable content or
-    /// any content stored since; words decide by themselves, in no order, not even inside one
-    /// call. A partly covered word keeps its other bytes.
+    /// **Crash**: until flushed and fenced, each word of the range holds its durable content or any
+    /// content stored since. Words decide by themselves, in no order, not even inside one call. A
+    /// partly covered word keeps its other bytes.
     fn store(&mut self, at: Offset, bytes: &[u8]);
 
     /// Writes one aligned word by a single store: readers and crashes see it old or new, never
@@ -147,13 +147,13 @@ pub trait Pmem: PmemRead {
 
     /// Puts every line that `at..at + len` touches in flight. A `len` of zero does nothing.
     ///
-    /// **Crash**: the lines may become durable from now on, in any order, and are durable once
+    /// **Crash**: the lines may become durable from now on, in any order. They are durable once
     /// this thread's next fence returns `Ok`, with the content they had at the flush or later. A
     /// fence of another thread proves nothing about them.
     fn flush(&mut self, at: Offset, len: usize);
 
-    /// Makes durable everything that this thread flushed or streamed so far, through any region
-    /// of the same span, and orders it before whatever this thread stores afterwards.
+    /// Makes durable everything that this thread flushed or streamed so far, through any region of
+    /// the same span. Orders all of it before whatever this thread stores afterwards.
     ///
     /// **Crash**: before it returns, as before the call; after `Ok`, none of it can be lost.
     ///

@@ -8,13 +8,15 @@
 //! 1. `apply(old, what place encoded for old -> new) == new`, for every pair of images.
 //! 2. [`Policy::apply`] is total: any payload bytes give a result, never a panic, a hang or a write
 //!    outside the block. A checksum was verified before, yet media lie.
-//! 3. Both are deterministic and read nothing but their arguments: no clock, no I/O, no state.
+//! 3. [`Policy::place`] and [`Policy::apply`] are deterministic and read nothing but their
+//!    arguments: no clock, no I/O, no state.
 //! 4. Payloads may meet an image that already has them. Let consecutive updates lead from image to
 //!    image, v0 to vn. Applied in order to any image vk, the payloads from any one on that begins
-//!    at vk or earlier give vn. (The home of a block may be newer than the frames that a crash, or
-//!    a checkpoint that frees only some lanes, leaves behind.) Runs of bytes and whole objects keep
-//!    that; a difference to the old image does not, unless it says which images it lies between,
-//!    leaves others as they are, and [`Policy::check`] refuses what it does not lead to.
+//!    at vk or earlier give vn. (The frames that a crash leaves behind may be older than the home
+//!    of a block. So may those that a checkpoint leaves which frees only some lanes.) Runs of bytes
+//!    and whole objects keep that. A difference to the old image keeps it only if it says which
+//!    images it lies between, and leaves others as they are. [`Policy::check`] must then also
+//!    refuse what it does not lead to.
 //!
 //! A crash may therefore do to a policy what it may do to a pure function: nothing.
 
@@ -180,7 +182,7 @@ impl<'a> Encoder<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Prefix {
-    /// They, and in the last byte how many.
+    /// The bytes, and in the last byte of the word how many they are.
     word: u64,
 }
 
@@ -193,7 +195,7 @@ impl Prefix {
 
     const COUNT_AT: u32 = u64::BITS - u8::BITS;
 
-    /// So many bytes of a word, little-endian.
+    /// The first `bytes` bytes of a word, little-endian.
     ///
     /// # Panics
     /// Where they are more than [`BYTES_MAX`](Self::BYTES_MAX).
@@ -206,7 +208,7 @@ impl Prefix {
         Self { word: word | (bytes as u64) << Self::COUNT_AT }
     }
 
-    /// The same behind one more byte.
+    /// These bytes behind one more byte.
     ///
     /// # Panics
     /// Where they are as many as there can be.
@@ -217,7 +219,7 @@ impl Prefix {
         Self::new(self.word() << u8::BITS | first as u64, bytes)
     }
 
-    /// They, as a word that is zero behind them.
+    /// The bytes, as a word that is zero behind them.
     #[inline(always)]
     #[must_use]
     pub const fn word(self) -> u64 {
@@ -293,16 +295,17 @@ impl Thresholds {
 }
 
 impl Default for Thresholds {
-    /// Both at three quarters.
+    /// Each of the two at three quarters.
     fn default() -> Self {
         Self::new(192, 192)
     }
 }
 
 /// How a policy wants a *running transaction* paced: one that takes in what several callers write,
-/// and commits for all of them, late enough to be worth it and early enough to lose little.
+/// and commits for all of them. It commits late enough to be worth it and early enough to lose
+/// little.
 ///
-/// It is a wish, which whoever keeps such a transaction obeys; nothing here reads a clock. A commit
+/// It is a wish, which the owner of such a transaction obeys; nothing here reads a clock. A commit
 /// that was asked for waits for none of this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -341,16 +344,17 @@ pub trait Policy {
     /// [`Placement::Encoded`]. For every other answer `out` is ignored. It has room for one block.
     ///
     /// Changes that say themselves that nothing changes are not asked about. An image cannot be
-    /// logged where there is none ([`Change::image`]): whoever answers with
+    /// logged where there is none ([`Change::image`]). A policy that answers with
     /// [`Placement::Image`] then cannot log the update, which is refused.
     ///
     /// Must not look at [`Update::old`] unless it needs to.
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement;
 
-    /// What it encodes before the bytes of one of the patches that are all that is known of a
-    /// change, if that is what it encodes: a few bytes and then those of the patch, one patch after
-    /// the other, as [`place`](Self::place) does where all of it has room. Who is told so need not
-    /// copy them to have them encoded. `at` is below their number.
+    /// What it encodes before the bytes of the patch number `at`, where the patches are all that is
+    /// known of a change. `None` unless it encodes each patch as a few bytes and then those of the
+    /// patch, one patch after the other. That is to be what [`place`](Self::place) does where all
+    /// of it has room. A caller that is told so need not copy the patches to have them encoded.
+    /// `at` is below their number.
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
         let _ = (patches, at);
         None
@@ -374,9 +378,9 @@ pub trait Policy {
     /// Any [`ApplyError`]; `block` then holds anything.
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError>;
 
-    /// Whether a block is what its newest payload leads to: asked once all of them are applied.
-    /// For payloads that may meet an image which they were not made against and leave it as it is
-    /// then (rule 4): somebody has to notice one that none of them was made against.
+    /// Whether a block is what its newest payload leads to: asked once all of them are applied. It
+    /// is for payloads that may meet an image which they were not made against, and then leave it
+    /// as it is (rule 4). Somebody has to notice an image that none of them was made against.
     ///
     /// # Errors
     /// [`ApplyError::WrongBase`].
@@ -385,9 +389,9 @@ pub trait Policy {
         Ok(())
     }
 
-    /// The bytes to write into a slot that still holds `older`, an earlier version of the block,
-    /// so that it becomes `newer`: calls `rewrite` with ascending ranges without overlap. The
-    /// default rewrites the whole slot.
+    /// The bytes to write into a slot that still holds `older`, an earlier version of the block, so
+    /// that it becomes `newer`. Calls `rewrite` with ascending ranges without overlap. The default
+    /// rewrites the whole slot.
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         let _ = older;
         rewrite(Patch { at: 0, bytes: newer });
@@ -406,15 +410,15 @@ pub trait Policy {
     }
 
     /// Whether it makes use of [`Update::old`]. A journal that keeps transactions for its callers
-    /// then reads the committed image of each block that they write; one that is handed operations
-    /// takes what they bring.
+    /// then reads the committed image of each block that they write. A journal that is handed
+    /// operations takes what they bring.
     fn wants_old(&self) -> bool {
         false
     }
 
     /// Whether data goes to the disk-side log, whatever [`place`](Self::place) says, when its lane
-    /// has no room for the record, and would have like that: metadata stays, and what changes
-    /// nothing.
+    /// has no room for the record, and would have room like that. Metadata stays, and so does what
+    /// changes nothing.
     fn bypasses_when_full(&self) -> bool {
         false
     }

@@ -1,11 +1,12 @@
 //! Lines that are put together from pieces, for media that can write them like that.
 //!
-//! What a processor has stored and not yet written to its cache it hands on only to loads that are
-//! no wider. Behind a fence nothing leaves for the cache until that is complete. So a front that is
-//! copied together, and loaded line by line to be streamed, or to be checked, waits for the fence
-//! of the last commit in the middle of its own. Put together in registers it does not: of what was
-//! just stored it is loaded word by word, and the payload from where the caller has it, as one body
-//! or as several pieces.
+//! A store that a processor has not yet written to its cache is handed on only to loads that are
+//! no wider. Behind a fence nothing leaves for the cache until that fence is complete.
+//!
+//! A front may be copied together, and then loaded line by line to be streamed, or to be checked.
+//! In the middle of its own commit it then waits for the fence of the last one. Put together in
+//! registers it does not wait. What was just stored of it is loaded word by word. The payload is
+//! loaded from where the caller has it, as one body or as several pieces.
 //!
 //! Guarantees: what is written and checked is what copying all of it together would have been. A
 //! crash may do to it what it may do to that.
@@ -14,8 +15,8 @@ use crate::ports::kernels::crc64;
 use crate::ports::policy::Prefix;
 use crate::units::{LINE_BYTES, WORD_BYTES};
 
-/// Bytes that begin with some that were just put together, go on with some that lie elsewhere, and
-/// end, behind zeroes, with one word: whole lines, the fewest that have room for that.
+/// Whole lines, the fewest that have room for what is in them. They begin with bytes that were just
+/// put together, and go on with bytes that lie elsewhere. They end, behind zeroes, with one word.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered<'a> {
     head: &'a [u8],

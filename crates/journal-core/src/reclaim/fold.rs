@@ -1,16 +1,16 @@
 //! Giving space back without the disk, where content is in slots: folding, and voiding.
 //!
 //! *Folding* writes into a slot's entry what the newest frame of its block says, so that the ring
-//! can go on. *Voiding* takes entries back whose content is not needed any more: an older version,
-//! or one that is home.
+//! can go on. The other step, *voiding*, takes entries back whose content is not needed any more:
+//! an older version, or one that is home.
 //!
 //! 1. An entry is written of a durable frame, the newest whole one of its block. One fence makes
 //!    all of them durable; only then may heads pass the frames.
 //! 2. The entry of a version that has a durable whole successor is voided first, by one word, and
 //!    all of them fenced. Its slot is free then: whatever frames still name it are older.
-//! 3. The entry of a block's newest whole version is voided when the block is home, its older
-//!    entries are void, and no older frame of it is in a ring. A fence, and the superblock that
-//!    drops what is left of the block, come before its slot is free.
+//! 3. The entry of a block's newest whole version is voided when three things hold. The block is
+//!    home, its older entries are void, and no older frame of it is in a ring. Before the slot is
+//!    free come a fence, and the superblock that drops what is left of the block.
 //!
 //! **Crash** anywhere: entry and frame say the same, or one of them is not there. A torn entry is
 //! covered by its frame, which is still in the ring.
@@ -119,7 +119,7 @@ fn gather<I: Indexes>(
     (count, next)
 }
 
-/// The same for what a question about each says, none of which is asked about again.
+/// Like [`gather`], with a predicate; each place is asked about once.
 fn gather_those<I: Indexes>(
     indexes: &mut I,
     from: usize,
@@ -370,9 +370,9 @@ fn oldest_dropped<M: IndexMemory>(index: &Index<M>, upto: NodeId, cut: &Bounds) 
     older.filter(|id| is_dropped(&index.frame(*id), cut)).last()
 }
 
-/// Forgets the frames of a block that go, from the oldest on, up to and with the first one that
-/// leaves its slot free, at the latest up to a given one; returns that slot, and the oldest that is
-/// left as long as the given one is.
+/// Forgets the frames of a block that go, from the oldest on. It ends with the first one that
+/// leaves its slot free, at the latest with `upto`. Returns that slot, and the oldest of the frames
+/// that go which is left, as long as `upto` is.
 fn drop_oldest<M: IndexMemory>(
     index: &mut Index<M>,
     oldest: NodeId,

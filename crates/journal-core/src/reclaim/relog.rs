@@ -12,9 +12,9 @@
 //! 4. The heads advance as they do after a checkpoint.
 //!
 //! A copy is no version. It is made of a block's newest content, carries the stamp of the newest
-//! frame, and sorts directly behind it: a later transaction, in whatever lane, lies on top of both.
-//! It is whole, even where the content is a chain of encoded changes: the chain, and the home
-//! beneath it, is then needed no more.
+//! frame, and sorts directly behind it. So a later transaction, in whatever lane, lies on top of
+//! both. The copy is whole, even where the content is a chain of encoded changes. The chain, and
+//! the home beneath it, is then needed no more.
 //!
 //! **Crash** before the fence: the record is torn or whole, and what it copies is still there.
 //! After it, and before the superblock: both are there, with the same content. After that: the
@@ -230,7 +230,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 return Ok(false);
             }
             if self.keeps(Rule::StampFloor) {
-                // And below everything that there will be, whether or not a head moves: a copy is
+                // And below everything that there will be, whether or not a head moves. A copy is
                 // of the newest when its turn comes, or it does not count.
                 for number in (0..common.geometry.lanes).map(LaneNumber) {
                     lanes.with(number, |InLane { lane, .. }| {

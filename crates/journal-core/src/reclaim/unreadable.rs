@@ -1,16 +1,19 @@
-//! Blocks that cannot be read: what was written for them to the disk-side log has rotted, a change
-//! that is logged of them does not apply to what lies below it, or the memory that holds one is
-//! gone.
+//! Blocks that cannot be read, for one of three reasons:
 //!
-//! Whoever writes home or copies leaves such a block out, and goes on with all others.
+//! - what was written for the block to the disk-side log has rotted;
+//! - a change that is logged of it does not apply to what lies below it;
+//! - the memory that holds part of it is gone.
+//!
+//! A thread that writes home or copies leaves such a block out, and goes on with all others.
 //!
 //! U1. It counts as not home: the cut keeps its frames, no head passes them, and what a read of it
 //!     answers stays the same. So nothing is replaced by something older.
 //! U2. It is tried once in each attempt to write home; an attempt ends when nothing else is left to
-//!     write, or with a reclaim. So whoever writes home until nothing is left comes to an end.
+//!     write, or with a reclaim. So a thread that writes home until nothing is left comes to an
+//!     end.
 //! U3. A newer whole version, or a discard, is the end of it.
-//! U4. What its frames take, and what lies behind them in their lanes, does not come free before.
-//!     Whoever finds no space for that reason is told which block it is.
+//! U4. What its frames take, and what lies behind them in their lanes, does not come free before. A
+//!     caller that finds no space for that reason is told which block it is.
 //!
 //! **Crash**: nothing is written. The next process finds out by itself.
 
@@ -35,13 +38,13 @@ impl JournalError {
 }
 
 impl<P, D, H> Home<P, D, H> {
-    /// What could not be read is tried again by whoever writes home next.
+    /// What could not be read is tried again by the next thread that writes home.
     pub(crate) const fn end_attempt(&mut self) {
         self.attempt = if self.attempt == u32::MAX { 1 } else { self.attempt.saturating_add(1) };
     }
 
-    /// The attempt before this one: whoever only copies notes a block for that, so that this one
-    /// tries it still.
+    /// The attempt before this one. A thread that only copies notes a block for that attempt, so
+    /// that this one tries it still.
     pub(crate) const fn last_attempt(&self) -> u32 {
         if self.attempt == 1 { u32::MAX } else { self.attempt.saturating_sub(1) }
     }
@@ -57,11 +60,11 @@ fn is_needed(index: &Index<impl IndexMemory>, id: NodeId, frame: &FrameAt) -> bo
 }
 
 /// The block that keeps a lane's head from advancing, whatever a checkpoint does, because it cannot
-/// be read: its frame lies at the head, or what lies there has to stay as long as the head of
-/// another lane, where such a block is, does (U4).
+/// be read. Either its frame lies at the head, or such a block is in another lane. What lies at the
+/// head then has to stay as long as the head of that other lane does (U4).
 ///
 /// # Errors
-/// Those of the lanes.
+/// The lanes' errors.
 pub fn pinned_by<P: Pmem, H: Hook>(
     lanes: &mut (impl Lanes<P, H> + ?Sized),
     indexes: &mut impl Indexes,
@@ -106,7 +109,7 @@ pub fn pinned_by<P: Pmem, H: Hook>(
 /// such blocks and what lies behind them.
 ///
 /// # Errors
-/// Those of the lanes.
+/// The lanes' errors.
 pub fn filled_by<P: Pmem, H: Hook>(
     lanes: &mut (impl Lanes<P, H> + ?Sized),
     indexes: &mut impl Indexes,
@@ -141,7 +144,7 @@ pub fn filled_by<P: Pmem, H: Hook>(
 /// nothing which cannot be read keeps from coming free.
 ///
 /// # Errors
-/// Those of the lanes.
+/// The lanes' errors.
 pub fn segment_to_clean<P: Pmem, H: Hook>(
     lanes: &mut (impl Lanes<P, H> + ?Sized),
     indexes: &mut impl Indexes,

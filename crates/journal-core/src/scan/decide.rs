@@ -19,7 +19,8 @@
 //! | R11 | yes | no | no | no | current | yes | torn | [`Row::RottenSlot`] |
 //!
 //! In a journal with tail words a place at or behind its lane's word counts as not whole, whatever
-//! is there, and one below it is covered: the word is stored behind the fence of what it covers.
+//! is there. A place below the word is covered: the word is stored behind the fence of what it
+//! covers.
 //!
 //! - **R1** A crash tore a superblock copy while the other one rotted: some record names a
 //!   generation or an epoch that no copy has. Nothing older is taken on trust.
@@ -36,9 +37,9 @@
 //!   With a tail word: the record may be there, and was not acknowledged.
 //! - **R9** The tail word is no place that the lane can end at, so the word has rotted; what counts
 //!   cannot be told any more.
-//! - **R10** The record is whole, and a slot that it names is not what it says, although a block's
-//!   newest content is to be built from it. Record and slot were under way together. The lane ends
-//!   here, and what that uncovers is decided anew.
+//! - **R10** The record is whole, and a slot that it names is not what it says. A block's newest
+//!   content is to be built from that slot all the same. Record and slot were under way together.
+//!   The lane ends here, and what that uncovers is decided anew.
 //! - **R11** As R10, but the record is known durable, and so was the slot: bit rot.
 
 /// Whether a record is of the epoch that the superblock names.

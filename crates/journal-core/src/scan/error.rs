@@ -40,7 +40,7 @@ pub enum OpenError {
     /// The lanes hold more frames than the memory given has room for, and the owner of it has no
     /// more.
     IndexFull {
-        /// Frames of which there are no more in the lanes and slots: room for as many will do.
+        /// No more frames than this are in the lanes and slots: room for this number will do.
         frames_needed: usize,
     },
     /// A record that was durable is not there any more: bit rot. Its transaction, and what
@@ -63,7 +63,7 @@ pub enum OpenError {
         /// Whose content it was.
         block: BlockNumber,
     },
-    /// Slots are torn in so many ways that chance has not done it: what counts is not to be told.
+    /// Slots are torn in more ways than chance can do: what counts is not to be told.
     Unresolved,
     /// A slot's entry is neither whole nor void, and no frame says what it was: bit rot.
     RottenEntry {

@@ -1,11 +1,11 @@
 //! Looking at a journal without touching it.
 //!
 //! An examination reads what an open would read and comes to the same verdict, by the same code. It
-//! borrows the medium, so it cannot store, flush or fence: the epoch stays what it is, and nothing
+//! borrows the medium, so it cannot store, flush or fence. The epoch stays what it is, and nothing
 //! that a killed process left behind is called durable. Two examinations of one image say the same.
 //!
 //! It counts what slots are seen to be, as [`examine_slots`](crate::scan::examine_slots()) tells
-//! it, but comes to its verdict by rings only: without memory for an index it cannot tell which
+//! it, but comes to its verdict by rings only. Without memory for an index it cannot tell which
 //! slots count. An open may still end a lane earlier for a torn slot (R10), or refuse rotten slots
 //! and entries.
 //!
@@ -107,11 +107,11 @@ pub struct Examination {
     pub epoch: Epoch,
     /// Its generation.
     pub generation: Generation,
-    /// Both copies of the superblock, with the places where they begin.
+    /// The two copies of the superblock, with the places where they begin.
     pub copies: [(Offset, CopyState); 2],
     /// The intent in the shield area, if there is a whole one.
     pub intent: Option<IntentExamination>,
-    /// What an open would find or say; whether policy, device and memory given to it fit is not in
+    /// What an open would find or say. Whether policy, device and memory given to it fit is not in
     /// here, nor what slots and their entries make of it.
     pub verdict: Result<Recovery, OpenError>,
     lanes: [LaneExamination; LANES_MAX as usize],

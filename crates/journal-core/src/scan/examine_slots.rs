@@ -1,9 +1,9 @@
 //! Looking at slots without touching them, and without an index.
 //!
 //! What is seen is each slot's entry, and whether the slot holds what the entry says. Which slots
-//! count only an open can tell: a slot whose entry is void may be free, or be named by a record;
-//! one that holds something else than its entry says may have been written again for a record that
-//! is newer, or have rotted.
+//! count only an open can tell. A slot whose entry is void may be free, or be named by a record. A
+//! slot that holds something else than its entry says may have been written again for a newer
+//! record, or have rotted.
 //!
 //! **Crash**: nothing happens here that one could interrupt.
 
@@ -87,7 +87,7 @@ impl SlotSights {
 }
 
 /// Looks at every slot of the journal in `pmem`, and every block of its disk-side log, in the order
-/// of their numbers: each entry once, and once each slot whose entry is whole.
+/// of their numbers. It looks once at each entry, and once at each slot whose entry is whole.
 ///
 /// # Errors
 /// `Superblock` and `Geometry` where there is nothing to look at, and `Medium` where a read fails

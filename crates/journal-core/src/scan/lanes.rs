@@ -60,7 +60,7 @@ pub struct Scan<'a>(pub(crate) Scanned, pub(crate) Brand<'a>);
 pub type Scanning<'a> = Result<Scan<'a>, OpenError>;
 
 impl Scan<'_> {
-    /// Both.
+    /// Joins two scans: the result has the lanes of each.
     pub fn and(mut self, more: Self) -> Self {
         self.0.join(&more.0);
         self

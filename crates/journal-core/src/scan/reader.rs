@@ -1,12 +1,12 @@
 //! Reading a lane: which records are there, and what their headers prove.
 //!
 //! The walk goes from the head from record to record until one is not whole. Behind it, every line
-//! up to one ring length above the head is looked at for headers: those are evidence (watermarks,
+//! up to one ring length above the head is looked at for headers. Those are evidence (watermarks,
 //! names, generations), and never replayed.
 //!
-//! All bytes are hostile. Lengths and counts are checked before they are used, every step moves on
-//! by at least a line, and a line is looked at a bounded number of times, so that a scan takes at
-//! most a constant number of passes over the ring.
+//! All bytes are hostile. Lengths and counts are checked before they are used. Every step moves on
+//! by at least a line, and a line is looked at a bounded number of times. So a scan takes at most a
+//! constant number of passes over the ring.
 
 use core::mem::offset_of;
 
@@ -32,14 +32,14 @@ use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumb
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// Images are checked in pieces of so many bytes, while as much of what lies [`AHEAD_BYTES`] behind
-/// is on its way to the caches. Asked for in larger pieces, it fills what a processor waits with,
-/// and the rest waits for that.
+/// Images are checked in pieces of this length. Meanwhile as much of what lies [`AHEAD_BYTES`]
+/// behind is on its way to the caches. Asked for in larger pieces, it fills what a processor waits
+/// with, and the rest waits for that.
 const PIECE_BYTES: usize = 1024;
 /// Far enough that the memory has as much to do as it can take.
 const AHEAD_BYTES: usize = 12 << 10;
 
-/// So many bytes are looked through at once where no header is expected.
+/// How many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
 
 /// One part, read and checked.
@@ -60,8 +60,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether the part at `position` ends at or before the end. What is right but for that, and
-    /// cannot be read, is an error all the same: who knows what it was.
+    /// Whether the part at `position` ends at or before the end. A part that is right except for
+    /// that, and cannot be read, is an error all the same: nobody knows what it was.
     #[inline(always)]
     fn hold(&self, position: u64, header: &RecordHeader) -> bool {
         position.checked_add(header.total_bytes()).is_some_and(|part_end| part_end <= self.end)
@@ -84,7 +84,7 @@ pub(crate) struct Reader<'a, S, K> {
 }
 
 /// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
-/// content. Up to the end, and at it, poison is an error as well: what was there may have been
+/// content. Up to the end, and at it, poison is an error as well. What was there may have been
 /// acknowledged, and a torn tail would be gone for good.
 fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     match read {
@@ -103,8 +103,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
-        // Each line of it will be looked at, but where the journal was closed. Where not all of
-        // them can be read, the walk finds out which, and whether that matters; an error that it
+        // Each line of it will be looked at, unless the journal was closed. Where not all of them
+        // can be read, the walk finds out which, and whether that matters. An error that the walk
         // does not meet is told at its end.
         let mut failed = None;
         if !start.is_closed {
@@ -352,7 +352,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         header: &RecordHeader,
     ) -> Result<Option<Front<'_>>, MediumError> {
-        // None of the images is read: the end of a lane may be in them.
+        // The images are not read: the end of a lane may be in them.
         let (frames_at, lists) = (header.evidence_bytes(), header.lists_bytes());
         let frames_len = lists.saturating_sub(frames_at);
         let frames = self.slices(position.saturating_add(frames_at as u64), frames_len)?;
@@ -397,8 +397,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
     /// The part at `position`, if it is whole and inside the bounds.
     ///
-    /// Where all of it lies in one piece, the check of all of it says more than the small one of
-    /// its header, which is not looked at then.
+    /// Where all of it lies in one piece, the small check of its header is not looked at. The check
+    /// of all of it says more.
     #[inline(always)]
     pub(crate) fn part(
         &mut self,
@@ -420,8 +420,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(check.map(|check| Part { header, check }))
     }
 
-    /// The same of one that wraps, or some of which cannot be read. A torn header does not say how
-    /// much of what follows has to be readable: whatever is not all there then is no part.
+    /// Like [`part`](Self::part), for one that wraps, or some of which cannot be read. A torn
+    /// header does not say how much of what follows has to be readable: whatever is not all there
+    /// then is no part.
     #[cold]
     fn part_in_steps(
         &mut self,
@@ -444,8 +445,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(check.map(|check| Part { header, check }))
     }
 
-    /// The check of the part at `position`, if it is whole and inside the bounds: of so many bytes,
-    /// with which these begin.
+    /// The check of the part at `position`, if it is whole and inside the bounds. The part is the
+    /// first `total` bytes of `near`.
     #[inline(always)]
     fn check_of(
         &self,
@@ -485,7 +486,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         *ahead = rest;
     }
 
-    /// The same of one that wraps, or some of which cannot be read.
+    /// Like [`check_of`](Self::check_of), for a part that wraps, or some of which cannot be read.
     fn check_of_scattered(
         &mut self,
         position: u64,

@@ -255,8 +255,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// tells of its frames.
     ///
     /// The first image goes out before anything else is done: all of the rest is computed while it
-    /// is on its way. So each frame is told of behind its image, and where there are none, all
-    /// behind the front; unless they are to be told of early.
+    /// is on its way. So each frame is told of behind its image. Where there are no images, all
+    /// frames are told of behind the front. Frames that are to be told of early are an exception to
+    /// both.
     #[inline]
     pub(crate) fn store_part<I: Images + ?Sized>(
         &mut self,
@@ -311,9 +312,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         kernels.crc64(check, image)
     }
 
-    /// Stores the front of a part whose descriptors are in it: puts header and names before them
-    /// and, behind, the payloads that lie elsewhere and what fills the last line, with the check of
-    /// all of it and of what is stored of the record.
+    /// Stores the front of a part whose descriptors are in it. It puts header and names before
+    /// them, and behind them the payloads that lie elsewhere. It fills the last line, which ends
+    /// with the check of all of the front and of what is stored of the record.
     ///
     /// It may go out in two pieces. They are lines like any others that one fence completes: in
     /// whatever order they arrive, the record counts when all of it is there.
@@ -386,9 +387,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
     }
 
-    /// The same of many frames, whose lists are longer than what goes by the shortest way. Of the
-    /// record it is told no more than where: what a function is to find in memory is put there for
-    /// all others too.
+    /// Like [`gather_front`](Self::gather_front), for many frames, whose lists are longer than what
+    /// goes by the shortest way. It is told only where the record is. What a called function must
+    /// find in memory is put there for all other callers too.
     #[inline(never)]
     fn gather_long_front(
         &mut self,
@@ -478,8 +479,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Forgets a record whose last part is not stored: its place and sequence are used again. Parts
     /// of it that are still in the ring never count, since no later part's check continues theirs.
     ///
-    /// What of it is on its way arrives before that: who stores there next may be another thread,
-    /// and nothing else orders what both have streamed.
+    /// What is in flight of it arrives before its place is used again. The next thread that stores
+    /// there may be another one, and nothing else orders what the two have streamed.
     ///
     /// # Errors
     /// The medium's: the lane must not be used any more.
@@ -551,8 +552,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Puts header and names of a part, and the check of both where there is something to compute
     /// it with.
     ///
-    /// A front is made of whole words, and read back by words: what loads more than one store has
-    /// stored would wait until that has left the processor, behind all that streams.
+    /// A front is made of whole words, and read back by words. A load wider than one store would
+    /// wait until those stores have left the processor, behind all that streams.
     #[inline(always)]
     pub(crate) fn put_lists(
         &self,

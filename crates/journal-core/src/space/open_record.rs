@@ -69,7 +69,7 @@ pub enum Ends {
 pub enum Pace {
     /// Put in flight as it is stored.
     AtOnce,
-    /// Stored; flushed by whoever fences the lane next.
+    /// Stored; flushed by the thread that fences the lane next.
     Deferred,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct FrameIn {
 }
 
 impl FrameIn {
-    /// None.
+    /// No frame.
     pub(crate) const EMPTY: Self =
         Self { block: BlockNumber(0), len: 0, form: Form::Discard, operation: 0 };
 
@@ -80,7 +80,7 @@ pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
 pub(crate) struct Lists<'a, N> {
     pub(crate) frame_count: usize,
     pub(crate) name_count: usize,
-    /// As many.
+    /// The names of records, `name_count` of them.
     pub(crate) names: N,
     pub(crate) last: bool,
     /// Where in the front they end, with what of a payload lies there.
@@ -99,7 +99,7 @@ pub(crate) enum Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// Those that lie elsewhere as one.
+    /// The payloads that lie elsewhere as one; nothing where they are pieces.
     pub(crate) const fn bytes(self) -> &'a [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -148,7 +148,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// They, where they are not pieces.
+    /// All payloads as one, where they are not pieces.
     #[inline]
     pub(crate) const fn whole(&self) -> &'a [u8] {
         match *self {
@@ -157,7 +157,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// The same, until they are stored.
+    /// All payloads, lent until they are stored.
     #[inline]
     pub(crate) const fn lent(&self) -> Lent<'a> {
         match *self {
@@ -171,7 +171,7 @@ impl<'a> Encoded<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a, I: ?Sized, F> {
     pub(crate) frame_count: usize,
-    /// As many, ascending by block.
+    /// Its frames, `frame_count` of them, ascending by block.
     pub(crate) frames: F,
     pub(crate) encoded: Encoded<'a>,
     pub(crate) images: &'a I,

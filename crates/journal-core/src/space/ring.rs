@@ -1,6 +1,6 @@
 //! A lane's ring of bytes, addressed by log offsets that only grow.
 //!
-//! A log offset says how many bytes the lane held before, ever; its place in the ring is the rest
+//! A log offset says how many bytes the lane held before, ever. Its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
 use crate::order::hook::Hook;
@@ -150,7 +150,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         self.write_piece(site, position, bytes, bytes.len() as u64)
     }
 
-    /// The same, as a piece of so many bytes that go out before one fence.
+    /// Like [`write`](Self::write), for a piece of `whole_bytes` that go out before one fence.
     ///
     /// Inlined at any price: to go on with what wraps, a function would save its registers first.
     #[inline(always)]
@@ -170,7 +170,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
     }
 
-    /// Whether so many bytes of a record of so many are better gathered than copied together: where
+    /// Whether `bytes` of a record of `whole_bytes` are better gathered than copied together: where
     /// they would be streamed anyway, and do not wrap.
     #[inline]
     pub(crate) fn gathers(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {

@@ -1,9 +1,9 @@
 //! Segments of the disk-side log: which of a lane's blocks there is written next.
 //!
 //! The log lies on the device, behind the blocks of the store. Its blocks are numbered, have
-//! entries and are given back as slots are ([`crate::space::slots`]); but a block there is written
+//! entries and are given back as slots are ([`crate::space::slots`]). But a block there is written
 //! once, whole, and synced before the record that names it is stored
-//! ([`crate::home::write_ahead`]), and never again before nothing needs it.
+//! ([`crate::home::write_ahead`]). It is never written again before nothing needs it.
 //!
 //! G1. Blocks are taken one behind the other in the *open* segment, so that what is written
 //!     together lies together. A segment is opened when none of its blocks is used.
@@ -139,8 +139,8 @@ impl Segments {
         })
     }
 
-    /// Whether as many blocks can be taken as the open segment and those on the list have, and as
-    /// many are used as each segment says.
+    /// Whether as many blocks can be taken as the open segment and those on the list have, and
+    /// whether as many are used as each segment says.
     pub(crate) fn is_right(&self, states: &[SlotState]) -> bool {
         let open = match self.next {
             NONE => 0,

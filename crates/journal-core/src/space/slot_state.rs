@@ -12,7 +12,7 @@ pub struct SlotState {
     /// of its content. Later, in the first state of a segment of the disk-side log: how many of its
     /// blocks are used.
     pub(super) noted: u64,
-    /// Whether this process has written all of it. What a killed one has stored there may be
+    /// Whether this process has written all of it. What a killed process stored there may be
     /// visible and not durable: rewriting some bytes would flush only those.
     pub(super) settled: bool,
     /// Whether it is on the list of those that are free.

@@ -133,8 +133,8 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Some(self.numbered(block))
     }
 
-    /// The segment that is cleaned with the least work, behind another one: how many of its blocks
-    /// are used, from which number on, and up to which.
+    /// The segment that is cleaned with the least work, behind another one. It is given as how many
+    /// of its blocks are used, from which number on it lies, and up to which.
     pub(crate) fn cheapest_segment(
         &self,
         states: &[SlotState],
@@ -271,9 +271,9 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         }
     }
 
-    /// Turns the older version in a slot, a copy of which is made in `scratch`, into the newer
-    /// one: writes the bytes that the policy says, or all where the older one cannot be read, or
-    /// may not be durable as it is. Each line is flushed once.
+    /// Turns the older version in a slot into the newer one; a copy of the older one is made in
+    /// `scratch`. Writes the bytes that the policy says, or all where the older one cannot be read,
+    /// or may not be durable as it is. Each line is flushed once.
     pub(crate) fn rewrite(
         &mut self,
         states: &mut [SlotState],

@@ -1,11 +1,11 @@
 //! The superblock: what recovery believes before it has read a single record.
 //!
-//! Two copies lie in separate media units, each with a generation and a check. Both are written by
-//! every open and every head advance, the older or invalid one first, each fenced; only after the
-//! second fence may the new epoch and the freed space be used.
+//! Two copies lie in separate media units, each with a generation and a check. Every open and every
+//! head advance writes both, the older or invalid one first, each fenced. Only after the second
+//! fence may the new epoch and the freed space be used.
 //!
 //! **Crash**: one copy may be torn at any time, then the other one is whole. The newer valid copy
-//! counts. A copy of a newer generation than all valid ones existed if any record names it; that is
+//! counts. A copy of a newer generation than all valid ones existed if any record names it. That is
 //! an error, never an older head on trust.
 
 use zerocopy::little_endian::U64;
@@ -170,7 +170,7 @@ impl Superblock {
         self.notes.get(..usize::from(self.head.lanes.get())).unwrap_or_default()
     }
 
-    /// The same, to change it.
+    /// What it says of each lane, to be changed.
     pub fn notes_mut(&mut self) -> &mut [LaneNote] {
         self.notes.get_mut(..usize::from(self.head.lanes.get())).unwrap_or_default()
     }
@@ -345,7 +345,7 @@ fn readable(read: Result<&[u8], MediumError>) -> Result<Option<&[u8]>, MediumErr
     }
 }
 
-/// Both copies on the medium.
+/// The two superblock copies on the medium.
 #[derive(Debug)]
 pub(crate) struct Superblocks<P, H> {
     pmem: Ordered<P, H>,
@@ -429,9 +429,10 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(),
     Ok(())
 }
 
-/// The newer valid copy of the journal in `pmem`, whose second copy begins at a place that only
-/// the first one knows. Where that is torn, the place that it still names is tried (a crash in the
-/// middle of a rewrite changes no word of the geometry), then every multiple of the line.
+/// The newer valid copy of the journal in `pmem`. Its second copy begins at a place that only the
+/// first one knows. Where the first copy is torn, the place that it still names is tried: a crash
+/// in the middle of a rewrite changes no word of the geometry. After that, every multiple of the
+/// line is tried.
 ///
 /// Returns the places of both copies, the older or invalid one first.
 pub(crate) fn load(

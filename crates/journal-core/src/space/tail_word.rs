@@ -1,8 +1,8 @@
 //! The tail word of a lane: the second step of a commit with [`Protocol::TailPointer`].
 //!
-//! It says the log offset behind the lane's last durable record, in a line of its own, and is
-//! stored when that record has been fenced. What lies below it counts, and was acknowledged or was
-//! about to be; what lies at or behind it is void, whole or not.
+//! It says the log offset behind the lane's last durable record, in a line of its own. It is stored
+//! when that record has been fenced. What lies below it counts, and was acknowledged or was about
+//! to be; what lies at or behind it is void, whole or not.
 //!
 //! A word has 40 bits of the offset, in lines, and 24 bits of a check of all of it. The head of the
 //! lane tells the offset's other bits. One word is never torn, so the check finds rot, and what is
@@ -15,8 +15,8 @@
 //! speaks of is durable in either case, and with the old one dropped.
 //!
 //! T1. A word is stored only for what has been fenced: it takes the proof and gives a new one.
-//! T2. A word that was found is flushed before anything builds on it: a killed process may have
-//!     left it in the caches, for a later power loss to forget.
+//! T2. A word that was found is flushed before anything builds on it. A killed process may have
+//!     left the word in the caches, for a later power loss to forget.
 //!
 //! [`Protocol::TailPointer`]: crate::Protocol::TailPointer
 
