@@ -15,6 +15,8 @@
 //! S5. Of the threads that wait for room the eldest alone looks for it. It is woken by each
 //!     transaction that ends and by each checkpoint that frees something. When it stops waiting, it
 //!     wakes the next one.
+//!     A thread that is not the eldest looks by itself when nobody has given anything back for a
+//!     while (N5 of [`room_in_turn`](crate::engine::room_in_turn)).
 //! S6. A thread that waits for room holds nothing, so nobody waits for it.
 //! S7. Where the journal fails everybody is woken. A thread has entered its queue before it looks
 //!     whether it has failed, and all queues are gone through after that was said.
@@ -115,6 +117,8 @@ struct Waiters {
 struct Tickets {
     queue: BTreeMap<Age, Arc<Alarm>>,
     is_fenced: bool,
+    /// How often something was given back, or freed, while somebody waited.
+    changes: u64,
 }
 
 /// Who sleeps.
@@ -324,7 +328,10 @@ impl Waiting {
     /// Room may have come free.
     #[cold]
     pub(crate) fn wake_for_room(&self) {
-        let first = self.room().queue.values().next().map(Arc::clone);
+        let mut tickets = self.room();
+        tickets.changes = tickets.changes.wrapping_add(1);
+        let first = tickets.queue.values().next().map(Arc::clone);
+        drop(tickets);
         if let Some(first) = first {
             first.ring();
         }
@@ -415,6 +422,13 @@ impl RoomWait<'_> {
     /// begun, or by one that is not the first.
     pub(crate) fn sleep(&self) {
         self.alarm.sleep(self.nap);
+    }
+
+    /// Sleeps for a while; whether nobody has given anything back meanwhile.
+    pub(crate) fn sleeps_in_quiet(&self, nap: Duration) -> bool {
+        let before = self.waiting.room().changes;
+        self.alarm.sleep(nap);
+        self.waiting.room().changes == before
     }
 
     /// The same, for no longer than this.

@@ -144,3 +144,68 @@ fn no_younger_transaction_takes_room_before_an_older_one_that_waits() {
         assert_eq!(waiting.waiters_for_room(), 0);
     }
 }
+
+/// One transaction is idle, and one that needs its room waits for it. Small ones go on (N5).
+#[test]
+fn small_transactions_go_on_beside_an_idle_one_and_a_large_one() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(1).lane_bytes(16 * 4352);
+    let journal: TinyJournal =
+        Journal::format(nvm, TinyDisk::new(1024), &options).expect("formats");
+    let mut idle = journal.begin().expect("begins");
+    idle.write(BlockNumber(900), &[1; BLOCK]).expect("fits");
+    let small = std::thread::scope(|scope| {
+        let large = |tx: &mut crate::Transaction<'_, _, _, _, _>| {
+            // As many as a lane has room for.
+            let mut blocks = (0..600).map(BlockNumber);
+            blocks.try_for_each(|block| match tx.write(block, &[1; BLOCK]) {
+                Err(crate::Error::TooLarge { .. }) => Ok(()),
+                other => other,
+            })
+        };
+        let journal = &journal;
+        scope.spawn(move || journal.transact(large).map_err(drop));
+        let mut rounds = 0;
+        while journal.shared().waiting.waiters_for_room() < 1 && rounds < 2000 {
+            std::thread::sleep(Duration::from_millis(1));
+            rounds += 1;
+        }
+        assert!(rounds < 2000, "the large one waits");
+        let small = scope.spawn(move || {
+            let write = [Operation::write(BlockNumber(700), &[1; BLOCK])];
+            journal.commit(&write, Durability::Durable).map(drop)
+        });
+        std::thread::sleep(Duration::from_secs(3));
+        let is_done = small.is_finished();
+        drop(idle);
+        is_done
+    });
+    assert!(small, "a small one waits for ever behind one that waits for an idle one");
+}
+
+/// A thread with another transaction open goes on with a small one, after it has waited for a while
+/// behind an older one, whichever call it writes by.
+#[test]
+fn a_small_one_beside_another_of_its_thread_goes_on_whichever_way_it_writes() {
+    type Tx<'j> =
+        crate::Transaction<'j, full_block::FullBlock, Region, TinyDisk, journal_core::NoHook>;
+    type Body = fn(&mut Tx<'_>) -> Result<(), crate::Error>;
+    let bodies: [(&str, Body); 3] = [
+        ("write", |tx| tx.write(BlockNumber(5), &[2; BLOCK])),
+        ("write_at", |tx| tx.write_at(BlockNumber(5), 3, &[2; 8])),
+        ("read, then write", |tx| {
+            tx.read(BlockNumber(5), &mut [0; BLOCK])?;
+            tx.write(BlockNumber(5), &[2; BLOCK])
+        }),
+    ];
+    let mut results = Vec::new();
+    for (name, body) in bodies {
+        let journal = tiny_journal();
+        let wait = journal.shared().waiting.wait_for_room(Age(1));
+        let mut outer = journal.begin().expect("begins");
+        outer.read(BlockNumber(40), &mut [0; BLOCK]).expect("reads");
+        results.push((name, journal.transact(body)));
+        drop((outer, wait));
+    }
+    assert!(results.iter().all(|(_, result)| result.is_ok()), "{results:?}");
+}
