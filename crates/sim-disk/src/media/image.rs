@@ -167,7 +167,7 @@ impl Image {
         Self { pmem, poisoned: BTreeSet::new(), disks: Vec::new() }
     }
 
-    /// The same with one more disk; the first is number 0.
+    /// This image with one more disk; the first disk is number 0.
     #[must_use]
     pub fn with_disk(mut self, disk: DiskImage) -> Self {
         self.disks.push(disk);
@@ -264,8 +264,8 @@ impl Image {
 
 /// The share that `bytes` at `at` have in an image's fingerprint.
 ///
-/// The whole is the XOR of its words' shares and a zero word's share is zero, so that a change is
-/// accounted for by XORing the old share out and the new one in.
+/// An image's fingerprint is the XOR of its words' shares, and a zero word's share is zero. So a
+/// change is accounted for by XORing the old share out and the new one in.
 pub(crate) fn fingerprint(medium: Medium, at: u64, bytes: &[u8]) -> u128 {
     let tag = match medium {
         Medium::Pmem => 0,

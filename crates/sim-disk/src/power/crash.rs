@@ -1,8 +1,8 @@
 //! Crash points of a tape, and the images that a power loss at each of them may leave.
 //!
-//! Between two persist points the set of possible images only grows, so it is enough to crash just
-//! before each of them, before everything the program told its caller, and at the end (with durable
-//! caches: before and in the middle of everything).
+//! Between two persist points the set of possible images only grows. So it is enough to crash just
+//! before each persist point, before everything the program told its caller, and at the end. With
+//! durable caches, crashes come before everything and in the middle of it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
