@@ -70,8 +70,8 @@ pub fn encode(input: &[u8], table: &mut LzoTable, out: &mut [u8]) -> Result<usiz
     encode_by(places, input, out)
 }
 
-/// The same with a table of its own, on the stack, not much larger than what the input uses: all of
-/// it is cleared.
+/// Like [`encode`], with a table of its own on the stack. The table is not much larger than what
+/// the input uses, because all of it is cleared.
 ///
 /// # Errors
 /// As [`encode`].
