@@ -1,16 +1,16 @@
 //! Of each update the cheapest form, by a model of what the medium and the coder cost.
 //!
 //! - **Costs** in persistent memory what the cheapest form takes. That is the changed bytes as
-//!   runs, words or sub-blocks with a bitmap, the XOR of both images compressed, copies from the
-//!   old image, or the whole block. Behind the header of a frame 9 bytes say which images it leads
-//!   between. In ordinary memory the old image, until the commit; on the stack up to four blocks
-//!   and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it
-//!   saves.
+//!   runs, words or sub-blocks with a bitmap, or the XOR of both images compressed. Or it is copies
+//!   from the old image, or the whole block. Behind the header of a frame 9 bytes say which images
+//!   it leads between. In ordinary memory the old image, until the commit; on the stack up to four
+//!   blocks and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than
+//!   it saves.
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
 //!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
-//! [`Medium`] and of encoding, and of what a delta costs later; it does not try what it does not
-//! hope to gain by. What it chose [`Adaptive::choose`] says, for counting.
+//! [`Medium`] and of encoding, and of what a delta costs later. It does not try what it does not
+//! hope to gain by. [`Adaptive::choose`] says what was chosen, for counting.
 //!
 //! It is told the old image, or logs the whole block; patches alone it does not take. Where a
 //! [share](Settings::bypass_above) of the block is named, data of which more than that would be

@@ -4,14 +4,14 @@
 //! - **Costs** in persistent memory two slots for each block that is written again and again, and
 //!   32 bytes beside each. Per update the words that differ from the version *before* the newest,
 //!   in whole lines, and 32 bytes in a record. The first two versions of a block are written whole.
-//!   4 KiB of which one line differs take 1 line in the slot and 2 in the record. Comparing reads
-//!   the older version where it lies.
+//!   A block of 4 KiB of which one line differs takes 1 line in the slot and 2 in the record.
+//!   Comparing reads the older version where it lies.
 //! - **Choose it** when the same blocks are rewritten with small changes, and the store does not
 //!   say which. Where it does, as patches, they go into the record as runs, and no slot is touched.
 //!
-//! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, which nobody
-//! needs the old content of, go straight home, and are synced there before the record; [`Appends`]
-//! says otherwise. A journal without slots logs whole blocks.
+//! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, whose old content
+//! nobody needs, go straight home, and are synced there before the record; [`Appends`] says
+//! otherwise. A journal without slots logs whole blocks.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! What the codecs have in common: numbers at places of a slice, common parts of two slices, and a
-//! buffer that is filled, or read, from its start.
+//! What the codecs share: numbers at places of a slice, common parts of two slices, and a buffer
+//! filled or read from its start.
 //!
 //! Nothing here trusts a place: one outside of a slice is `None`, an error, or nothing in common.
 

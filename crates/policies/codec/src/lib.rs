@@ -8,9 +8,9 @@
 //! | [`moves`] | which bytes of the old image are where now, and new ones | no |
 //!
 //! The first two are written from a [`Changed`], which also tells beforehand how long each would
-//! be, and how many bits differ. `Changed` has the [`Kernels`] of its caller find bits and words. A
-//! form in the last two rows means something against one image only. The caller that logs it says
-//! which, and checks that before the form is applied.
+//! be, and how many bits differ. `Changed` has the [`Kernels`] of its caller find the words that
+//! differ. A form in the last two rows means something against one image only. The caller that logs
+//! it says which, and checks that before the form is applied.
 //!
 //! Guarantees, of every form: what was encoded makes the new image of the old one. A decoder is
 //! total: any bytes give a result or a typed error. It takes as many steps as payload and block

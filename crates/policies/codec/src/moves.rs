@@ -1,12 +1,12 @@
 //! The new image of a block as copies from the old one, from wherever in it, and new bytes.
 //!
 //! What changes inside a database page is moved about more than it is replaced, which neither runs
-//! nor an XOR can see. Here the old image is a dictionary: bytes that it has anywhere are copied
+//! nor an XOR can see. Here the old image is a dictionary. Bytes that it has anywhere are copied
 //! from there, and bytes that the new image has already are copied too.
 //!
 //! Guarantees: [`decode`] with the old image undoes [`encode`], for any two images of one length up
-//! to 64 KiB. Both take as many steps as images and delta have bytes (a search looks at two places
-//! for each), and touch nothing but the buffers they are given. The delta depends on the images
+//! to 64 KiB. They take as many steps as images and delta have bytes (a search looks at two places
+//! for each). They touch nothing but the buffers they are given. The delta depends on the images
 //! alone. Decoding is not in place: it needs the old image whole, beside the room for the new one;
 //! [`apply`] makes a copy of it.
 //!

@@ -1,5 +1,5 @@
-//! Slots that are the cache: data blocks live in persistent memory, a commit says in which slots,
-//! and a checkpoint writes no data to the device.
+//! Slots that are the cache: data blocks live in persistent memory, and a commit says in which
+//! slots. A checkpoint writes no data to the device.
 //!
 //! - **Costs** in persistent memory a slot and 32 bytes beside it for each data block that is
 //!   there. A block that is rewritten takes a second one meanwhile. Each update takes 32 bytes in a

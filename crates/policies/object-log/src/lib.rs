@@ -13,7 +13,7 @@
 //!
 //! The unit is [`Update::object_bytes`], or where the store does not know, a piece of
 //! [`Settings::object_bytes`]. It follows FGM, the fine-grained metadata journal, with one record
-//! and one step instead of its two; [`Pacing`] has its timer and the size of its `TxnInfo`.
+//! and one step instead of its two. [`Pacing`] has its timer and the size of its `TxnInfo`.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -46,8 +46,8 @@ use changed::{Changed, Size};
 pub use payload::OVERHEAD_MAX;
 pub use settings::{Settings, SettingsError};
 
-/// Room for the words of a block of 4 KiB: to clear what the longest block takes costs as much as
-/// to compare such a one.
+/// Room for the words of a block of 4 KiB. To clear what the longest block takes costs as much as
+/// to compare a block of 4 KiB.
 const FEW_NUMBERS: usize = number_count(4 << 10);
 
 /// The policy.

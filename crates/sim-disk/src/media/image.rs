@@ -32,8 +32,8 @@ impl DiskImage {
     /// A disk of zeroes.
     ///
     /// # Panics
-    /// When the atomic unit is neither a divisor nor a multiple of the block, or not a multiple
-    /// of the word: there is no such device.
+    /// When the atomic unit is neither a divisor nor a multiple of the block, or not a multiple of
+    /// the word. There is no such device.
     #[must_use]
     pub fn blank(block_size: BlockSize, block_count: u64, facts: DeviceFacts) -> Self {
         let unit = facts.atomic_unit_bytes as usize;
@@ -213,8 +213,8 @@ impl Image {
         self.patch(medium, at, &byte);
     }
 
-    /// Poison: the line that holds this byte of the persistent memory reports an error when it is
-    /// read, in this world and after every later crash, until [`heal`](Self::heal).
+    /// Poisons the line that holds this byte of the persistent memory. A read of the line reports
+    /// an error, in this world and after every later crash, until [`heal`](Self::heal).
     pub fn poison(&mut self, at: u64) {
         let line = LINE_BYTES as u64;
         self.poisoned.insert(at / line * line);

@@ -242,8 +242,9 @@ impl CrashPoint {
         Choices::Sample(self.sample(images_max, random, rng).into_iter())
     }
 
-    /// Nothing, everything, each cell alone, all but each, prefixes, suffixes, each few calls in
-    /// turn undone (which leaves what the calls before them wrote), and random ones.
+    /// Samples the images: nothing, everything, each cell alone, all but each, prefixes, suffixes,
+    /// and random ones. Each few calls in turn are also undone, which leaves what the calls before
+    /// them wrote.
     fn sample(&self, images_max: u64, random: u32, rng: &mut Rng) -> Vec<Vec<usize>> {
         let count = self.cells.len();
         let pick = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {

@@ -129,8 +129,9 @@ impl Explorer {
     }
 
     /// Tell images apart by what recovery reads of them: of those that it cannot tell apart, only
-    /// the first is recovered. Exact for a recovery that is deterministic and looks at the media
-    /// through their ports alone; crashes inside recovery are then explored for that first one.
+    /// the first is recovered. This is exact for a recovery that is deterministic and looks at the
+    /// media through their ports alone. Crashes inside recovery are then explored for that first
+    /// one.
     #[must_use]
     pub const fn with_images_told_apart_by_reads(mut self) -> Self {
         self.reads = true;

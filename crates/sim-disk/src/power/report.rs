@@ -26,8 +26,8 @@ pub struct Report {
     pub images_alike: u64,
     /// Images tried at sampled instants.
     pub images_sampled: u64,
-    /// Images that hold a part of what a disk had under way, neither all of it nor nothing: some
-    /// units written and others not, or one torn.
+    /// Images that hold a part of what a disk had under way, neither all of it nor nothing. Some
+    /// units are written and others not, or one is torn.
     pub images_disk_in_part: u64,
     /// Recoveries run.
     pub recoveries: u64,

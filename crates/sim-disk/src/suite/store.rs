@@ -1,9 +1,9 @@
 //! One call for the author of a store.
 //!
-//! The store is driven through [`Store`]: operations go in, everything that a caller can read comes
-//! out as names and values, and a pure function says what should. Nothing is known of what lies
-//! between them: the store may keep a journal of this project, or whatever it likes, on the
-//! [`World`]'s memory and disks.
+//! The store is driven through [`Store`]. Operations go in, and everything that a caller can read
+//! comes out as names and values. A pure function says what should come out. Nothing is known of
+//! what lies between them. The store may keep a journal of this project, or whatever it likes, on
+//! the [`World`]'s memory and disks.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};

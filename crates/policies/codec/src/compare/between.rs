@@ -14,9 +14,9 @@
 //! | 4 | the same of the image after |
 //! | the rest | what leads from one to the other |
 //!
-//! B1. Take payloads of which each begins where the one before ends. Applied in their order to any
-//!     image that one of them begins with, or that the last one leads to, they give what the last
-//!     one leads to.
+//! B1. Take payloads of which each begins where the one before ends, and any image that one of them
+//!     begins with, or that the last one leads to. Applied to that image in their order, they give
+//!     what the last one leads to.
 //! B2. A base that is none of these images is found by [`check`], except for one in 2^32.
 
 use journal_core::Kernels;

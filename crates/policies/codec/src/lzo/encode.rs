@@ -1,7 +1,7 @@
 //! Writing a stream.
 //!
-//! One pass over the input. Where four bytes are what the table last saw with the same hash, and
-//! are not too far, as much as is alike becomes a copy. The longer nothing is found, the larger the
+//! One pass over the input. Where the table last saw the same four bytes under their hash, and not
+//! too far away, as much as is alike becomes a copy. The longer nothing is found, the larger the
 //! steps.
 
 use core::fmt;

@@ -195,8 +195,8 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
         unreachable!("an index below the count")
     }
 
-    /// The order in which programs of a length are run: each once, by a seed, so that what a short
-    /// run leaves out is left out by chance.
+    /// The order in which programs of a length are run: each once, by a seed. What a short run
+    /// leaves out is left out by chance.
     #[must_use]
     pub fn order(&self, length: usize, seed: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.count(length)).collect();
