@@ -44,7 +44,7 @@ impl Medium {
     }
 }
 
-/// One delta of this number has its block written into the shield when the block goes home. A whole
+/// One delta in this many has its block written into the shield when the block goes home. A whole
 /// image does not need that.
 const DELTAS_PER_SHIELD: u64 = 8;
 

@@ -18,7 +18,7 @@ use crate::compare::changed::BLOCK_BYTES_MAX;
 const TABLE_BITS: u32 = 12;
 const TABLE_BITS_MIN: u32 = 6;
 
-/// Of the old image, every fourth place is put into the table.
+/// One place of the old image in this many is put into the table.
 const OLD_STEP: usize = 4;
 /// How many new bytes there are before places are looked up.
 const PATIENCE: usize = 4;
