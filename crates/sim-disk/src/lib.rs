@@ -1,11 +1,11 @@
 //! A crash simulator for stores on persistent memory and disks.
 //!
-//! It gives a store simulated media, takes down every store, flush, fence, write and sync on one
-//! tape, and then shows the store every state in which a power loss could have left those media: at
-//! every instant that matters, all of them where they are few, a declared sample where not. It also
-//! kills the process and cuts the power later, crashes recovery, and the recovery from that; makes
-//! calls fail, lie and go astray; and plants bugs in the store's own order of persistence, to see
-//! whether the store's tests notice.
+//! It gives a store simulated media, and takes down every store, flush, fence, write and sync on
+//! one tape. Then it shows the store every state in which a power loss could have left those media.
+//! It does so at every instant that matters, with all states where they are few, and a declared
+//! sample where not. It also kills the process and cuts the power later. It crashes recovery, and
+//! the recovery from that. It makes calls fail, lie and go astray. And it plants bugs in the
+//! store's own order of persistence, to see whether the store's tests notice.
 //!
 //! ```
 //! use journal_core::{Offset, Pmem, PmemRead};
@@ -70,15 +70,15 @@
 //!
 //! # What is exact and what is not
 //!
-//! For a given tape, the images are exactly those of the model: checked against an operational
-//! machine with store buffers, caches and write-combining buffers, on hundreds of thousands of
-//! random programs (under `arm` for one thread only). A tape is one schedule: a program with
-//! several threads has to be run under several of them. Nothing is timed. The words of one store
-//! call persist in any order, because a compiler may emit them in any order.
+//! For a given tape, the images are exactly those of the model. This is checked against an
+//! operational machine with store buffers, caches and write-combining buffers. The check runs
+//! hundreds of thousands of random programs (under `arm` for one thread only). A tape is one
+//! schedule: a program with several threads has to be run under several of them. Nothing is timed.
+//! The words of one store call persist in any order, because a compiler may emit them in any order.
 //!
-//! Where in doubt the simulator allows more than hardware does. Two things it allows less: a strong
-//! flush is ordered by itself, as on Intel (elsewhere it needs a fence), and a disk leaves garbage
-//! only in the blocks that were written.
+//! Where in doubt the simulator allows more than hardware does. It allows less in two things. A
+//! strong flush is ordered by itself, as on Intel (elsewhere it needs a fence). And a disk leaves
+//! garbage only in the blocks that were written.
 
 #![forbid(unsafe_code)]
 

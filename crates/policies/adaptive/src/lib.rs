@@ -1,16 +1,16 @@
 //! Of each update the cheapest form, by a model of what the medium and the coder cost.
 //!
-//! - **Costs** in persistent memory what the cheapest form takes: the changed bytes as runs, words
-//!   or sub-blocks with a bitmap, the XOR of both images compressed, copies from the old image, or
-//!   the whole block, and behind the header of a frame 9 bytes that say which images it leads
-//!   between. In ordinary memory the old image, until the commit; on the stack up to four blocks
-//!   and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than it
-//!   saves.
+//! - **Costs** in persistent memory what the cheapest form takes. That is the changed bytes as
+//!   runs, words or sub-blocks with a bitmap, or the XOR of both images compressed. Or it is copies
+//!   from the old image, or the whole block. Behind the header of a frame 9 bytes say which images
+//!   it leads between. In ordinary memory the old image, until the commit; on the stack up to four
+//!   blocks and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than
+//!   it saves.
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
 //!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
-//! [`Medium`] and of encoding, and of what a delta costs later; it does not try what it does not
-//! hope to gain by. What it chose [`Adaptive::choose`] says, for counting.
+//! [`Medium`] and of encoding, and of what a delta costs later. It does not try what it does not
+//! hope to gain by. [`Adaptive::choose`] says what was chosen, for counting.
 //!
 //! It is told the old image, or logs the whole block; patches alone it does not take. Where a
 //! [share](Settings::bypass_above) of the block is named, data of which more than that would be
@@ -116,7 +116,7 @@ impl Adaptive {
 }
 
 impl<K> Adaptive<K> {
-    /// The same with other kernels, which compare images and compute their checks.
+    /// This policy with other kernels, which compare images and compute their checks.
     #[must_use]
     pub fn kernels<L: Kernels>(self, kernels: L) -> Adaptive<L> {
         Adaptive { settings: self.settings, kernels }
@@ -215,7 +215,7 @@ impl<K: Kernels> Adaptive<K> {
             if time_of(coder, model::hoped_for(coder, shortest)) >= time {
                 continue;
             }
-            // Bits are counted for those who try.
+            // Bits are counted only where the XOR is tried.
             let coder = if coder == Form::Xor { self.xor_of(images) } else { coder };
             let is_shorter = if is_put {
                 deltas::put_if_shorter(coder, images, out)

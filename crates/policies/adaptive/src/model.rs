@@ -1,8 +1,8 @@
 //! What things cost: the model that choices are made by.
 //!
 //! It is coarse on purpose. What matters is which of two forms is cheaper, and between those the
-//! medium makes the difference: where writing a line takes no longer than in ordinary memory, a
-//! coder never pays, and where it takes ten times as long, it nearly always does.
+//! medium makes the difference. Where writing a line takes no longer than in ordinary memory, a
+//! coder never pays. Where it takes ten times as long, a coder nearly always pays.
 
 use journal_core::LINE_BYTES;
 use journal_core::policy::{Encoder, Placement};
@@ -37,15 +37,15 @@ impl Medium {
     /// A small chip on a serial bus, 64 bytes in some 15 us.
     pub const FRAM: Self = Self { name: "FRAM", line_ns: 15_000 };
 
-    /// Nanoseconds in which so many bytes are written.
+    /// Nanoseconds in which `bytes` bytes are written.
     #[must_use]
     pub const fn time_of(&self, bytes: usize) -> u64 {
         (bytes.div_ceil(LINE_BYTES) as u64).saturating_mul(self.line_ns as u64)
     }
 }
 
-/// Of so many deltas one has its block written into the shield when that goes home, which a whole
-/// image does not need.
+/// One delta in this many has its block written into the shield when the block goes home. A whole
+/// image does not need that.
 const DELTAS_PER_SHIELD: u64 = 8;
 
 /// Nanoseconds that a delta costs later, and a whole image does not.
@@ -54,7 +54,7 @@ pub(crate) const fn later_ns(medium: &Medium, block_bytes: usize) -> u64 {
     medium.time_of(block_bytes) / DELTAS_PER_SHIELD
 }
 
-/// Nanoseconds in which a form is encoded, and applied once, in a block of so many bytes. Measured
+/// Nanoseconds in which a form is encoded, and applied once, in a block of `block_bytes`. Measured
 /// for blocks of 4 KiB of which a twentieth differs.
 #[must_use]
 pub const fn coding_ns(form: Form, block_bytes: usize) -> u64 {
@@ -68,8 +68,8 @@ pub const fn coding_ns(form: Form, block_bytes: usize) -> u64 {
     (block_bytes as u64).saturating_mul(of_4_kib) / 4096
 }
 
-/// How short a coder may be hoped to make what takes so many bytes otherwise: copies half of that,
-/// as a rule, and a compressed XOR hardly less.
+/// How short a coder may be hoped to make what takes `bytes` otherwise. Copies take half of that,
+/// as a rule, and a compressed XOR hardly less than all.
 pub(crate) const fn hoped_for(coder: Form, bytes: usize) -> usize {
     match coder {
         Form::Moves => bytes / 2,

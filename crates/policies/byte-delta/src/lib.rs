@@ -1,17 +1,17 @@
-//! Versions: a block's newest content and the one before lie in slots, and a rewrite costs the
-//! words in which it differs from the version that it takes the place of.
+//! Versions: a block's newest content and the one before lie in slots. A rewrite costs the words in
+//! which it differs from the version that it takes the place of.
 //!
 //! - **Costs** in persistent memory two slots for each block that is written again and again, and
-//!   32 bytes beside each; per update the words that differ from the version *before* the newest,
-//!   in whole lines, and 32 bytes in a record. The first two versions of a block are written
-//!   whole. 4 KiB of which one line differs take 1 line in the slot and 2 in the record. Comparing
-//!   reads the older version where it lies.
+//!   32 bytes beside each. Per update the words that differ from the version *before* the newest,
+//!   in whole lines, and 32 bytes in a record. The first two versions of a block are written whole.
+//!   A block of 4 KiB of which one line differs takes 1 line in the slot and 2 in the record.
+//!   Comparing reads the older version where it lies.
 //! - **Choose it** when the same blocks are rewritten with small changes, and the store does not
 //!   say which. Where it does, as patches, they go into the record as runs, and no slot is touched.
 //!
-//! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, which nobody
-//! needs the old content of, go straight home, and are synced there before the record; [`Appends`]
-//! says otherwise. A journal without slots logs whole blocks.
+//! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, whose old content
+//! nobody needs, go straight home, and are synced there before the record; [`Appends`] says
+//! otherwise. A journal without slots logs whole blocks.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -71,8 +71,8 @@ impl Settings {
         Self { appends, ..self }
     }
 
-    /// The share of the slots or of a lane, in 256ths, from which on older versions are given up,
-    /// and blocks written home when that is not enough. 192, three quarters.
+    /// The share of the slots or of a lane, in 256ths, from which on older versions are given up.
+    /// Where that is not enough, blocks are written home. 192, three quarters.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }

@@ -1,10 +1,10 @@
 //! A bit for each unit of a block, and the units that are new.
 //!
-//! A *unit* is a power of two of bytes, from a word on; the last one of a block may be shorter. How
-//! long it is the payload does not say: who decodes knows it, as it knows the block's length. The
-//! payload is the bits, unit 0 in the lowest one of the first byte, filled up with zeros to a whole
-//! byte; then the new units, as they are, ascending. A block of 4 KiB has 64 bytes of bits for
-//! words and 4 for sub-blocks of 128 bytes.
+//! A *unit* is a power of two of bytes, from a word on; the last one of a block may be shorter. The
+//! payload does not say how long a unit is: the decoder knows it, as it knows the block's length.
+//! The payload is the bits, then the new units. Unit 0 has the lowest bit of the first byte, and
+//! zeros fill the bits up to a whole byte. The new units stand as they are, ascending. A block of 4
+//! KiB has 64 bytes of bits for words and 4 for sub-blocks of 128 bytes.
 //!
 //! New bytes stand there as they are, so that a payload may meet an image that already has them.
 

@@ -1,5 +1,5 @@
-//! What the codecs have in common: numbers at places of a slice, common parts of two slices, and a
-//! buffer that is filled, or read, from its start.
+//! What the codecs share: numbers at places of a slice, common parts of two slices, and a buffer
+//! filled or read from its start.
 //!
 //! Nothing here trusts a place: one outside of a slice is `None`, an error, or nothing in common.
 
@@ -9,7 +9,7 @@ use journal_core::policy::NoRoom;
 
 use crate::DecodeError;
 
-/// How many bytes a short copy moves at once, where there is room for so many.
+/// How many bytes a short copy moves at once, where there is room for them.
 pub(crate) const CHUNK_BYTES: usize = 16;
 
 /// How many bytes are compared at once where much is the same.
@@ -43,7 +43,7 @@ fn short_word_at(bytes: &[u8], at: usize) -> u64 {
     rest.rev().fold(0, |word, byte| (word << 8) | u64::from(*byte))
 }
 
-/// So many bits, the lowest ones.
+/// A number whose lowest `count` bits are set.
 #[inline]
 pub(crate) const fn low_bits(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1_u64 << count).wrapping_sub(1) }
@@ -83,7 +83,7 @@ fn long_common_front(one: &[u8], other: &[u8]) -> usize {
     at.saturating_add(rest.take_while(|(this, that)| this == that).count())
 }
 
-/// How many bytes two slices end with alike, at most so many.
+/// How many bytes two slices end with alike, up to `most`.
 #[inline]
 pub(crate) fn common_back(one: &[u8], other: &[u8], most: usize) -> usize {
     let both = one.iter().rev().zip(other.iter().rev()).take(most);
@@ -162,7 +162,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Adds bits to a byte that was put so many bytes ago.
+    /// Adds bits to the byte that was put `ago` bytes ago.
     #[inline]
     pub(crate) fn add_bits(&mut self, ago: usize, bits: u8) -> Result<(), NoRoom> {
         let at = self.used.checked_sub(ago).ok_or(NoRoom)?;

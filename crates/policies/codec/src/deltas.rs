@@ -1,8 +1,8 @@
-//! Every form in which a payload can say what leads from one image of a block to the next, behind a
-//! header that says which images those are ([`crate::compare::between`]).
+//! Every form in which a payload can say what leads from one image of a block to the next. A header
+//! before it says which images those are ([`crate::compare::between`]).
 //!
-//! A policy says which forms it wants tried; the shortest is kept. Whoever applies a payload need
-//! not know which policy made it.
+//! A policy says which forms it wants tried; the shortest is kept. A caller that applies a payload
+//! need not know which policy made it.
 
 use journal_core::Kernels;
 use journal_core::policy::{ApplyError, Encoder, NoRoom};
@@ -35,7 +35,7 @@ pub enum Form {
 /// Payloads that are not worth the search for a shorter one.
 pub const SHORT_BYTES: usize = 16;
 
-/// Both images of an update, and where they differ.
+/// The old and the new image of an update, and where they differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Images<'a> {
     /// The committed one.

@@ -9,7 +9,7 @@ use journal_core::policy::ApplyError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// They break off where more is to come.
+    /// The encoded bytes break off where more is to come.
     CutOff {
         /// How many bytes there are.
         at: usize,
@@ -24,12 +24,12 @@ pub enum DecodeError {
         /// Where.
         at: usize,
     },
-    /// They make more bytes than are expected.
+    /// The encoded bytes make more bytes than are expected.
     TooLong {
         /// Where the first byte too many would be made.
         at: usize,
     },
-    /// They end, having made fewer bytes than are expected.
+    /// The encoded bytes end, having made fewer bytes than are expected.
     TooShort {
         /// How many.
         made: usize,

@@ -8,14 +8,14 @@
 //! | [`moves`] | which bytes of the old image are where now, and new ones | no |
 //!
 //! The first two are written from a [`Changed`], which also tells beforehand how long each would
-//! be, and how many bits differ. What takes bits and words to find, `Changed` asks of the
-//! [`Kernels`] that its caller has. A form in the last two rows means something against one image
-//! only: whoever logs it says which, and checks that before it is applied.
+//! be, and how many bits differ. `Changed` has the [`Kernels`] of its caller find the words that
+//! differ. A form in the last two rows means something against one image only. The caller that logs
+//! it says which, and checks that before the form is applied.
 //!
 //! Guarantees, of every form: what was encoded makes the new image of the old one. A decoder is
-//! total: any bytes give a result or a typed error, in as many steps as payload and block have
-//! bytes, and nothing is written outside the block. An encoder is bounded likewise; it writes into
-//! the room it is given, and where that is too small it says so as soon as it knows, so that
+//! total: any bytes give a result or a typed error. It takes as many steps as payload and block
+//! have bytes, and writes nothing outside the block. An encoder is bounded likewise, and writes
+//! into the room it is given. Where that is too small it says so as soon as it knows, so that
 //! another form can be tried. What an encoder makes depends on its arguments alone, and not on what
 //! a table held before. Nothing here allocates. A crash does to a form what it does to any pure
 //! function: nothing.

@@ -6,10 +6,10 @@
 //!
 //! # The format
 //!
-//! A stream is instructions. Each copies `length` bytes from `distance` bytes before the end of
-//! what was made so far (they may overlap with what is being made), or takes bytes from the stream
-//! as they are, *literals*. A copy carries in two bits `S` how many literals, 0 to 3, follow it
-//! directly.
+//! A stream is instructions. Each makes a copy, or takes bytes from the stream as they are,
+//! *literals*. A copy is of `length` bytes from `distance` bytes before the end of what was made so
+//! far. These may overlap with what is being made. A copy carries in two bits `S` how many
+//! literals, 0 to 3, follow it directly.
 //!
 //! | first byte | then | is |
 //! |---|---|---|
@@ -22,9 +22,10 @@
 //! | `1LLDDDSS` | `H` | a copy of 5 + `L`; distance `H` x 8 + `D` + 1 |
 //!
 //! Where all bits of `L` are zero in the first, fourth and fifth row, they stand for their highest
-//! value, and *more* is added: 255 for each zero byte that follows, and the byte behind those. Two
-//! bytes `D` are little-endian. A stream may begin with a byte from 18 on, which is 17 more than
-//! the literals behind it. It ends with `17 0 0`, a copy from distance 16384 that is none.
+//! value, and *more* is added. That is 255 for each zero byte that follows, and the byte behind
+//! those. Two bytes `D` are little-endian. A stream may begin with a byte from 18 on, which is 17
+//! more than the literals behind it. It ends with `17 0 0`, a copy from distance 16384 that is
+//! none.
 //!
 //! This encoder makes no copies of 2 or 3 bytes. An empty input is the end alone.
 
@@ -48,7 +49,7 @@ const SHORT_LENGTH_MAX: usize = 8;
 /// The longest distance of all.
 const DISTANCE_MAX: usize = 0xBFFF;
 
-/// How many bytes a stream has at most, of an input of so many.
+/// How many bytes a stream has at most, of an input of `input_bytes`.
 #[must_use]
 pub const fn bound(input_bytes: usize) -> usize {
     // All literals: what begins them, one byte more for each 255, and the end.

@@ -1,25 +1,25 @@
 //! The new image of a block as copies from the old one, from wherever in it, and new bytes.
 //!
 //! What changes inside a database page is moved about more than it is replaced, which neither runs
-//! nor an XOR can see. Here the old image is a dictionary: bytes that it has anywhere are copied
+//! nor an XOR can see. Here the old image is a dictionary. Bytes that it has anywhere are copied
 //! from there, and bytes that the new image has already are copied too.
 //!
 //! Guarantees: [`decode`] with the old image undoes [`encode`], for any two images of one length up
-//! to 64 KiB. Both take as many steps as images and delta have bytes (a search looks at two places
-//! for each), and touch nothing but the buffers they are given. The delta depends on the images
+//! to 64 KiB. They take as many steps as images and delta have bytes (a search looks at two places
+//! for each). They touch nothing but the buffers they are given. The delta depends on the images
 //! alone. Decoding is not in place: it needs the old image whole, beside the room for the new one;
 //! [`apply`] makes a copy of it.
 //!
-//! A delta is against one old image and nonsense against any other, the new one among them; whoever
-//! logs it says which images it lies between.
+//! A delta is against one old image and nonsense against any other, the new one among them. The
+//! caller that logs it says which images it lies between.
 //!
 //! # The format
 //!
 //! A delta is commands. Each makes a copy and then takes new bytes. A copy is from `distance` bytes
-//! before, with the old image standing directly before the new one: a distance of a block's length
-//! is the same place of the old image. It may overlap with what it makes. Three distances are
-//! remembered, the last one first: at the start those of the same place, of the byte before, and of
-//! the word before.
+//! before, with the old image standing directly before the new one. So a distance of a block's
+//! length is the same place of the old image. A copy may overlap with what it makes. Three
+//! distances are remembered, the last one first: at the start those of the same place, of the byte
+//! before, and of the word before.
 //!
 //! The first byte of a command is `DDNNNLLL`:
 //!
@@ -49,10 +49,10 @@ pub use encode::{MovesTable, encode};
 
 use journal_core::WORD_BYTES;
 
-/// How many bytes a delta has at most, of blocks of so many.
+/// How many bytes a delta has at most, of blocks of `block_bytes`.
 #[must_use]
 pub const fn bound(block_bytes: usize) -> usize {
-    // A copy takes no more than it saves, but for the longer count of many new bytes before it.
+    // A copy takes no more than it saves, except for the longer count of many new bytes before it.
     block_bytes.saturating_add(block_bytes / 128).saturating_add(16)
 }
 

@@ -152,7 +152,7 @@ pub fn apply(payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
 #[inline]
 fn copy_run(payload: &[u8], from: usize, block: &mut [u8], to: usize, bytes: usize) -> Option<()> {
     let into = block.get_mut(to..)?;
-    // Most are short: a word is put together instead of so many bytes copied.
+    // Most runs are short: for them a word is put together instead of copying `bytes` bytes.
     if bytes <= WORD_BYTES {
         if let (Some(new), Some(old)) = (u64_at(payload, from), into.first_chunk_mut()) {
             let mask = low_bits(bytes.wrapping_mul(8));

@@ -26,7 +26,7 @@ pub(crate) fn text(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Zeros, but for so many words at places without a pattern.
+/// Zeros, except for `words` words at places without a pattern.
 pub(crate) fn sparse(seed: u64, len: usize, words: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let (places, values) = (noise(seed, words * 4), noise(!seed, words * 8));
@@ -39,8 +39,8 @@ pub(crate) fn sparse(seed: u64, len: usize, words: usize) -> Vec<u8> {
     bytes
 }
 
-/// Two inputs of one length that a search goes through in other steps, so that each leaves places
-/// in a table which the other, having the same bytes there, would not have put there itself.
+/// Two inputs of one length that a search goes through in other steps. So each leaves places in a
+/// table that the other, with the same bytes there, would not have put there itself.
 pub(crate) fn of_other_steps(seed: u64) -> [Vec<u8>; 2] {
     let bytes = noise(seed, 600);
     let one = [&bytes[..], &bytes[100..500]].concat();

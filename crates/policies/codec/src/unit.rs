@@ -16,7 +16,7 @@ impl Unit {
     /// 128 bytes: 32 bits for 4 KiB.
     pub const SUB_BLOCK: Self = Self { power: 7 };
 
-    /// A unit of so many bytes: a power of two from 8 to 32,768.
+    /// A unit of `bytes` bytes: a power of two from 8 to 32,768.
     #[must_use]
     pub const fn new(bytes: usize) -> Option<Self> {
         if bytes < WORD_BYTES || bytes > 1 << 15 || !bytes.is_power_of_two() {

@@ -1,8 +1,8 @@
 //! The XOR of two images: zero where they are alike.
 //!
 //! Images of different length have none: nothing is written then, and the answer says so. Applied
-//! to one of both images it gives the other, to any other image nonsense; whoever logs it says
-//! which images it lies between.
+//! to one of its two images an XOR gives the other, and to any other image nonsense. The caller
+//! that logs it says which images it lies between.
 
 use core::cmp::min;
 

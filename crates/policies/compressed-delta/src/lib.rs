@@ -1,7 +1,7 @@
 //! Compressed deltas: of a block that changes a little the record has what differs, as short as one
-//! of a few encodings makes it; a block that changes a lot goes to the disk-side log.
+//! of a few encodings makes it. A block that changes a lot goes to the disk-side log.
 //!
-//! - **Costs** in persistent memory some 30 bytes for each update and what differs in it, of which
+//! - **Costs** in persistent memory some 30 bytes for each update and what differs in it. Of that
 //!   the shortest is kept: runs of new bytes, a bitmap and new words, or the XOR of both images
 //!   compressed. In ordinary memory the old image, until the commit. On the stack three blocks and
 //!   8 KiB. In time about 2 us for a block of 4 KiB, more than writing all of it to fast memory
@@ -69,8 +69,8 @@ impl Settings {
         Self { few_bits, ..self }
     }
 
-    /// The share of the block's bits, in 256ths, above which so many differ that the few that do
-    /// not are logged. 192, three quarters.
+    /// The share of the block's bits, in 256ths, above which the few bits that do not differ are
+    /// logged. 192, three quarters.
     #[must_use]
     pub const fn most_bits(self, most_bits: u8) -> Self {
         Self { most_bits, ..self }
@@ -127,7 +127,7 @@ impl CompressedDelta {
 }
 
 impl<K> CompressedDelta<K> {
-    /// The same with other kernels, which compare images and compute their checks.
+    /// This policy with other kernels, which compare images and compute their checks.
     #[must_use]
     pub fn kernels<L: Kernels>(self, kernels: L) -> CompressedDelta<L> {
         CompressedDelta { settings: self.settings, kernels }

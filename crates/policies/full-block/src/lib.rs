@@ -1,9 +1,9 @@
 //! Whole blocks: every update is logged as the block's new image, as JBD2 does.
 //!
 //! - **Costs** a block and 16 bytes per update in persistent memory, and per record a header line
-//!   and a check: 66 lines for one block of 4 KiB. No memory beside the index.
-//! - **Choose it** when most of a block changes with every update, when nothing is known of what
-//!   changed, or as the baseline that the other policies are measured against.
+//!   and a check. One block of 4 KiB takes 66 lines. No memory beside the index.
+//! - **Choose it** when most of a block changes with every update, or when nothing is known of what
+//!   changed. Or choose it as the baseline that the other policies are measured against.
 //!
 //! An update that leaves the block as it was is not logged, where the old image is given.
 

@@ -1,12 +1,12 @@
-//! Slots that are the cache: data blocks live in persistent memory, a commit says in which slots,
-//! and a checkpoint writes no data to the device.
+//! Slots that are the cache: data blocks live in persistent memory, and a commit says in which
+//! slots. A checkpoint writes no data to the device.
 //!
 //! - **Costs** in persistent memory a slot and 32 bytes beside it for each data block that is
-//!   there, a second one while the block is rewritten, and 32 bytes in a record for each update.
-//!   Metadata takes a whole image in the record. Reads find data in slots, so that they cost no
+//!   there. A block that is rewritten takes a second one meanwhile. Each update takes 32 bytes in a
+//!   record. Metadata takes a whole image in the record. Reads find data in slots, so they cost no
 //!   device.
-//! - **Choose it** when the data that is written most fits the slots: it then never goes to the
-//!   device but when slots run short, those written longest ago first.
+//! - **Choose it** when the data that is written most fits the slots. It then goes to the device
+//!   only when slots run short, the blocks written longest ago first.
 //!
 //! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. Its journal
 //! entry is a commit here; what is written between two of them is gathered by a running transaction
@@ -46,8 +46,8 @@ impl Settings {
         Self { reclaim_at: 224, commit_after: Duration::from_secs(5) }
     }
 
-    /// The share of the slots or of a lane, in 256ths, from which on older versions are given up,
-    /// and blocks written home when that is not enough. 224, seven eighths.
+    /// The share of the slots or of a lane, in 256ths, from which on older versions are given up.
+    /// Where that is not enough, blocks are written home. 224, seven eighths.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }

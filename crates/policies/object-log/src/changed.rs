@@ -44,7 +44,8 @@ impl Size {
 /// Objects that lie one behind the other: from the first to before the end.
 pub(crate) type Run = Range<usize>;
 
-/// As the store says. Where it has given the old image too, what is the same there is left out.
+/// The objects that the store says change. Where it has given the old image too, what is the same
+/// there is left out.
 pub(crate) fn said<'a>(
     update: &Update<'a>,
     unit: NonZeroUsize,
@@ -58,7 +59,7 @@ pub(crate) fn said<'a>(
     Changed { spans, images, unit }
 }
 
-/// Those that have a word in which the old image and the new one differ.
+/// The objects that have a word in which the old image and the new one differ.
 pub(crate) fn found<'a>(
     words: Spans<'a>,
     images: [&'a [u8]; 2],
@@ -100,13 +101,13 @@ impl<'a, S: Iterator<Item = Span> + Clone> Changed<'a, S> {
         self.spans.clone()
     }
 
-    /// They, in runs.
+    /// The objects that change, in runs.
     #[inline]
     pub(crate) fn runs(&self) -> Runs<'_, 'a, S> {
         self.runs_of(self.spans())
     }
 
-    /// The same, for who has the bytes that change at hand.
+    /// Like `runs`, for a caller that has the bytes that change at hand.
     #[inline]
     pub(crate) fn runs_of(&self, spans: S) -> Runs<'_, 'a, S> {
         Runs { changed: self, spans, touched: 0..0, rest: 0..0 }
@@ -133,7 +134,7 @@ pub(crate) struct Runs<'c, 'a, S> {
     spans: S,
     /// Objects that pieces lie in, as far as the last piece that was looked at.
     touched: Run,
-    /// Those of a run that were not yet compared.
+    /// Objects of a run that were not yet compared.
     rest: Run,
 }
 

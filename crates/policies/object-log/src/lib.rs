@@ -2,18 +2,18 @@
 //! block.
 //!
 //! - **Costs** in persistent memory the objects that changed, 16 bytes per block, and at most
-//!   [`OVERHEAD_MAX`] more to say which they are; and per record a header line and a check. One
+//!   [`OVERHEAD_MAX`] more to say which they are. A record adds a header line and a check. One
 //!   object of 256 bytes takes 6 lines, where a block of 4 KiB takes 66. No memory beside the
-//!   index, which has a node for each frame: a block that changes often has many of them. Where
-//!   the store does not say what changed and gives the old image, comparing the two, by
-//!   [`kernels`](ObjectLog::kernels); without that the block is logged whole.
+//!   index, which has a node for each frame: a block that changes often has many of them. Where the
+//!   store does not say what changed and gives the old image, [`kernels`](ObjectLog::kernels)
+//!   compare the two. Without the old image the block is logged whole.
 //! - **Choose it** when blocks are tables of small things that change one at a time, as the
-//!   metadata of a file system, and the store says which (`Transaction::write_at`, ranges,
+//!   metadata of a file system. The store has to say which (`Transaction::write_at`, ranges,
 //!   patches). A block of which the greater part changes is logged whole.
 //!
 //! The unit is [`Update::object_bytes`], or where the store does not know, a piece of
 //! [`Settings::object_bytes`]. It follows FGM, the fine-grained metadata journal, with one record
-//! and one step instead of its two; [`Pacing`] has its timer and the size of its `TxnInfo`.
+//! and one step instead of its two. [`Pacing`] has its timer and the size of its `TxnInfo`.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -46,8 +46,8 @@ use changed::{Changed, Size};
 pub use payload::OVERHEAD_MAX;
 pub use settings::{Settings, SettingsError};
 
-/// Room for the words of a block of 4 KiB: to clear what the longest block takes costs as much as
-/// to compare such a one.
+/// Room for the words of a block of 4 KiB. To clear what the longest block takes costs as much as
+/// to compare a block of 4 KiB.
 const FEW_NUMBERS: usize = number_count(4 << 10);
 
 /// The policy.
@@ -80,7 +80,7 @@ impl ObjectLog {
 }
 
 impl<K> ObjectLog<K> {
-    /// The same with other kernels, which compare images.
+    /// This policy with other kernels, which compare images.
     #[must_use]
     pub fn kernels<L: Kernels>(self, kernels: L) -> ObjectLog<L> {
         ObjectLog { settings: self.settings, kernels }
@@ -132,7 +132,7 @@ impl<K> ObjectLog<K> {
         self.place_objects(changed.spans(), changed, image, out)
     }
 
-    /// The same of what is not put as runs.
+    /// Like `place_objects`, for what is not put as runs.
     #[inline(never)]
     fn place_many(
         &self,
@@ -150,7 +150,7 @@ impl<K> ObjectLog<K> {
                 return Placement::Image;
             }
             if payload::has_runs(&size) {
-                // They were tried.
+                // Runs were tried.
                 return Placement::Image;
             }
             out.clear();
@@ -159,7 +159,8 @@ impl<K> ObjectLog<K> {
                 let is_shorter = put.is_ok() && out.as_bytes().len() < image.len();
                 return if is_shorter { Placement::Encoded } else { Placement::Image };
             }
-            // So many small ones, so far apart, that to name them takes too much: in twos.
+            // The objects are small and far apart, and naming each takes too much: take them in
+            // twos.
             let two = NonZeroUsize::MIN.saturating_add(1);
             changed.unit = changed.unit.saturating_mul(two);
             if payload::put_runs(changed.runs(), image, is_too_much, out).is_some() {

@@ -1,7 +1,7 @@
 //! The payloads, as FORMAT.md has them: the one place that knows their bytes.
 //!
 //! Guarantees: what is put here is applied again to the same content, from any image that has the
-//! rest of it; both forms carry new bytes as they are, so that they may meet an image that already
+//! rest of it. Both forms carry new bytes as they are, so that they may meet an image that already
 //! has them. Any bytes can be applied, and none of them writes outside the block.
 
 use core::iter::repeat_n;
@@ -41,8 +41,11 @@ const fn map_overhead(last: usize) -> usize {
 }
 
 /// Puts the objects of an image that changed into an encoder that is empty, as runs, and says what
-/// they are. `None` where a map takes less, both take too much, there is too much of them, they are
-/// no shorter than the image or lie where no run can; something may have been put then.
+/// they are. `None`, after something may have been put, where
+///
+/// - a map takes less, or both take too much;
+/// - there is too much of the objects, or they are no shorter than the image;
+/// - they lie where no run can.
 #[inline]
 pub(crate) fn put_runs(
     runs: Runs<'_, '_, impl Iterator<Item = Span> + Clone>,

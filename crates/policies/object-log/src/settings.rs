@@ -1,6 +1,6 @@
 //! What can be chosen about the policy, and what of that can be.
 //!
-//! None of it is on the medium: a journal may be opened with other settings than it was written
+//! No setting is on the medium: a journal may be opened with other settings than it was written
 //! with, and is read the same.
 
 use core::fmt;
@@ -53,8 +53,8 @@ impl Settings {
         }
     }
 
-    /// The size of the pieces into which a block is cut of which the store names no object size:
-    /// at least 1, and no power of two need be. 256.
+    /// The size of the pieces into which a block is cut where the store names no object size. At
+    /// least 1, and no power of two need be. 256.
     #[must_use]
     pub const fn object_bytes(self, object_bytes: u32) -> Self {
         Self { object_bytes, ..self }
@@ -68,8 +68,8 @@ impl Settings {
         Self { whole_at, ..self }
     }
 
-    /// The size of the list in which a running transaction names its objects, 8 bytes each: when it
-    /// is full the transaction commits. 256 bytes to 128 KiB; 8 KiB, which holds 1022.
+    /// The size of the list in which a running transaction names its objects, 8 bytes each. When
+    /// the list is full the transaction commits. 256 bytes to 128 KiB; 8 KiB, which holds 1022.
     #[must_use]
     pub const fn txn_info_bytes(self, txn_info_bytes: u32) -> Self {
         Self { txn_info_bytes, ..self }

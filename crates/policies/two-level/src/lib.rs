@@ -1,21 +1,22 @@
-//! Two levels: the sub-blocks that a small change touches go into persistent memory, and a block
-//! of which much changes goes whole to a log on the disk.
+//! Two levels: the sub-blocks that a small change touches go into persistent memory. A block of
+//! which much changes goes whole to a log on the disk.
 //!
-//! - **Costs** in persistent memory 4 bytes of bitmap for a block of 4 KiB and 128 bytes for each
-//!   sub-block that changes, behind some 20 bytes of header; a block that goes to the disk costs 32
-//!   bytes there, and one write and one sync of the disk for each transaction that has any.
-//! - **Choose it** when persistent memory is small beside a disk that takes large sequential
-//!   writes well: bytes in memory are spent where they save the most on the disk.
+//! - **Costs** in persistent memory some 20 bytes of header, 4 bytes of bitmap for a block of 4
+//!   KiB, and 128 bytes for each changed sub-block. A block that goes to the disk costs 32 bytes of
+//!   persistent memory. Each transaction that has such a block costs one write and one sync of the
+//!   disk.
+//! - **Choose it** when persistent memory is small beside a disk that takes large sequential writes
+//!   well. Bytes in memory are spent where they save the most on the disk.
 //!
 //! It follows two-level logging. Metadata stays in persistent memory whatever its size. What
-//! changes is what the store says, in ranges; where it gives whole images, the old one is compared,
+//! changes is what the store says, in ranges. Where it gives whole images, the old one is compared,
 //! unless [`Settings::compares`] says not to. Blocks that are logged lie above what is home or in
-//! the disk's log, never over it: the content below stays until a newer one is durable. Readers
+//! the disk's log, never over it. The content below stays until a newer one is durable. Readers
 //! find the newest content in memory as long as a cache keeps it.
 //!
-//! The payload's first byte is its form: 1 for a [bitmap and sub-blocks](bitmap) of 128 bytes, or
-//! 16 and the power of two that they have otherwise; 2 for [`runs`] of bytes, which patches alone
-//! are logged as.
+//! The payload's first byte is its form. It is 1 for a [bitmap and sub-blocks](bitmap) of 128
+//! bytes. For sub-blocks of another size it is 16 and the power of two that they have. It is 2 for
+//! [`runs`] of bytes, which patches alone are logged as.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -70,8 +71,8 @@ impl Settings {
         Self { unit, ..self }
     }
 
-    /// The share of a block's sub-blocks, in 256ths, up to which those that change go into the
-    /// record; above, data goes to the disk. 128, half of them.
+    /// The share of a block's sub-blocks, in 256ths, up to which the changed ones go into the
+    /// record. Above it data goes to the disk. 128, half of them.
     #[must_use]
     pub const fn few_units(self, few_units: u8) -> Self {
         Self { few_units, ..self }
@@ -157,7 +158,7 @@ impl TwoLevel {
 }
 
 impl<K> TwoLevel<K> {
-    /// The same with other kernels, which compare images.
+    /// This policy with other kernels, which compare images.
     #[must_use]
     pub fn kernels<L: Kernels>(self, kernels: L) -> TwoLevel<L> {
         TwoLevel { settings: self.settings, kernels }

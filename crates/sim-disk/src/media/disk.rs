@@ -141,7 +141,7 @@ impl BlockDevice for SimDisk {
     }
 }
 
-/// Which medium a disk handle writes to, for those who look at tapes.
+/// Which medium a disk handle writes to, for a caller that looks at tapes.
 impl From<&SimDisk> for Medium {
     fn from(disk: &SimDisk) -> Self {
         Self::Disk(disk.number)

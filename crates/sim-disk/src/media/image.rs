@@ -32,8 +32,8 @@ impl DiskImage {
     /// A disk of zeroes.
     ///
     /// # Panics
-    /// When the atomic unit is neither a divisor nor a multiple of the block, or not a multiple
-    /// of the word: there is no such device.
+    /// When the atomic unit is neither a divisor nor a multiple of the block, or not a multiple of
+    /// the word. There is no such device.
     #[must_use]
     pub fn blank(block_size: BlockSize, block_count: u64, facts: DeviceFacts) -> Self {
         let unit = facts.atomic_unit_bytes as usize;
@@ -167,7 +167,7 @@ impl Image {
         Self { pmem, poisoned: BTreeSet::new(), disks: Vec::new() }
     }
 
-    /// The same with one more disk; the first is number 0.
+    /// This image with one more disk; the first disk is number 0.
     #[must_use]
     pub fn with_disk(mut self, disk: DiskImage) -> Self {
         self.disks.push(disk);
@@ -213,8 +213,8 @@ impl Image {
         self.patch(medium, at, &byte);
     }
 
-    /// Poison: the line that holds this byte of the persistent memory reports an error when it is
-    /// read, in this world and after every later crash, until [`heal`](Self::heal).
+    /// Poisons the line that holds this byte of the persistent memory. A read of the line reports
+    /// an error, in this world and after every later crash, until [`heal`](Self::heal).
     pub fn poison(&mut self, at: u64) {
         let line = LINE_BYTES as u64;
         self.poisoned.insert(at / line * line);
@@ -264,8 +264,8 @@ impl Image {
 
 /// The share that `bytes` at `at` have in an image's fingerprint.
 ///
-/// The whole is the XOR of its words' shares and a zero word's share is zero, so that a change is
-/// accounted for by XORing the old share out and the new one in.
+/// An image's fingerprint is the XOR of its words' shares, and a zero word's share is zero. So a
+/// change is accounted for by XORing the old share out and the new one in.
 pub(crate) fn fingerprint(medium: Medium, at: u64, bytes: &[u8]) -> u128 {
     let tag = match medium {
         Medium::Pmem => 0,

@@ -7,8 +7,8 @@
 //! | [`Model::Arm`] | line | only across store barriers | lost |
 //! | [`Model::Eadr`] | - | program order | kept |
 //!
-//! In all of them words (8 aligned bytes) are atomic, the words of one store call become durable in
-//! any order, streamed words in any order among everything else, and a fence completes only what
+//! In all models a word (8 aligned bytes) is atomic. The words of one store call become durable in
+//! any order, and streamed words in any order among everything else. A fence completes only what
 //! its own thread flushed or streamed.
 
 use core::fmt;
@@ -149,8 +149,8 @@ impl Rules {
         Self { model, defect: Some(defect), flush: FlushKind::Weak }
     }
 
-    /// The same with the flush instruction of older processors: `clflush`, which is durable when it
-    /// executes.
+    /// These rules with the flush instruction of older processors, `clflush`, which is durable when
+    /// it executes.
     #[must_use]
     pub const fn with_strong_flush(self) -> Self {
         Self { flush: FlushKind::Strong, ..self }

@@ -46,13 +46,14 @@ impl SimPmem {
         Self { world, lease, start: 0, content, facts }
     }
 
-    /// The same with another streaming threshold, to drive both ways of writing.
+    /// This memory with another streaming threshold, to drive both ways of writing.
     #[must_use]
     pub fn with_stream_from_bytes(self, bytes: usize) -> Self {
         Self { facts: self.facts.with_stream_from_bytes(bytes), ..self }
     }
 
-    /// The same, which has whole lines streamed and put together from pieces, or none.
+    /// This memory with whole lines streamed and put together from pieces, if it `gathers`.
+    /// Otherwise no line is put together, and the default streaming threshold holds.
     #[must_use]
     pub fn with_gathers(self, gathers: bool) -> Self {
         let facts = PmemFacts::new(self.facts.granularity);

@@ -98,8 +98,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether a process that is killed right after it leaves something new behind: for the next
-    /// one to see, or lost to its fences and syncs.
+    /// Whether a process that is killed right after the event leaves something new behind. The next
+    /// process sees it, or it is lost to that process's fences and syncs.
     pub(crate) fn leaves_something_new(&self) -> bool {
         self.change().is_some()
             || matches!(

@@ -75,8 +75,8 @@ impl Caller {
     }
 }
 
-/// Puts back what was before, when the call ends by a panic too: a mutant may well provoke one, and
-/// later calls of this thread are none of its business.
+/// Puts back what was before, even when the call ends by a panic. A mutant may well provoke a
+/// panic, and later calls of this thread are none of its business.
 struct Restore(Calling);
 
 impl Drop for Restore {
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// The world in which the process that made `tape` was killed after its first `position`
-    /// events: all it stored is visible, the power is still on, and no more is durable than before.
+    /// events. All it stored is visible, the power is still on, and no more is durable than before.
     #[must_use]
     pub fn killed(
         start: &Image,

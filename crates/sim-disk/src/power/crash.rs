@@ -1,8 +1,8 @@
 //! Crash points of a tape, and the images that a power loss at each of them may leave.
 //!
-//! Between two persist points the set of possible images only grows, so it is enough to crash just
-//! before each of them, before everything the program told its caller, and at the end (with durable
-//! caches: before and in the middle of everything).
+//! Between two persist points the set of possible images only grows. So it is enough to crash just
+//! before each persist point, before everything the program told its caller, and at the end. With
+//! durable caches, crashes come before everything and in the middle of it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -242,8 +242,9 @@ impl CrashPoint {
         Choices::Sample(self.sample(images_max, random, rng).into_iter())
     }
 
-    /// Nothing, everything, each cell alone, all but each, prefixes, suffixes, each few calls in
-    /// turn undone (which leaves what the calls before them wrote), and random ones.
+    /// Samples the images: nothing, everything, each cell alone, all but each, prefixes, suffixes,
+    /// and random ones. Each few calls in turn are also undone, which leaves what the calls before
+    /// them wrote.
     fn sample(&self, images_max: u64, random: u32, rng: &mut Rng) -> Vec<Vec<usize>> {
         let count = self.cells.len();
         let pick = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {

@@ -1,11 +1,11 @@
 //! Running a program, cutting the power everywhere, and looking at what recovery makes of it.
 //!
-//! A [`Scenario`] is a program, its recovery and an oracle. The [`Explorer`] runs the program once,
-//! takes the images that a power loss may leave at every crash point of the tape (all of them where
-//! they are few, a declared sample where not), boots each distinct one and has the scenario recover
-//! and judge it; then it does the same with the tape of that recovery, as deep as asked. With
-//! [`Explorer::with_kills`] it also kills the process after every event, lets the next one recover
-//! from what is visible, and cuts the power after that.
+//! A [`Scenario`] is a program, its recovery and an oracle. The [`Explorer`] runs the program once.
+//! It takes the images that a power loss may leave at every crash point of the tape. Where these
+//! are few it takes all of them, where not a declared sample. It boots each distinct image, and has
+//! the scenario recover and judge it. Then it does this with the tape of that recovery, as deep as
+//! asked. With [`Explorer::with_kills`] it also kills the process after every event. The next
+//! process recovers from what is visible, and the power is cut after that.
 
 use core::panic::AssertUnwindSafe;
 use std::collections::{BTreeSet, HashMap};
@@ -39,7 +39,7 @@ pub trait Scenario {
     fn program(&self, world: &World) -> Result<(), String>;
 
     /// Opens the store on what a crash left, and judges what it finds by [`World::history`]. Says
-    /// [`World::recovered`] with a digest of the logical state when recovery is complete; whatever
+    /// [`World::recovered`] with a digest of the logical state when recovery is complete. Whatever
     /// it does after that (more operations, a check of its own) is crashed as well.
     ///
     /// Must be deterministic, and look at the media through their ports alone.
@@ -67,8 +67,9 @@ pub struct Explorer {
 pub type Damage = fn(&mut Image, &[Mark]);
 
 impl Explorer {
-    /// Power losses at every crash point under these rules, all images where a point has at most
-    /// 65,536 and else a sample with 64 random ones; no crash inside recovery, no kills.
+    /// Power losses at every crash point under these rules, with no crash inside recovery and no
+    /// kills. A point with at most 65,536 images has all of them tried, any other a sample with 64
+    /// random ones.
     #[must_use]
     pub fn new(rules: impl Into<Rules>) -> Self {
         Self {
@@ -119,8 +120,8 @@ impl Explorer {
         self
     }
 
-    /// Also harm every image of a program's own crashes before it is booted (not those of crashes
-    /// inside recovery): rot and poison come on top of the power loss.
+    /// Also harm every image of a program's own crashes before it is booted: rot and poison come on
+    /// top of the power loss. Images of crashes inside recovery are not harmed.
     #[must_use]
     pub const fn with_damage(mut self, damage: Damage) -> Self {
         self.damage = Some(damage);
@@ -128,16 +129,17 @@ impl Explorer {
     }
 
     /// Tell images apart by what recovery reads of them: of those that it cannot tell apart, only
-    /// the first is recovered. Exact for a recovery that is deterministic and looks at the media
-    /// through their ports alone; crashes inside recovery are then explored for that first one.
+    /// the first is recovered. This is exact for a recovery that is deterministic and looks at the
+    /// media through their ports alone. Crashes inside recovery are then explored for that first
+    /// one.
     #[must_use]
     pub const fn with_images_told_apart_by_reads(mut self) -> Self {
         self.reads = true;
         self
     }
 
-    /// Pass over the crashes of a program before this position of its tape: those that it has in
-    /// common with a shorter program, which it continues and which was explored before.
+    /// Pass over the crashes of a program before this position of its tape. The program has those
+    /// in common with a shorter one, which it continues and which was explored before.
     #[must_use]
     pub const fn with_points_from(mut self, position: usize) -> Self {
         self.points_from = position;
@@ -178,7 +180,7 @@ impl Explorer {
     }
 }
 
-/// Tells an image that is harmed before it is booted from one of the same content that is not: a
+/// Tells an image that is harmed before it is booted from an unharmed one of the same content. A
 /// recovery that repaired the harm may leave the latter.
 const HARMED: u128 = 0x9F1B_64D3_0A87_C25E_5D8E_31F0_B96A_7C42;
 

@@ -1,7 +1,7 @@
 //! Seeded generation of test cases, with shrinking.
 //!
 //! A case is made by asking a [`Source`] for numbers. The source writes down what it gave, so that
-//! a failing case can be shrunk without knowing what it is: choices are deleted, zeroed and
+//! a failing case can be shrunk without knowing what it is. Choices are deleted, zeroed and
 //! lowered, and the case is made again from what is left, as long as it still fails. A case shrinks
 //! well when zero means simple and when parts of it come from neighbouring choices.
 

@@ -1,10 +1,10 @@
 //! Images that recovery cannot tell apart.
 //!
-//! Recovery is deterministic and sees the media through their ports alone. So two images that agree
-//! on everything it read of the first one lead to the same run: reading is asked for in the same
-//! order, and answered the same. The memo is a tree of such questions, each branch an answer, each
-//! leaf an outcome. Most of the images of a torn record differ only in bytes that nobody looks at
-//! any more once its header or its check was found wrong.
+//! Recovery is deterministic and sees the media through their ports alone. So a second image that
+//! agrees on everything recovery read of the first one leads to the same run. Recovery asks for
+//! reads in the same order, and gets the same answers. The memo is a tree of such questions, each
+//! branch an answer, each leaf an outcome. Most images of a torn record differ only in bytes that
+//! recovery no longer reads, once it found the record's header or its check wrong.
 
 use std::collections::HashMap;
 

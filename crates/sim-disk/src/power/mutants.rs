@@ -3,8 +3,8 @@
 //! The code under test sends its ordered calls through a [`Mutator`] (a [`Hook`]). The mutator
 //! keeps the table of sites that were reached, and can make one site misbehave in one way. [`hunt`]
 //! does that for every declared site and every way that applies, and wants some scenario to fail
-//! each time: a mutant that survives, a site that no scenario reaches, or one that no mutant
-//! touches means that a test is missing.
+//! each time. A mutant that survives means that a test is missing. So does a site that no scenario
+//! reaches, or one that no mutant touches.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};

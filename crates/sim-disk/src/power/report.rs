@@ -16,18 +16,18 @@ pub struct Report {
     pub programs: u64,
     /// Instants at which the power was cut.
     pub points: u64,
-    /// Those of them with too many images to try all.
+    /// Instants with too many images to try all.
     pub points_sampled: u64,
     /// Images tried.
     pub images: u64,
-    /// Those of them not met before, with their history.
+    /// Images not met before, with their history.
     pub images_distinct: u64,
-    /// Those of them not recovered, since recovery could not have told them from another one.
+    /// Images not recovered, since recovery could not have told them from another one.
     pub images_alike: u64,
-    /// Those of them that are of sampled points.
+    /// Images tried at sampled instants.
     pub images_sampled: u64,
-    /// Those of them that hold a part of what a disk had under way, neither all of it nor nothing:
-    /// some units written and others not, or one torn.
+    /// Images that hold a part of what a disk had under way, neither all of it nor nothing. Some
+    /// units are written and others not, or one is torn.
     pub images_disk_in_part: u64,
     /// Recoveries run.
     pub recoveries: u64,

@@ -3,7 +3,7 @@
 //! What is certainly durable is folded into one image. Everything else is kept as *pieces* (at most
 //! a word each) that a crash may or may not have made durable:
 //!
-//! - cached pieces lie in *domains* (a line, or a word under `torn8`), as a sequence of groups; a
+//! - cached pieces lie in *domains* (a line, or a word under `torn8`), as a sequence of groups. A
 //!   crash keeps all groups before some point, any part of the group there, nothing behind it;
 //! - streamed pieces are kept or lost each by itself;
 //! - disk writes are kept per atomic unit: the durable content or any version written since.

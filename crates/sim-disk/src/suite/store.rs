@@ -1,9 +1,9 @@
 //! One call for the author of a store.
 //!
-//! The store is driven through [`Store`]: operations go in, everything that a caller can read comes
-//! out as names and values, and a pure function says what should. Nothing is known of what lies
-//! between them: the store may keep a journal of this project, or whatever it likes, on the
-//! [`World`]'s memory and disks.
+//! The store is driven through [`Store`]. Operations go in, and everything that a caller can read
+//! comes out as names and values. A pure function says what should come out. Nothing is known of
+//! what lies between them. The store may keep a journal of this project, or whatever it likes, on
+//! the [`World`]'s memory and disks.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,8 +97,8 @@ impl StoreBudget {
         Self { seed, ..self }
     }
 
-    /// Crash points with at most so many images have all of them recovered, the others a sample of
-    /// about that size. 64.
+    /// How many images of a crash point are recovered. A point with at most `images` of them has
+    /// all recovered, any other a sample of about that size. 64.
     #[must_use]
     pub const fn images(self, images: u64) -> Self {
         Self { images, ..self }
@@ -192,19 +192,19 @@ impl fmt::Display for StoreFailure {
 /// Tries whether a store keeps what it promises, whatever happens to it.
 ///
 /// Its programs are all of one operation and of two, and some longer ones. Each is run under each
-/// of [`MODELS`], and
+/// of [`MODELS`]:
 ///
-/// - without a crash, every operation being compared with the model;
-/// - the power is cut at every persist point, with every image that may be left where they are few
-///   and a sample where not; so it is, once more, inside the recovery from that, for programs of
-///   one operation;
-/// - the process is killed after every event, and the power is cut later, for programs of one
-///   operation and of two;
-/// - every memory fence, disk write, sync and read fails in turn, for programs of one operation,
-///   and what is left is crashed as well.
+/// - It runs without a crash, and every operation is compared with the model.
+/// - The power is cut at every persist point. Every image that may be left is tried where they are
+///   few, and a sample where not. In programs of one operation the power is cut once more, inside
+///   the recovery from that.
+/// - In programs of one operation and of two, the process is killed after every event, and the
+///   power is cut later.
+/// - In programs of one operation every memory fence, disk write, sync and read fails in turn, at
+///   most [`StoreBudget::faults`] of a kind. What is left is crashed as well.
 ///
 /// After each, the store has to open and to show what some prefix of the operations leads to, with
-/// all that it has promised; to show that again if it is interrupted; and to go on.
+/// all that it has promised. It has to show that again if it is interrupted, and to go on.
 ///
 /// # Errors
 /// The first crash that the store did not survive.

@@ -1,10 +1,11 @@
 //! Payloads that say which two images they lie between.
 //!
 //! What is encoded against an old image makes sense on that image alone. A journal may show it
-//! another one: a home that is newer than the payload, because a checkpoint has written it and a
-//! crash has left the payload there. So each payload begins with the checks of the image before it
-//! and of the one after: on any other image than the one before it does nothing, and the newest
-//! one's second check tells at the end whether all of it came out right.
+//! another one: a home that is newer than the payload. That happens where a checkpoint has written
+//! the home and a crash has left the payload there. So each payload begins with the checks of the
+//! image before it and of the one after. On any image other than the one before, a payload does
+//! nothing. At the end the second check of the newest payload tells whether all of it came out
+//! right.
 //!
 //! | bytes | is |
 //! |---|---|
@@ -13,9 +14,10 @@
 //! | 4 | the same of the image after |
 //! | the rest | what leads from one to the other |
 //!
-//! B1. Applied in their order to any image that one of them begins with, or that the last one leads
-//!     to, payloads of which each begins where the one before ends give what the last one leads to.
-//! B2. A base that is none of these images is found by [`check`], but for one in 2^32.
+//! B1. Take payloads of which each begins where the one before ends, and any image that one of them
+//!     begins with, or that the last one leads to. Applied to that image in their order, they give
+//!     what the last one leads to.
+//! B2. A base that is none of these images is found by [`check`], except for one in 2^32.
 
 use journal_core::Kernels;
 use journal_core::policy::{ApplyError, Encoder, NoRoom};

@@ -1,8 +1,8 @@
 //! Which words of a block are new, as a bit for each.
 //!
-//! Found once, by comparing both images or from what a store says that it wrote, this tells how
-//! long the [runs](crate::runs) and the [bitmap](crate::bitmap) would be before either is written,
-//! and both are written from it.
+//! This is found once, by comparing both images or from what a store says that it wrote. It tells
+//! how long the [runs](crate::runs) and the [bitmap](crate::bitmap) would be before either is
+//! written. Both are written from it.
 
 use core::cmp::min;
 use core::fmt;
@@ -27,7 +27,8 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// None yet, of a block of this length; `None` where it is longer than [`BLOCK_BYTES_MAX`].
+    /// No new words yet, in a block of this length; `None` where it is longer than
+    /// [`BLOCK_BYTES_MAX`].
     #[must_use]
     pub const fn none(block_bytes: usize) -> Option<Self> {
         if block_bytes > BLOCK_BYTES_MAX {
@@ -36,7 +37,7 @@ impl Changed {
         Some(Self { mask: [0; NUMBERS_MAX], block_bytes })
     }
 
-    /// Those in which the images differ; `None` where they differ in length, or are too long.
+    /// The words in which the images differ; `None` where they differ in length, or are too long.
     #[must_use]
     #[inline]
     pub fn between(kernels: &impl Kernels, old: &[u8], new: &[u8]) -> Option<Self> {
@@ -177,7 +178,7 @@ impl Changed {
     }
 }
 
-/// The bits of the first words of units of so many, a power of two up to a number's.
+/// The bits of the first words of units, each of `words` words: a power of two up to a number's.
 const fn unit_firsts(words: usize) -> u64 {
     match u64::MAX.checked_div(low_bits(words)) {
         Some(firsts) => firsts,
@@ -228,9 +229,9 @@ pub const fn number_count(block_bytes: usize) -> usize {
     block_bytes.div_ceil(WORD_BYTES * WORDS_PER_NUMBER)
 }
 
-/// The runs of words in which two images differ, found in memory of the caller's, of
-/// [`number_count`] numbers or more: that of a [`Changed`] takes as long to clear as images of 4
-/// KiB take to compare. `None` where the memory is less, or [`Changed::between`] has no answer.
+/// The runs of words in which two images differ, found in the caller's memory of [`number_count`]
+/// numbers or more. The memory of a [`Changed`] takes as long to clear as images of 4 KiB take to
+/// compare. `None` where the memory is less, or [`Changed::between`] has no answer.
 #[must_use]
 #[inline]
 pub fn spans_between<'m>(
@@ -366,7 +367,7 @@ mod tests {
             assert_eq!(changed.unit_count(unit), count.count(), "{bytes}");
         }
 
-        // The same from what is said to have been written.
+        // What is said to have been written gives the same words.
         let mut marked = Changed::none(new.len()).expect("a block's length");
         changed.runs().for_each(|run| {
             marked.mark(Span { at: run.at + run.len - 1, len: 1 });

@@ -1,4 +1,4 @@
-//! Reading a stream, whoever wrote it and whatever became of it.
+//! Reading a stream of any encoder, whatever became of it.
 
 use super::{END, NEAR_MAX};
 use crate::DecodeError;

@@ -1,7 +1,7 @@
 //! Writing a stream.
 //!
-//! One pass over the input. Where four bytes are what the table last saw with the same hash, and
-//! are not too far, as much as is alike becomes a copy. The longer nothing is found, the larger the
+//! One pass over the input. Where the table last saw the same four bytes under their hash, and not
+//! too far away, as much as is alike becomes a copy. The longer nothing is found, the larger the
 //! steps.
 
 use core::fmt;
@@ -70,8 +70,8 @@ pub fn encode(input: &[u8], table: &mut LzoTable, out: &mut [u8]) -> Result<usiz
     encode_by(places, input, out)
 }
 
-/// The same with a table of its own, on the stack, not much larger than what the input uses: all of
-/// it is cleared.
+/// Like [`encode`], with a table of its own on the stack. The table is not much larger than what
+/// the input uses, because all of it is cleared.
 ///
 /// # Errors
 /// As [`encode`].

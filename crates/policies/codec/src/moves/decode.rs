@@ -1,4 +1,4 @@
-//! Reading a delta, whoever wrote it and whatever became of it.
+//! Reading a delta of any encoder, whatever became of it.
 
 use core::cmp::min;
 

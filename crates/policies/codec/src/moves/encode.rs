@@ -1,10 +1,10 @@
 //! Writing a delta.
 //!
-//! Where the bytes are those at a remembered distance, they are copied from there: most of a block
+//! Where the bytes are those at a remembered distance, they are copied from there. Most of a block
 //! is found so, without a table. Only where bytes have been new for a while is the old image put
-//! into a table, every few places of it, and from then on the place of equal bytes is looked up
-//! there and among the new bytes seen since. A copy that is found reaches back over new bytes that
-//! it covers too.
+//! into a table, every few places of it. From then on the place of equal bytes is looked up there
+//! and among the new bytes seen since. A copy that is found reaches back over new bytes that it
+//! covers too.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ use crate::compare::changed::BLOCK_BYTES_MAX;
 const TABLE_BITS: u32 = 12;
 const TABLE_BITS_MIN: u32 = 6;
 
-/// Of the old image, one place of so many is put into the table.
+/// One place of the old image in this many is put into the table.
 const OLD_STEP: usize = 4;
 /// How many new bytes there are before places are looked up.
 const PATIENCE: usize = 4;
@@ -70,7 +70,7 @@ struct Found {
     which: usize,
 }
 
-/// Both images, and what is known of places in them.
+/// The old and the new image, and what is known of places in them.
 struct Search<'a> {
     old: &'a [u8],
     new: &'a [u8],
@@ -106,7 +106,7 @@ impl Search<'_> {
         common_front(from.get(4..).unwrap_or_default(), rest).wrapping_add(4)
     }
 
-    /// How many bytes before a place are those at the distance too, at most so many.
+    /// How many bytes before a place are those at the distance too, up to `most`.
     #[inline]
     fn back_at(&self, at: usize, distance: usize, most: usize) -> usize {
         let before = self.new.get(..at).unwrap_or_default();
@@ -140,8 +140,8 @@ impl Search<'_> {
     /// Puts the old image into the table.
     fn fill(&mut self) {
         self.is_filled = true;
-        // What is left in the other half from before needs no clearing: a place of the old image
-        // that has the bytes which are looked up is put there now, over whatever was there.
+        // The other half may hold places from before, and needs no clearing. A place of the old
+        // image that has the bytes which are looked up is put there now, over whatever was there.
         self.new_places.fill(0);
         for (at, four) in (0..=u16::MAX).step_by(OLD_STEP).zip(self.old.chunks_exact(OLD_STEP)) {
             let Some(four) = u32_at(four, 0) else { break };
@@ -172,7 +172,7 @@ impl Search<'_> {
         Some(found).filter(|found| found.length > 0)
     }
 
-    /// The copy to make at a place, if there is any; before it stand so many new bytes.
+    /// The copy to make at a place, if there is any; `waiting` new bytes stand before it.
     #[inline]
     fn find(&mut self, at: usize, distances: &Distances, waiting: usize) -> Option<Found> {
         let four = u32_at(self.new, at)?;
@@ -246,7 +246,7 @@ pub fn encode(
     let (mut at, mut news_from) = (0_usize, 0_usize);
     while at < new.len() {
         let waiting = at.wrapping_sub(news_from);
-        // So many of them are new for certain.
+        // A copy reaches back over `BACK_MAX` of them at most: the others are new for certain.
         if waiting > sink.room_left().saturating_add(BACK_MAX) {
             return Err(NoRoom);
         }

@@ -48,8 +48,8 @@ impl Budget {
         Self { cases, ..self }
     }
 
-    /// Crash points with at most so many images have all of them recovered; of the others so many
-    /// at random are, beside the regular ones. 12.
+    /// How many images of a crash point are recovered. A point with at most `images` of them has
+    /// all recovered. Any other has `images` random ones recovered, beside the regular ones. 12.
     #[must_use]
     pub const fn images(self, images: u64) -> Self {
         Self { images, ..self }
@@ -147,11 +147,15 @@ impl fmt::Display for PolicyFailure {
 /// Tries whether a policy keeps what [`journal_core::policy`] asks of it, and whether journals with
 /// it survive crashes.
 ///
-/// First the laws of pure functions, with random images and changes. Then programs on tiny
-/// journals, under each of [`MODELS`], on one lane and on two: from every starting state all
-/// programs of one step, with kills and with more steps after recovery, and some of two steps and
-/// of three; and programs of which the recovery is crashed in turn. Under the weakest of the models
-/// all of it once more with [`Protocol::TailPointer`].
+/// First come the laws of pure functions, with random images and changes. Then come programs on
+/// tiny journals, under each of [`MODELS`], on one lane and on two:
+///
+/// - from every starting state, all programs of one step, with kills and with more steps after
+///   recovery;
+/// - some programs of two steps and of three;
+/// - programs of which the recovery is crashed in turn.
+///
+/// Under the weakest of the models all these programs run once more with [`Protocol::TailPointer`].
 ///
 /// ```no_run
 /// # fn example(policy: impl journal_core::Policy + Clone + core::fmt::Debug) {

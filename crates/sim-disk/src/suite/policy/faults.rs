@@ -1,7 +1,8 @@
 //! Calls that fail: each operation of a program, once and for ever.
 //!
 //! Whatever failed, a program that stops there leaves media on which the next open shows what it
-//! may: after a killed process, and after a power loss that takes or leaves what is not durable.
+//! may. This holds after a killed process, and after a power loss that takes or leaves what is not
+//! durable.
 
 use core::fmt;
 
@@ -36,7 +37,7 @@ impl<P: Policy + Clone + fmt::Debug> Faults<P> {
         Self::of_program(Program { steps, ..program })
     }
 
-    /// The same of another program.
+    /// Like [`of`](Self::of), with another program.
     ///
     /// # Errors
     /// As [`of`](Self::of).

@@ -24,9 +24,9 @@ const TRIES: u64 = 48;
 pub struct Filled {
     /// Transactions that fitted at once.
     pub fitted: u64,
-    /// Those that fitted behind a checkpoint.
+    /// Transactions that fitted behind a checkpoint.
     pub waited: u64,
-    /// Those that are larger than a lane.
+    /// Transactions that are larger than a lane.
     pub too_large: u64,
 }
 
@@ -46,9 +46,9 @@ fn edits(number: u64) -> Edits {
     (first..first + count).map(|block| (block, edit)).collect()
 }
 
-/// Fills lanes of so many lines, again and again. What does not fit is refused with nothing
-/// changed, fits behind a checkpoint unless it is larger than a lane, and everything that was
-/// acknowledged is there in the end.
+/// Fills lanes of `lines` lines each, again and again. A transaction that does not fit is refused
+/// with nothing changed. It fits behind a checkpoint unless it is larger than a lane. Everything
+/// that was acknowledged is there in the end.
 ///
 /// # Errors
 /// What is not so.
@@ -61,7 +61,7 @@ pub fn fill<P: Policy + Clone + fmt::Debug>(
     fill_program(&program).map_err(|what| format!("{lanes} lanes of {lines} lines: {what}"))
 }
 
-/// The same with a program's shape and mutator.
+/// Like [`fill`], with a program's shape and mutator.
 ///
 /// # Errors
 /// As [`fill`].

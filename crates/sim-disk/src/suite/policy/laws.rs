@@ -45,7 +45,7 @@ impl fmt::Display for BrokenLaw {
 pub struct Tried {
     /// Changes that the policy placed.
     pub changes: u64,
-    /// Those of them that it encoded.
+    /// Placed changes that the policy encoded.
     pub encoded: u64,
     /// Payloads that it may not have made.
     pub foreign: u64,
@@ -63,7 +63,7 @@ const FOREIGN: usize = 16;
 const MARGIN: usize = 64;
 const UNTOUCHED: u8 = 0xC9;
 
-/// Tries so many cases.
+/// Tries `cases` cases.
 pub(in crate::suite) fn laws(
     policy: &impl Policy,
     seed: u64,

@@ -1,7 +1,8 @@
 //! Rot: every bit of a journal's span, turned by itself.
 //!
 //! What was acknowledged is then shown as it is, or there is an error, or the last transaction is
-//! missing, which nothing tells from one that was never finished. Never anything else.
+//! missing. Nothing tells a missing last transaction from one that was never finished. No other
+//! outcome is right.
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -38,7 +39,7 @@ pub struct Rot<P> {
     image: Image,
     /// What was acknowledged.
     whole: State,
-    /// The same without the last transaction.
+    /// What was acknowledged, without the last transaction.
     before: State,
 }
 
@@ -92,7 +93,8 @@ impl<P: Policy + Clone + fmt::Debug> Rot<P> {
         Self::of_program(Program::new(policy, 1, Vec::new()))
     }
 
-    /// The same with a program's shape and mutator, its lane and its steps being others.
+    /// Like [`of`](Self::of), with a program's shape and mutator. The size of its lane and its
+    /// steps are replaced.
     ///
     /// # Errors
     /// As [`of`](Self::of).

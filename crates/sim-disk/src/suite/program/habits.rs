@@ -1,7 +1,7 @@
 //! What a policy does with the updates that the suite makes, found out by asking it.
 //!
-//! A policy that has never been seen is tested like one that is known: the suite asks
-//! [`Policy::place`] about updates of each of its shapes, and takes the answers for its habits.
+//! A policy that has never been seen is tested like a known one. The suite asks [`Policy::place`]
+//! about updates of each shape that it makes, and takes the answers for the policy's habits.
 
 use journal_core::policy::{
     Change, Encoder, Kind, Patch, Placement, Policy, PolicyId, Span, Update,

@@ -16,8 +16,8 @@ pub(in crate::suite) struct Edited {
 
 /// What a transaction makes of its blocks.
 pub(in crate::suite) struct Images {
-    /// Whether single words are given to the policy without the old image: in every other call as
-    /// a range of the new one, in the others as a patch alone.
+    /// How the policy gets single words without the old image; `None` where it gets that image too.
+    /// Every other call gives a range of the new image, and the calls between give a patch alone.
     pub(in crate::suite) words_as: Option<WordsAs>,
     /// Whether appends are written over what is home.
     pub(in crate::suite) goes_home: bool,

@@ -1,9 +1,9 @@
 //! The oracle: what a journal may show, judged by what was called and what was promised.
 //!
-//! It knows nothing of records or lanes. The contract is that the recovered state is closed under
-//! dependency and holds everything acknowledged; the core has one owner, each of whose transactions
-//! may depend on all before it, so that a closed state is a *prefix* of the transactions in the
-//! order of their calls. What an open has shown, either way, stays so.
+//! The oracle knows nothing of records or lanes. By contract the recovered state is closed under
+//! dependency and holds everything acknowledged. The core has one owner, and each of its
+//! transactions may depend on all before it. So a closed state is a *prefix* of the transactions in
+//! the order of their calls. What an open has shown, either way, stays so.
 
 use crate::media::rng::mix;
 use crate::media::tape::Mark;

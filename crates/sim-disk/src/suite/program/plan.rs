@@ -52,12 +52,12 @@ pub struct Numbered<P> {
     pub program: Program<P>,
     /// The state that it begins with, in words.
     pub start: &'static str,
-    /// The same without its last step.
+    /// The program without its last step.
     pub prefix: Program<P>,
 }
 
-/// Every edit, with the block that it is done to where it stands alone: an append is to a block
-/// that is not live in most starting states, the others are to one that is.
+/// Every edit, with the block that it is done to where it stands alone. An append is to a block
+/// that is not live in most starting states. The other edits are to a block that is.
 const EDITS: [(usize, Edit); 5] =
     [(0, Write), (0, WriteAt), (0, Edit::Overwrite), (1, Append), (0, Discard)];
 
@@ -111,7 +111,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
         Self::of_protocol(policy, Protocol::OneFence)
     }
 
-    /// The same with another protocol.
+    /// Like [`new`](Self::new), with another protocol.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -169,7 +169,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     /// The `index`-th program of a length.
     ///
     /// # Panics
-    /// When there are not so many, or the length is nothing.
+    /// When no program of that length has this number, or the length is nothing.
     #[must_use]
     pub fn numbered(&self, index: usize, length: usize) -> Numbered<P> {
         // Three in seven, by a number that the digits of its steps do not follow from.
@@ -195,8 +195,8 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
         unreachable!("an index below the count")
     }
 
-    /// The order in which programs of a length are run: each once, by a seed, so that what a short
-    /// run leaves out is left out by chance.
+    /// The order in which programs of a length are run: each once, by a seed. What a short run
+    /// leaves out is left out by chance.
     #[must_use]
     pub fn order(&self, length: usize, seed: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.count(length)).collect();
@@ -243,7 +243,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     }
 }
 
-/// The same with three more operations after each recovery, and one more crash.
+/// This program with three more operations after each recovery, and one more crash.
 #[must_use]
 pub fn going_on<P: Clone>(program: &Program<P>) -> Program<P> {
     Program { steps_after: three_more(), crash_after: true, ..program.clone() }

@@ -40,7 +40,7 @@ pub const ID: [u8; 16] = *b"sixteen bytes id";
 
 /// A program over a journal of [`BLOCKS`] blocks, and the journal's shape.
 ///
-/// As a [`Scenario`], its program makes a journal and runs the steps; its recovery opens the
+/// As a [`Scenario`], its program makes a journal and runs the steps. Its recovery opens the
 /// journal, has the oracle judge what it shows, and goes on with the steps for afterwards.
 #[derive(Clone, Debug)]
 pub struct Program<P> {
@@ -157,8 +157,9 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         Ok(Begin { image: world.visible(), blocks })
     }
 
-    /// Takes the power away from a life that recovered and went on, with everything that was not
-    /// made durable, and with every other place of it; both times the journal shows what it may.
+    /// Takes the power away from a life that recovered and went on. The first loss takes everything
+    /// that was not made durable, the second takes every other place of it. Both times the journal
+    /// shows what it may.
     fn crash_again(&self, world: &World, rules: Rules) -> Result<(), String> {
         let mut history = world.history();
         history.push(Mark::PowerLost);
