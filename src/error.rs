@@ -11,7 +11,7 @@ use crate::options::OptionsError;
 
 /// Why a journal did not do what it was asked.
 ///
-/// None of these errors loses anything that was acknowledged.
+/// No error loses anything that was acknowledged.
 ///
 /// After [`Medium`](Self::Medium) or [`Device`](Self::Device) in a commit, sync, checkpoint or
 /// close, the journal has *failed*. What was under way may be durable or not. Every later commit,

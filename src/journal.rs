@@ -222,9 +222,9 @@ where
     ///
     /// A thread may have several transactions open at once. But while one of them waits for a
     /// block, nothing is done for the others. If the holder of that block waits for a block of one
-    /// of the others, one of the two threads gets a `Conflict`. (The journal does not see what a
-    /// thread waits for in another journal, or by other means than blocks.) So open one transaction
-    /// at a time where other threads want the same blocks.
+    /// of the others, one of the two threads gets a `Conflict`. So open one transaction at a time
+    /// where other threads want the same blocks. The journal does not see what a thread waits for
+    /// in another journal, or by other means than blocks.
     ///
     /// # Errors
     /// `Failed`.
@@ -272,7 +272,7 @@ where
     /// [`Transaction::commit_deferred`].
     ///
     /// # Errors
-    /// Those of [`transact`](Self::transact).
+    /// The errors of [`transact`](Self::transact).
     pub fn transact_deferred<R, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
@@ -284,7 +284,7 @@ where
     /// [`Transaction::commit_gathered`].
     ///
     /// # Errors
-    /// Those of [`transact`](Self::transact).
+    /// The errors of [`transact`](Self::transact).
     pub fn transact_gathered<R, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
@@ -300,7 +300,7 @@ where
     /// [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
     ///
     /// # Errors
-    /// Those of [`checkpoint`](Self::checkpoint).
+    /// The errors of [`checkpoint`](Self::checkpoint).
     pub fn tick(&self, now: Duration) -> Result<(), Error> {
         self.shared().tick(now)
     }
@@ -498,9 +498,9 @@ where
     }
 
     /// Whether what was [committed](Committed) since the journal was opened is durable by now. A
-    /// deferred transaction becomes durable with the next durable one of its lane, with a
-    /// [`sync`](Self::sync), with a checkpoint, or with a transaction in another lane that builds
-    /// on it. Asking costs one load, and makes nothing durable.
+    /// deferred transaction becomes durable with the next durable one of its lane, or with one in
+    /// another lane that builds on it. A [`sync`](Self::sync) or a checkpoint makes it durable too.
+    /// Asking costs one load, and makes nothing durable.
     ///
     /// ```no_run
     /// # use nvm_journal::{BlockNumber, Error, Journal};
@@ -553,9 +553,9 @@ where
     /// [`Options::keep_on_close`] says otherwise.
     ///
     /// # Errors
-    /// Those of [`checkpoint`](Self::checkpoint), and `Unreadable` where a block cannot be read:
-    /// all others are home. The journal value is gone either way. What was durable is not lost: the
-    /// next open finds it.
+    /// The errors of [`checkpoint`](Self::checkpoint), and `Unreadable` where a block cannot be
+    /// read: all others are home. The journal value is gone either way. What was durable is not
+    /// lost: the next open finds it.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop_checkpointer();
         self.shared().commit_gathered()?;

@@ -112,7 +112,7 @@ where
     /// Reads bytes of a block, like [`read`](Self::read).
     ///
     /// # Errors
-    /// Those of [`read`](Self::read), and `OutOfBlock` when the bytes do not lie in the block.
+    /// The errors of [`read`](Self::read), and `OutOfBlock` when the bytes do not lie in the block.
     pub fn read_at(&mut self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
         self.shared.check_range(block, at, into.len())?;
         self.lock(block)?;
@@ -144,7 +144,7 @@ where
     /// policy may use that.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn append(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
         self.write_with(block, Hint::APPEND, image)
     }
@@ -153,7 +153,7 @@ where
     /// that.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_metadata(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
         self.write_with(block, Hint::METADATA, image)
     }
@@ -162,7 +162,7 @@ where
     /// counts; whether the block was live is taken from the first.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     #[inline]
     pub fn write_with(
         &mut self,
@@ -213,8 +213,8 @@ where
     /// change, and may log no more than those.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the bytes do
-    /// not lie in the block.
+    /// The errors of [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the
+    /// bytes do not lie in the block.
     pub fn write_at(&mut self, block: BlockNumber, at: usize, bytes: &[u8]) -> Result<(), Error> {
         self.patch(block, None, at, bytes)
     }
@@ -222,7 +222,7 @@ where
     /// Like [`write_at`](Self::write_at), with a hint, which then holds for the whole block.
     ///
     /// # Errors
-    /// Those of [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     pub fn write_at_with(
         &mut self,
         block: BlockNumber,
@@ -264,7 +264,7 @@ where
     /// again, and need not be written home.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
         self.take(block)?;
@@ -290,7 +290,7 @@ where
     /// then may take it back, with all deferred commits behind it.
     ///
     /// # Errors
-    /// Those of [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub fn commit_deferred(mut self) -> Result<Option<Committed>, Error> {
         self.end(Durability::Deferred)
     }

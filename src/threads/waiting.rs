@@ -45,7 +45,7 @@ use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, wait
 /// A sleeper that is certain to be woken looks again after this time, all the same.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
-/// The same limit for a sleeper that is not certain to be woken.
+/// The limit for a sleeper that is not certain to be woken.
 const NAP_UNFENCED: Duration = Duration::from_micros(200);
 
 /// The bit for room, in the word that says what is waited for.

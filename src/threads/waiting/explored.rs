@@ -41,7 +41,8 @@ impl Block {
 type Gives = fn(&Block);
 type Waits = fn(&Block, u64);
 
-/// Gives the block back like a transaction that ends: it gives everything back, and then looks which threads sleep.
+/// Gives the block back like a transaction that ends: it gives everything back, and then looks
+/// which threads sleep.
 fn give(block: &Block) {
     block.locks.unlock(block.stripe);
     let asleep = block.waiting.asleep();
