@@ -1,7 +1,7 @@
 //! A policy that is chosen at run time: by its name, by its number, or by what a journal says.
 //!
-//! It does what the chosen one does, one branch later. Who knows the policy beforehand names it as
-//! a type, and pays for nothing.
+//! It does what the chosen policy does, one branch later. A caller that knows the policy beforehand
+//! names it as a type, and pays for nothing.
 
 use core::fmt;
 use core::str::FromStr;
@@ -44,7 +44,7 @@ pub enum AnyPolicy {
     CompressedDelta(CompressedDelta),
     /// Sub-blocks that change in the records; blocks that change much in the disk-side log.
     TwoLevel(TwoLevel),
-    /// Of each update the cheapest form.
+    /// The cheapest form of each update.
     Adaptive(Adaptive),
 }
 
@@ -87,8 +87,8 @@ impl AnyPolicy {
     }
 }
 
-/// Calls the same method of whichever policy it is; those that compare images do so by the best
-/// instructions that there are, but for `object-log`, which seldom does.
+/// Calls a method of the chosen policy. Policies that compare images do so by the best instructions
+/// that the machine has, except for `object-log`, which seldom compares.
 macro_rules! of_chosen {
     ($self:ident, $policy:ident => $call:expr) => {
         match $self {

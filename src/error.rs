@@ -11,17 +11,19 @@ use crate::options::OptionsError;
 
 /// Why a journal did not do what it was asked.
 ///
-/// Nothing that was acknowledged is lost by any of them. After [`Medium`](Self::Medium) and
-/// [`Device`](Self::Device) in a commit, sync, checkpoint or close the journal has *failed*: what
-/// was under way may be durable or not, and every later commit, read, sync, checkpoint and close is
-/// refused with [`Failed`](Self::Failed) until it is opened again. In a read they are that block's.
+/// No error loses anything that was acknowledged.
+///
+/// After [`Medium`](Self::Medium) or [`Device`](Self::Device) in a commit, sync, checkpoint or
+/// close, the journal has *failed*. What was under way may be durable or not. Every later commit,
+/// read, sync, checkpoint and close answers [`Failed`](Self::Failed) until the journal is opened
+/// again. In a read these two errors concern only that block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// An earlier failure, or a panic inside, left the journal in an unknown state: open it again.
     /// [`Journal::failure`](crate::Journal::failure) says which it was.
     Failed,
-    /// Another transaction is in the way. Nothing has changed; try again, from the beginning, as
+    /// Another transaction is in the way. Nothing has changed. Try again from the beginning, as
     /// [`Journal::transact`](crate::Journal::transact) does by itself.
     Conflict {
         /// On the way to this block.
@@ -32,8 +34,8 @@ pub enum Error {
         /// Which.
         block: BlockNumber,
     },
-    /// The bytes given for a block do not lie inside it, or are not a whole one where that is
-    /// asked for.
+    /// The bytes given for a block do not lie inside it. Or the call asks for a whole block, and
+    /// they are not one.
     OutOfBlock {
         /// Which block.
         block: BlockNumber,
@@ -47,15 +49,15 @@ pub enum Error {
         /// Where they do not.
         block: BlockNumber,
     },
-    /// Ranges and patches that are given together have to ascend inside the block, none of them
-    /// empty, none overlapping another.
+    /// Ranges and patches that are given together have to ascend inside the block. None of them may
+    /// be empty or overlap another.
     BadRange {
         /// Which block's.
         block: BlockNumber,
         /// The first one that does not.
         range: Span,
     },
-    /// The transaction may take more bytes than a lane has: it is for ever too large.
+    /// The transaction may take more bytes than a lane has: it will never fit.
     TooLarge {
         /// Bytes that it may take.
         needed: u64,
@@ -75,8 +77,8 @@ pub enum Error {
         /// Where.
         placement: Placement,
     },
-    /// What the journal holds of a block does not apply to its home: the device has lost or
-    /// changed it.
+    /// What the journal holds of a block does not apply to the block's home: the device has lost or
+    /// changed the home.
     Apply {
         /// Which block.
         block: BlockNumber,
@@ -84,8 +86,8 @@ pub enum Error {
         error: ApplyError,
     },
     /// A torn overwrite of the block's home would leave no whole copy of it, and the journal was
-    /// formatted without a shield: it stays in the lanes until a whole image of it is committed,
-    /// for which there has to be room.
+    /// formatted without a shield. The block stays in the lanes until a whole image of it is
+    /// committed, for which there has to be room.
     NoShield {
         /// Which block.
         block: BlockNumber,
@@ -98,11 +100,15 @@ pub enum Error {
         /// Where it lies on the disk.
         place: BlockNumber,
     },
-    /// A block that cannot be read, and that a checkpoint has therefore left in the journal, is in
-    /// the way: the transaction finds no room, and a checkpoint makes none, or the journal is
-    /// closed and the disk does not hold everything. A read of the block says what is wrong with
-    /// it. A whole new image of it, or a discard, is the end of it. Where a lane had no room, the
-    /// next transaction of the thread goes through another one, if there is one.
+    /// A block that cannot be read is in the way: a checkpoint has left it in the journal. One of
+    /// two things follows:
+    ///
+    /// - The transaction finds no room, and a checkpoint makes none.
+    /// - The journal is closed, and the disk does not hold everything.
+    ///
+    /// A read of the block says what is wrong with it. A whole new image of the block, or a
+    /// discard, ends this. Where a lane had no room, the thread's next transaction goes through
+    /// another lane, if there is one.
     Unreadable {
         /// Which block it is.
         block: BlockNumber,
@@ -115,7 +121,7 @@ pub enum Error {
     Open(OpenError),
     /// The system has no thread to give for the work in the background.
     NoThread {
-        /// Its error number, where there is one.
+        /// The system's error number, where there is one.
         os: Option<i32>,
     },
     /// The journal was formatted with a policy that [`AnyPolicy`](crate::AnyPolicy) does not have.
@@ -123,7 +129,7 @@ pub enum Error {
         /// Which.
         id: PolicyId,
     },
-    /// Settings that cannot be.
+    /// Settings that are not possible.
     Options(OptionsError),
 }
 

@@ -4,8 +4,8 @@ use core::num::NonZeroU32;
 
 use journal_core::policy::{Class, Kind};
 
-/// What a store knows of a block that it writes, for the policy to make something of. It changes
-/// how the block is logged, never what is read.
+/// What a store knows of a block that it writes, for the policy to use. It changes how the block is
+/// logged, never what is read.
 ///
 /// ```
 /// use nvm_journal::Hint;
@@ -20,13 +20,13 @@ pub struct Hint {
     pub class: Class,
     /// Whether the block was live before.
     pub kind: Kind,
-    /// The size of the objects in it (inodes, rows, entries), which lie one behind the other from
-    /// the block's begin, where it has any.
+    /// The size of the objects in the block (inodes, rows, entries), where it has any. They lie one
+    /// behind the other from the block's begin.
     pub object_bytes: Option<NonZeroU32>,
 }
 
 impl Hint {
-    /// Contents of the store, in a block that was live: what is assumed where nothing is said.
+    /// Contents of the store, in a block that was live: the hint where the caller gives none.
     pub const DATA: Self = Self { class: Class::Data, kind: Kind::Overwrite, object_bytes: None };
 
     /// Structure of the store, in a block that was live.
@@ -35,14 +35,14 @@ impl Hint {
     /// Contents of the store, in a block that was not live: never written, or discarded.
     pub const APPEND: Self = Self { kind: Kind::Append, ..Self::DATA };
 
-    /// The same, of a block of objects of so many bytes; zero for none.
+    /// This hint for a block of objects of `bytes` bytes each; zero for no objects.
     #[must_use]
     pub const fn of_objects(self, bytes: u32) -> Self {
         Self { object_bytes: NonZeroU32::new(bytes), ..self }
     }
 
-    /// Says something else of the same block. Whether it was live before the transaction is known
-    /// from the first time.
+    /// Takes a later hint for the same block. `kind` stays: whether the block was live before the
+    /// transaction is known from the first hint.
     pub(crate) fn change(&mut self, hint: Option<Self>) {
         *self = hint.map_or(*self, |hint| Self { kind: self.kind, ..hint });
     }

@@ -38,7 +38,7 @@ use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
 use crate::transaction::Transaction;
 
-/// Blocks share so many locks.
+/// The number of locks that blocks share.
 const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
 
 /// An open journal.
@@ -65,9 +65,9 @@ const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
 /// [`checkpoint`]: Self::checkpoint
 /// [`close`]: Self::close
 ///
-/// A transaction that was not acknowledged as durable is after a crash wholly there or not at all,
-/// and never without the transactions whose blocks it read or overwrote. Transactions that have no
-/// block in common are independent: of two such that were not acknowledged, either may be there
+/// After a crash, a transaction that was not acknowledged as durable is there wholly or not at all.
+/// It is never there without the transactions whose blocks it read or overwrote. Transactions that
+/// have no block in common are independent: if neither was acknowledged, either may be there
 /// without the other.
 ///
 /// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
@@ -80,8 +80,8 @@ pub struct Journal<L = FullBlock, P: PmemShare = Region, D: Send = FileDisk, H =
     keep_on_close: bool,
 }
 
-/// Whether a policy may make something of the image that an operation overwrites. What the caller
-/// brings was read when the block was not locked: another image may be committed since.
+/// Whether a policy may use the image that an operation overwrites. The caller read the old image
+/// it brings when the block was not locked: another image may have been committed since.
 fn has_old(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
@@ -106,13 +106,18 @@ where
     D: BlockDevice + Clone + Send + 'static,
     H: Hook + Clone + Send + Sync + 'static,
 {
-    /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost. A
-    /// crash meanwhile leaves the journal that was there, whole; or none, and [`open`](Self::open)
-    /// answers an error that [is no journal](Error::is_no_journal); or the new one. The disk is not
-    /// touched: what it holds is what its blocks hold.
+    /// Formats `nvm` as an empty journal for `disk`, and opens it. Whatever `nvm` held is lost. The
+    /// disk is not touched: its blocks keep their content.
+    ///
+    /// A crash during the format leaves one of three states:
+    ///
+    /// - the whole journal that was there before;
+    /// - no journal: [`open`](Self::open) then returns an error that [is no
+    ///   journal](Error::is_no_journal);
+    /// - the new journal.
     ///
     /// # Errors
-    /// `Options`, with nothing changed, and whatever [`open`](Self::open) answers.
+    /// `Options`, with nothing changed, and the errors of [`open`](Self::open).
     pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
     where
         P: Sync,
@@ -130,10 +135,10 @@ where
     /// Where there are several lanes of a megabyte or more, several threads scan them.
     ///
     /// # Errors
-    /// `Options`; `Open`, among them: there is no journal, another policy or device belongs to it,
-    /// or something that was durable is damaged. The medium is untouched then, but after `Medium`
-    /// and `Device`. `NoThread`, where there was to be one in the background; and with
-    /// [`Options::drain_on_open`] those of [`checkpoint`](Self::checkpoint).
+    /// `Options`. `Open`: for example, there is no journal, it belongs to another policy or device,
+    /// or something that was durable is damaged. The medium is untouched then, except after
+    /// `Medium` and `Device`. `NoThread`, where the options ask for a thread in the background.
+    /// With [`Options::drain_on_open`], those of [`checkpoint`](Self::checkpoint).
     pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
     where
         P: Sync,
@@ -213,12 +218,13 @@ where
         self.shared.as_ref().expect("only close takes it, and that takes the journal")
     }
 
-    /// Begins a transaction. Dropped, it is aborted.
+    /// Begins a transaction. Dropping the transaction aborts it.
     ///
-    /// A thread may have several at once. But while one of them waits for a block, nothing is done
-    /// for the others; and where who has that block waits for one of theirs, one of them is told of
-    /// a `Conflict`. (What a thread waits for in another journal, or by other means than blocks, is
-    /// not seen.) So where other threads want the same blocks, one at a time.
+    /// A thread may have several transactions open at once. But while one of them waits for a
+    /// block, nothing is done for the others. If the holder of that block waits for a block of one
+    /// of the others, one of the two threads gets a `Conflict`. So open one transaction at a time
+    /// where other threads want the same blocks. The journal does not see what a thread waits for
+    /// in another journal, or by other means than blocks.
     ///
     /// # Errors
     /// `Failed`.
@@ -227,14 +233,17 @@ where
         Transaction::begin(self.shared())
     }
 
-    /// Runs a transaction and commits it durably; when another one is in its way, again, from the
-    /// beginning, until it gets through.
+    /// Runs a transaction and commits it durably. When another transaction is in its way, it runs
+    /// again from the beginning, until it gets through.
     ///
     /// # Errors
-    /// Those of `body`, the transaction being aborted, and of the commit. `Conflict` only where
-    /// this thread itself has the block, in another transaction, or whoever has it waits for one
-    /// that this thread has; or where this thread has another transaction open, and for a while
-    /// there is no room for this one beside it.
+    /// Errors of `body`, after which the transaction is aborted, and those of the commit.
+    /// `Conflict` is returned only in these cases:
+    ///
+    /// - This thread itself holds the block, in another transaction.
+    /// - The holder of the block waits for a block that this thread holds.
+    /// - This thread has another transaction open, and for a while there is no room for this one
+    ///   beside it.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
@@ -259,11 +268,11 @@ where
         self.run(body, Transaction::commit)
     }
 
-    /// As [`transact`](Self::transact), and commits deferred: see
+    /// Like [`transact`](Self::transact), but commits deferred: see
     /// [`Transaction::commit_deferred`].
     ///
     /// # Errors
-    /// As [`transact`](Self::transact).
+    /// The errors of [`transact`](Self::transact).
     pub fn transact_deferred<R, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
@@ -271,11 +280,11 @@ where
         self.run(body, Transaction::commit_deferred)
     }
 
-    /// As [`transact`](Self::transact), and hands it to the running transaction: see
+    /// Like [`transact`](Self::transact), but hands the transaction to the running one: see
     /// [`Transaction::commit_gathered`].
     ///
     /// # Errors
-    /// As [`transact`](Self::transact).
+    /// The errors of [`transact`](Self::transact).
     pub fn transact_gathered<R, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
@@ -283,13 +292,15 @@ where
         self.run(body, Transaction::commit_gathered)
     }
 
-    /// Does what is due at the time `now` of a clock of the host's, which never goes back: commits
-    /// the running transaction when it is as old as [`Options::pacing`] allows, and makes a
-    /// checkpoint when the last one is. To be called about as often as that is to be exact, and not
-    /// where [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
+    /// Does what is due at the time `now`, by a clock of the host that never goes back. It commits
+    /// the running transaction when that is as old as [`Options::pacing`] allows. It makes a
+    /// checkpoint when the last checkpoint is that old.
+    ///
+    /// Call it about as often as the timing has to be exact. Do not call it where
+    /// [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
+    /// The errors of [`checkpoint`](Self::checkpoint).
     pub fn tick(&self, now: Duration) -> Result<(), Error> {
         self.shared().tick(now)
     }
@@ -313,27 +324,32 @@ where
         }
     }
 
-    /// Commits these operations as one transaction, with the images where they are: they are copied
-    /// to the medium and, where [blocks are kept](Options::cache_bytes), to there. They ascend by
-    /// block, each block once. Waits for whoever has one of the blocks, unless that is this thread
-    /// itself, or waits for a transaction that this thread has open: then it is a `Conflict`.
+    /// Commits these operations as one transaction. The images are copied from where they are to
+    /// the medium and, where [blocks are kept](Options::cache_bytes), to the cache. The operations
+    /// ascend by block, each block once.
+    ///
+    /// The call waits for the holder of each block. It answers `Conflict` instead where the holder
+    /// is this thread itself, or waits for a transaction that this thread has open.
     ///
     /// An update may come with the ranges in which its image differs, or as patches alone
     /// ([`Change`](crate::core::policy::Change)). A policy that cannot log patches answers
     /// `CannotPlace`.
     ///
     /// A policy that [compares images](Policy::wants_old) is shown what is committed when the call
-    /// has its blocks, whatever an update brings as the old image, and finds the ranges itself.
+    /// has its blocks, and finds the ranges itself. This holds whatever old image an update brings.
     ///
     /// `None` when there was nothing to log.
     ///
     /// # Errors
-    /// `NotAscending`; `OutOfDevice`; `OutOfBlock`; `BadRange`; `TooLarge`; `TooManyBlocks`;
-    /// `CannotPlace`; `Conflict`; those of [`read`](Self::read) where an image has to be made
-    /// first: nothing has changed. When the journal is full it makes room, with the errors of
-    /// [`checkpoint`](Self::checkpoint), and `Unreadable` where that makes none. `Medium`, `Device`
-    /// and `Failed` as for [`Transaction::commit`]. What is durable when is as for that one and for
-    /// [`Transaction::commit_deferred`].
+    /// With nothing changed: `NotAscending`, `OutOfDevice`, `OutOfBlock`, `BadRange`, `TooLarge`,
+    /// `TooManyBlocks`, `CannotPlace`, `Conflict`, and those of [`read`](Self::read) where an image
+    /// has to be made first.
+    ///
+    /// When the journal is full the call makes room first, with the errors of
+    /// [`checkpoint`](Self::checkpoint), and `Unreadable` where a checkpoint makes no room.
+    ///
+    /// `Medium`, `Device` and `Failed` mean what they mean for [`Transaction::commit`]. The
+    /// durability is that of [`Transaction::commit`] or of [`Transaction::commit_deferred`].
     ///
     /// ```no_run
     /// # use nvm_journal::{Error, Journal};
@@ -348,7 +364,7 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    // What a caller keeps in registers is no reason to have fewer.
+    // Not inlined: what a caller keeps in registers is no reason for this function to have fewer.
     #[inline(never)]
     pub fn commit(
         &self,
@@ -386,7 +402,7 @@ where
         Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Operations)
     }
 
-    /// The same, as often as it takes.
+    /// Commits operations. After a conflict it waits for its turn and tries again.
     #[inline(never)]
     fn commit_waiting(
         shared: &SharedBy<L, P, D, H>,
@@ -415,7 +431,7 @@ where
         }
     }
 
-    /// The same for a policy that is to see the old images.
+    /// Commits operations for a policy that compares with the old images.
     fn commit_on_olds(
         &self,
         operations: &[Operation<'_>],
@@ -431,8 +447,8 @@ where
         Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Olds)
     }
 
-    /// The same where new images have to be made of the old ones first: as a transaction that reads
-    /// them.
+    /// Commits operations whose new images have to be made from the old ones first. It does so as a
+    /// transaction that reads them.
     #[cold]
     fn commit_staged(
         &self,
@@ -453,17 +469,17 @@ where
         Ok(committed)
     }
 
-    /// Reads a block's newest committed content. What was committed deferred and is not durable yet
-    /// is seen as well. A block that was discarded and not written since holds anything.
+    /// Reads a block's newest committed content. A reader also sees what was committed deferred and
+    /// is not durable yet. A block that was discarded and not written since may hold anything.
     ///
-    /// Two reads may see two states; who needs one reads in a transaction. Nor is there one order
-    /// of what several threads commit and read like this: two that each commit a block, and then
-    /// read the other one's, may both see what was before.
+    /// Two reads may see two states; a caller that needs one state reads in a transaction. Nor is
+    /// there one order of what several threads commit and read like this. If two threads each
+    /// commit a block and then read the other's block, both may see the state before.
     ///
     /// # Errors
-    /// `OutOfDevice`; `OutOfBlock` unless `into` is one block long; `Failed`; and `Medium`,
-    /// `Device`, `Apply` and `RottenLog`, where the block cannot be read: the journal goes on after
-    /// them.
+    /// `OutOfDevice`; `OutOfBlock` unless `into` is one block long; `Failed`. `Medium`, `Device`,
+    /// `Apply` and `RottenLog`, where the block cannot be read: the journal goes on after these
+    /// four.
     pub fn read(&self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         let shared = self.shared();
         shared.check_request(block, into.len())?;
@@ -473,8 +489,8 @@ where
     /// Makes every transaction durable that was committed before the call.
     ///
     /// # Errors
-    /// `Failed`, and `Medium`: the journal has failed then. So it has where what was gathered
-    /// cannot be committed: `Device`, `CannotPlace`.
+    /// `Failed`, and `Medium`: the journal has failed then. It has also failed when the running
+    /// transaction cannot be committed: `Device`, `CannotPlace`.
     pub fn sync(&self) -> Result<(), Error> {
         self.shared().check_not_failed()?;
         self.shared().commit_gathered()?;
@@ -482,9 +498,9 @@ where
     }
 
     /// Whether what was [committed](Committed) since the journal was opened is durable by now. A
-    /// deferred transaction becomes so with the next durable one of its lane, with a
-    /// [`sync`](Self::sync), a checkpoint, or whatever builds on it in another lane. To ask costs
-    /// one load, and makes nothing durable.
+    /// deferred transaction becomes durable with the next durable one of its lane, or with one in
+    /// another lane that builds on it. A [`sync`](Self::sync) or a checkpoint makes it durable too.
+    /// Asking costs one load, and makes nothing durable.
     ///
     /// ```no_run
     /// # use nvm_journal::{BlockNumber, Error, Journal};
@@ -506,28 +522,28 @@ where
         room.is_some_and(|room| room.reach.is_durable(committed.sequence))
     }
 
-    /// Why the journal refuses to go on, if it does: the first error that made it, whoever was
-    /// told; [`Error::Failed`] where something has panicked inside, or for a moment, until an error
-    /// has come to the call that met it.
+    /// Why the journal refuses to go on, if it does. This is the first error that made it fail,
+    /// whichever call got it. It is [`Error::Failed`] where a thread has panicked inside. It is
+    /// also that for a moment, until an error has reached the call that met it.
     ///
-    /// Everybody else is told no more than that it has failed; and of what fails in the background
-    /// nobody is.
+    /// Every other call learns only that the journal has failed. No call gets the error of a
+    /// failure in the background.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.shared().failure.cause()
     }
 
-    /// Writes everything home that was committed before the call, and empties the lanes of it.
+    /// Writes everything home that was committed before the call, and removes it from the lanes.
     /// Other threads commit meanwhile.
     ///
-    /// Blocks that cannot be read are left out, and counted in the report; they, and what lies
-    /// behind them in their lanes, stay in the journal until they are written anew, whole, or
-    /// discarded. [`unreadable`](Self::unreadable) says which they are.
+    /// Blocks that cannot be read are left out, and counted in the report. These blocks, and what
+    /// lies behind them in their lanes, stay in the journal until they are written anew, whole, or
+    /// discarded. [`unreadable`](Self::unreadable) lists them.
     ///
     /// # Errors
-    /// `Failed`, `Medium` and `Device`: the journal has failed then, and the lanes still hold all.
-    /// `NoShield`, where a block needs one and there is none: it stays, and all others are home.
-    /// Those of [`sync`](Self::sync), for what is gathered.
+    /// `Failed`, `Medium` and `Device`: the journal has failed then, and the lanes still hold
+    /// everything. `NoShield`, where a block needs a shield and there is none: that block stays,
+    /// and all others are home. For what is gathered, those of [`sync`](Self::sync).
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         self.shared().commit_gathered()?;
         self.shared().checkpoint()
@@ -537,9 +553,9 @@ where
     /// [`Options::keep_on_close`] says otherwise.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint), and `Unreadable` where a block cannot be read: all
-    /// others are home. The journal is gone either way; what was durable is not, and the next open
-    /// finds it.
+    /// The errors of [`checkpoint`](Self::checkpoint), and `Unreadable` where a block cannot be
+    /// read: all others are home. The journal value is gone either way. What was durable is not
+    /// lost: the next open finds it.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop_checkpointer();
         self.shared().commit_gathered()?;
@@ -552,8 +568,8 @@ where
         left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
 
-    /// Blocks that the last checkpoint has left out because they could not be read, in their order,
-    /// but for those that were written anew since. A read of each says why.
+    /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
+    /// Blocks that were written anew since are not among them. A read of each says why.
     ///
     /// # Errors
     /// `Failed`.
@@ -566,19 +582,19 @@ where
         Ok(blocks)
     }
 
-    /// Blocks of the store: those of the disk, but for the disk-side log behind them.
+    /// Blocks of the store: those of the disk, without the disk-side log behind them.
     #[must_use]
     pub fn block_count(&self) -> u64 {
         self.shared().common.device_blocks
     }
 
-    /// The layout it was formatted with.
+    /// The layout that the journal was formatted with.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.plan.geometry
     }
 
-    /// The layout, and what it takes at worst.
+    /// The layout, and what the journal takes at worst.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -590,14 +606,14 @@ where
         &self.shared().common.policy
     }
 
-    /// What was found when it was opened.
+    /// What recovery found when the journal was opened.
     #[must_use]
     pub fn recovery(&self) -> &Recovery {
         &self.shared().recovery
     }
 
-    /// What has been done so far, also after a failed fence, write or sync. It takes every lane for
-    /// a moment, and every share of the index: not to be asked for in a loop.
+    /// What the journal has done so far, also after a failed fence, write or sync. The call locks
+    /// every lane for a moment, and every share of the index: do not call it in a loop.
     ///
     /// # Errors
     /// `Failed`, after a panic inside.
@@ -638,12 +654,13 @@ where
     D: BlockDevice + Clone + Send + 'static,
     H: Hook + Clone + Send + Sync + 'static,
 {
-    /// Opens the journal in `nvm` with the policy that it was formatted with, for tools that take
-    /// what there is. The settings are those of the options where their policy is that one, and
-    /// its defaults otherwise.
+    /// Opens the journal in `nvm` with the policy that it was formatted with. This is for tools
+    /// that take any journal. If the policy in `options` is that one, its settings are used;
+    /// otherwise the policy's defaults are.
     ///
     /// # Errors
-    /// `UnknownPolicy` where it is none that this crate has; and those of [`open`](Self::open).
+    /// `UnknownPolicy` where this crate does not have the policy; and those of
+    /// [`open`](Self::open).
     ///
     /// ```no_run
     /// # fn example(nvm: nvm_journal::Region, disk: nvm_journal::FileDisk)
@@ -680,7 +697,7 @@ impl<L, P: PmemShare, D: Send, H> Journal<L, P, D, H> {
     }
 }
 
-/// How it is laid out, and whether it goes on: what it holds is its users' own.
+/// Shows the layout, and whether the journal goes on. The contents belong to its users.
 impl<L, P: PmemShare, D: Send, H> fmt::Debug for Journal<L, P, D, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Journal");
@@ -697,8 +714,8 @@ impl<L, P: PmemShare, D: Send, H> Drop for Journal<L, P, D, H> {
     }
 }
 
-/// An id that no other journal has: records of an earlier journal in the same span are not taken
-/// for this one's.
+/// An id that no other journal has, so that recovery never takes records of an earlier journal in
+/// the same span for this journal's.
 fn new_id() -> [u8; 16] {
     use core::hash::BuildHasher as _;
     use std::hash::RandomState;
@@ -717,8 +734,8 @@ impl From<Error> for std::io::Error {
 
 /// An open refused because of what is not there.
 impl Error {
-    /// Whether there is no journal at all, so that one may be formatted: there was never one, or a
-    /// crash has cut a format short.
+    /// Whether there is no journal at all, so that one may be formatted. Either there was never
+    /// one, or a crash has cut a format short.
     #[must_use]
     pub fn is_no_journal(&self) -> bool {
         use journal_core::superblock::SuperblockError::{NotAJournal, Unfinished};

@@ -11,12 +11,12 @@ use journal_core::{
     Node, Protocol, SlotState,
 };
 
-/// Lanes where nobody says how many.
+/// Lanes, where the caller does not say how many.
 const LANES: u16 = 4;
-/// A lane has at least so many blocks, where nobody says how many lanes.
+/// The fewest blocks that a lane has, where the caller does not say how many lanes.
 const LANE_BLOCKS_MIN: u64 = 64;
-/// The most shares of the index; a power of two. Each is two lines, which are the less often in the
-/// near caches the more there are.
+/// The most shares of the index; a power of two. Each share is two cache lines. The more shares
+/// there are, the less often their lines are in the near caches.
 pub(crate) const SHARES_MAX: usize = 128;
 /// The share of the span that goes to slots where a policy wants some, in 256ths.
 const SLOT_SHARE: u8 = 192;
@@ -24,26 +24,29 @@ const SLOT_SHARE: u8 = 192;
 const LOG_SEGMENTS: u64 = 16;
 /// What part of the span their entries take at most.
 const LOG_SHARE: u64 = 16;
-/// What part of the disk the log takes at most, where nobody says how large it is.
+/// What part of the disk the log takes at most, where the caller does not say how large it is.
 const LOG_DISK_SHARE: u64 = 4;
 /// Bytes of the cache, for policies that read what they overwrite.
 const CACHE_BYTES: usize = 16 << 20;
-/// Runs of neighbours that each share of the cache has room for at least, if there are several.
+/// Runs of neighbours that each share of the cache has room for at least, if there are several
+/// shares.
 const CACHED_RUNS: usize = 4;
-/// So often each slot's entry is read when a journal is opened.
+/// How often opening a journal reads each slot's entry.
 const ENTRY_READS: u64 = 4;
-/// So many frames take the place of a whole block in the lanes, where a policy has smaller ones.
+/// The number of frames that take the place of a whole block in the lanes, for a policy with
+/// smaller frames.
 const SMALL_FRAMES: u64 = 4;
-/// So many standard deviations more than the mean, and a quarter of that. Without any, one of four
-/// transactions of runs that are anywhere, nearly as large as a lane of 8 MiB, found a share full.
+/// Standard deviations above the mean that a share has room for, beside a quarter of the mean.
+/// Without any, one of four transactions found a share full. (They held runs that are anywhere, and
+/// were nearly as large as a lane of 8 MiB.)
 const SPREAD: usize = 2;
 /// Frames that a share has room for at least.
 const SHARE_FRAMES_MIN: usize = 32;
 
 /// Settings of a journal: how it is laid out when it is formatted, and how it runs.
 ///
-/// The defaults suit a few threads and blocks of 4 KiB. What they come to on a given span,
-/// [`plan`](Self::plan) says.
+/// The defaults suit a few threads and blocks of 4 KiB. [`plan`](Self::plan) says what the settings
+/// come to on a given span.
 #[derive(Clone, Debug)]
 pub struct Options<L = FullBlock, H = NoHook> {
     pub(crate) policy: L,
@@ -51,7 +54,7 @@ pub struct Options<L = FullBlock, H = NoHook> {
     pub(crate) settings: Settings,
 }
 
-/// What does not depend on policy and hook.
+/// The settings that do not depend on policy and hook.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) lanes: Option<u16>,
@@ -112,11 +115,11 @@ impl Default for Options {
 }
 
 impl<L, H> Options<L, H> {
-    /// The policy that decides how updates are logged. The journal remembers which one formatted
+    /// The policy that decides how updates are logged. The journal remembers which policy formatted
     /// it; opening it with another is an error.
     ///
-    /// Policies that compare images, and are named as a type, take the best instructions that there
-    /// are from `kernels`; [`AnyPolicy`](crate::AnyPolicy) does that by itself:
+    /// A policy that compares images, and is named as a type, takes the best instructions that the
+    /// machine has from `kernels`. [`AnyPolicy`](crate::AnyPolicy) does that by itself:
     ///
     /// ```
     /// use nvm_journal::{CompressedDelta, NativeKernels, Options};
@@ -131,7 +134,7 @@ impl<L, H> Options<L, H> {
         Options { policy, hook, settings }
     }
 
-    /// The same settings for another policy.
+    /// These settings for another policy.
     pub(crate) fn with_policy<M: Policy>(&self, policy: M) -> Options<M, H>
     where
         H: Clone,
@@ -148,7 +151,7 @@ impl<L, H> Options<L, H> {
 
     /// Format: how many lanes, and so how many threads can commit without waiting for each other.
     /// By default 4, and fewer on a span too small for that; 32 at most. A transaction lies in one
-    /// lane: more lanes make the largest transaction smaller.
+    /// lane, so more lanes make the largest transaction smaller.
     #[must_use]
     pub const fn lanes(mut self, lanes: u16) -> Self {
         self.settings.lanes = Some(lanes);
@@ -189,10 +192,12 @@ impl<L, H> Options<L, H> {
     }
 
     /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
-    /// multiple of [`segment_blocks`](Self::segment_blocks). By default 16 segments for a policy
-    /// that [uses it](Policy::wants_log), fewer where their entries would take more than a
-    /// sixteenth of the span or all of them more than a quarter of the disk, and nothing for a
-    /// policy that does not. Zero: none; what would go there goes into the lanes.
+    /// multiple of [`segment_blocks`](Self::segment_blocks). Zero: no disk-side log; what would go
+    /// there goes into the lanes.
+    ///
+    /// By default 16 segments for a policy that [uses it](Policy::wants_log), and nothing for one
+    /// that does not. There are fewer segments where their entries would take more than a sixteenth
+    /// of the span, or all of them more than a quarter of the disk.
     ///
     /// [`Joined`](crate::Joined) puts it on a disk of its own.
     #[must_use]
@@ -201,8 +206,8 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Format: blocks of a segment of the disk-side log, 64 by default: it is used again as a
-    /// whole.
+    /// Format: blocks of a segment of the disk-side log, 64 by default. The log reuses a segment as
+    /// a whole.
     #[must_use]
     pub const fn segment_blocks(mut self, blocks: u32) -> Self {
         self.settings.segment_blocks = blocks;
@@ -210,10 +215,11 @@ impl<L, H> Options<L, H> {
     }
 
     /// Format: blocks that go through the shield in one batch of a checkpoint, 16 by default and 64
-    /// at most. It is
-    /// used where the device may tear an overwrite and a block's only whole copy is its home; zero
-    /// is right for a device that never tears a block, and for a policy that logs whole blocks, and
-    /// refused elsewhere.
+    /// at most.
+    ///
+    /// The shield is used where the device may tear an overwrite and a block's only whole copy is
+    /// its home. Zero is right for a device that never tears a block, and for a policy that logs
+    /// whole blocks; it is refused elsewhere.
     #[must_use]
     pub const fn shield_blocks(mut self, blocks: u32) -> Self {
         self.settings.shield_blocks = blocks;
@@ -229,7 +235,7 @@ impl<L, H> Options<L, H> {
     }
 
     /// Format: how a commit becomes durable. By default with one fence;
-    /// [`TailPointer`](Protocol::TailPointer), with two, is a baseline to compare that with.
+    /// [`TailPointer`](Protocol::TailPointer), with two, is a baseline for comparison.
     ///
     /// ```
     /// use nvm_journal::{BlockSize, Options, Protocol};
@@ -245,21 +251,26 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: blocks' frames that the index in memory has room for: those in the lanes, and one for
-    /// each slot that is held. By default a few more than whole blocks can be in the lanes, four
-    /// times as many for policies with smaller frames, and two for each slot: its own, and one in a
-    /// lane that it has replaced. When the room is used up, a checkpoint makes some. Where the
-    /// journal holds more than these when it is opened, room for as many is taken, and some more.
+    /// Open: how many frames of blocks the index in memory has room for. These are the frames in
+    /// the lanes, and one for each slot that is held. When the room is used up, a checkpoint makes
+    /// some.
+    ///
+    /// By default the index has room for a few more frames than whole blocks can be in the lanes.
+    /// For policies with smaller frames it has room for four times as many. For each slot it has
+    /// room for two: the slot's own, and one in a lane that the slot has replaced. If a journal
+    /// holds more frames than these when it is opened, it takes room for all of them, and some
+    /// more.
     #[must_use]
     pub const fn index_frames(mut self, frames: usize) -> Self {
         self.settings.index_frames = Some(frames);
         self
     }
 
-    /// Open: whether all pages of the memory that the index is in are taken before open returns, so
-    /// that no commit waits for one. Off by default: opening is fast, and the first commits take
-    /// a page each, those behind them one of about sixty. In a virtual machine a page was seen to
-    /// take two microseconds, and twelve. What was taken is used again behind a checkpoint.
+    /// Open: whether all pages of the index's memory are taken before open returns, so that no
+    /// commit waits for a page. Off by default: then opening is fast. Each of the first commits
+    /// takes a page, and later about one commit in sixty does. In a virtual machine a page was seen
+    /// to take two microseconds, and twelve. Pages that were taken are used again behind a
+    /// checkpoint.
     #[must_use]
     pub const fn index_at_once(mut self, on: bool) -> Self {
         self.settings.index_at_once = on;
@@ -273,34 +284,38 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: whether a thread of its own checkpoints when a lane is filled as far as the policy
-    /// says, and commits what is gathered when it is due. Off by default: then whoever finds a lane
-    /// full makes room itself, and the host [ticks](crate::Journal::tick).
+    /// Open: whether a thread of its own works in the background. It checkpoints when a lane is
+    /// filled as far as the policy says, and commits what is gathered when that is due. Off by
+    /// default: then a thread that finds a lane full makes room itself, and the host
+    /// [ticks](crate::Journal::tick).
     #[must_use]
     pub const fn background_checkpoint(mut self, on: bool) -> Self {
         self.settings.background = on;
         self
     }
 
-    /// Open: bytes of blocks that the running transaction gathers at most, 20 MiB by default;
-    /// another one as large may be under way to the medium meanwhile. Only
-    /// [`commit_gathered`](crate::Transaction::commit_gathered) takes any of it.
+    /// Open: bytes of blocks that the running transaction gathers at most, 20 MiB by default.
+    /// Another transaction as large may be under way to the medium meanwhile. Only
+    /// [`commit_gathered`](crate::Transaction::commit_gathered) takes any of this memory.
     #[must_use]
     pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.settings.buffer_bytes = bytes;
         self
     }
 
-    /// Open: bytes of blocks' contents that are kept in ordinary memory, so that who reads them
-    /// again need not look into persistent memory, nor at the disk; blocks that are logged stay
-    /// longest. By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which
-    /// reads each block that it writes, and none for others. A commit then copies its images once
-    /// more. With room for less than 4,096 blocks the index is cut into fewer parts that threads
-    /// can use at once, so that each still has room for neighbours.
+    /// Open: bytes of blocks' contents that are kept in ordinary memory. A reader that finds a
+    /// block there need not look into persistent memory, nor at the disk. Blocks that are logged
+    /// stay longest.
     ///
-    /// Worth it for other policies that log less than whole blocks, too, where the same blocks are
-    /// changed again and again by [`Transaction::write_at`](crate::Transaction::write_at): that
-    /// reads the block first, through all that is logged of it since it was last home.
+    /// By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which reads
+    /// each block that it writes, and none for others. A commit then copies its images once more.
+    /// With room for less than 4,096 blocks, the index is cut into fewer parts that threads can use
+    /// at once. Each part then still has room for neighbours.
+    ///
+    /// It is also worth it for other policies that log less than whole blocks, where
+    /// [`Transaction::write_at`](crate::Transaction::write_at) changes the same blocks again and
+    /// again. That call reads the block first, through all that is logged of it since it was last
+    /// home.
     #[must_use]
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = Some(bytes);
@@ -308,16 +323,16 @@ impl<L, H> Options<L, H> {
     }
 
     /// Open: when a running transaction commits and a checkpoint is made, by the clock that
-    /// [`Journal::tick`](crate::Journal::tick) brings, and how many objects a running transaction
-    /// names at most. By default as the [policy](Policy::pacing) wishes.
+    /// [`Journal::tick`](crate::Journal::tick) brings. It also says how many objects a running
+    /// transaction names at most. By default as the [policy](Policy::pacing) wishes.
     #[must_use]
     pub const fn pacing(mut self, pacing: Pacing) -> Self {
         self.settings.pacing = Some(pacing);
         self
     }
 
-    /// Open: whether everything that is found is written home before open returns. Off by default:
-    /// opening is fast, and the journal stays as it is.
+    /// Open: whether everything that recovery finds is written home before open returns. Off by
+    /// default: opening is fast, and the journal stays as it is.
     #[must_use]
     pub const fn drain_on_open(mut self, on: bool) -> Self {
         self.settings.drain_on_open = on;
@@ -332,12 +347,12 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// The layout of a journal formatted with these settings in so many bytes, and what it takes at
-    /// worst; on a disk at least four times as large as the disk-side log, where there is one: that
-    /// is made smaller on others.
+    /// The layout of a journal formatted with these settings in `span_bytes` bytes, and what it
+    /// takes at worst. If the layout has a disk-side log, it holds for a disk at least four times
+    /// as large as that log. On a smaller disk the log is made smaller.
     ///
     /// # Errors
-    /// The first setting that cannot be.
+    /// The first setting that is not possible.
     ///
     /// ```
     /// use nvm_journal::{BlockSize, Options};
@@ -355,7 +370,7 @@ impl<L, H> Options<L, H> {
         self.plan_with_log(span_bytes, block_size, self.settings.lane_log_blocks)
     }
 
-    /// The same with so many blocks of each lane in the disk-side log.
+    /// Like [`plan`](Self::plan), with this number of blocks of each lane in the disk-side log.
     fn plan_with_log(
         &self,
         span_bytes: u64,
@@ -377,7 +392,7 @@ impl<L, H> Options<L, H> {
             lane_log_blocks: 0,
             segment_blocks: 0,
         };
-        // Before anything is divided by their number.
+        // Checked before anything is divided by the number of lanes.
         geometry.lane_bytes = geometry.record_bytes_one_block().next_multiple_of(line);
         geometry.check().map_err(OptionsError::Geometry)?;
         let rest = span_bytes
@@ -410,7 +425,7 @@ impl<L, H> Options<L, H> {
         self.plan_of(geometry)
     }
 
-    /// Slots of a lane that has so many bytes, ring and slots together.
+    /// How many slots a lane has that has `per_lane` bytes, ring and slots together.
     fn slots_in(&self, per_lane: u64, geometry: &Geometry) -> u32
     where
         L: Policy,
@@ -421,7 +436,7 @@ impl<L, H> Options<L, H> {
         let default = if self.policy.wants_slots() { SLOT_SHARE } else { 0 };
         let share = self.settings.slot_share.unwrap_or(default);
         let bytes = (u128::from(per_lane) * u128::from(share) / 256) as u64;
-        // Where nobody has said how much they get, they get what the ring leaves.
+        // Where the caller has not said how much the slots get, they get what the ring leaves.
         let least = geometry.record_bytes_one_block().next_multiple_of(LINE_BYTES as u64);
         let ring = self.settings.lane_bytes.unwrap_or(least);
         let left = match self.settings.slot_share {
@@ -432,8 +447,8 @@ impl<L, H> Options<L, H> {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// The layout on this disk: where nobody says how large the disk-side log is, it takes no more
-    /// than a quarter of it.
+    /// The layout on this disk. If the caller does not say how large the disk-side log is, it takes
+    /// no more than a quarter of the disk.
     pub(crate) fn plan_on(
         &self,
         span_bytes: u64,
@@ -461,7 +476,8 @@ impl<L, H> Options<L, H> {
         Ok(plan)
     }
 
-    /// Blocks in the disk-side log of a lane that has so many bytes, with slots and entries.
+    /// How many blocks of the disk-side log a lane has that has `per_lane` bytes, with slots and
+    /// entries.
     fn log_blocks_in(&self, per_lane: u64) -> u32
     where
         L: Policy,
@@ -485,7 +501,7 @@ impl<L, H> Options<L, H> {
         let lanes_bytes = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
         let whole = lanes_bytes / geometry.record_bytes_one_block();
         let of_lanes = match self.policy.logs_images() {
-            // Some more, for what is smaller all the same.
+            // Some more, for frames that are smaller all the same.
             true => whole.saturating_add(whole / 4).saturating_add(SHARE_FRAMES_MIN as u64),
             false => whole.saturating_mul(SMALL_FRAMES),
         };
@@ -496,14 +512,15 @@ impl<L, H> Options<L, H> {
         }
         let shares = (frames / SHARE_FRAMES_MIN).max(1).next_power_of_two().min(SHARES_MAX);
         let cached_blocks = cached_bytes.div_ceil(geometry.block_size.bytes());
-        // Neighbours are one share's, and are wanted together: each has room for some runs of them.
+        // Neighbours belong to one share, and are wanted together: each share has room for some
+        // runs of them.
         let shares = match cached_blocks / (CACHED_RUNS * RUN_BLOCKS as usize) {
             _ if cached_blocks == 0 => shares,
             0 => 1,
             most => shares.min(1 << most.ilog2()),
         };
-        // Blocks do not spread evenly, and runs of them less so: some of the spread that as many
-        // runs have, thrown at random.
+        // Blocks do not spread evenly, and runs of blocks less so. Each share gets part of the
+        // spread that this number of runs has, thrown at random.
         let (each, run) = (frames / shares, RUN_BLOCKS as usize);
         let spread = SPREAD.saturating_mul(run.saturating_mul(each).isqrt());
         let above = (each / 4).saturating_add(spread).saturating_add(SHARE_FRAMES_MIN);
@@ -542,7 +559,7 @@ const fn slot_bytes(block_size: BlockSize) -> u64 {
     (block_size.bytes() + size_of::<SlotEntry>()) as u64
 }
 
-/// What settings come to.
+/// What the settings come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
@@ -550,29 +567,30 @@ pub struct Plan {
     pub geometry: Geometry,
     /// Bytes of persistent memory that are used.
     pub nvm_bytes: u64,
-    /// Bytes of ordinary memory that an open journal takes at worst, beside 128 KiB for locks, and
-    /// for each transaction that is open some five blocks and what it has written. A thread keeps
-    /// that for its next ones: of eight at most, and no more than 8 MiB of each. More where the
-    /// journal holds more frames, when it is opened, than its index is to have room for.
+    /// Bytes of ordinary memory that an open journal takes at worst, beside 128 KiB for locks. Each
+    /// open transaction takes some five blocks and what it has written. A thread keeps that memory
+    /// for its next transactions: that of eight at most, and no more than 8 MiB of each. The
+    /// journal takes more if it holds more frames, when it is opened, than its index is to have
+    /// room for.
     pub dram_bytes: usize,
     /// Bytes of ordinary memory that gathered transactions take beside that, where there are any.
     pub gathered_bytes: usize,
-    /// Bytes of ordinary memory that blocks' contents are kept in, beside that.
+    /// Bytes of ordinary memory that hold blocks' contents, beside that.
     pub cached_bytes: usize,
-    /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they
-    /// are full, and all slots, when each holds a block's newest version. Recovery takes about as
-    /// long as reading that. What is not an image in the lanes is read twice more where the index
+    /// Bytes of persistent memory that opening reads at worst: three times the lanes, when they are
+    /// full, and all slots, when each holds a block's newest version. Recovery takes about as long
+    /// as reading that. Frames in the lanes that are no images are read twice more where the index
     /// is only just large enough.
     pub recovery_reads_bytes: u64,
-    /// Bytes of the largest transaction's record, its blocks and some 90 bytes for each of them.
+    /// Bytes of the largest transaction's record: its blocks, and some 90 bytes for each of them.
     pub transaction_bytes_max: u64,
     /// Shares of the index.
     pub(crate) shares: usize,
-    /// Frames that each has room for.
+    /// Frames that each share has room for.
     pub(crate) share_frames: usize,
 }
 
-/// Settings that cannot be.
+/// Settings that are not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionsError {

@@ -4,15 +4,15 @@ use core::fmt;
 
 use journal_core::{CheckpointReport, FoldReport};
 
-/// Counted in one lane since it was opened.
+/// What was counted in one lane since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaneStats {
     /// Transactions committed.
     pub commits: u64,
-    /// Fences that made them durable: fewer where they were grouped or deferred.
+    /// Fences that made those transactions durable: fewer where they were grouped or deferred.
     pub fences: u64,
-    /// Blocks they changed.
+    /// Blocks that they changed.
     pub frames: u64,
     /// Bytes of their records.
     pub bytes: u64,
@@ -20,7 +20,7 @@ pub struct LaneStats {
     pub appended_home: u64,
     /// Slots that held nothing and were written.
     pub new_slots: u64,
-    /// Slots that held an older version of the same block, and were written as far as it differs.
+    /// Slots that held an older version of the same block, and were written only where it differs.
     pub rewritten_slots: u64,
     /// Blocks that were written to the disk-side log.
     pub logged: u64,
@@ -40,27 +40,27 @@ impl LaneStats {
     }
 }
 
-/// What has been gathered by running transactions.
+/// What running transactions have gathered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatherStats {
     /// Transactions that were gathered.
     pub transactions: u64,
-    /// Blocks that they changed, each counted as often as it was.
+    /// Blocks that these transactions changed, each counted as often as it was changed.
     pub blocks: u64,
     /// Running transactions that have committed.
     pub commits: u64,
-    /// Transactions in the one that runs now.
+    /// Transactions in the running transaction now.
     pub waiting: u64,
 }
 
-/// What was read from the cache.
+/// How often the cache was asked, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Reads of what it had.
+    /// Reads that found their block in the cache.
     pub hits: u64,
-    /// Reads of what it had not.
+    /// Reads that did not.
     pub misses: u64,
     /// Blocks in it now.
     pub blocks: usize,
@@ -80,19 +80,19 @@ pub struct Stats {
     pub lane_log_blocks: u32,
     /// Frames in the index now.
     pub frames: usize,
-    /// Blocks that have frames there now.
+    /// Blocks that have frames in the index now.
     pub blocks: usize,
     /// Checkpoints that have ended.
     pub checkpoints: u64,
-    /// What they did, added up.
+    /// What the checkpoints did, added up.
     pub checkpointed: CheckpointReport,
     /// What was freed without the device, added up.
     pub folded: FoldReport,
-    /// Transactions that wait now for room that others have.
+    /// Transactions that now wait for room that others have.
     pub waiting_for_room: usize,
-    /// What was gathered.
+    /// What running transactions have gathered.
     pub gathered: GatherStats,
-    /// What was read from the cache.
+    /// What the cache was asked, and what it holds.
     pub cached: CacheStats,
 }
 

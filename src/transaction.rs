@@ -14,14 +14,15 @@ use crate::threads::block_locks::Age;
 
 /// Several changes that happen together or not at all.
 ///
-/// A block that a transaction reads or writes is its own until it ends: others wait for it, or are
-/// told of a [`Conflict`](Error::Conflict). Nothing of it is seen by others before it commits, and
-/// it itself sees what it has written. Dropped, it is aborted, without a trace.
+/// A transaction holds each block that it reads or writes until it ends. Other transactions wait
+/// for the block, or get a [`Conflict`](Error::Conflict). No other transaction sees any change
+/// before the commit, and the transaction itself sees what it has written. Dropping it aborts it,
+/// without a trace.
 ///
 /// The blocks' new contents are kept in memory until the commit.
 ///
-/// It stays in its thread, to which it belongs as its buffers do, and which would wait for itself
-/// if it did not know:
+/// A transaction stays in its thread, to which its buffers belong. The thread must know which
+/// transactions are its own, or it would wait for itself:
 ///
 /// ```compile_fail,E0277
 /// use nvm_journal::core::NoHook;
@@ -39,7 +40,7 @@ where
     shared: &'j SharedBy<L, P, D, H>,
     seat: Seated<'j, D>,
     age: Age,
-    /// What was in the way, when something was: then nothing but beginning again is of use.
+    /// The block that was in the way, if there was one. After that only beginning again helps.
     blocked: Option<BlockNumber>,
 }
 
@@ -50,7 +51,7 @@ where
     D: BlockDevice + Clone + Send,
     H: Hook,
 {
-    /// Whether so many bytes are one block, which the device has.
+    /// Whether a request of `bytes` bytes is for one whole block, which the device has.
     #[inline]
     pub(crate) fn check_request(&self, block: BlockNumber, bytes: usize) -> Result<(), Error> {
         self.check_range(block, 0, bytes)?;
@@ -89,12 +90,13 @@ where
         Ok(Self { shared, seat, age, blocked: None })
     }
 
-    /// Reads a block: what this transaction has written, or else what is committed. Nobody changes
-    /// it before the transaction ends.
+    /// Reads a block: what this transaction has written, or else what is committed. No other thread
+    /// changes the block before the transaction ends.
     ///
     /// # Errors
-    /// `Conflict`; `OutOfDevice`; `OutOfBlock` unless `into` is one block long; and those of
-    /// [`Journal::read`](crate::Journal::read), after which it can go on where the journal does.
+    /// `Conflict`; `OutOfDevice`; `OutOfBlock` unless `into` is one block long. Also those of
+    /// [`Journal::read`](crate::Journal::read), after which the transaction can go on where the
+    /// journal does.
     pub fn read(&mut self, block: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         self.shared.check_request(block, into.len())?;
         self.lock(block)?;
@@ -107,10 +109,10 @@ where
         }
     }
 
-    /// Reads bytes of a block, as [`read`](Self::read) does.
+    /// Reads bytes of a block, like [`read`](Self::read).
     ///
     /// # Errors
-    /// As [`read`](Self::read), and `OutOfBlock` when the bytes do not lie in the block.
+    /// The errors of [`read`](Self::read), and `OutOfBlock` when the bytes do not lie in the block.
     pub fn read_at(&mut self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
         self.shared.check_range(block, at, into.len())?;
         self.lock(block)?;
@@ -128,37 +130,39 @@ where
     ///
     /// # Errors
     /// `Conflict`; `OutOfDevice`; `OutOfBlock` unless `image` is one block long; `TooLarge` and
-    /// `TooManyBlocks`. The transaction is as before, and can go on but after a conflict. When the
-    /// journal is full it makes room first, with the errors of
-    /// [`checkpoint`](crate::Journal::checkpoint), and `Unreadable` where that makes none.
+    /// `TooManyBlocks`. The transaction is as before, and can go on except after a conflict.
+    ///
+    /// When the journal is full the call makes room first, with the errors of
+    /// [`checkpoint`](crate::Journal::checkpoint), and `Unreadable` where a checkpoint makes no
+    /// room.
     #[inline]
     pub fn write(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
         self.write_with(block, Hint::DATA, image)
     }
 
-    /// As [`write`](Self::write), for a block that is not live: never written, or discarded. A
-    /// policy may make something of that.
+    /// Like [`write`](Self::write), for a block that is not live: never written, or discarded. A
+    /// policy may use that.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn append(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
         self.write_with(block, Hint::APPEND, image)
     }
 
-    /// As [`write`](Self::write), for a block that holds structure of the store. A policy may make
-    /// something of that.
+    /// Like [`write`](Self::write), for a block that holds structure of the store. A policy may use
+    /// that.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_metadata(&mut self, block: BlockNumber, image: &[u8]) -> Result<(), Error> {
         self.write_with(block, Hint::METADATA, image)
     }
 
-    /// As [`write`](Self::write), for a store that can say more of the block. Said twice of a
-    /// block, the last word counts; whether it was live counts as it was said first.
+    /// Like [`write`](Self::write), with a hint. If a block gets several hints, the last one
+    /// counts; whether the block was live is taken from the first.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     #[inline]
     pub fn write_with(
         &mut self,
@@ -177,14 +181,14 @@ where
         Ok(())
     }
 
-    /// What is committed of a block, and whether that is live.
+    /// Reads what is committed of a block, and returns also whether the block is live.
     fn committed(&mut self, block: BlockNumber) -> Result<(Vec<u8>, bool), Error> {
         let mut content = self.seat.take_room(self.shared.common.block_bytes());
         let is_live = self.shared.read(self.seat.for_reading(), block, &mut content)?;
         Ok((content, is_live))
     }
 
-    /// Does what an operation says.
+    /// Stages an operation in this transaction.
     pub(crate) fn stage(&mut self, operation: &Operation<'_>) -> Result<(), Error> {
         let (block, update) = match operation {
             Operation::Update(update) => (update.block, update),
@@ -206,20 +210,19 @@ where
     }
 
     /// Changes bytes of the block; the rest of it stays as it is. The policy is told which bytes
-    /// they are, and may log no more than those.
+    /// change, and may log no more than those.
     ///
     /// # Errors
-    /// As [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the bytes do not
-    /// lie in the block.
+    /// The errors of [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the
+    /// bytes do not lie in the block.
     pub fn write_at(&mut self, block: BlockNumber, at: usize, bytes: &[u8]) -> Result<(), Error> {
         self.patch(block, None, at, bytes)
     }
 
-    /// As [`write_at`](Self::write_at), for a store that can say more of the block, which then
-    /// holds for the whole of it.
+    /// Like [`write_at`](Self::write_at), with a hint, which then holds for the whole block.
     ///
     /// # Errors
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     pub fn write_at_with(
         &mut self,
         block: BlockNumber,
@@ -241,12 +244,12 @@ where
         self.await_room_to_begin(block)?;
         self.lock(block)?;
         if self.seat.staged.has(block) {
-            // What was discarded before is undefined, and no longer as it was.
+            // A block discarded before in this transaction has no defined content to keep.
             self.seat.staged.patch(block, hint, None, at, bytes);
             return Ok(());
         }
-        // What an earlier transaction has discarded is written whole: a checkpoint may forget the
-        // discard, and show something else below what is logged of it.
+        // A block that an earlier transaction discarded is logged whole. A checkpoint may forget
+        // the discard, and then other content lies below what is logged of the block.
         let (old, is_live) = self.committed(block)?;
         self.take(block)?;
         if is_live && self.shared.common.policy.wants_old() {
@@ -257,11 +260,11 @@ where
         Ok(())
     }
 
-    /// Says that the block is not live any more: its content is undefined until it is written
+    /// Says that the block is not live any more. Its content is undefined until it is written
     /// again, and need not be written home.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
         self.take(block)?;
@@ -274,35 +277,42 @@ where
     /// `None` when there was nothing to log.
     ///
     /// # Errors
-    /// `Conflict` when an earlier call has met one; `CannotPlace`: the transaction is aborted then.
-    /// `Medium`, `Device` and `Failed`: whether it is durable is unknown until the journal is
-    /// opened again. Never for lack of space.
+    /// `Conflict` when an earlier call has met one, or `CannotPlace`: the transaction is aborted
+    /// then. After `Medium`, `Device` and `Failed`, whether it is durable is unknown until the
+    /// journal is opened again. A commit never fails for lack of space.
     #[inline]
     pub fn commit(mut self) -> Result<Option<Committed>, Error> {
         self.end(Durability::Durable)
     }
 
-    /// Commits without waiting: others see it at once, and the next [`sync`](crate::Journal::sync),
-    /// or a later durable commit, makes it durable. A crash before may take it back, with all
-    /// deferred commits behind it.
+    /// Commits without waiting: others see the transaction at once. The next
+    /// [`sync`](crate::Journal::sync), or a later durable commit, makes it durable. A crash before
+    /// then may take it back, with all deferred commits behind it.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub fn commit_deferred(mut self) -> Result<Option<Committed>, Error> {
         self.end(Durability::Deferred)
     }
 
-    /// Hands it to the *running transaction*, which gathers many in ordinary memory and commits
-    /// them with one record and one fence: of a block that is written again and again only the last
-    /// content. Others see it at once. It becomes durable with the running transaction, and that by
-    /// the next [`sync`](crate::Journal::sync), when it is full or as old as
-    /// [`Options::pacing`](crate::Options::pacing) says, or when a transaction that is not gathered
-    /// touches one of its blocks. Until then a crash takes back all of it, and never a part.
+    /// Hands it to the *running transaction*, which gathers many transactions in ordinary memory.
+    /// The running transaction commits them with one record and one fence. Of a block that is
+    /// written again and again, the record holds only the last content.
+    ///
+    /// Others see the transaction at once. It becomes durable with the running transaction. That
+    /// commits in these cases:
+    ///
+    /// - at the next [`sync`](crate::Journal::sync);
+    /// - when it is full, or as old as [`Options::pacing`](crate::Options::pacing) says;
+    /// - when a transaction that is not gathered touches one of its blocks.
+    ///
+    /// Until then a crash takes back all of it, and never a part.
     ///
     /// # Errors
     /// `Conflict` when an earlier call has met one: the transaction is aborted then. `Medium`,
-    /// `Device`, `CannotPlace` and `Failed`, when the one that ran before had to be committed, or
-    /// this one filled it: the journal has failed then. Never for lack of space.
+    /// `Device`, `CannotPlace` and `Failed`, when the previous running transaction had to be
+    /// committed, or this one filled it: the journal has failed then. The call never fails for lack
+    /// of space.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
@@ -325,7 +335,7 @@ where
         result
     }
 
-    /// Gives the transaction up, as if it had never begun. So does dropping it.
+    /// Gives the transaction up, as if it had never begun. Dropping it does the same.
     pub fn abort(self) {
         drop(self);
     }
@@ -338,7 +348,8 @@ where
         let seat: &mut Seat<D> = &mut self.seat;
         seat.defers = durability == Durability::Deferred;
         if seat.work.on_gathered {
-            // Aborted when it is dropped, unless the journal has failed.
+            // After an error the transaction is aborted when it is dropped, unless the journal has
+            // failed.
             self.shared.settle_gathered(&mut seat.work, &seat.staged)?;
         }
         let result = self.shared.commit(&mut seat.work, &seat.staged, durability);
@@ -350,7 +361,7 @@ where
         self.blocked.is_some()
     }
 
-    /// Aborts and begins again, as old as before, so that it gets through some time.
+    /// Aborts, and begins again with the same age, so that the transaction gets through at last.
     pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
         self.shared.choose_lane(&mut self.seat);
@@ -376,7 +387,8 @@ where
         self.note(locked)
     }
 
-    /// Waits for its turn to reserve room, before it has any, where others wait for it.
+    /// Waits for this transaction's turn to reserve room, if others wait for room and it has none
+    /// yet.
     #[inline]
     fn await_room_to_begin(&mut self, block: BlockNumber) -> Result<(), Error> {
         if !self.shared.is_room_awaited() || self.seat.staged.count() > 0 {
@@ -404,7 +416,7 @@ where
         self.note(taken)
     }
 
-    /// Remembers a conflict: nothing but beginning again is of use after one.
+    /// Remembers a conflict: after one, only beginning again helps.
     #[inline]
     fn note(&mut self, result: Result<(), Error>) -> Result<(), Error> {
         if let Err(Error::Conflict { block }) = result {
@@ -414,7 +426,7 @@ where
     }
 }
 
-/// How far it is: what it writes is its owner's.
+/// Shows how far the transaction is. What it writes belongs to its owner.
 impl<L, P, D, H> fmt::Debug for Transaction<'_, L, P, D, H>
 where
     L: Policy,
@@ -437,7 +449,7 @@ where
     H: Hook,
 {
     fn drop(&mut self) {
-        // After a failure nobody may see what has become of the blocks.
+        // After a failure no thread may see what has become of the blocks.
         let work = &self.seat.work;
         if (!work.held.is_empty() || work.has_room()) && !self.shared.has_failed() {
             self.give_up();

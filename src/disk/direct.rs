@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Where buffers begin in memory: what every file system is content with.
+/// The alignment of buffers in memory: every file system accepts it.
 pub(super) const ALIGN: usize = 4096;
 
 /// Bytes that go through the buffer at once; a multiple of every block size.
@@ -15,7 +15,7 @@ pub(super) fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().align_offset(ALIGN) == 0
 }
 
-/// A buffer that direct I/O takes, for callers' buffers that it does not.
+/// A buffer that direct I/O takes. It stands in for callers' buffers that direct I/O does not take.
 ///
 /// Each handle has its own; it is made when it is first needed.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Clone for Bounce {
 }
 
 impl Bounce {
-    /// So many aligned bytes.
+    /// Lends `len` aligned bytes.
     fn bytes(&mut self, len: usize) -> &mut [u8] {
         if self.memory.len() < len + ALIGN {
             self.memory = vec![0; len + ALIGN];

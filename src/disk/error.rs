@@ -1,4 +1,4 @@
-//! Why a file could not be had as a disk: typed, with the path and the system's own words.
+//! Why a file could not be had as a disk, with types, the path and the system's own words.
 //!
 //! Nothing here happens after a [`FileDisk`](crate::FileDisk) was handed out; from then on errors
 //! are [`DeviceError`](crate::core::DeviceError)s, which carry the system's error number.
@@ -31,20 +31,20 @@ pub enum FileDiskErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// Somebody has it open: this process or another one.
+    /// The file is open already, in this process or another one.
     Busy,
-    /// It is neither a regular file nor a block device.
+    /// The path leads neither to a regular file nor to a block device.
     NotADisk,
     /// The handle that was given cannot write.
     NotWritable,
-    /// It has not one whole block.
+    /// The file has not one whole block.
     TooShort {
         /// Its length in bytes.
         bytes: u64,
         /// The length of a block.
         block_size: BlockSize,
     },
-    /// No file is so long.
+    /// No file can be that long.
     TooLong {
         /// How many blocks it was to have.
         blocks: u64,

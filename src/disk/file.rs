@@ -1,8 +1,8 @@
 //! A file as the block device.
 //!
-//! **Crash**: what a power loss may do is what [`BlockDevice`] says: of the writes since the last
+//! **Crash**: a power loss may do what [`BlockDevice`] says. Of the writes since the last
 //! [`sync`](BlockDevice::sync) any may be there, in any order, torn where the disk below tears
-//! ([`DeviceFacts`]). A killed process loses none of them. Its lock goes with it.
+//! ([`DeviceFacts`]). A killed process loses none of its writes. Its lock goes with it.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -17,15 +17,15 @@ use rustix::io::{pwritev, retry_on_intr};
 
 use crate::disk::direct::{Bounce, is_aligned};
 
-/// Buffers that one system call takes.
+/// The most buffers that one system call takes.
 const SLICES_MAX: usize = 1024;
 
 /// A file, or a block device's special file, read and written in blocks.
 ///
-/// Clones are handles to the same file; they may be used from several threads at once. Nobody else
-/// can have it as a disk while one of them lives, in this process or another one: it is locked
-/// (`flock`), against those who ask for the lock. Whoever writes around it changes a store under
-/// its owner's feet; so does mounting the device.
+/// Clones are handles to the same file; several threads may use them at once. While one of them
+/// lives, no other caller can have the file as a disk, in this process or another. The file is
+/// locked (`flock`), against callers that ask for the lock. A program that writes around the lock
+/// changes a store under its owner's feet; so does mounting the device.
 ///
 /// | call | does |
 /// |---|---|
@@ -33,9 +33,9 @@ const SLICES_MAX: usize = 1024;
 /// | `write`, `write_vectored` | one `pwrite` or `pwritev`, unless the system cuts it short |
 /// | `sync` | `fdatasync`: the disk's own cache is emptied as well |
 ///
-/// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a `sync` that failed the
-/// system may call pages clean that never reached the disk, so that a later one would succeed: a
-/// journal asks for none, and says so to everybody until it is opened again.
+/// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a failed `sync` the system may
+/// call pages clean that never reached the disk, and then a later `sync` would succeed. So a
+/// journal calls it no more, and answers every caller with an error until it is opened again.
 ///
 /// ```
 /// use nvm_journal::{BlockDevice, BlockNumber, BlockSize, FileDisk};
@@ -55,13 +55,13 @@ pub struct FileDisk {
     pub(super) block_size: BlockSize,
     pub(super) block_count: u64,
     pub(super) facts: DeviceFacts,
-    /// There when the system's cache is passed by.
+    /// `Some` if the system's cache is passed by.
     pub(super) bounce: Option<Bounce>,
 }
 
 impl FileDisk {
-    /// States what the disk below does in a power loss, where more is known than the default: that
-    /// an overwrite torn by it may leave garbage in sectors of 512 bytes.
+    /// States what the disk below does in a power loss, where more is known than the default. By
+    /// default, an overwrite torn by a power loss may leave garbage in sectors of 512 bytes.
     #[must_use]
     pub fn with_facts(mut self, facts: DeviceFacts) -> Self {
         self.facts = facts;
@@ -84,7 +84,7 @@ impl FileDisk {
         Ok(first.raw() * self.block_size.bytes() as u64)
     }
 
-    /// Writes parts one behind the other, whose lengths were checked.
+    /// Writes parts one behind the other. Their lengths were checked.
     fn write_parts(&mut self, from: &[&[u8]], at: u64) -> io::Result<()> {
         match (&mut self.bounce, from) {
             (Some(bounce), _) if !from.iter().all(|part| is_aligned(part)) => {
@@ -100,7 +100,7 @@ fn write_all_vectored(file: &File, from: &[&[u8]], mut at: u64) -> io::Result<()
     for parts in from.chunks(SLICES_MAX) {
         let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut left = slices.as_mut_slice();
-        // Drops the empty ones.
+        // Drops the empty slices.
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
             let written = retry_on_intr(|| pwritev(file, left, at))?;

@@ -10,8 +10,8 @@ use journal_core::{
 /// A disk whose last blocks lie on another one.
 ///
 /// A journal keeps its disk-side log in the last blocks of its disk
-/// ([`Options::lane_log_blocks`](crate::Options::lane_log_blocks)); joined to the store's disk, one
-/// that has as many blocks as the log keeps it apart.
+/// ([`Options::lane_log_blocks`](crate::Options::lane_log_blocks)). To keep the log apart, join to
+/// the store's disk one that has as many blocks as the log.
 ///
 /// ```no_run
 /// use nvm_journal::{BlockSize, FileDisk, Joined};
@@ -29,7 +29,7 @@ pub struct Joined<A, B> {
 }
 
 impl<A: BlockDevice, B: BlockDevice> Joined<A, B> {
-    /// The blocks of `front`, and behind them those of `behind`.
+    /// Joins two disks: the blocks of `front`, and behind them those of `behind`.
     ///
     /// # Errors
     /// [`DifferentBlocks`], when their blocks are not of one size.
@@ -42,7 +42,8 @@ impl<A: BlockDevice, B: BlockDevice> Joined<A, B> {
         Ok(Self { front, behind, front_blocks })
     }
 
-    /// Blocks of a request that lie on the first disk: how many, of how many.
+    /// Splits a request. Returns how many of its bytes lie on the first disk, and the block of the
+    /// second disk where the rest begins.
     fn split(
         &self,
         operation: DeviceOperation,
@@ -56,7 +57,7 @@ impl<A: BlockDevice, B: BlockDevice> Joined<A, B> {
         Ok((in_front as usize * self.block_size().bytes(), behind))
     }
 
-    /// What the second disk says of its own blocks, of all of them.
+    /// Restates what the second disk says of its own blocks, in numbers of all blocks.
     fn renumbered(&self, error: DeviceError) -> DeviceError {
         let block = BlockNumber(error.block.raw().saturating_add(self.front_blocks));
         DeviceError { block, ..error }
@@ -134,9 +135,9 @@ impl<A: BlockDevice, B: BlockDevice> BlockDevice for Joined<A, B> {
 /// Two disks that have blocks of different sizes cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DifferentBlocks {
-    /// Those of the first one.
+    /// The block size of the first disk.
     pub front: BlockSize,
-    /// Those of the second one.
+    /// The block size of the second disk.
     pub behind: BlockSize,
 }
 

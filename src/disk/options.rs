@@ -1,10 +1,10 @@
-//! How a file becomes a disk: the calls that create and open, and what they see to first.
+//! How a file becomes a disk: the calls that create and open, and what they check first.
 //!
 //! `create` makes a new file and never touches one that exists; `open` never creates. Both take the
 //! lock before anything is written.
 //!
-//! **Crash**: `create` returns when the file, its length and its directory entry are durable.
-//! Before that a crash leaves no file, or one of the right length, or one of none, which `open`
+//! **Crash**: `create` returns when the file, its length and its directory entry are durable. A
+//! crash before that leaves no file, or one of the right length, or one of no length, which `open`
 //! refuses.
 
 use std::fs::{self, File, Metadata};
@@ -42,22 +42,25 @@ impl FileDiskOptions {
     /// Whether to read and write past the system's cache (`O_DIRECT`). Off by default.
     ///
     /// A journal keeps what is read again in its own memory, and writes every block seldom: the
-    /// cache then only costs. Buffers that do not begin on a multiple of 4096 bytes are copied. A
-    /// file system that does not do it is an error, not a reason to go through the cache; there are
-    /// some, though, that say yes and use their cache all the same, as `tmpfs` does.
+    /// system's cache then only costs. Buffers that do not begin on a multiple of 4096 bytes are
+    /// copied.
+    ///
+    /// If a file system cannot do direct I/O, that is an error: this crate does not fall back to
+    /// the cache. But some file systems, such as `tmpfs`, accept direct I/O and use their cache all
+    /// the same.
     #[must_use]
     pub const fn direct(self, on: bool) -> Self {
         Self { direct: on }
     }
 
-    /// Creates a file of so many blocks, all zero, which must not exist yet.
+    /// Creates a file of `blocks` blocks, all zero, which must not exist yet.
     ///
     /// It is sparse: its space is taken when blocks are first written, and a full file system is an
-    /// error of that write. When this has returned, a crash leaves it, with its name; one before
-    /// leaves no file, the whole one, or one of no length, which an open refuses.
+    /// error of that write. When this has returned, a crash leaves the file, with its name. A crash
+    /// before that leaves no file, the whole one, or one of no length, which an open refuses.
     ///
     /// # Errors
-    /// Any [`FileDiskErrorKind`] but `NotADisk` and `NotWritable`. No new file is left then.
+    /// Any [`FileDiskErrorKind`] except `NotADisk` and `NotWritable`. No new file is left then.
     pub fn create(
         &self,
         path: impl AsRef<Path>,
@@ -71,7 +74,7 @@ impl FileDiskOptions {
     /// Opens a file or a block device. What is behind its last whole block is not touched.
     ///
     /// # Errors
-    /// Any [`FileDiskErrorKind`] but `NotWritable` and `TooLong`.
+    /// Any [`FileDiskErrorKind`] except `NotWritable` and `TooLong`.
     pub fn open(
         &self,
         path: impl AsRef<Path>,
@@ -82,7 +85,7 @@ impl FileDiskOptions {
             let file = File::options().read(true).write(true).open(path);
             let file = file.map_err(FileDiskError::at(Step::Open))?;
             let disk = self.lock(file, block_size)?;
-            // Its creator may have failed, and taken it away, before it was locked.
+            // Its creator may have failed, and removed it, before it was locked.
             let named = fs::metadata(path).map_err(FileDiskError::at(Step::Open))?;
             if is_same(&named, &inspect(&disk.file)?) {
                 Ok(disk)
@@ -93,11 +96,11 @@ impl FileDiskOptions {
         open().map_err(|error| error.on(path))
     }
 
-    /// Takes a file that is open already, for reading and writing, and opens it anew by way of
-    /// `/proc`: other descriptors of it do not get around the lock.
+    /// Takes a file that is open already, for reading and writing. The call opens it anew by way of
+    /// `/proc`, so that other descriptors of it do not get around the lock.
     ///
     /// # Errors
-    /// Any [`FileDiskErrorKind`] but `TooLong`.
+    /// Any [`FileDiskErrorKind`] except `TooLong`.
     pub fn from_file(&self, file: File, block_size: BlockSize) -> Result<FileDisk, FileDiskError> {
         let flags = fcntl_getfl(&file).map_err(FileDiskError::at(Step::Inspect))?;
         if flags & OFlags::ACCMODE != OFlags::RDWR {
@@ -127,12 +130,12 @@ impl FileDiskOptions {
             synced.map_err(FileDiskError::at(Step::Sync))?;
             self.lock(file, block_size)
         };
-        // It was made a moment ago, nothing is in it, and the first error is the one to tell.
+        // The file was made a moment ago and nothing is in it. The first error is the one to tell.
         made().inspect_err(|_| drop(fs::remove_file(path)))
     }
 
-    /// Takes a file whose description was opened here and is shared with nobody: locks it, and only
-    /// then asks for direct I/O.
+    /// Takes a file whose description was opened here and is shared with no other code. Locks it,
+    /// and only then asks for direct I/O.
     fn lock(&self, file: File, block_size: BlockSize) -> Result<FileDisk, FileDiskError> {
         let kind = inspect(&file)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
@@ -174,7 +177,7 @@ fn go_direct(file: &File, block_size: BlockSize) -> io::Result<Bounce> {
     let known = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let known = known.ok().filter(|known| known.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
     if let Some(Statx { stx_dio_mem_align, stx_dio_offset_align, .. }) = known {
-        // Both are zero where the file system would go through the cache.
+        // The two values are zero where the file system would go through the cache.
         let fits = |has: usize, unit: u32| has.checked_rem(unit as usize) == Some(0);
         if !fits(ALIGN, stx_dio_mem_align) || !fits(block_size.bytes(), stx_dio_offset_align) {
             return Err(Errno::INVAL.into());
@@ -185,8 +188,9 @@ fn go_direct(file: &File, block_size: BlockSize) -> io::Result<Bounce> {
     Ok(bounce)
 }
 
-/// The same file through a description of its own, with no flags that it was given: on a shared
-/// description `flock` would succeed for both owners, and one that appends writes elsewhere.
+/// Opens a file again through a description of its own, without the flags that the file was given.
+/// On a shared description `flock` would succeed for both owners, and a description that appends
+/// writes elsewhere.
 fn reopened(file: &File) -> io::Result<File> {
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     let own = File::options().read(true).write(true).open(name)?;
@@ -202,11 +206,11 @@ fn sync_directory_of(path: &Path) -> io::Result<()> {
 }
 
 impl FileDisk {
-    /// Creates a file of so many blocks, all zero, which must not exist yet: see
+    /// Creates a file of `blocks` blocks, all zero, which must not exist yet: see
     /// [`FileDiskOptions::create`].
     ///
     /// # Errors
-    /// Those of [`FileDiskOptions::create`].
+    /// The errors of [`FileDiskOptions::create`].
     pub fn create(
         path: impl AsRef<Path>,
         block_size: BlockSize,
@@ -218,7 +222,7 @@ impl FileDisk {
     /// Opens a file or a block device: see [`FileDiskOptions::open`].
     ///
     /// # Errors
-    /// Those of [`FileDiskOptions::open`].
+    /// The errors of [`FileDiskOptions::open`].
     pub fn open(path: impl AsRef<Path>, block_size: BlockSize) -> Result<Self, FileDiskError> {
         FileDiskOptions::new().open(path, block_size)
     }
@@ -226,7 +230,7 @@ impl FileDisk {
     /// Takes an open file: see [`FileDiskOptions::from_file`].
     ///
     /// # Errors
-    /// Those of [`FileDiskOptions::from_file`].
+    /// The errors of [`FileDiskOptions::from_file`].
     pub fn from_file(file: File, block_size: BlockSize) -> Result<Self, FileDiskError> {
         FileDiskOptions::new().from_file(file, block_size)
     }

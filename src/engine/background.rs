@@ -12,7 +12,7 @@ use crate::shared::SharedBy;
 use crate::threads::sync::thread::{self, JoinHandle};
 use crate::threads::sync::{AtomicBool, Ordering};
 
-/// A checkpointing thread looks around at least so often.
+/// How long a checkpointing thread sleeps at most before it looks around.
 const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
 
 /// The thread that writes home in the background.
@@ -36,7 +36,7 @@ impl Checkpointer {
         let work = move |its: &SharedBy<L, P, D, H>| {
             let begun = Instant::now();
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
-                // A failure makes the journal fail, which tells everybody.
+                // A failure makes the journal fail, which tells every caller.
                 let _ = its.tick(begun.elapsed());
                 if its.bell.was_asked() {
                     let _ = its.make_room(|| !its.is_short_of_bytes());
@@ -45,7 +45,7 @@ impl Checkpointer {
                 }
             }
         };
-        // Others rely on it: where it panics everything else fails.
+        // Other threads rely on this one: where it panics, everything else fails.
         let run = move || its.watched(|| work(&its));
         let thread = thread::Builder::new().name("nvmj-home".into()).spawn(run);
         let thread = thread.map_err(|error| Error::NoThread { os: error.raw_os_error() })?;

@@ -35,8 +35,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Calls with what writes home. Where that panics, in a device, a policy or an assertion,
-    /// blocks may be half on their way: the journal has failed then.
+    /// Runs `call` with the code that writes home. If it panics, in a device, a policy or an
+    /// assertion, blocks may be half on their way: the journal has failed then.
     fn with_home<R>(
         &self,
         call: impl FnOnce(&mut HomeRoom<P, D, H>) -> Result<R, Error>,
@@ -45,7 +45,7 @@ where
         self.watched(|| call(&mut room))
     }
 
-    /// Writes home everything that is committed by now, and empties the lanes of it.
+    /// Writes home everything that is committed by now, and removes it from the lanes.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         self.with_home(|room| {
             let mut stays = None;
@@ -54,7 +54,7 @@ where
         })
     }
 
-    /// A checkpoint that notes what stays for want of a shield.
+    /// Makes a checkpoint, and notes what stays for want of a shield.
     fn checkpoint_but(
         &self,
         room: &mut HomeRoom<P, D, H>,
@@ -67,7 +67,7 @@ where
         let result = self.write_and_reclaim(room, scope, &mut report);
         self.writes_home.end();
         let staying = result.inspect_err(|error| self.fail_of(*error))?;
-        // A whole one knows of all that does.
+        // A whole checkpoint knows of every block that stays.
         *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
         let mut done = self.lock_done();
         done.checkpoints += 1;
@@ -97,8 +97,9 @@ where
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
         let mut scratch = HomeScratch { batch, front, payload, blocks };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
-        // Blocks that are written again and again meanwhile must not keep it from ending: as many
-        // blocks as there are now go home, and what comes later is for the next time.
+        // Blocks that are written again and again meanwhile must not keep the checkpoint from
+        // ending. So it writes as many blocks home as there are now. What comes later is for the
+        // next checkpoint.
         let mut left = self.frames() as u64;
         let stays = loop {
             let before = report.blocks;
@@ -106,7 +107,7 @@ where
             match home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, scope, report) {
                 Ok(true) => {}
                 Ok(false) => break None,
-                // All others are home.
+                // All other blocks are home.
                 Err(error @ JournalError::NoShield { .. }) => break Some(error.into()),
                 Err(error) => return Err(error.into()),
             }
@@ -119,7 +120,7 @@ where
         Ok(stays)
     }
 
-    /// Writes to the disk, and syncs, what the policy places there; returns how many bytes of the
+    /// Writes to the disk, and syncs, what the policy puts there. Returns how many bytes of the
     /// lane were stored before that.
     pub(crate) fn write_to_disk<O: Operations + ?Sized>(
         &self,
@@ -148,8 +149,8 @@ where
         self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
     }
 
-    /// Makes room, unless `is_there` says that another thread has already: without the device where
-    /// that is enough, or else by a checkpoint.
+    /// Makes room, unless `is_there` says that another thread has already. It does so without the
+    /// device where that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
         self.with_home(|room| self.make_room_in(room, is_there))
     }
@@ -160,13 +161,14 @@ where
         each.fold(0, u64::wrapping_add)
     }
 
-    /// What needs a shield, where there is none, is an error only where it leaves too little.
+    /// Makes room. A block that needs a shield, where there is none, is an error only if too little
+    /// room is left.
     fn make_room_in(
         &self,
         room: &mut HomeRoom<P, D, H>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        // Before: what is committed meanwhile may come free.
+        // Read before the work: what is committed meanwhile may come free.
         let readable = self.readable();
         if room.in_vain == Some(readable) {
             return Ok(());
@@ -174,7 +176,7 @@ where
         let (before, mut stays) = (self.done(), None);
         let tried_all = self.make_what_can_be(room, &is_there, &mut stays)?;
         let after = self.done();
-        // What could not be read or shielded may be another time.
+        // A block that could not be read or shielded may be another time.
         let is_the_end = tried_all
             && stays.is_none()
             && before.freed() == after.freed()
@@ -183,7 +185,8 @@ where
         stays.filter(|_| !is_there()).map_or(Ok(()), Err)
     }
 
-    /// Returns whether it has tried to write home all that takes room in a ring.
+    /// Frees what can be freed. Returns whether it has tried to write home all that takes room in a
+    /// ring.
     fn make_what_can_be(
         &self,
         room: &mut HomeRoom<P, D, H>,
@@ -212,8 +215,9 @@ where
         if needs_rings {
             self.checkpoint_but(room, rings, stays)?;
         }
-        // What no slot is free for would go into the rings, and home from there. Others may take
-        // what comes free: it is tried as often as it takes when they do not.
+        // A version that finds no free slot would go into the rings, and home from there. Other
+        // threads may take what comes free. So this tries as often as it would take if they did
+        // not.
         let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
         while (!is_there() || self.slots_are_short()) && rounds > 0 {
             rounds -= 1;
@@ -223,7 +227,8 @@ where
             if rings_are_home {
                 break;
             }
-            // Records of what is in no slot keep the heads from passing those of what is.
+            // Records of blocks in no slot keep the heads from passing the records of blocks in
+            // slots.
             self.checkpoint_but(room, rings, stays)?;
             rings_are_home = true;
         }
@@ -258,15 +263,16 @@ where
                 }
             }
             if freed_slots == 0 {
-                // Records of what is not in the log keep the heads from passing those of what is.
+                // Records of blocks not in the log keep the heads from passing the records of
+                // blocks in it.
                 return self.checkpoint_but(room, Scope::All, stays).map(drop);
             }
         }
         Ok(())
     }
 
-    /// Why a lane has less than so many bytes that nobody has taken, if a checkpoint makes no more:
-    /// a block that cannot be read.
+    /// Checks why a lane has less than `bytes` bytes that are not taken, if a checkpoint makes no
+    /// more. The cause is a block that cannot be read.
     #[cold]
     pub(crate) fn check_not_pinned(&self, lane: LaneNumber, bytes: u64) -> Result<(), Error> {
         if self.lock_lane(self.lane(lane))?.lane.free_bytes() >= bytes {
@@ -276,7 +282,8 @@ where
         pinned.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
 
-    /// The same of the room for frames in the share of the index that has this block.
+    /// Like [`check_not_pinned`](Self::check_not_pinned), for the room for frames in the share of
+    /// the index that has this block.
     #[cold]
     pub(crate) fn check_not_filled(&self, block: BlockNumber) -> Result<(), Error> {
         if self.share(block)?.index.room() > 0 {
@@ -285,14 +292,14 @@ where
         self.check_not_filled_by_more(block)
     }
 
-    /// The same where some room is left, and too little.
+    /// Like [`check_not_filled`](Self::check_not_filled), where some room is left, and too little.
     #[cold]
     pub(crate) fn check_not_filled_by_more(&self, block: BlockNumber) -> Result<(), Error> {
         let filled = filled_by(&mut LanesOf(self), &mut SharesOf(self), block)?;
         filled.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
 
-    /// Gives back what needs no write home.
+    /// Frees what needs no write home.
     fn free_in_memory(&self, room: &mut HomeRoom<P, D, H>, what: Frees) -> Result<(), Error> {
         self.check_not_failed()?;
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
@@ -347,7 +354,7 @@ where
         })
     }
 
-    /// What has been done to make room.
+    /// What was done to make room.
     pub(crate) fn done(&self) -> Done {
         *self.lock_done()
     }

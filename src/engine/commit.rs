@@ -1,39 +1,41 @@
 //! Committing: from staged operations to a durable record, beside other threads.
 //!
-//! 1. The policy has its say, and the record's size is known; what was reserved beyond it goes
-//!    back. Nothing below can fail for lack of space.
+//! 1. The policy decides, and the record's size is known. What was reserved beyond it goes back.
+//!    Nothing below can fail for lack of space.
 //! 2. Deferred records of other lanes are made durable: this transaction may depend on them.
-//! 3. The lane is taken. The record is stored, and its frames enter the index, where nobody sees
-//!    them before the lane says that they may be read.
+//! 3. The lane is taken. The record is stored, and its frames enter the index. No reader sees them
+//!    before the lane says that they may be read.
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! All ways of a commit lead to [`begin_record`](Shared::begin_record), what stores, and
-//! [`finish`](Shared::finish). A call tries the shorter ones first:
+//! Every way to commit leads to [`begin_record`](Shared::begin_record), the code that stores, and
+//! [`finish`](Shared::finish). A call tries the shorter ways first:
 //!
-//! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` of patches
-//!   ([`at_once`](crate::engine::commit_short)).
-//! - Up to sixteen, likewise: `commit_few`, there.
-//! - Any number, of which the policy may see the old images:
+//! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
+//!   ([`commit_short`](crate::engine::commit_short)).
+//! - Up to sixteen operations, likewise: `commit_few`, there.
+//! - Any number of operations, and the policy may see their old images:
 //!   [`commit_at_once`](Shared::commit_at_once). Blocks are locked, room is reserved, nothing is
 //!   staged.
 //!
-//! A transaction is [staged](Shared::commit), and has locked and reserved as it was made; what was
-//! [gathered](crate::engine::gather) is committed in the same way, by whoever needs it done.
+//! A transaction is [staged](Shared::commit), and has locked and reserved as it was made. What was
+//! [gathered](crate::engine::gather) is committed in the same way, by the thread that needs it
+//! done.
 //!
-//! *Group commit.* Who stores a record while others wait for the lane leaves it unflushed, gives
-//! the lane to the next and waits. The last of them, or the one that completes a
-//! group, flushes what all of them stored, and its one fence makes all of them durable.
+//! *Group commit.* A committer that stores a record while others wait for the lane leaves it
+//! unflushed, gives the lane to the next one, and waits. The last committer, or the one that
+//! completes a group, flushes what all of them stored. Its one fence makes all of these records
+//! durable.
 //!
 //! | asked for | may leave it to others | others left theirs | and so it |
 //! |---|---|---|---|
 //! | durable | no | no, or yes | fences what is stored, all of it |
 //! | durable | yes | no, or yes | joins the group and waits |
 //! | deferred | no, or yes | no | lets it be read, and returns |
-//! | deferred | no | yes | fences: nobody else may come who would |
+//! | deferred | no | yes | fences: no other thread may come that would |
 //! | deferred | yes | yes | joins the group: theirs would be read with it |
 //!
-//! It may leave it to others where some wait for the lane and the group has room.
+//! A committer may leave it to others where some wait for the lane and the group has room.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
@@ -59,12 +61,11 @@ use crate::threads::block_locks::Age;
 use crate::threads::free_space::Unreserved;
 use crate::threads::sync::thread::Patience;
 
-/// So many operations ahead of the one whose block is taken, what that takes is brought into the
-/// caches.
+/// How many operations ahead of the one whose block is taken the prefetch into the caches goes.
 const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
 impl<L, P: PmemShare, D: Send, H, K> Shared<L, P, D, H, K> {
-    /// Calls; where that panics the journal has failed.
+    /// Runs `call`; if that panics, the journal has failed.
     pub(crate) fn watched<R>(&self, call: impl FnOnce() -> R) -> R {
         let watch = self.failure.watch();
         let result = call();
@@ -73,7 +74,7 @@ impl<L, P: PmemShare, D: Send, H, K> Shared<L, P, D, H, K> {
     }
 }
 
-/// Takes so many of what is left, if there are as many.
+/// Takes `count` of what is left, if there is that much.
 #[inline]
 fn take(unreserved: &Unreserved, count: u32) -> bool {
     count == 0 || unreserved.take(count.into(), 0).is_some()
@@ -87,7 +88,7 @@ pub(super) type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
 pub(crate) enum Sees {
     /// Its operations, as they are.
     Operations,
-    /// With what their blocks hold that are live.
+    /// The operations, with what their live blocks hold.
     Olds,
 }
 
@@ -95,12 +96,12 @@ pub(crate) enum Sees {
 pub(super) struct Recording {
     pub(super) open: OpenRecord,
     durability: Durability,
-    /// Whether others wait for the lane, to whom it is left to fence.
+    /// Whether the fence is left to others, which wait for the lane.
     waits: bool,
 }
 
 impl Recording {
-    /// What is told of it when it has ended.
+    /// What the caller is told of the record when it has ended.
     #[inline]
     pub(super) const fn committed(&self, lane: LaneNumber) -> Committed {
         Committed { lane, sequence: self.open.sequence(), stamp: self.open.stamp() }
@@ -118,8 +119,8 @@ where
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
     /// nothing of them had to be logged.
     ///
-    /// However it ends, the transaction is over; its blocks are free again but after a failure,
-    /// when nobody may see what has become of them.
+    /// However the call ends, the transaction is over. Its blocks are free again except after a
+    /// failure, when no thread may see what has become of them.
     #[inline]
     pub(crate) fn commit<O: Operations + ?Sized>(
         &self,
@@ -144,8 +145,8 @@ where
         Ok(())
     }
 
-    /// Locks, reserves and commits in one call; nothing is staged but, where the policy sees them,
-    /// the old images.
+    /// Locks, reserves and commits in one call. Nothing is staged except for the old images, where
+    /// the policy sees them.
     pub(crate) fn commit_at_once(
         &self,
         seat: &mut Seat<D>,
@@ -173,7 +174,7 @@ where
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
         if let (true, Some(first)) = (self.is_room_awaited(), operations.first()) {
-            // How much it takes is known later.
+            // How much the transaction takes is known later.
             if let Err(error) = self.await_room_to_begin(work, age, first.block(), 0) {
                 self.abort(work, &operations[..0]);
                 return Err(error);
@@ -198,7 +199,7 @@ where
                 return Err(error);
             }
         }
-        // Policy and device may panic.
+        // The policy and the device may panic.
         let watch = self.failure.watch();
         let kept = match sees {
             Sees::Operations => Ok(()),
@@ -212,7 +213,7 @@ where
         let Seat { work, staged, .. } = seat;
         let olds = (sees == Sees::Olds).then_some(&staged.olds);
         let operations = &OnOlds { operations, olds };
-        // All is known by now, so that no more is reserved than it takes.
+        // Everything is known by now, so no more is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
         watch.end();
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
@@ -225,7 +226,7 @@ where
         self.end(work, operations, commit)
     }
 
-    /// Keeps what blocks of a transaction hold that it writes anew.
+    /// Keeps the old images of the blocks that a transaction writes anew.
     fn keep_olds(&self, seat: &mut Seat<D>, operations: &[Operation<'_>]) -> Result<(), Error> {
         operations.iter().try_for_each(|operation| match operation {
             Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
@@ -233,8 +234,8 @@ where
         })
     }
 
-    /// What a transaction takes that has reserved no bytes yet. Where its lane is short of them,
-    /// and the policy says so, its data goes to the disk-side log.
+    /// Prepares a transaction that has reserved no bytes yet. Where its lane is short of them, and
+    /// the policy says so, its data goes to the disk-side log.
     #[inline]
     fn prepare_to_fit<O: Operations + ?Sized>(
         &self,
@@ -242,7 +243,7 @@ where
         operations: &O,
     ) -> Result<Prepared, CommitError> {
         let prepared = self.prepare(work, operations, false)?;
-        // Some may have been granted to it.
+        // Some bytes may have been granted to the transaction.
         let more =
             |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
         let missing = more(&prepared, work);
@@ -255,13 +256,14 @@ where
         if self.try_reserve(work, missing) {
             return Ok(bypassing);
         }
-        // What finds no room there either would be in the record whole, and that longer.
+        // Data that finds no room there either would be in the record whole, and make the record
+        // longer.
         self.unreserve_places(work);
         self.prepare(work, operations, false)
     }
 
-    /// What a transaction takes; whether its data goes to the disk-side log, whatever the policy
-    /// says. The slots that it takes are reserved.
+    /// Works out what a transaction takes. With `bypasses`, its data goes to the disk-side log,
+    /// whatever the policy says. The slots that it takes are reserved.
     #[inline]
     fn prepare<O: Operations + ?Sized>(
         &self,
@@ -292,7 +294,8 @@ where
             if slots == 0 && log_blocks == 0 {
                 return Ok(prepared);
             }
-            // Others may have taken them meanwhile: then what finds none goes into the record.
+            // Other threads may have taken them meanwhile: then what finds none goes into the
+            // record.
             if take(&room.unreserved_slots, slots) {
                 work.reserved_slots = slots;
                 if take(&room.unreserved_log, log_blocks) {
@@ -311,7 +314,7 @@ where
         }
     }
 
-    /// Ends a transaction as `commit` does.
+    /// Ends a transaction like [`commit`](Self::commit).
     #[inline]
     fn end<O: Operations + ?Sized>(
         &self,
@@ -352,7 +355,7 @@ where
                     return Err(error.into());
                 }
                 if durability == Durability::Durable {
-                    // What it has read is to be durable all the same.
+                    // What the transaction has read is to be durable all the same.
                     self.settle_deferred(None)?;
                 }
                 return Ok(None);
@@ -406,7 +409,7 @@ where
         let (lane, waits) = (work.lane, work.waits);
         let (names, mut scratch, answers) = work.for_preparing();
         let content = Content { operations, names, prepared, ends: Ends::Record };
-        // Nobody sees the frames before the lane says that they may be read.
+        // No reader sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
         let mut versions = SharedVersions { shared: self, lane, answers, waits, told };
         let LaneState { lane, slots, .. } = &mut *state;
@@ -446,7 +449,7 @@ where
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {
             Some(in_flight) => Some(in_flight),
-            // A deferred record does not leave a group behind that nobody fences.
+            // A deferred record does not leave a group behind that no thread fences.
             None if durability == Durability::Deferred && is_awaited && !waits => {
                 lane.flush_all_deferred(slots)
             }
@@ -471,7 +474,7 @@ where
         self.await_durable(room, sequence)
     }
 
-    /// Keeps the images of a transaction for readers, and for who writes their blocks next.
+    /// Keeps the images of a transaction for readers, and for the next writers of their blocks.
     #[cold]
     pub(super) fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
         for at in 0..operations.count() {
@@ -479,15 +482,17 @@ where
             let Some(image) = update.change.image() else { continue };
             let Ok(mut share) = self.share(update.block) else { return };
             let newest = share.index.newest(update.block).map(|newest| share.index.frame(newest));
-            // What was not logged because it changes nothing has none of this transaction.
+            // An update that was not logged because it changes nothing has no frame of this
+            // transaction.
             if newest.is_some_and(|newest| newest.stamp == stamp) {
                 share.keep(update.block, image);
             }
         }
     }
 
-    /// Waits until the group's last has fenced. It may have panicked instead, and nobody else may
-    /// ever ask for the lane; so who has waited a while looks.
+    /// Waits until the group's last committer has fenced. That one may have panicked instead, and
+    /// no other thread may ever ask for the lane. So a thread that has waited a while looks for a
+    /// panic.
     #[cold]
     fn await_durable(&self, room: &LaneRoom<P, H>, sequence: Sequence) -> Result<(), Error> {
         let mut patience = Patience::default();
@@ -501,7 +506,7 @@ where
         Ok(())
     }
 
-    /// Makes deferred records durable, of all lanes but one.
+    /// Makes deferred records durable, in all lanes except `but`.
     #[inline]
     pub(crate) fn settle_deferred(&self, but: Option<LaneNumber>) -> Result<(), Error> {
         for room in &self.lanes {
@@ -546,7 +551,7 @@ where
         work.clear();
     }
 
-    /// Writes to the disk, and syncs, what the policy places there.
+    /// Writes to the disk, and syncs, what the policy puts there.
     #[cold]
     fn write_ahead<O: Operations + ?Sized>(
         &self,
@@ -597,7 +602,7 @@ where
         self.unreserve_bytes_beyond(work, 0);
     }
 
-    /// Keeps so many reserved bytes of the lane, and gives back what is more.
+    /// Keeps `kept` reserved bytes of the lane, and gives back the rest.
     #[inline]
     fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
         if work.reserved_bytes > kept {
@@ -607,10 +612,10 @@ where
         }
     }
 
-    /// Gives back the room in the index that is reserved for these operations, but for the blocks
-    /// whose frames were placed.
+    /// Gives back the room in the index that is reserved for these operations, except for the
+    /// blocks whose frames were placed.
     fn unreserve_frames<O: Operations + ?Sized>(&self, operations: &O, placed: &[BlockNumber]) {
-        // Both ascend.
+        // The operations and `placed` ascend.
         let mut placed = placed.iter().peekable();
         for at in 0..operations.count() {
             let block = operations.with(at, Operation::block);

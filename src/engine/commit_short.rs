@@ -1,14 +1,14 @@
-//! Committing what can be committed at once: where blocks and shares of the index are free, and
-//! what is logged depends on nothing but the operations. Then nothing is reserved but what the
+//! Committing what can be committed at once. For this, blocks and shares of the index are free, and
+//! what is logged depends on nothing but the operations. Then nothing is reserved except what the
 //! lane's holder has in hand, and a share is taken once.
 //!
-//! Whatever else there is goes the usual way ([`commit`](crate::engine::commit)), as if it had not
-//! been tried: whoever finds a block taken gives back what it has.
+//! Every other commit goes the usual way ([`commit`](crate::engine::commit)), as if this one had
+//! not been tried. A thread that finds a block taken gives back what it has.
 //!
-//! The lane comes before the blocks here, which is in order since none of them is waited for. Of
-//! several operations all shares are held at a time, which is in order since nobody waits for a
-//! share with another one in hand: each is taken if it is free. One operation waits for its only
-//! one.
+//! The lane comes before the blocks here. That keeps the order of locks, since the thread waits for
+//! none of the blocks. For several operations all shares are held at the same time. That is
+//! allowed, since each share is taken only if it is free: no thread waits for a share with another
+//! in hand. One operation waits for its only share.
 //!
 //! **Crash**: as in `journal_core`.
 
@@ -33,11 +33,11 @@ use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 use crate::threads::block_locks::{Age, Stripe};
 
-/// So many bytes of a large lane are taken in hand at a time: those of some records of a block.
+/// How many bytes of a large lane are taken in hand at a time: those of some records of a block.
 const IN_HAND_BYTES: u64 = 64 << 10;
 
-/// The most operations of which all shares are taken at once, and the most bytes: others wait for
-/// them while the images go out.
+/// The most operations of which all shares are taken at once, and the most bytes: other threads
+/// wait for the shares while the images go out.
 const FEW: usize = 16;
 const FEW_BYTES: u64 = 128 << 10;
 
@@ -54,9 +54,9 @@ struct HeldShares<'s, 'o, L, P: PmemShare, D: Send, H, K> {
     shared: &'s Shared<L, P, D, H, K>,
     operations: &'o [Operation<'o>],
     guards: [Option<ShareGuard<'s>>; FEW],
-    /// Of each operation, the guard of its block.
+    /// For each operation, the guard of its block.
     of: [u8; FEW],
-    /// Which of them have taken their blocks: a bit for each.
+    /// Which operations have taken their blocks: a bit for each.
     taken: u32,
     /// The operation whose frame comes next, or one before it.
     next: usize,
@@ -95,7 +95,7 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
                 count += 1;
             }
             let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
-            // Some of them may be of the same share.
+            // Some of the operations may be of the same share.
             if share.index.room() < share.reserved + operations.len() {
                 return Ok(false);
             }
@@ -128,7 +128,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions for HeldShares<'_, 
 
     #[inline(always)]
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        // Not of every operation there is a frame, but in their order.
+        // There is not a frame of every operation, but the frames come in the operations' order.
         while self.operations[self.next].block() != frame.block {
             self.next += 1;
         }
@@ -147,8 +147,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Begins to bring into the caches what is looked up of an operation, or of a few. For the very
-    /// beginning of a call: whatever takes a lock waits for the last commit's fence.
+    /// Begins to bring into the caches what a look-up needs for one operation, or for a few. Call
+    /// it at the very beginning: any lock waits for the last commit's fence.
     #[inline(always)]
     pub(crate) fn prefetch_first(&self, operations: &[Operation<'_>]) {
         match operations {
@@ -158,8 +158,8 @@ where
         }
     }
 
-    /// Commits one operation, all of a transaction, by the shortest way: where all that it takes is
-    /// there to be had at once, and what it logs depends on nothing else. `None` otherwise; then
+    /// Commits one operation, all of a transaction, by the shortest way. For this, all that it
+    /// takes is there at once, and what it logs depends on nothing else. Otherwise `None`; then
     /// nothing has changed.
     #[inline(always)]
     pub(crate) fn commit_sole(
@@ -172,8 +172,8 @@ where
         self.commit_alone::<Sole<'_>>(seat, age, operation, durability)
     }
 
-    /// The same of one that is several patches. A function of its own, so that nothing that takes
-    /// has a register that others need.
+    /// Like [`commit_sole`](Self::commit_sole), for an operation of several patches. It is a
+    /// function of its own, so that it takes no register that others need.
     #[inline(never)]
     pub(crate) fn commit_several(
         &self,
@@ -195,7 +195,7 @@ where
     ) -> Result<Option<Committed>, Error> {
         let lane = seat.work.lane;
         let (front, encoded) = seat.work.for_one();
-        // Before any lock, each of which waits for the last commit's fence.
+        // Before any lock, since each lock waits for the last commit's fence.
         let Some(mut alone) = A::of(&self.common, operation, encoded) else { return Ok(None) };
         let block = alone.sole().block();
         let room = self.lane(lane);
@@ -209,7 +209,7 @@ where
             self.let_go(room, state)?;
             return Ok(None);
         };
-        // A store less, mostly: those behind a fence wait for it.
+        // Mostly this saves a store: stores behind a fence wait for it.
         let defers = durability == Durability::Deferred;
         if seat.defers != defers {
             seat.defers = defers;
@@ -244,8 +244,8 @@ where
         Ok(Some(committed))
     }
 
-    /// Takes a block, for who holds its lane, with its share of the index, where that has room for
-    /// its frame: if both are free and nothing has to be done before.
+    /// Takes a block with its share of the index, which must have room for its frame. The caller
+    /// holds the lane. Succeeds only if both are free and nothing has to be done before.
     #[inline(always)]
     fn lock_sole(
         &self,
@@ -258,9 +258,9 @@ where
         if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
             return Ok(None);
         }
-        // Whoever has deferred what it overwrites in another lane, or gathered it, said so before
-        // the block was free. It may be this block: that is looked into by the usual way.
-        // Nor does it take a frame that somebody waits for.
+        // A thread that deferred what this overwrites in another lane, or gathered it, said so
+        // before the block was free. It may be this block: the usual way looks into that. Nor does
+        // this take a frame that another transaction waits for.
         if self.gathering.has_any() || self.has_deferred_beside(lane) || self.is_room_awaited() {
             self.blocks.unlock(stripe);
             self.tell_waiters_for(stripe);
@@ -269,7 +269,7 @@ where
         Ok(Some((share, stripe)))
     }
 
-    /// Commits a few operations, all of a transaction, in the same way.
+    /// Commits a few operations, all of a transaction, like [`commit_sole`](Self::commit_sole).
     #[inline]
     pub(crate) fn commit_few(
         &self,
@@ -287,7 +287,7 @@ where
         let pieces = self.common.pieces(operations);
         let prepared = match &pieces {
             Some(pieces) => self.common.prepared(pieces, names),
-            // In registers, as pieces are; and else by memory.
+            // In registers, as pieces are; otherwise by memory.
             None => match self.common.prepared_images(operations, names) {
                 Some(prepared) => Some(prepared),
                 None => {
@@ -348,7 +348,7 @@ where
         Ok(Some(committed))
     }
 
-    /// Gives those blocks of a few operations back that have a bit.
+    /// Gives back those blocks of a few operations whose bit is set.
     #[inline(always)]
     fn unlock_few(&self, operations: &[Operation<'_>], age: Age, mut taken: u32) {
         for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
@@ -375,8 +375,8 @@ where
         lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
     }
 
-    /// Whether so many bytes of a lane are reserved for who holds it. Some more than that are, so
-    /// that mostly nothing that others watch has to be changed.
+    /// Whether `bytes` bytes of a lane are reserved for its holder. If they are not, some more than
+    /// that are reserved, so that mostly nothing changes that others watch.
     #[inline]
     fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
         state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
@@ -394,12 +394,12 @@ where
         taken.is_some()
     }
 
-    /// Gives a lane back that nothing was stored in.
+    /// Gives back a lane that nothing was stored in.
     #[cold]
     fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
         let is_awaited = state.group.is_awaited();
         drop(state);
-        // They have left it to this one to fence.
+        // Other committers have left it to this one to fence.
         if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
     }
 }

@@ -1,15 +1,15 @@
-//! The running transaction: many small ones of the store, gathered in ordinary memory until they
-//! commit as one record.
+//! The running transaction: many small transactions of the store, gathered in ordinary memory until
+//! they commit as one record.
 //!
-//! G1. A transaction is gathered whole, under the locks of its blocks, which then go.
-//! G2. A block that is gathered is as if it were locked: whoever is not gathered itself and touches
-//!     it commits the running transaction first. So nothing is durable without what it builds on,
-//!     and nobody else writes the block's frames meanwhile.
-//! G3. One commits at a time, and the next one runs meanwhile. A block is looked for in the running
-//!     one, then in the committing one, then in the journal, which has it before the committing one
-//!     lets it go.
-//! G4. What its record takes at worst is reserved as blocks are gathered: its commit cannot fail
-//!     for space.
+//! G1. A transaction is gathered whole, under the locks of its blocks, which are then released.
+//! G2. A block that is gathered is as if it were locked. A transaction that is not gathered itself
+//!     and touches the block commits the running transaction first. So nothing is durable without
+//!     what it builds on, and no other thread writes the block's frames meanwhile.
+//! G3. One batch commits at a time, and the next one runs meanwhile. A reader looks for a block in
+//!     the running batch, then in the committing one, then in the journal. The journal has the
+//!     block before the committing batch lets it go.
+//! G4. The room that the record takes at worst is reserved as blocks are gathered, so its commit
+//!     cannot fail for space.
 //!
 //! Order of locks: blocks, then the turn to commit, then all the others. The gathered blocks
 //! themselves are behind a mutex that is held for a moment, with nothing but shares taken under it.
@@ -39,12 +39,12 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Gathers a transaction whose blocks are locked and for which room is reserved. However it
-    /// ends, it is over, and holds nothing any more.
+    /// Gathers a transaction whose blocks are locked and for which room is reserved. However the
+    /// call ends, the transaction is over, and holds nothing any more.
     pub(crate) fn gather(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
         let result = self.gather_held(work, staged);
         if result.is_err() {
-            // Nobody may see what has become of its blocks once the journal has failed.
+            // No thread may see what has become of its blocks once the journal has failed.
             if !self.has_failed() {
                 self.abort(work, staged);
             }
@@ -54,7 +54,7 @@ where
         self.give_grants_back(work);
         self.unlock_blocks(work);
         work.clear();
-        // What cannot wait for more.
+        // A full batch cannot wait for more.
         let is_full = self.gathering.is_full();
         if is_full { self.hand_over() } else { Ok(()) }
     }
@@ -69,7 +69,7 @@ where
             let running = &mut gathered.running;
             if running.is_empty() {
                 let objects = self.objects_of(staged);
-                // It takes over what the transaction has reserved (G4).
+                // The running transaction takes over what this one has reserved (G4).
                 (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
                 work.reserved_bytes = 0;
                 running.since = self.gathering.now();
@@ -92,7 +92,8 @@ where
         }
     }
 
-    /// Whether the running transaction has room for one more; if so what it takes is reserved.
+    /// Whether the running transaction has room for one more. If so, what that one takes is
+    /// reserved.
     fn takes_in(&self, running: &mut Batch, staged: &Staged) -> bool {
         let blocks = (0..staged.count()).map(|at| staged.operation(at).block());
         let new = blocks.filter(|block| !running.staged.has(*block)).count();
@@ -126,7 +127,7 @@ where
         }
     }
 
-    /// Objects that a transaction adds to those of the running one.
+    /// How many objects a transaction adds to those of the running one.
     fn objects_of_union(&self, running: &Batch, staged: &Staged) -> u64 {
         let mut more = 0_u64;
         for at in 0..staged.count() {
@@ -151,8 +152,8 @@ where
         }
     }
 
-    /// Makes place for another running transaction: leaves this one to the thread that works in the
-    /// background, where there is one and it has no other to commit, or else commits it.
+    /// Makes place for another running transaction. If there is a thread in the background, and it
+    /// has no other to commit, this one is left to it. Otherwise the caller commits it.
     fn hand_over(&self) -> Result<(), Error> {
         if self.bell.has_thread() && self.seal() {
             self.bell.wake();
@@ -161,8 +162,8 @@ where
         self.commit_gathered()
     }
 
-    /// Turns the running transaction into the committing one; returns whether there is none to
-    /// commit before that.
+    /// Turns the running transaction into the committing one. Returns whether there is no other one
+    /// to commit before that.
     fn seal(&self) -> bool {
         let mut gathered = self.gathering.lock();
         if gathered.committing.is_some() {
@@ -184,12 +185,12 @@ where
         }
         let mut turn = self.turn()?;
         self.commit_sealed(&mut turn)?;
-        // Where another thread has sealed it meanwhile, that was all there was.
+        // Where another thread has sealed the batch meanwhile, that was all there was.
         self.seal();
         self.commit_sealed(&mut turn)
     }
 
-    /// Commits what was left to be committed, if nobody does so already.
+    /// Commits what was left to be committed, if no other thread does so already.
     pub(crate) fn commit_left(&self) -> Result<(), Error> {
         if !self.gathering.is_there.load(Ordering::Acquire) {
             return Ok(());
@@ -208,10 +209,10 @@ where
         work.lane = sealed.lane;
         work.reserved_bytes = sealed.reserved_bytes;
         self.note_overwritten(work, &sealed.staged);
-        // Who called may hold blocks that others wait for.
+        // The caller may hold blocks that others wait for.
         let committed = self.watched(|| self.commit(work, &sealed.staged, Durability::Durable));
         if let Err(error) = committed {
-            // They were told that it would be durable some time, and others have read it.
+            // The callers were told that this would be durable some time, and others have read it.
             self.fail_of(error);
             return Err(error);
         }
@@ -234,7 +235,7 @@ where
         }
     }
 
-    /// What is due at the host's time `now`: a commit of what is gathered, and a checkpoint.
+    /// Does what is due at the host's time `now`: a commit of what is gathered, and a checkpoint.
     pub(crate) fn tick(&self, now: Duration) -> Result<(), Error> {
         self.check_not_failed()?;
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);

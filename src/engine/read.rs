@@ -1,9 +1,9 @@
 //! Reading a block's newest committed content, beside writers and a checkpoint.
 //!
-//! What lies in the lanes is copied under the lock of the block's share of the index, which keeps
-//! it from being forgotten meanwhile. The device is read without any lock; if the share has changed
-//! by then, or the block is just being written home, what was read may be a mixture, and it is read
-//! again.
+//! The payloads in the lanes are copied under the lock of the block's share of the index, which
+//! keeps them from being forgotten meanwhile. The device is read without any lock. If the share has
+//! changed by then, or the block is just being written home, the content may be a mixture, and is
+//! read again.
 
 use journal_core::parts::{FrameAt, NodeId, apply_frames};
 use journal_core::policy::{Kind, Policy};
@@ -16,7 +16,7 @@ use crate::shared::share::Share;
 use crate::staging::seat::{Reading, Seat};
 use crate::threads::sync::thread::Patience;
 
-/// So often the device is read without a lock; then with one.
+/// How often the device is read without a lock; after that, with one.
 const TRIES: u32 = 16;
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
@@ -28,8 +28,8 @@ where
     K: Kernels,
 {
     /// Reads what is committed; `into` is one block long. Returns whether the block is live, as far
-    /// as the lanes say: where a discard is its newest frame its content may still change, although
-    /// nobody writes it.
+    /// as the lanes say. Where a discard is the block's newest frame, the content may still change,
+    /// although no thread writes it.
     pub(crate) fn read(
         &self,
         reading: Reading<'_, D>,
@@ -53,7 +53,8 @@ where
                 return self.apply(&mut share, block, newest, payload, into);
             };
             if below == block && share.index.is_leaving(block) {
-                // Until the batch is home: it is not long, and only for what lies on top of home.
+                // Waits until the batch is home. That is not long, and only for content that lies
+                // on top of home.
                 drop(share);
                 self.check_not_failed()?;
                 patience.pause();
@@ -74,7 +75,7 @@ where
     }
 
     /// Keeps the committed image of a block that a transaction has and writes anew, for a policy
-    /// that makes something of it: of one that is live. One that cannot be read is none.
+    /// that uses it. Only a live block has one; a block that cannot be read has none.
     pub(crate) fn keep_old(
         &self,
         seat: &mut Seat<D>,
@@ -85,14 +86,14 @@ where
             return Ok(());
         }
         let (reading, olds) = seat.for_reading_olds();
-        // The block is locked, and its frame reserved, and nothing staged says so yet.
+        // The block is locked, and its frame is reserved, but nothing staged says so yet.
         match self.watched(|| olds.keep(block, |into| self.read(reading, block, into))) {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }
     }
 
-    /// The newest frame of a block that may be read. At most one may not: the one of the
+    /// The newest frame of a block that may be read. At most one frame may not: that of the
     /// transaction that holds the block.
     fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
         let mut next = share.index.newest(block);
@@ -105,7 +106,8 @@ where
         None
     }
 
-    /// Copies what is kept of a block; whether anything is, which is of a block that is live.
+    /// Copies what the cache keeps of a block. Returns whether it keeps anything, which it does
+    /// only for live blocks.
     fn look_up(
         &self,
         share: &mut Share,
@@ -118,7 +120,8 @@ where
         found.map(|image| into.copy_from_slice(image)).is_some()
     }
 
-    /// Builds a block's content on what lies below, and keeps it where others may look for it.
+    /// Builds a block's content on what lies below, and keeps it where other readers may look for
+    /// it.
     fn apply(
         &self,
         share: &mut Share,
@@ -128,8 +131,8 @@ where
         into: &mut [u8],
     ) -> Result<bool, Error> {
         let is_live = self.apply_frames(share, newest, payload, into)?;
-        // Not what a frame leads further that may not be read yet: it is forgotten when that one
-        // comes, and not when it may be.
+        // Not kept if a newer frame leads further that may not be read yet. Kept content is
+        // forgotten when such a frame comes, and not when the frame may be read.
         if self.caches && is_live && share.index.newest(block) == newest {
             share.keep(block, into);
         }

@@ -1,9 +1,9 @@
 //! What a transaction takes before it commits: locks on its blocks, and the room that its record
 //! and its frames will need.
 //!
-//! Space is counted twice: what is used, by the lane and the index themselves, and what is promised
-//! to transactions under way, here. So a commit cannot fail for lack of space, and a transaction
-//! that could is refused while it is made.
+//! Space is counted twice. The lane and the index count what is used. What is promised to
+//! transactions under way is counted here. So a commit cannot fail for lack of space, and a
+//! transaction that could is refused while it is made.
 
 use journal_core::parts::{Operations, is_of_run};
 use journal_core::policy::Policy;
@@ -20,7 +20,7 @@ use crate::threads::block_locks::Age;
 use crate::threads::sync::thread::Patience;
 use crate::threads::waiting::{BlockWait, InCircle};
 
-/// What is kept of a lane is no more than one part in so many.
+/// What is kept of a lane is at most the lane divided by this.
 const KEPT_SHARE: u64 = 16;
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
@@ -31,8 +31,8 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Chooses the lane of a transaction that begins, or begins again: once, since the next choice
-    /// knows nothing of a lane that was left.
+    /// Chooses the lane of a transaction that begins, or begins again. This is done once, since the
+    /// next choice knows nothing of a lane that was left.
     #[inline]
     pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
         let leaves = seat.work.leaves_lane;
@@ -65,7 +65,7 @@ where
             share = self.wait_to_lock(work, age, block, holder)?;
         }
         if self.gathering.has_any() {
-            // Not with the share in hand: that comes behind what is gathered.
+            // Not with the share in hand: what is gathered comes before it in the order of locks.
             drop(share);
             work.on_gathered |= self.gathering.has(block);
             share = self.share(block)?;
@@ -73,10 +73,10 @@ where
         Ok(share)
     }
 
-    /// Locks a block for who has the lock of its share.
+    /// Locks a block. The caller has the lock of its share.
     ///
     /// # Errors
-    /// Who has it instead, or will have it.
+    /// The age of the transaction that has the block instead, or will have it.
     #[inline]
     fn try_lock_block(
         &self,
@@ -92,7 +92,8 @@ where
         Ok(())
     }
 
-    /// Waits for a block, if that may be. Who has waited a while claims it, and sleeps.
+    /// Waits for a block, if that is allowed. A transaction that has waited a while claims it, and
+    /// sleeps.
     #[cold]
     fn wait_to_lock(
         &self,
@@ -114,7 +115,7 @@ where
             }
             match &wait {
                 Some(wait) => BlockWait::sleep(wait),
-                // Behind those that sleep there is nothing to be had soon.
+                // Behind threads that sleep there is nothing to be had soon.
                 None if patience.is_long() || self.waiting.now_asleep().may_want(stripe) => {
                     wait = Some(self.begin_to_sleep(age, block, holds_some)?);
                 }
@@ -144,14 +145,14 @@ where
                     share.claims.give_up(stripe, age);
                     wait.end_with_it();
                 }
-                // Before those are woken that were refused for it.
+                // Before the threads are woken that were refused because of the claim.
                 Err(_) => self.share(block)?.claims.give_up(stripe, age),
             }
         }
         locked
     }
 
-    /// A thread begins to sleep for a block, and claims it; or is told that it waits for itself.
+    /// Begins to sleep for a block, and claims it. It is an error if the thread waits for itself.
     fn begin_to_sleep(
         &self,
         age: Age,
@@ -165,15 +166,16 @@ where
         Ok(wait)
     }
 
-    /// Bytes that a record of so many blocks takes at most, whatever the policy decides.
+    /// Bytes that a record of `blocks` blocks takes at most, whatever the policy decides.
     pub(crate) const fn record_bytes_max(&self, blocks: usize) -> u64 {
         let geometry = &self.common.geometry;
-        // Each frame its descriptor; each part, and there are at least two frames in each but the
-        // last, its header, its check and what fills the last line; and a name for each lane.
+        // Each frame has its descriptor. Each part has its header, its check and what fills its
+        // last line; all parts except the last have at least two frames. And there is a name for
+        // each lane.
         let part = (2 * LINE_BYTES + 8) as u64;
         let block = geometry.block_size.bytes() as u64;
         if blocks == 1 {
-            // To the line, so that mostly nothing is given back.
+            // Rounded up to the line, so that mostly nothing is given back.
             let front = (LINE_BYTES + 16 + 8 + 16 * geometry.lanes as usize) as u64;
             // What goes home has no image here, but a discard before it, of two lines.
             let discard = 2 * LINE_BYTES as u64;
@@ -185,9 +187,10 @@ where
         bytes.next_multiple_of(LINE_BYTES as u64)
     }
 
-    /// Bytes of a lane that are kept for the end of a block that cannot be read, and that may keep
-    /// all others from coming free: one record of one block, where lanes are long enough for that
-    /// and the disk-side log is what may rot. A transaction that needs all of a lane gets it.
+    /// Bytes of a lane that are kept for the record that ends an unreadable block, which may keep
+    /// all others from coming free. That is one record of one block. It is kept where lanes are
+    /// long enough for that, and the disk-side log is what may rot. A transaction that needs all of
+    /// a lane gets it.
     #[inline]
     pub(crate) const fn kept_bytes(&self, needed: u64) -> u64 {
         let geometry = &self.common.geometry;
@@ -201,8 +204,8 @@ where
         kept
     }
 
-    /// Sees to it that there are slots, where nobody else does: what finds none goes into the ring,
-    /// whole, and from there home.
+    /// Makes slots free, where no background thread does. A version that finds no slot goes into
+    /// the ring, whole, and from there home.
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
         let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;
@@ -212,13 +215,14 @@ where
             return Ok(());
         }
         match self.make_room(has_some) {
-            // What stays for others is no reason to refuse this one, which goes into the ring.
+            // What stays for others is no reason to refuse this transaction, which goes into the
+            // ring.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,
         }
     }
 
-    /// Takes at least one block more of some operations; returns how many.
+    /// Takes at least one more block of some operations; returns how many.
     #[inline]
     pub(crate) fn take_some(
         &self,
@@ -236,8 +240,8 @@ where
         Ok(count)
     }
 
-    /// Takes those blocks of the first run that are to be had at once, one after the other, until
-    /// one is not; returns how many. Their share is locked once.
+    /// Takes the blocks of the first run one after the other, until one is not free; returns how
+    /// many. Their share is locked once.
     #[inline]
     fn take_run(
         &self,
@@ -257,7 +261,7 @@ where
         let (taken, count) = self.lock_run(&share, work, age, run);
         let taken = run.iter().enumerate().filter(|(at, _)| taken & 1 << at != 0);
         work.held.extend(taken.map(|(_, operation)| self.blocks.stripe(operation.block())));
-        // What was gathered of them before is seen now, and looked into block by block.
+        // What was gathered of these blocks before is seen now, and looked into block by block.
         if self.gathering.has_any() {
             return Ok(0);
         }
@@ -288,8 +292,8 @@ where
         self.or_give_up_frame(seen_to, block)
     }
 
-    /// Reserves the bytes that the record takes with one more block, for whose frame room is
-    /// reserved.
+    /// Reserves the bytes that the record takes with one more block. Room for that block's frame is
+    /// reserved already.
     #[inline]
     pub(crate) fn reserve_for_one_more(
         &self,
@@ -311,7 +315,7 @@ where
         result
     }
 
-    /// Reserves room in the index for the frame of a block that is locked.
+    /// Makes room in the index for the frame of a locked block, and reserves it.
     #[cold]
     pub(crate) fn make_room_for_frame(
         &self,
@@ -344,8 +348,8 @@ where
         Err(self.short_of_room(work, work.reserved_bytes, Some(all), block))
     }
 
-    /// Reserves room for the block's frame in its share of the index, if there is any, and notes
-    /// what it will overwrite.
+    /// Reserves room for the block's frame in its share of the index, if there is any. Notes what
+    /// the frame will overwrite.
     #[inline]
     pub(crate) fn reserve_frame(
         &self,
@@ -363,7 +367,7 @@ where
         true
     }
 
-    /// Reserves so many bytes of the lane, of which this block is to be the last.
+    /// Reserves `needed` bytes of the lane, of which `block` is to be the last block.
     #[inline]
     pub(crate) fn reserve_bytes(
         &self,
@@ -384,7 +388,7 @@ where
         self.try_reserve_above(work, more, kept)
     }
 
-    /// The same where so many bytes have to be left.
+    /// Like [`try_reserve`](Self::try_reserve), where `kept` bytes have to be left.
     #[inline]
     fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
         let is_there = self.take_bytes(work.lane, more, kept);
@@ -406,7 +410,7 @@ where
         true
     }
 
-    /// Gives back what is reserved for whoever holds a lane.
+    /// Gives back what is reserved for the holder of a lane.
     pub(crate) fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
         let room = self.lane(lane);
         let bytes = core::mem::take(&mut self.lock_lane(room)?.in_hand);
@@ -426,13 +430,13 @@ where
         if needed > capacity {
             return Err(Error::TooLarge { needed, capacity });
         }
-        // Both have reserved more than they will take.
+        // The lane's holder and the running transaction have reserved more than they will take.
         self.give_from_hand(work.lane)?;
         self.commit_gathered()?;
         if self.try_reserve(work, more) {
             return Ok(());
         }
-        // Others may be faster than this thread to take what a checkpoint has freed.
+        // Other threads may be faster than this one to take what a checkpoint has freed.
         let kept = self.kept_bytes(needed);
         let mut stays = None;
         if self.could_have(work.lane, more + kept)? {
@@ -452,7 +456,7 @@ where
             return Err(error);
         }
         if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
-            // What is kept is kept for this.
+            // The kept bytes are kept for this.
             let ends_it = self.share(block)?.index.is_unreadable(block);
             if ends_it && self.try_reserve_above(work, more, 0) {
                 work.leaves_lane = false;
@@ -460,8 +464,8 @@ where
             }
             return Err(error);
         }
-        // The rest is reserved by others. To wait for them with blocks in hand might be for ever:
-        // they may be waiting for one of these.
+        // Other transactions have reserved the rest. Waiting for them with blocks in hand might
+        // never end: they may be waiting for one of these blocks.
         Err(self.short_of_room(work, needed, None::<&[Operation<'_>]>, block))
     }
 }

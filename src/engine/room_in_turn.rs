@@ -1,30 +1,32 @@
-//! Room for transactions, where there is too little for all of them: who gets it, and who waits.
+//! Room for transactions, where there is too little for all: which one gets it, and which ones
+//! wait.
 //!
 //! Room is bytes of a lane, and frames of the shares of the index. A transaction reserves it block
 //! by block. Where it finds too little, it makes room by a checkpoint, if that can be enough. If it
-//! cannot, the rest is reserved by others, and these rules hold:
+//! cannot, other transactions have reserved the rest, and these rules hold:
 //!
 //! N1. The transaction gives back all that it has, and gives up its blocks. It notes what it was
 //!     short of, together with what earlier tries were short of, and waits asleep, as old as it is.
-//! N2. The eldest of those that wait is served first. What it wants is reserved for it at once, in
-//!     whichever lane has it. Then it begins again, and the next one is served.
+//! N2. The eldest waiting transaction is served first. All that it wants is reserved for it at one
+//!     time, in any lane that has it. Then it begins again, and the next one is served.
 //! N3. While one waits, no younger transaction that has no room begins to reserve some: it waits
-//!     behind. What has room already goes on, and ends, or comes to N1.
-//! N4. A checkpoint is made for those that wait only where it can be enough, and only where
-//!     something was committed since the last one that freed nothing.
-//! N5. Where the eldest waits for transactions that do not go on, others need not wait for it. A
-//!     younger one that finds what it wants takes it, when nobody has given anything back for 100
+//!     behind. A transaction that has room already goes on, and ends, or comes to N1.
+//! N4. A checkpoint is made for waiting transactions only where it can be enough. Something must
+//!     also have been committed since the last checkpoint that freed nothing.
+//! N5. The eldest may wait for transactions that do not go on. Then others need not wait for it: a
+//!     younger one takes what it wants, if that is free, once nothing was given back for 100
 //!     milliseconds.
 //!
-//! So somebody always ends. Those that wait hold nothing. Of the others each ends or comes to wait.
-//! When all have, the eldest is served, and so it is each time it comes back. What it wants grows
-//! with each of its tries and is never more than a lane and the index have, and those that begin
-//! from its first wait on are younger. The front door's *wait-die* sees to its blocks.
+//! So some transaction always ends. Those that wait hold nothing. Each of the others ends or comes
+//! to wait. When all have, the eldest is served, and so it is each time it comes back. What it
+//! wants grows with each of its tries, but is never more than a lane and the index have.
+//! Transactions that begin from its first wait on are younger. For its blocks, *wait-die* in the
+//! front door does the same.
 //!
-//! A thread that has another transaction open may wait for what that one has. So it waits only for
-//! a while: then it goes on, or is told of a conflict.
+//! A thread that has another transaction open may wait for room that the other one has. So it waits
+//! only for a while: then it goes on, or gets a conflict.
 //!
-//! Room that a block keeps from coming free which cannot be read is not waited for.
+//! A block that cannot be read may keep room from coming free. No transaction waits for that room.
 
 use core::time::Duration;
 
@@ -40,7 +42,7 @@ use crate::threads::block_locks::{Age, Stripe};
 use crate::threads::sync::thread::let_others_run;
 use crate::threads::waiting::{Asleep, RoomWait};
 
-/// So many times a thread with several transactions looks whether it is served, and for so long it
+/// How many times a thread with several transactions looks whether it is served, and how long it
 /// sleeps in between.
 const LOOKS_WITH_SEVERAL: u32 = 32;
 const NAP_WITH_SEVERAL: Duration = Duration::from_millis(3);
@@ -74,7 +76,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         self.waiting.now_asleep().want_room()
     }
 
-    /// A transaction has ended that had one stripe: those are woken that wait for what it had.
+    /// Wakes the waiters after a transaction has ended that had one stripe.
     #[inline(always)]
     pub(crate) fn tell_waiters_for(&self, stripe: Stripe) {
         let asleep = self.waiting.asleep();
@@ -83,7 +85,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         }
     }
 
-    /// Wakes those that wait for one of these stripes, or for room.
+    /// Wakes the threads that wait for one of these stripes, or for room.
     #[cold]
     pub(crate) fn wake_waiters(&self, asleep: Asleep, stripes: impl Iterator<Item = Stripe>) {
         let wanted = stripes.filter(|stripe| asleep.may_want(*stripe));
@@ -93,7 +95,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         }
     }
 
-    /// A checkpoint has freed something.
+    /// Wakes a thread that waits for room, after a checkpoint has freed something.
     #[cold]
     pub(crate) fn tell_waiters_for_room(&self) {
         if self.waiting.asleep().want_room() {
@@ -140,12 +142,12 @@ where
     H: Hook,
     K: Kernels,
 {
-    /// Waits for what a transaction gave up for, which holds nothing now: for room, or for a block.
-    /// A block is taken, so that the transaction has it when it begins again.
+    /// Waits for what a transaction gave up for: for room, or for a block. The transaction holds
+    /// nothing now. A block is taken, so that the transaction has it when it begins again.
     ///
     /// # Errors
-    /// `Conflict` where that wait would have no end: another transaction of this thread has it, or
-    /// it is waited for by those that have it.
+    /// `Conflict` where that wait would have no end. Either another transaction of this thread has
+    /// the block, or the transactions that have it wait for this thread.
     pub(crate) fn await_turn(
         &self,
         work: &mut Work,
@@ -162,7 +164,7 @@ where
     /// this block (N3).
     ///
     /// # Errors
-    /// `Conflict` where it may not sleep, since it has blocks.
+    /// `Conflict` where the transaction may not sleep, since it has blocks.
     #[cold]
     pub(crate) fn await_room_to_begin(
         &self,
@@ -177,7 +179,7 @@ where
         let wants = work.wants.get_or_insert_default();
         wants.add(bytes, core::iter::once((block, 1)), self.shares.len());
         if work.held.is_empty() {
-            // Where it may not wait any longer, it is a small one that goes on.
+            // A transaction that may not wait any longer goes on; it is a small one.
             return self.await_room(work, age).map(drop);
         }
         work.is_short = true;
@@ -206,13 +208,13 @@ where
         let wants = work.wants.get_or_insert_default();
         wants.add(bytes, frames.into_iter(), self.shares.len());
         work.is_short = true;
-        // A caller that begins anew by itself lets them go on.
+        // A caller that begins anew by itself lets other threads go on.
         let_others_run();
         Error::Conflict { block }
     }
 
-    /// Waits, holding nothing, until what a transaction wants is reserved for it; returns whether
-    /// it is, or is not to be had by waiting.
+    /// Waits, holding nothing, until what a transaction wants is reserved for it. Returns whether
+    /// it is, or whether waiting will not help.
     fn await_room(&self, work: &mut Work, age: Age) -> Result<bool, Error> {
         debug_assert!(work.held.is_empty() && !work.has_room(), "nobody waits for who waits here");
         self.blocks.note_waits(age);
@@ -241,7 +243,7 @@ where
         }
     }
 
-    /// Sleeps for a short while. An explorer has no time.
+    /// Sleeps for a short while. An explorer has no time, so there it lets other threads run.
     fn rest(wait: &RoomWait<'_>) {
         if cfg!(any(loom, shuttle)) {
             let_others_run();
@@ -250,8 +252,9 @@ where
         }
     }
 
-    /// The eldest of those that wait looks for what it wants: in what is free, in what is reserved
-    /// without need, and in what a checkpoint frees. Returns whether it need not wait any more.
+    /// Looks for what the eldest waiting transaction wants. It looks in what is free, in what is
+    /// reserved without need, and in what a checkpoint frees. Returns whether the transaction need
+    /// not wait any more.
     fn look_for_room(&self, work: &mut Work) -> Result<bool, Error> {
         if self.grant(work)? {
             return Ok(true);
@@ -299,7 +302,7 @@ where
             share.reserved += count;
             work.granted_frames.push((*block, *count));
         }
-        // One that is too large for a lane is told so when it begins again.
+        // A transaction that is too large for a lane is told so when it begins again.
         if wants.bytes == 0 || wants.bytes > self.common.geometry.lane_bytes {
             return Ok(true);
         }
@@ -339,7 +342,7 @@ where
         Ok(false)
     }
 
-    /// Whether a lane would have so many bytes that nobody has reserved, if its records were home.
+    /// Whether a lane would have `bytes` bytes that are not reserved, if its records were home.
     pub(crate) fn could_have(&self, lane: LaneNumber, bytes: u64) -> Result<bool, Error> {
         let room = self.lane(lane);
         let state = self.lock_lane(room)?;
@@ -347,8 +350,8 @@ where
         Ok(state.lane.capacity_bytes() >= reserved + bytes)
     }
 
-    /// Whether a block that cannot be read keeps what is wanted from coming free, in all lanes:
-    /// then the transaction is told when it goes on.
+    /// Whether a block that cannot be read keeps what is wanted from coming free, in all lanes.
+    /// Then the transaction is told when it goes on.
     fn waits_in_vain(&self, wants: &Wants) -> Result<bool, Error> {
         for (at, count) in &wants.frames {
             let has_some = self.share(*at)?.index.room() >= *count;

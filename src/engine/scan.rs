@@ -1,5 +1,4 @@
-//! Scanning the lanes of a journal that is being opened, by several threads where it is worth
-//! their while.
+//! Scanning the lanes of a journal that is being opened, by several threads where that pays.
 
 use core::num::NonZero;
 use std::thread;
@@ -8,10 +7,10 @@ use journal_core::parts::{Scanning, Unscanned};
 use journal_core::units::LaneNumber;
 use journal_core::{Hook, Kernels, Pmem};
 
-/// One lane of so much is scanned in about a tenth of a millisecond: less is not worth a thread.
+/// A lane of this size is scanned in about a tenth of a millisecond: less is not worth a thread.
 const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
 
-/// Scans all lanes; `front` has room for one front.
+/// Scans all lanes; `front` is large enough for one front.
 pub(crate) fn scan<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     unscanned: &Unscanned<'u, P, H>,
     kernels: &K,
@@ -20,7 +19,7 @@ pub(crate) fn scan<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     scan_by(threads_for(unscanned), unscanned, kernels, front)
 }
 
-/// How many threads scan: each at least a lane, and so much that it is worth its while.
+/// How many threads scan: each has at least a lane, and enough bytes to be worth its while.
 fn threads_for<P: Pmem, H: Hook>(unscanned: &Unscanned<'_, P, H>) -> usize {
     let geometry = unscanned.geometry();
     if geometry.lanes == 1 || geometry.lane_bytes < WORTH_A_THREAD_BYTES {
@@ -30,7 +29,7 @@ fn threads_for<P: Pmem, H: Hook>(unscanned: &Unscanned<'_, P, H>) -> usize {
     processors.min(geometry.lanes.into())
 }
 
-/// Scans all lanes by so many threads, the caller's among them.
+/// Scans all lanes by `threads` threads, the caller's among them.
 fn scan_by<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
     threads: usize,
     unscanned: &Unscanned<'u, P, H>,
@@ -53,12 +52,12 @@ fn scan_by<'u, P: Pmem + Sync, H: Hook + Sync, K: Kernels + Sync>(
             })
             .collect();
         let own = scan(own, front);
-        // Whoever has the lowest lanes says what is wrong, as one thread would.
+        // The scan of the lowest lanes says what is wrong, as one thread would.
         let scans =
             others.into_iter().map(|(lanes, other)| match other.map(|other| other.join()) {
                 Ok(Ok(scan)) => scan,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // The system has no thread to give: that is no reason not to open.
+                // The system has no thread to give, which is no reason not to open.
                 Err(_) => scan(lanes, front),
             });
         scans.fold(own, |known, more| Ok(known?.and(more?)))

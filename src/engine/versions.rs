@@ -1,9 +1,11 @@
 //! What a policy may do with versions of blocks, beside other threads.
 //!
-//! The answers depend on what others do meanwhile, so each is given once for a transaction and kept
-//! until it is stored. A slot that is to be written again is held from then on, so that nobody
-//! gives it back: that is done under the lock of the block's share of the index, behind which every
-//! reader sees a newer version, and none copies from the slot any more.
+//! The answers depend on what other threads do meanwhile. So each is given once for a transaction,
+//! and kept until it is stored.
+//!
+//! A slot that is to be written again is held from then on, so that no other thread gives it back.
+//! It is held under the lock of the block's share of the index. Behind that lock every reader sees
+//! a newer version, and none copies from the slot any more.
 
 use journal_core::parts::{FrameAt, Full, Versions};
 use journal_core::record::Form;
@@ -22,7 +24,7 @@ pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D: Send, H, K> {
     pub(crate) answers: &'w mut Vec<Answer>,
     /// Whether a share of its blocks is not taken by favour.
     pub(crate) waits: bool,
-    /// The blocks whose frames were told of; kept only where somebody asks for it.
+    /// The blocks whose frames were told of, if the caller asks for them.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
 }
 
@@ -38,8 +40,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K>
         }
     }
 
-    /// Whether a frame is durable by the time that anything is stored: so are all records of other
-    /// lanes that may be read.
+    /// Whether a frame is durable by the time that anything is stored. All records of other lanes
+    /// that may be read are durable by then.
     fn is_durable(&self, frame: &FrameAt) -> bool {
         frame.lane != self.lane || self.shared.lane(frame.lane).reach.is_durable(frame.sequence)
     }

@@ -1,15 +1,15 @@
-//! Blocks' newest committed contents in ordinary memory, for those who read them again, or write
-//! them by a policy that is to see what they held.
+//! Blocks' newest committed contents in ordinary memory. Readers that read a block again use them,
+//! and so do writers by a policy that is to see what a block held.
 //!
-//! Each share of the index has a part of it, behind the same lock, and so what it holds can be told
-//! from the index:
+//! Each share of the index has a part of the cache, behind the same lock. So the index tells what
+//! the cache holds:
 //!
 //! C1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
-//!     only where that is the newest frame that may be read, or where there is none any more.
-//! C2. When a frame enters the index, what is kept of its block does not count any more. So what
-//!     counts when frames are forgotten is what they led to.
-//! C3. Blocks that have frames in the lanes stay as long as there are others: those are the ones
-//!     that are dear to read.
+//!     only where that frame is the newest that may be read, or where there is no frame any more.
+//! C2. When a frame enters the index, what is kept of its block does not count any more. So the
+//!     content that counts when frames are forgotten is the one that they led to.
+//! C3. Blocks that have frames in the lanes stay as long as there are others, because they cost
+//!     most to read.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
@@ -21,17 +21,17 @@ use journal_core::units::Stamp;
 #[derive(Debug)]
 struct Kept {
     image: Box<[u8]>,
-    /// Of the frame that it is up to; zero for what is home.
+    /// The stamp of the frame that it is up to; zero for content that is home.
     stamp: Stamp,
     /// Whether it was read since the hand came by.
     is_used: bool,
-    /// Whether it is memory and no more: for the next content of the block, which mostly comes at
+    /// Whether it is memory and no more, for the next content of the block. That mostly comes at
     /// once.
     is_stale: bool,
 }
 
-/// Mixes the number of a block. Numbers are the store's own, and there are few at a time: nobody is
-/// kept out by a hash that cannot be foreseen.
+/// Mixes the number of a block. Numbers are the store's own, and there are few at a time, so the
+/// hash need not be unforeseeable to keep an attacker out.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockHasher(u64);
 
@@ -60,12 +60,12 @@ pub(crate) struct Asked {
     pub(crate) misses: u64,
 }
 
-/// A share's part.
+/// The part of one share.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     blocks_max: usize,
     kept: HashMap<u64, Kept, BuildHasherDefault<BlockHasher>>,
-    /// Of what is kept, how many are stale.
+    /// How many of the kept entries are stale.
     stale: usize,
     /// All blocks of which something is kept, each once; the hand goes round them.
     order: Vec<u64>,
@@ -74,7 +74,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// For so many blocks at most; none for none.
+    /// Makes a cache for `blocks_max` blocks at most; none if that is zero.
     pub(crate) fn new(blocks_max: usize) -> Option<Box<Self>> {
         (blocks_max > 0).then(|| Box::new(Self { blocks_max, ..Self::default() }))
     }
@@ -83,8 +83,8 @@ impl Cache {
         self.kept.len() - self.stale
     }
 
-    /// What is kept of a block whose newest frame that may be read is of this stamp, or that has
-    /// none (C1).
+    /// Finds the kept content of a block. `newest` is the stamp of its newest frame that may be
+    /// read, if it has one (C1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
         let found = self.kept.get_mut(&block.raw()).filter(|kept| !kept.is_stale);
         match found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp)) {
@@ -100,8 +100,8 @@ impl Cache {
         }
     }
 
-    /// Keeps content up to a frame, which is the newest of its block, or as it is home where there
-    /// is none. Whoever calls says which blocks have frames.
+    /// Keeps content up to a frame, which is the newest of its block. Without a frame it is as it
+    /// is home. `has_frames` says which blocks have frames.
     pub(crate) fn keep(
         &mut self,
         block: BlockNumber,
@@ -132,8 +132,12 @@ impl Cache {
         }
     }
 
-    /// Makes room for one block: goes round once for one that is stale, or was not read lately and
-    /// has no frames in the lanes, once for any that has no frames, and then takes what comes (C3).
+    /// Makes room for one block, in up to three rounds (C3):
+    ///
+    /// 1. It looks for a block that is stale, or that was not read lately and has no frames in the
+    ///    lanes.
+    /// 2. It looks for any block that has no frames.
+    /// 3. It takes the first that comes.
     fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) {
         let count = self.order.len();
         for round in 0..3 {
@@ -236,7 +240,7 @@ mod tests {
         }
     }
 
-    /// As each commit of it does.
+    /// Forgets and keeps a block like each commit of it does.
     #[test]
     fn a_block_that_is_forgotten_and_kept_again_takes_no_more_memory() {
         let mut cache = Cache::new(4).expect("of some");
@@ -250,7 +254,7 @@ mod tests {
         }
     }
 
-    /// One that is forgotten and not kept again has its place until somebody needs it.
+    /// A block that is forgotten and not kept again has its entry until another block needs it.
     #[test]
     fn what_is_stale_goes_first() {
         let mut cache = Cache::new(4).expect("of some");

@@ -6,14 +6,14 @@ use crate::error::Error;
 use crate::threads::sync::{AtomicBool, Mutex, Ordering};
 use crate::threads::waiting::Waiting;
 
-/// After a failed fence, write or sync, and after a panic that may have left something half done,
-/// nothing goes on.
+/// After a failed fence, write or sync, nothing goes on. Nor does it after a panic that may have
+/// left something half done.
 #[derive(Debug)]
 pub(crate) struct Failure {
     has_come: AtomicBool,
-    /// The first that is known.
+    /// The first cause that is known.
     cause: Mutex<Option<Error>>,
-    /// Those who sleep, and are told by being woken.
+    /// The sleepers, which learn of a failure by being woken.
     waiting: Arc<Waiting>,
 }
 
@@ -27,14 +27,16 @@ impl Failure {
         self.has_come.load(Ordering::Relaxed)
     }
 
-    /// From now on everybody is refused. Why is noted by who will be told.
+    /// Makes the journal fail: from now on every call is refused. The caller that gets the error
+    /// notes the cause.
     #[cold]
     pub(crate) fn come(&self) {
         self.has_come.store(true, Ordering::Release);
         self.waiting.wake_all();
     }
 
-    /// The same of who is told why. One that was only refused is not.
+    /// Like [`come`](Self::come), for a caller that gets the error. It notes the error, unless the
+    /// call was only refused.
     #[cold]
     pub(crate) fn come_of(&self, error: Error) {
         if error != Error::Failed {
@@ -43,7 +45,7 @@ impl Failure {
         self.come();
     }
 
-    /// The same of a panic, of which nothing else is known.
+    /// Like [`come`](Self::come), after a panic, of which nothing else is known.
     #[cold]
     pub(crate) fn come_of_a_panic(&self) {
         self.note(Error::Failed);
@@ -54,15 +56,16 @@ impl Failure {
         self.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// Why, as far as it is noted: `Failed` where it is not.
+    /// The cause, as far as it is noted: `Failed` where it is not.
     pub(crate) fn cause(&self) -> Option<Error> {
-        // First this: who comes with a cause has noted it before.
+        // This flag first: a thread that fails with a cause has noted it before.
         let has_come = self.has_come();
         let noted = *self.cause.lock().unwrap_or_else(PoisonError::into_inner);
         has_come.then(|| noted.unwrap_or(Error::Failed))
     }
 
-    /// Makes the journal fail when what it watches panics, in a policy, a device, or an assertion.
+    /// Makes the journal fail when the code it watches panics, in a policy, a device, or an
+    /// assertion.
     #[inline]
     pub(crate) const fn watch(&self) -> Watch<'_> {
         Watch(self)

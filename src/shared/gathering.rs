@@ -56,7 +56,7 @@ impl Batch {
 pub(crate) struct Gathered {
     pub(crate) running: Batch,
     pub(crate) committing: Option<Arc<Batch>>,
-    /// One that was committed, and whose memory the next one takes.
+    /// A batch that was committed, and whose memory the next one takes.
     pub(crate) spare: Option<Batch>,
     pub(crate) stats: GatherStats,
 }
@@ -65,14 +65,14 @@ pub(crate) struct Gathered {
 #[derive(Debug)]
 pub(crate) struct Gathering {
     gathered: Mutex<Gathered>,
-    /// Held by whoever commits what is gathered, with the memory for it.
+    /// Held by the thread that commits what is gathered, with the memory for it.
     pub(crate) turn: Mutex<Box<Work>>,
-    /// Whether anything is gathered: most journals never ask further.
+    /// Whether anything is gathered: in most journals nothing ever is.
     pub(crate) is_there: AtomicBool,
     pub(crate) pacing: Pacing,
     pub(crate) block_bytes: usize,
     pub(crate) blocks_max: usize,
-    /// The host's time in nanoseconds, as far as it has said, and when the last checkpoint was.
+    /// The host's time in nanoseconds, as far as it has said, and the time of the last checkpoint.
     pub(crate) now: AtomicU64,
     pub(crate) checkpointed: AtomicU64,
 }
@@ -96,18 +96,18 @@ impl Gathering {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Gathered> {
-        // What others' code answers is asked for before anything changes in here.
+        // Other code is asked for its answers before anything changes in here.
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything is gathered and not committed yet. Who asks has locked the block that it
-    /// asks for: what gathered that before is seen.
+    /// Whether anything is gathered and not committed yet. The caller has locked the block that it
+    /// asks about, so it sees what gathered that block before.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
         self.is_there.load(Ordering::Acquire)
     }
 
-    /// Whether a block is, for who has locked it.
+    /// Whether a block is gathered and not committed yet, for a caller that has locked it.
     pub(crate) fn has(&self, block: BlockNumber) -> bool {
         if !self.has_any() {
             return false;
@@ -118,7 +118,7 @@ impl Gathering {
             || committing.is_some_and(|committing| committing.staged.has(block))
     }
 
-    /// Copies what is gathered of a block; returns whether it is live then.
+    /// Copies what is gathered of a block; returns whether the block is live then.
     #[inline]
     pub(crate) fn read(&self, block: BlockNumber, into: &mut [u8]) -> Option<bool> {
         if !self.is_there.load(Ordering::Acquire) {

@@ -12,7 +12,7 @@ pub(crate) struct HomeRoom<P, D, H> {
     pub(crate) payload: Vec<u8>,
     pub(crate) blocks: Vec<u8>,
     /// How far the lanes could be read when everything was tried to make room, and nothing came
-    /// free: until they go on, nothing will.
+    /// free. Until the lanes go on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
 }
 

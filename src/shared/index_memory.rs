@@ -1,26 +1,28 @@
-//! The memory that the shares of an index are in: parts of two pieces, one for the tables and one
-//! for the frames. Frames lie side by side, in memory that is used again behind a checkpoint, and
-//! take a page now and then. A block's place in a table may be in any page; those are taken before
-//! anybody waits for one, unless they are so many that an open would take long. Who opens may ask
-//! for all of both.
+//! The memory that the shares of an index are in. Its parts are of two pieces, one for the tables
+//! and one for the frames.
+//!
+//! Frames lie side by side, in memory that is used again behind a checkpoint, and take a page now
+//! and then. A block's entry in a table may be in any page. All pages of the tables are taken
+//! before a thread waits for one, unless there are more than an open could take fast. The caller
+//! that opens the journal may ask for all pages of both.
 
 use journal_core::parts::{Index, IndexMemory};
 use journal_core::{Entry, Node};
 use pmem_sys::{Taken, Zeroes};
 
-/// To take as many bytes at once takes one millisecond to three.
+/// Taking this number of bytes at once takes one millisecond to three.
 const AT_ONCE_BELOW_BYTES: usize = 8 << 20;
 
-/// An index that is made larger has room for so many frames at least.
+/// The fewest frames that an index has room for after it was made larger.
 const LARGER_FRAMES_MIN: usize = 32;
 
-/// Places in the table for so many frames: a third more, and one that stays empty, to keep searches
-/// short.
+/// The number of entries in a table for `frames` frames: a third more, and one that stays empty, to
+/// keep searches short.
 const fn entries_for(frames: usize) -> usize {
     frames.saturating_add(frames / 3).saturating_add(2)
 }
 
-/// What one share keeps its table and its frames in.
+/// The memory that one share keeps its table and its frames in.
 #[derive(Debug)]
 pub(crate) struct IndexParts {
     entries: Zeroes<Entry>,
@@ -28,7 +30,8 @@ pub(crate) struct IndexParts {
 }
 
 impl IndexParts {
-    /// So many empty indexes, each with room for so many frames; whether all pages are taken.
+    /// Makes `count` empty indexes, each with room for `frames` frames. `at_once` says whether all
+    /// pages are taken now.
     pub(crate) fn indexes(
         count: usize,
         frames: usize,
@@ -43,7 +46,7 @@ impl IndexParts {
         parts.map(|(entries, nodes)| Index::over_zeroes(Self { entries, nodes }))
     }
 
-    /// Gives an index twice the room that it had, while nobody else knows where it keeps things.
+    /// Doubles an index's room, while no other thread knows where the index keeps things.
     pub(crate) fn make_larger(index: &mut Index<Self>) {
         let frames = index.capacity().saturating_mul(2).max(LARGER_FRAMES_MIN);
         let mut entries = Zeroes::parts(1, entries_for(frames), Taken::AsUsed);

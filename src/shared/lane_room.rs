@@ -30,7 +30,7 @@ pub(crate) struct LaneState<P, H> {
     pub(crate) slots: Box<[SlotState]>,
     /// The group under way.
     pub(crate) group: Group,
-    /// Bytes of the lane that are reserved for whoever holds it.
+    /// Bytes of the lane that are reserved for its holder.
     pub(crate) in_hand: u64,
     pub(crate) stats: LaneStats,
 }
@@ -54,7 +54,7 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
         }
     }
 
-    /// Tells everybody what the lane's holder has made durable. Plain stores only.
+    /// Tells all threads what the lane's holder has made durable. Plain stores only.
     #[inline]
     pub(crate) fn publish(&self, lane: &Lane<P, H>) {
         self.reach.publish(lane.durable_to(), lane.has_deferred());

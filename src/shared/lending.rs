@@ -1,4 +1,4 @@
-//! Lanes and shares lent one at a time to what writes home.
+//! Lanes and shares lent one at a time to the code that writes home.
 
 use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
 use journal_core::units::LaneNumber;
@@ -9,7 +9,7 @@ use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_room::LaneState;
 use crate::shared::share::Share;
 
-/// The lanes, as whatever writes home borrows them.
+/// The lanes, as the code that writes home borrows them.
 pub(crate) struct LanesOf<'s, L, P: PmemShare, D: Send, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
 
 impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
@@ -28,13 +28,13 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
         let LaneState { lane, slots, .. } = &mut *guard;
         let result = call(&mut InLane { lane, states: slots });
         if guard.lane.has_unfenced() {
-            // Told while the lane is held: who has waited for it must not take for durable what no
-            // longer waits for a fence.
+            // Told while the lane is held: a thread that has waited for it must not take for
+            // durable what no longer waits for a fence.
             self.0.fail();
             return Ok(result);
         }
         room.publish(&guard.lane);
-        // Whoever writes home only gives slots back.
+        // Code that writes home only gives slots back.
         let after = guard.lane.free_places();
         let slots = after.slots.saturating_sub(before.slots);
         if slots > 0 {
@@ -64,10 +64,10 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
     }
 }
 
-/// The shares of the index, as whatever writes home borrows them.
+/// The shares of the index, as the code that writes home borrows them.
 ///
-/// A share whose holder panicked cannot be given out; the journal has failed then, and what is
-/// given instead is empty: [`Lanes::check_all_there`] says so before anything is made of it.
+/// A share whose holder panicked cannot be given out. The journal has failed then, and an empty
+/// share is given instead. [`Lanes::check_all_there`] says so before anything is made of it.
 pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
     pub(crate) &'s Shared<L, P, D, H, K>,
 );
@@ -99,7 +99,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, 
 pub(crate) struct Unshared(pub(crate) Vec<Share>);
 
 impl Unshared {
-    /// Sees to it that work can go on where a share had to take more frames than it was made for.
+    /// Makes a share larger that had to take more frames than it was made for, so that work can go
+    /// on.
     pub(crate) fn leave_room(&mut self, made_for: usize) {
         for Share { index, .. } in &mut self.0 {
             let (frames, room) = (index.frames(), index.room());

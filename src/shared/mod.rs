@@ -1,22 +1,32 @@
 //! One journal for many threads: the core's parts, each behind a lock of its own.
 //!
-//! | part | behind | who takes it |
+//! | part | behind | which thread takes it |
 //! |---|---|---|
 //! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
-//! | a lane | a [`StoreLock`] each | whoever stores or fences a record there |
-//! | a share of the index | a [`StoreLock`] each | everybody, for a moment or for a short record |
+//! | a lane | a [`StoreLock`] each | one that stores or fences a record there |
+//! | a share of the index | a [`StoreLock`] each | any, for a moment or for a short record |
 //! | what writes home | a mutex | one checkpoint at a time |
-//! | what is gathered | a mutex | everybody, for a moment, once anything was gathered |
+//! | what is gathered | a mutex | any, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
-//! | who waits long for a block | a mutex | who does, or wakes it, with nothing taken under it |
-//! | who waits for room | a mutex | the same |
+//! | the threads that wait for a block | a mutex | a waiter, or a waker, with nothing under it |
+//! | the threads that wait for room | a mutex | a waiter, or a waker, with nothing under it |
 //!
-//! Order of locks: blocks, then the turn to commit what is gathered, then what writes home, then a
-//! lane, then what is gathered, then a share of the index, then who waits long; of lanes nobody
-//! holds two, and nobody
-//! waits for a share who holds another. A block is taken with its share in hand, but nobody waits
-//! for it like that: only while nothing is held but other blocks, and [`block_locks`] says why that
-//! ends. Who commits [`at_once`] takes shares and blocks with a lane in hand, if they are free.
+//! Locks are taken in this order:
+//!
+//! 1. blocks
+//! 2. the turn to commit what is gathered
+//! 3. what writes home
+//! 4. a lane
+//! 5. what is gathered
+//! 6. a share of the index
+//! 7. the threads that wait long
+//!
+//! No thread holds two lanes, and no thread that holds a share waits for another. A block is taken
+//! with its share in hand, but no thread waits for it like that. A thread waits for a block only
+//! while it holds nothing but other blocks, and [`block_locks`] says why that ends. A short commit
+//! ([`commit_short`]) takes shares and blocks with a lane in hand, if they are free.
+//!
+//! [`block_locks`]: crate::threads::block_locks [`commit_short`]: crate::engine::commit_short
 //!
 //! What is released after a commit's fence is released by plain stores: no locked instruction runs
 //! between the fence and the return.
@@ -62,7 +72,7 @@ pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) hook: H,
     pub(crate) lanes: Box<[CachePadded<LaneRoom<P, H>>]>,
     pub(crate) shares: Box<[CachePadded<StoreLock<Share>>]>,
-    /// Of each share.
+    /// The entries of each share.
     pub(crate) entries: Box<[EntryPlaces]>,
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<D>,
@@ -72,11 +82,11 @@ pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) failure: Failure,
     /// How the checkpointing thread is asked to work.
     pub(crate) bell: Bell,
-    /// Free bytes of a lane below which it is.
+    /// A lane with fewer free bytes is low.
     pub(crate) low_bytes: u64,
-    /// Free slots of a lane below which it is.
+    /// A lane with fewer free slots is low.
     pub(crate) low_slots: u64,
-    /// Free blocks of a lane in the disk-side log below which it is.
+    /// A lane with fewer free blocks in the disk-side log is low.
     pub(crate) low_log_blocks: u64,
     pub(crate) gathering: Gathering,
     /// Whether contents are kept in the shares of the index.
@@ -87,7 +97,7 @@ pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
     pub(crate) waiting: Arc<Waiting>,
 }
 
-/// What has been done to make room.
+/// What was done to make room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     /// Checkpoints that have ended.
@@ -122,7 +132,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         if self.has_failed() { Err(Error::Failed) } else { Ok(()) }
     }
 
-    /// Refuses to go on, before whoever has met the reason is told of it and notes it.
+    /// Makes the journal fail, before the caller that met the reason is told of it and notes it.
     #[cold]
     pub(crate) fn fail(&self) {
         if self.keeps(Rule::Sticky) {
@@ -130,7 +140,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         }
     }
 
-    /// Refuses to go on.
+    /// Makes the journal fail because of this error.
     #[cold]
     pub(crate) fn fail_of(&self, error: Error) {
         if self.keeps(Rule::Sticky) {
@@ -142,7 +152,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         &self.lanes[usize::from(lane.raw())]
     }
 
-    /// Takes a lane in order to commit: others see that somebody waits.
+    /// Takes a lane in order to commit: other threads see that this one waits.
     #[inline(always)]
     pub(crate) fn lock_to_commit<'s>(
         &'s self,
@@ -159,7 +169,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         room.turn.take().map_err(|_| self.poisoned())
     }
 
-    /// A thread panicked inside: what it held may be half done.
+    /// Makes the journal fail: a thread panicked inside, and what it held may be half done.
     #[cold]
     pub(crate) fn poisoned(&self) -> Error {
         self.failure.come_of_a_panic();
@@ -167,15 +177,15 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     }
 
     /// The share of the index that has a block. Inlined, so that the guard does not come back by
-    /// memory: whoever loads it in other pieces waits for the last fence.
+    /// memory: code that loads it in other pieces waits for the last fence.
     #[inline(always)]
     pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
         let share = &self.shares[share_of(block, self.shares.len())];
         share.lock().map_err(|_| self.poisoned())
     }
 
-    /// Begins to bring into the caches what is looked up of a block. Before a lock: that waits for
-    /// the last fence, which takes as long as this.
+    /// Begins to bring into the caches what a look-up of a block needs. Call it before taking a
+    /// lock: the lock waits for the last fence, which takes as long as this.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: BlockNumber)
     where
@@ -190,7 +200,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         }
     }
 
-    /// The same of several blocks. What a run of them has in common is brought once.
+    /// Like [`prefetch_block`](Self::prefetch_block), for several blocks. What a run of them has in
+    /// common is brought once.
     pub(crate) fn prefetch_blocks(&self, operations: &[Operation<'_>])
     where
         K: Kernels,
@@ -210,7 +221,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         share_of(a, self.shares.len()) == share_of(b, self.shares.len())
     }
 
-    /// Copies the payload of a frame, which nobody writes there.
+    /// Copies the payload of a frame, which no thread writes there.
     pub(crate) fn read_frame(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
         let reader = &self.lane(frame.lane).reader;
         match frame.slot() {
@@ -227,11 +238,13 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 }
 
 impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
-    /// Locks the blocks of some operations, which are of one run and of this share, one after the
-    /// other until one is not free, and notes what their next frames will overwrite. Returns a bit
-    /// for each that was not this transaction's before, and how many are now.
+    /// Locks the blocks of some operations, which are of one run and of this share. It locks one
+    /// after the other until one is not free, and notes what their next frames will overwrite.
+    /// Returns a bit for each block that was not this transaction's before, and how many blocks it
+    /// has now.
     ///
-    /// A function of its own, which has registers: its callers are large, and use all of them.
+    /// This is a function of its own so that it has registers: its callers are large, and use all
+    /// of them.
     #[inline(never)]
     pub(crate) fn lock_run(
         &self,
@@ -257,7 +270,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
         (taken, count)
     }
 
-    /// Notes what the next frame of a block, which is locked, will overwrite.
+    /// Notes what the next frame of a locked block will overwrite.
     #[inline(always)]
     pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
         let Some(lead) = share.index.lead(block) else { return };
@@ -268,14 +281,14 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
         }
     }
 
-    /// Takes a frame into its share of the index, and out of it what nothing needs any more.
+    /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
     #[inline(always)]
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
         let Share { index, cache, .. } = share;
         if let Some(cache) = cache {
             cache.forget(frame.block);
         }
-        // A lane's stamps ascend, and those of what was overwritten in another one are below.
+        // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
         let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
         let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
         debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");

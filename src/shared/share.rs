@@ -8,15 +8,15 @@ use crate::shared::cache::Cache;
 use crate::shared::index_memory::IndexParts;
 use crate::threads::block_locks::Claims;
 
-/// One share of the index: with its lock two lines, since the next one that a commit takes is
-/// seldom in the caches.
+/// One share of the index. With its lock it is two cache lines, since the next share that a commit
+/// takes is seldom in the caches.
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) index: Index<IndexParts>,
     /// Frames that transactions have reserved room for.
     pub(crate) reserved: usize,
     pub(crate) cache: Option<Box<Cache>>,
-    /// Of those who wait for its blocks.
+    /// Claims of transactions that wait for its blocks.
     pub(crate) claims: Claims,
 }
 

@@ -1,6 +1,6 @@
 //! Where a staged image differs from the committed one: a few ranges, or all of it.
 //!
-//! Ranges that are near become one, and when there are too many the two that are nearest do: they
+//! Ranges that are near become one. When there are too many, the two that are nearest do. So ranges
 //! may cover more than what was written, never less.
 
 use journal_core::WORD_BYTES;
@@ -9,7 +9,7 @@ use journal_core::policy::{Change, Span};
 /// The most ranges of a block.
 const SPANS_MAX: usize = 8;
 
-/// Ranges with fewer bytes than this between them become one: to tell them apart would cost a
+/// Ranges with fewer bytes than this between them become one: to keep them apart would cost a
 /// policy as much.
 const GAP_MIN: u64 = WORD_BYTES as u64;
 
@@ -35,12 +35,12 @@ const fn span(at: u64, end: u64) -> Span {
 }
 
 impl Touched {
-    /// Nothing differs so far.
+    /// An empty set: nothing differs so far.
     pub(crate) fn nothing() -> Self {
         Self::Spans(Spans::default())
     }
 
-    /// An image that differs there.
+    /// The change to an image that differs in these ranges.
     pub(crate) fn change<'a>(&'a self, image: &'a [u8]) -> Change<'a> {
         match self {
             Self::Whole => Change::Image(image),
@@ -48,7 +48,7 @@ impl Touched {
         }
     }
 
-    /// What differs here or there.
+    /// The ranges that differ in either of two sets.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let mut both = *self;
         match other {
@@ -62,7 +62,7 @@ impl Touched {
         both
     }
 
-    /// These bytes differ too.
+    /// Adds bytes that differ too.
     pub(crate) fn touch(&mut self, at: usize, bytes: usize) {
         if let Self::Spans(spans) = self {
             if bytes > 0 {
@@ -96,7 +96,7 @@ impl Spans {
         self.keep(kept, count + 1);
     }
 
-    /// Keeps these, if need be with the two nearest as one.
+    /// Keeps these ranges, if need be with the two nearest as one.
     fn keep(&mut self, mut spans: [Span; SPANS_MAX + 1], count: usize) {
         self.count = count.min(SPANS_MAX);
         if count > SPANS_MAX {

@@ -1,4 +1,4 @@
-//! Committed images of blocks that a transaction writes, for a policy that makes something of them.
+//! Committed images of blocks that a transaction writes, for a policy that uses them.
 
 use journal_core::parts::Operations;
 use journal_core::policy::Change;
@@ -10,9 +10,9 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 /// The images, of some of a transaction's blocks.
 #[derive(Debug)]
 pub(crate) struct Olds {
-    /// Ascending, each with the place of its image.
+    /// Ascending, each block with the place of its image.
     blocks: Vec<(BlockNumber, usize)>,
-    /// As many as blocks, and room that was used before.
+    /// One image for each block, and memory that was used before.
     images: Vec<u8>,
     block_bytes: usize,
 }
@@ -30,8 +30,8 @@ impl Olds {
         }
     }
 
-    /// Of a block that none is kept of, keeps what `read` puts into one block's room, where that
-    /// says that it counts.
+    /// Keeps the old image of a block, if none is kept yet. `read` fills the memory for one block,
+    /// and says whether the image counts.
     pub(crate) fn keep<E>(
         &mut self,
         block: BlockNumber,
@@ -62,9 +62,9 @@ impl Olds {
 
 /// Operations, and what their blocks held, where a policy is to see that.
 ///
-/// Then it finds itself where their images differ. What a caller has brought, an old image or the
-/// ranges that are new, was found when the block was not locked: another image may be committed
-/// since, and what is said of that one be wrong.
+/// The policy then finds the differences between the images itself. A caller may have brought an
+/// old image, or the ranges that are new. But it found them when the block was not locked. Another
+/// image may have been committed since, and then they are wrong.
 pub(crate) struct OnOlds<'o> {
     pub(crate) operations: &'o [Operation<'o>],
     pub(crate) olds: Option<&'o Olds>,

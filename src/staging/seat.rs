@@ -1,10 +1,12 @@
 //! Seats: what one transaction at a time works with.
 //!
-//! A seat has the buffers, a device handle and the favourite lane of whoever sits there. Each
-//! thread has seats of its own, as many as it has had transactions at once, and comes back to the
-//! first that is free: its memory is warm, its lane the thread's own, and to sit down takes no
-//! lock, so that it can be done while the last commit's fence still goes on. Those of a thread that
-//! has ended are another one's.
+//! A seat has the buffers, a device handle and the favourite lane of the transaction that sits
+//! there. Each thread has seats of its own, one for each transaction that it has had open at one
+//! time. A transaction takes the first seat that is free, because its memory is warm and its lane
+//! is the thread's own.
+//!
+//! Sitting down takes no lock, so it can be done while the last commit's fence still goes on. When
+//! a thread has ended, another one takes over its seats.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -22,32 +24,32 @@ use crate::threads::block_locks::Age;
 use crate::threads::seat_numbers::{NUMBER_BITS, SeatNumbers, number_in};
 use crate::threads::sync::{AtomicUsize, Mutex, MutexGuard, OfEachThread, Ordering};
 
-/// A thread that has had more transactions at once does not keep the memory of all of them.
+/// A thread that has had more transactions open than this does not keep the memory of all of them.
 const KEPT_SEATS: usize = 8;
 
-/// The others.
+/// The largest clock: the other bits of an age.
 const CLOCK_MAX: u64 = u64::MAX >> NUMBER_BITS;
 
 /// What one transaction works with.
 #[derive(Debug)]
 pub(crate) struct Seat<D> {
-    /// No other seat of the journal has it. From 1 on, so that no age is zero.
+    /// No other seat of the journal has this number. Numbers start at 1, so that no age is zero.
     number: u64,
-    /// Transactions begun here. It may come round: ages are of one seat each, and compared while
-    /// their transactions live.
+    /// Transactions begun here. The count may wrap around: ages are of one seat each, and are
+    /// compared while their transactions live.
     clock: u64,
     /// The lane of its transactions, as long as they are durable.
     pub(crate) favourite: LaneNumber,
     device: D,
     pub(crate) staged: Staged,
     pub(crate) work: Work,
-    /// Room for a block, when nobody has taken it.
+    /// Memory for a block, when no caller has taken it.
     room: Vec<u8>,
     /// Whether the last commit here was deferred.
     pub(crate) defers: bool,
 }
 
-/// What reading a block takes.
+/// What a read of a block needs.
 pub(crate) struct Reading<'s, D> {
     pub(crate) device: &'s mut D,
     /// Where a payload is copied to be applied.
@@ -68,18 +70,18 @@ impl<D> Seat<D> {
         }
     }
 
-    /// What reading takes.
+    /// Lends what a read needs.
     pub(crate) fn for_reading(&mut self) -> Reading<'_, D> {
         Reading { device: &mut self.device, payload: &mut self.work.encoded }
     }
 
-    /// The same, for what is read to be kept as old.
+    /// Lends what a read needs, and where the image is kept as old.
     pub(crate) fn for_reading_olds(&mut self) -> (Reading<'_, D>, &mut Olds) {
         let reading = Reading { device: &mut self.device, payload: &mut self.work.encoded };
         (reading, &mut self.staged.olds)
     }
 
-    /// Room for so many bytes of any content, which is kept once it is given back.
+    /// Takes memory for `bytes` bytes of any content, which the seat keeps once it is given back.
     pub(crate) fn take_room(&mut self, bytes: usize) -> Vec<u8> {
         let mut room = core::mem::take(&mut self.room);
         room.resize(bytes, 0);
@@ -90,8 +92,8 @@ impl<D> Seat<D> {
         self.room = room;
     }
 
-    /// The age of a transaction that begins now, which is above another one: of all ages at a time
-    /// it is the only one like it.
+    /// The age of a transaction that begins now, which is above `behind`. No other age is like it
+    /// at that time.
     #[inline]
     pub(crate) fn next_age(&mut self, behind: Age) -> Age {
         self.clock = (self.clock.max(behind.0 >> NUMBER_BITS) + 1) & CLOCK_MAX;
@@ -99,16 +101,16 @@ impl<D> Seat<D> {
     }
 }
 
-/// A seat, as long as somebody sits there.
+/// A seat, as long as a transaction sits there.
 #[derive(Debug)]
 pub(crate) struct Seated<'s, D: Send> {
-    /// Some, until it is given back.
+    /// `Some`, until the seat is given back.
     seat: Option<Box<Seat<D>>>,
-    /// Which of the thread's it is.
+    /// Which of the thread's seats it is.
     at: usize,
     number: u64,
     seats: &'s Seats<D>,
-    /// It stays in its thread.
+    /// The value stays in its thread.
     _stays: PhantomData<MutexGuard<'s, ()>>,
 }
 
@@ -129,7 +131,7 @@ impl<D: Send> DerefMut for Seated<'_, D> {
 }
 
 impl<D: Send> Seated<'_, D> {
-    /// Gives it back, in fewer steps than to drop it takes.
+    /// Gives the seat back, in fewer steps than dropping it takes.
     #[inline(always)]
     pub(crate) fn leave(mut self) {
         if let (Some(seat), true) = (self.seat.take(), self.at < KEPT_SEATS) {
@@ -144,7 +146,7 @@ impl<D: Send> Seated<'_, D> {
 }
 
 impl<D: Send> Drop for Seated<'_, D> {
-    /// By what it holds, and not by its address: whoever sits keeps it in registers.
+    /// By what it holds, and not by its address, so that the caller can keep it in registers.
     #[inline(always)]
     fn drop(&mut self) {
         self.seats.take_back(self.at, self.number, self.seat.take());
@@ -153,10 +155,10 @@ impl<D: Send> Drop for Seated<'_, D> {
 
 /// The seats of one thread.
 struct OwnSeats<D> {
-    /// The first one, while nobody sits there: it is had, and given back, by one store.
+    /// The first seat, while no transaction sits there. One store takes it, and one gives it back.
     first: Cell<Option<Box<Seat<D>>>>,
     first_number: Cell<u64>,
-    /// All of them; there the first one is taken as long as it lies at hand.
+    /// All seats. Here the first one counts as taken as long as it lies in `first`.
     all: RefCell<Vec<OwnSeat<D>>>,
 }
 
@@ -169,15 +171,15 @@ impl<D> fmt::Debug for OwnSeats<D> {
 struct OwnSeat<D> {
     number: u64,
     is_taken: bool,
-    /// None while somebody sits there, and until it is made.
+    /// `None` while a transaction sits there, and until it is made.
     seat: Option<Box<Seat<D>>>,
 }
 
-/// One that was free.
+/// A seat that was free.
 struct Taken<D> {
     at: usize,
     number: u64,
-    /// None where it has yet to be made.
+    /// `None` if it has yet to be made.
     seat: Option<Box<Seat<D>>>,
 }
 
@@ -189,7 +191,7 @@ impl<D> Default for OwnSeats<D> {
 }
 
 impl<D> OwnSeats<D> {
-    /// Takes the first one that is free, and not at hand.
+    /// Takes the first seat that is free, and does not lie in `first`.
     fn take(&self) -> Option<Taken<D>> {
         let mut all = self.all.borrow_mut();
         let at = all.iter().position(|own| !own.is_taken)?;
@@ -198,7 +200,7 @@ impl<D> OwnSeats<D> {
         Some(Taken { at, number: own.number, seat: own.seat.take() })
     }
 
-    /// Has one more, which is taken; returns which.
+    /// Adds a seat, which is taken; returns which it is.
     fn add(&self, number: u64) -> usize {
         let mut all = self.all.borrow_mut();
         if all.is_empty() {
@@ -208,7 +210,7 @@ impl<D> OwnSeats<D> {
         all.len() - 1
     }
 
-    /// Whether the first one lies at hand.
+    /// Whether the first seat lies in `first`.
     fn has_first(&self) -> bool {
         let first = self.first.take();
         let has = first.is_some();
@@ -216,7 +218,7 @@ impl<D> OwnSeats<D> {
         has
     }
 
-    /// How many of them somebody sits on.
+    /// How many of the seats have a transaction on them.
     fn taken(&self) -> usize {
         let taken = self.all.borrow().iter().filter(|seat| seat.is_taken).count();
         taken - usize::from(self.has_first())
@@ -224,9 +226,9 @@ impl<D> OwnSeats<D> {
 
     #[inline(always)]
     fn give_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
-        // A thread that ends may have lost its own before it gives all of them back.
+        // A thread that ends may have lost its own seats before it gives all of them back.
         if at == 0 && seat.is_some() && self.first_number.get() == number {
-            // Nobody has put another one there.
+            // No other seat was put there.
             if let Some(other) = self.first.replace(seat) {
                 drop(other);
             }
@@ -249,9 +251,9 @@ impl<D> OwnSeats<D> {
 #[derive(Debug)]
 pub(crate) struct Seats<D: Send> {
     own: OfEachThread<OwnSeats<D>>,
-    /// Seats there are, of all threads.
+    /// The number of seats, of all threads.
     count: AtomicUsize,
-    /// Counted up with every new seat: each has another favourite lane than the one before.
+    /// Counted up with every new seat, so that each has another favourite lane than the one before.
     next_lane: AtomicUsize,
     device: Mutex<D>,
     geometry: Geometry,
@@ -260,7 +262,7 @@ pub(crate) struct Seats<D: Send> {
 impl<D: Send> Seats<D> {
     #[inline(never)]
     fn take_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
-        // Who panics leaves nothing that anybody uses again.
+        // A thread that panics leaves nothing that any thread uses again.
         let seat = seat.filter(|_| at < KEPT_SEATS && !std::thread::panicking());
         self.own.with(|own| own.give_back(at, number, seat));
     }
@@ -290,7 +292,7 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
         Seated { number: seat.number, seat: Some(seat), at, seats: self, _stays: PhantomData }
     }
 
-    /// Where the first seat is not at hand.
+    /// Takes a seat where the first one is not at hand.
     #[inline(never)]
     fn sit_elsewhere(&self) -> (usize, Box<Seat<D>>) {
         match self.own.with(OwnSeats::take) {
@@ -325,14 +327,14 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
         self.own.with(|own| own.taken() > 1)
     }
 
-    /// Whether the transaction of this age is this thread's own, so that waiting for it would be
-    /// for ever.
+    /// Whether the transaction of this age is this thread's own, so that waiting for it would never
+    /// end.
     pub(crate) fn is_own(&self, age: Age) -> bool {
         let number = number_in(age);
         self.own.with(|own| own.all.borrow().iter().any(|seat| seat.number == number))
     }
 
-    /// Those of this thread.
+    /// The numbers of this thread's seats.
     pub(crate) fn own_numbers(&self) -> SeatNumbers {
         self.own.with(|own| SeatNumbers::of(own.all.borrow().iter().map(|seat| seat.number)))
     }
@@ -438,7 +440,7 @@ mod tests {
         let before = second.next_age(Age(0));
         let behind = [second.next_age(waits), first.next_age(waits)];
         assert!(before < waits && behind.iter().all(|age| *age > waits));
-        // They come round together.
+        // The clocks wrap around together.
         let behind = [first.next_age(Age(u64::MAX)), second.next_age(Age(u64::MAX))];
         assert!(behind.iter().all(|age| *age < waits) && behind[0] != behind[1]);
     }

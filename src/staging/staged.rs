@@ -19,7 +19,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 struct Entry {
     block: BlockNumber,
     hint: Hint,
-    /// Whether somebody has said so.
+    /// Whether an operation has said so.
     is_said: bool,
     /// Which of the images; `None` where it is discarded.
     image: Option<u32>,
@@ -30,7 +30,7 @@ struct Entry {
 pub(crate) struct Staged {
     entries: Vec<Entry>,
     images: Vec<u8>,
-    /// Of each image, where it differs from the committed one.
+    /// For each image, where it differs from the committed one.
     touched: Vec<Touched>,
     /// What blocks held before.
     pub(crate) olds: Olds,
@@ -59,7 +59,7 @@ impl Staged {
     }
 
     /// Keeps the committed image of a block that the transaction has not touched yet, for a policy
-    /// that makes something of it.
+    /// that uses it.
     pub(crate) fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
         let Ok(()) = self.olds.keep(block, |into| {
             into.copy_from_slice(committed);
@@ -81,8 +81,8 @@ impl Staged {
         self.find(block).is_ok()
     }
 
-    /// What the transaction has made of a block: `None` where it has not touched it, or discarded
-    /// it.
+    /// What the transaction has made of a block: `None` where it has not touched the block, or
+    /// discarded it.
     pub(crate) fn image(&self, block: BlockNumber) -> Option<&[u8]> {
         let entry = &self.entries[self.find(block).ok()?];
         entry.image.map(|image| self.image_at(image))
@@ -92,15 +92,15 @@ impl Staged {
         &self.images[image as usize * self.block_bytes..][..self.block_bytes]
     }
 
-    /// Makes the block's new content the given one.
+    /// Makes `image` the block's new content.
     pub(crate) fn write(&mut self, block: BlockNumber, hint: Hint, new: &[u8]) {
         self.put(block, Some(hint), new, Touched::Whole);
     }
 
-    /// Changes bytes of the block's new content. Where the transaction has none yet that is the
-    /// committed one, given here, or bytes of no meaning, `None`.
+    /// Changes bytes of the block's new content. Where the transaction has none yet, it starts from
+    /// the committed content, given here, or for `None` from bytes of no meaning.
     ///
-    /// Without a hint what was said before of the block holds.
+    /// Without a hint, what was said before of the block holds.
     pub(crate) fn patch(
         &mut self,
         block: BlockNumber,
@@ -125,7 +125,7 @@ impl Staged {
         self.touched[image].touch(at, new.len());
     }
 
-    /// The block is not to be live any more.
+    /// Says that the block is not to be live any more.
     pub(crate) fn discard(&mut self, block: BlockNumber) {
         match self.find(block) {
             Ok(at) => self.entries[at].image = None,
@@ -136,7 +136,7 @@ impl Staged {
         }
     }
 
-    /// Images kept, those of blocks that were discarded since among them.
+    /// How many images are kept, with those of blocks that were discarded since.
     pub(crate) fn images(&self) -> usize {
         self.touched.len()
     }
@@ -163,7 +163,7 @@ impl Staged {
         let known = self.find(block).ok().and_then(|at| self.entries[at].image);
         match (known, self.has(block)) {
             (Some(image), _) => self.touched[image as usize].with(later),
-            // What was discarded is not known at all.
+            // Where a discarded block differs is not known at all.
             (None, true) => Touched::Whole,
             (None, false) => *later,
         }
@@ -189,7 +189,7 @@ impl Staged {
         Some(count(&update))
     }
 
-    /// Makes an image the block's; returns which.
+    /// Makes an image the block's; returns its number.
     fn put(
         &mut self,
         block: BlockNumber,

@@ -7,17 +7,17 @@ use pmem_sys::StoreLockGuard;
 
 use crate::threads::block_locks::Stripe;
 
-/// Room that a transaction needs at once, to go further than it has come.
+/// Room that a transaction needs at one time, to go further than it has come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
-    /// Bytes of a lane, whichever.
+    /// Bytes of a lane, any lane.
     pub(crate) bytes: u64,
-    /// Frames in the share of the index that has a block; each share once.
+    /// How many frames, in the share of the index that has a block; each share once.
     pub(crate) frames: Vec<(BlockNumber, usize)>,
 }
 
-/// What a transaction holds, but for the blocks of a few operations in one call, and where it is
-/// prepared.
+/// What a transaction holds, and the memory where it is prepared. The blocks of a few operations in
+/// one call are not here.
 #[derive(Debug)]
 pub(crate) struct Work {
     front: Vec<u8>,
@@ -27,29 +27,29 @@ pub(crate) struct Work {
     pub(crate) lane: LaneNumber,
     pub(crate) held: Vec<Stripe>,
     pub(crate) names: Names,
-    /// At or above the stamps of everything that is overwritten and lies in other lanes.
+    /// A stamp at or above those of everything that is overwritten and lies in other lanes.
     pub(crate) overwritten: Stamp,
     /// Bytes of the lane that are reserved.
     pub(crate) reserved_bytes: u64,
     /// Slots of the lane that are reserved.
     pub(crate) reserved_slots: u32,
-    /// Blocks of the disk-side log that it has reserved and not taken yet.
+    /// Blocks of the disk-side log that the transaction has reserved and not taken yet.
     pub(crate) reserved_log: u32,
     /// Whether a share of its blocks was taken by an exchange, and so will be again.
     pub(crate) waits: bool,
-    /// Whether it has touched a block that was gathered and not committed.
+    /// Whether the transaction has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,
-    /// Room that it was short of, in all its tries.
+    /// Room that the transaction was short of, in all its tries.
     pub(crate) wants: Option<Box<Wants>>,
-    /// Whether room is what it gave up for.
+    /// Whether the transaction gave up for want of room.
     pub(crate) is_short: bool,
-    /// Room for frames in the index that is reserved for it, beside that of its operations: in the
-    /// share of a block, so much.
+    /// Room in the index for frames that is reserved for the transaction, beside that of its
+    /// operations: how much, in the share of a block.
     pub(crate) granted_frames: Vec<(BlockNumber, usize)>,
     answers: Vec<Answer>,
-    /// What the transaction has written to the disk-side log; room for one of each operation.
+    /// What the transaction has written to the disk-side log, with room for one of each operation.
     logged: Vec<Batched>,
 }
 
@@ -89,7 +89,7 @@ impl Work {
         (&self.names, scratch, &mut self.answers)
     }
 
-    /// Where the front of a record is made, and what is in it encoded.
+    /// The memory where the front of a record is made, and where its content is encoded.
     #[inline(always)]
     pub(crate) fn for_one(&mut self) -> (&mut [u8], &mut [u8]) {
         (&mut self.front, &mut self.encoded)
@@ -100,20 +100,21 @@ impl Work {
         self.answers.iter().filter_map(Answer::held)
     }
 
-    /// Sees to it that there is room for what so many operations write to the disk-side log.
+    /// Makes room for what this number of operations writes to the disk-side log.
     pub(crate) fn make_room_to_log(&mut self, operations: usize) {
         if self.logged.len() < operations {
             self.logged.resize(operations, Batched::EMPTY);
         }
     }
 
-    /// Whether it has room that others may wait for, but for that of frames of its operations.
+    /// Whether the transaction has room that others may wait for. The frames of its operations do
+    /// not count.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.reserved_bytes > 0 || !self.granted_frames.is_empty()
     }
 
-    /// A new transaction begins: what another one was short of is of no interest.
+    /// Begins a new transaction: what another one was short of does not matter to it.
     #[inline]
     pub(crate) fn forget_wants(&mut self) {
         if self.wants.is_some() || self.is_short {
@@ -129,7 +130,7 @@ impl Work {
         }
     }
 
-    /// Holds nothing any more.
+    /// Forgets everything: the transaction holds nothing any more.
     pub(crate) fn clear(&mut self) {
         self.held.clear();
         self.names.clear();
@@ -140,7 +141,7 @@ impl Work {
     }
 }
 
-/// What was said of one block.
+/// What was found out about one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) block: BlockNumber,
@@ -149,7 +150,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The slot of an older version that is held, and whose.
+    /// The slot of an older version that is held, and the block it belongs to.
     pub(crate) fn held(&self) -> Option<(BlockNumber, SlotNumber)> {
         self.older_slot.flatten().map(|slot| (self.block, slot))
     }

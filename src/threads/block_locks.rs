@@ -1,20 +1,21 @@
 //! Locks on blocks, held from a transaction's first touch until it is durable.
 //!
-//! Blocks share a fixed number of words, each of which holds the age of the transaction that has
-//! it, or zero. All blocks of a word belong to one share of the index, and a word is taken by who
-//! has that share's lock; so taking it is a plain store, and so is giving it back, which takes no
-//! lock.
+//! Blocks share a fixed number of words. Each word holds the age of the transaction that has it, or
+//! zero. All blocks of a word belong to one share of the index, and only the holder of that share's
+//! lock takes the word. So taking a word is a plain store. Giving it back is a plain store too, and
+//! takes no lock.
 //!
-//! *Wait-die*: a transaction that already holds something waits only for younger ones; where an
-//! older one is in the way, it gives up and is tried again, as old as it was. So
-//! nobody waits in a circle, and whoever is oldest gets through. One that holds nothing yet may
-//! wait for anybody: of those who hold something, nobody waits for it.
+//! *Wait-die*: a transaction that already holds something waits only for younger ones. Where an
+//! older one is in the way, it gives up and is tried again, as old as it was. So no transactions
+//! wait in a circle, and the oldest gets through. A transaction that holds nothing yet may wait for
+//! any other: of the transactions that hold something, none waits for it.
 //!
-//! *Claims*: who has waited a while for a block claims it. What is younger is refused then, as if
-//! the claimant had the block; who holds something does not wait for what is older, so nobody who
-//! does waits for a claim. Whatever begins behind the first wait of a transaction is younger than
-//! it ([`BlockLocks::age_behind`]), so that from its claim on it waits only for those that were
-//! there before. A claim goes when its transaction has to give up for an older one.
+//! *Claims*: a transaction that has waited a while for a block claims it. A younger one is then
+//! refused as if the claimant held the block. No transaction that holds something ever waits for a
+//! claim, because it never waits for an older one. Whatever begins behind the first wait of a
+//! transaction is younger than it ([`BlockLocks::age_behind`]). So from its claim on, it waits only
+//! for transactions that were there before. A claim goes when its transaction has to give up for an
+//! older one.
 
 use std::collections::BTreeSet;
 
@@ -32,13 +33,13 @@ pub(crate) struct Age(pub(crate) u64);
 pub(crate) struct Stripe(u32);
 
 impl Stripe {
-    /// That of a block, where this is that of the first one of its run.
+    /// The stripe of a block, where this is the stripe of the first block of its run.
     #[inline]
     pub(crate) const fn beside(self, block: BlockNumber) -> Self {
         Self(self.0 | (block.raw() % RUN_BLOCKS) as u32)
     }
 
-    /// Which it is in the table.
+    /// The stripe's number in the table.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
@@ -47,15 +48,15 @@ impl Stripe {
 /// The words of a run of blocks.
 const WORDS: usize = RUN_BLOCKS as usize;
 
-/// Those of one run: for who takes several of its blocks.
+/// The locks of one run, for a transaction that takes several of its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLocks<'l> {
     words: &'l [AtomicU64; WORDS],
-    /// Of the first one.
+    /// The stripe of the first word.
     first: Stripe,
 }
 
-/// Some words, which are nobody else's line.
+/// Some words in a cache line of their own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line([AtomicU64; WORDS]);
@@ -66,25 +67,26 @@ pub(crate) struct BlockLocks {
     shares: usize,
     /// The lines of one share, less one.
     mask: usize,
-    /// The youngest that had to wait.
+    /// The age of the youngest transaction that had to wait.
     waited: AtomicU64,
 }
 
-/// Who has waited long for words of one share of the index, behind the lock of that.
+/// Transactions that have waited long for words of one share of the index, behind that share's
+/// lock.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Option<Box<Claimed>>);
 
-/// The claims of each stripe, the oldest first. Out of line, since a share has two lines.
+/// The claims of each stripe, the oldest first. Out of line, since a share is two cache lines.
 #[derive(Debug, Default)]
 struct Claimed(BTreeSet<(Stripe, Age)>);
 
 impl Claims {
-    /// Has a stripe kept from whoever is younger, until it is given up.
+    /// Keeps a stripe from every younger transaction, until the claim is given up.
     pub(crate) fn add(&mut self, stripe: Stripe, age: Age) {
         self.0.get_or_insert_default().0.insert((stripe, age));
     }
 
-    /// The claimant has it, or has given up.
+    /// Ends a claim: the claimant has the stripe, or has given up.
     pub(crate) fn give_up(&mut self, stripe: Stripe, age: Age) {
         if let Some(claims) = &mut self.0 {
             claims.0.remove(&(stripe, age));
@@ -94,7 +96,7 @@ impl Claims {
         }
     }
 
-    /// The oldest that has claimed a stripe, if it is older than this.
+    /// The age of the oldest claimant of a stripe, if it is older than `age`.
     #[inline]
     pub(crate) fn older(&self, stripe: Stripe, age: Age) -> Option<Age> {
         if self.0.is_none() { None } else { self.oldest(stripe).filter(|oldest| *oldest < age) }
@@ -108,7 +110,7 @@ impl Claims {
 }
 
 impl RunLocks<'_> {
-    /// As [`BlockLocks::try_lock`] does it, of a block of the run.
+    /// Takes the stripe of a block of the run, like [`BlockLocks::try_lock`].
     #[inline(always)]
     pub(crate) fn try_lock(
         &self,
@@ -122,7 +124,7 @@ impl RunLocks<'_> {
     #[inline(always)]
     fn try_lock_at(&self, at: usize, claims: &Claims, age: Age) -> Result<bool, Age> {
         let holder = &self.words[at % WORDS];
-        // Pairs with the release of who had it before.
+        // Pairs with the release by the holder before.
         match holder.load(Ordering::Acquire) {
             0 => {
                 if let Some(claimant) = claims.older(Stripe(self.first.0 | at as u32), age) {
@@ -136,7 +138,7 @@ impl RunLocks<'_> {
         }
     }
 
-    /// As [`BlockLocks::unlock`] does it, of a block of the run that this transaction has.
+    /// Gives back a block of the run that this transaction has, like [`BlockLocks::unlock`].
     #[inline(always)]
     pub(crate) fn unlock(&self, block: BlockNumber, age: Age) {
         let holder = &self.words[block.raw() as usize % WORDS];
@@ -146,7 +148,7 @@ impl RunLocks<'_> {
 }
 
 impl BlockLocks {
-    /// At least so many for each share of the index.
+    /// Makes a table with at least `stripes` words for each share of the index.
     pub(crate) fn new(shares: usize, stripes: usize) -> Self {
         let each = stripes.div_ceil(WORDS).next_power_of_two();
         let line = || Line(core::array::from_fn(|_| AtomicU64::new(0)));
@@ -157,8 +159,8 @@ impl BlockLocks {
     /// The stripe of the first block of a block's run.
     #[inline]
     pub(crate) fn first_of_run(&self, block: BlockNumber) -> Stripe {
-        // Runs are apart, and each is in one line, as its blocks are of one share: threads with
-        // blocks of their own mostly share neither.
+        // Runs are apart, and each is in one line, as its blocks are of one share. So threads with
+        // blocks of their own mostly share neither lines nor shares of the index.
         let scattered = (block.raw() / RUN_BLOCKS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
         let share = share_of(block, self.shares);
         let line = share * (self.mask + 1) + (scattered as usize & self.mask);
@@ -170,19 +172,19 @@ impl BlockLocks {
         self.first_of_run(block).beside(block)
     }
 
-    /// Where it says who has a stripe.
+    /// The address of the word that says which transaction has a stripe.
     #[inline]
     pub(crate) fn place(&self, stripe: Stripe) -> *const u8 {
         core::ptr::from_ref(self.holder(stripe)).cast()
     }
 
-    /// Those of a block's run.
+    /// The locks of a block's run.
     #[inline(always)]
     pub(crate) fn of_run(&self, block: BlockNumber) -> RunLocks<'_> {
         self.beside(self.first_of_run(block))
     }
 
-    /// Those that a stripe is one of.
+    /// The locks of the run that a stripe belongs to.
     #[inline(always)]
     fn beside(&self, stripe: Stripe) -> RunLocks<'_> {
         let line = stripe.0 as usize / WORDS;
@@ -193,32 +195,32 @@ impl BlockLocks {
         &self.beside(stripe).words[stripe.0 as usize % WORDS]
     }
 
-    /// Takes a stripe, for who has the lock of its share, and so the claims there; returns whether
-    /// it was not held before by the same transaction.
+    /// Takes a stripe. The caller has the lock of the stripe's share, and so the claims there.
+    /// Returns whether the stripe was not held before by the same transaction.
     ///
     /// # Errors
-    /// Who has it instead, or will have it.
+    /// The age of the transaction that has the stripe instead, or will have it.
     #[inline(always)]
     pub(crate) fn try_lock(&self, claims: &Claims, stripe: Stripe, age: Age) -> Result<bool, Age> {
         self.beside(stripe).try_lock_at(stripe.0 as usize % WORDS, claims, age)
     }
 
-    /// A transaction has to wait, or to give up for now.
+    /// Notes that a transaction has to wait, or to give up for now.
     pub(crate) fn note_waits(&self, age: Age) {
-        // Ages come round.
+        // Ages wrap around.
         let is_later = |waited: u64| age.0.wrapping_sub(waited) < 1 << 63;
         let later = |waited| is_later(waited).then_some(age.0);
-        // What is not later is noted already.
+        // An age that is not later is noted already.
         let _ = self.waited.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
-    /// What the age of a transaction that begins now has to be above.
+    /// The age that a transaction that begins now has to be above.
     #[inline]
     pub(crate) fn age_behind(&self) -> Age {
         Age(self.waited.load(Ordering::Relaxed))
     }
 
-    /// Who has a stripe at this moment.
+    /// The age of the transaction that has a stripe at this moment.
     pub(crate) fn holder_of(&self, stripe: Stripe) -> Option<Age> {
         match self.holder(stripe).load(Ordering::Relaxed) {
             0 => None,
@@ -226,7 +228,7 @@ impl BlockLocks {
         }
     }
 
-    /// Gives a stripe back. What its holder did before is seen by whoever takes it next.
+    /// Gives a stripe back. The next holder sees what this one did before.
     #[inline]
     pub(crate) fn unlock(&self, stripe: Stripe) {
         self.holder(stripe).store(0, Ordering::Release);

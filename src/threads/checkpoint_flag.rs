@@ -1,15 +1,17 @@
-//! Whether a checkpoint is under way, for who would forget frames that it goes by.
+//! Whether a checkpoint is under way, for a thread that would forget frames that the checkpoint
+//! uses.
 //!
-//! W1. What every checkpoint finds durable may be built on: one that has settled without it is
-//!     over, and one that settles later finds it.
+//! W1. A thread may build on what every checkpoint finds durable. A checkpoint that has settled
+//!     without it is over, and one that settles later finds it.
 //!
-//! Who makes a record durable says so while it has the record's lane, and a checkpoint begins
-//! before it takes that lane to settle. So where the record was not durable by then, who hears that
-//! it is knows of the checkpoint too; which nothing but the order of the lane's holders says.
+//! The thread that makes a record durable says so while it has the record's lane. A checkpoint sets
+//! its flag before it takes that lane to settle. Suppose the record was not durable by then. A
+//! thread that later sees that the record is durable also sees the flag: both went through the
+//! lane's lock. Nothing else orders them.
 
 use crate::threads::sync::{AtomicBool, Ordering};
 
-/// From before a checkpoint settles what is durable until it is done with that.
+/// Set from before a checkpoint settles what is durable until it is done with that.
 #[derive(Debug)]
 pub(crate) struct UnderWay(AtomicBool);
 
@@ -18,20 +20,21 @@ impl UnderWay {
         Self(AtomicBool::new(false))
     }
 
-    /// A checkpoint is about to settle. One at a time is under way.
+    /// Begins: a checkpoint is about to settle. One at a time is under way.
     pub(crate) fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// It goes by nothing any more that it has settled.
+    /// Ends: the checkpoint uses nothing any more that it has settled.
     pub(crate) fn end(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Whether every checkpoint finds durable what this says is.
+    /// Whether every checkpoint finds durable what `is_durable` reports as durable.
     #[inline]
     pub(crate) fn all_find(&self, is_durable: impl FnOnce() -> bool) -> bool {
-        // In this order: with the word that it is durable comes that of a checkpoint before.
+        // In this order: a thread that sees the record durable also sees the flag of a checkpoint
+        // before.
         is_durable() && !self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,14 +1,14 @@
-//! How far a lane is: what of it may be read, what is durable, whether something waits to be.
+//! How far a lane is: what of it may be read, what is durable, and whether a record is deferred.
 //!
-//! R1. Who finds a record readable reads its content, and who finds it durable, what the fence has
-//!     made so.
-//! R2. What is durable is readable: a slot may be written again once the version that follows it is
-//!     durable, and a reader that missed that one would still copy from the slot.
-//! R3. Who finds a record readable finds it durable, or that something is deferred: so who builds
-//!     on it makes it durable first.
+//! R1. A reader that finds a record readable reads its content. A thread that finds a record
+//!     durable sees what the fence has made durable.
+//! R2. What is durable is readable. A slot may be written again once the version that follows it is
+//!     durable. A reader that missed that version would still copy from the slot.
+//! R3. A thread that finds a record readable also finds it durable, or finds that something is
+//!     deferred. So a thread that builds on the record makes it durable first.
 //!
-//! One thread at a time writes here, the holder of the lane, and by plain stores alone: that is
-//! between a commit's fence and its return.
+//! One thread at a time writes here, the holder of the lane. It writes by plain stores alone,
+//! because this is between a commit's fence and its return.
 
 use crossbeam_utils::CachePadded;
 use journal_core::units::Sequence;
@@ -22,13 +22,13 @@ pub(crate) struct Reach {
     durable_to: AtomicU64,
     /// Every record below may be read: it is durable, or was deferred.
     readable_to: AtomicU64,
-    /// Whether deferred records wait to be flushed. A line of its own: each commit in another lane
-    /// looks here, and each one in this lane writes the others.
+    /// Whether deferred records wait to be flushed. It has a cache line of its own: each commit in
+    /// another lane reads it, and each commit in this lane writes the other fields.
     has_deferred: CachePadded<AtomicBool>,
 }
 
 impl Reach {
-    /// Of a lane in which everything is durable.
+    /// Makes the state of a lane in which everything is durable.
     pub(crate) fn new(durable_to: Sequence) -> Self {
         Self {
             durable_to: AtomicU64::new(durable_to.raw()),
@@ -44,7 +44,7 @@ impl Reach {
         sequence.raw() < self.readable_to.load(Ordering::Acquire)
     }
 
-    /// How far the lane may be read, for who reads nothing.
+    /// How far the lane may be read, for a caller that reads no content.
     pub(crate) fn readable_to(&self) -> u64 {
         self.readable_to.load(Ordering::Relaxed)
     }
@@ -59,11 +59,11 @@ impl Reach {
         self.has_deferred.load(Ordering::Acquire)
     }
 
-    /// Tells everybody what the lane's holder has made durable, and whether anything is left that
+    /// Tells all threads what the lane's holder has made durable, and whether anything is left that
     /// is not.
     #[inline]
     pub(crate) fn publish(&self, durable_to: Sequence, has_deferred: bool) {
-        // In this order: R2, and for who looks whether anything is deferred, R3.
+        // In this order: for R2, and, for a thread that looks whether anything is deferred, for R3.
         if self.readable_to.load(Ordering::Relaxed) < durable_to.raw() {
             self.let_read(durable_to);
         }
@@ -73,7 +73,7 @@ impl Reach {
         }
     }
 
-    /// Lets everybody read what the lane's holder has stored, durable or not.
+    /// Lets all threads read the records that the lane's holder stored, durable or not.
     pub(crate) fn publish_deferred(&self, next: Sequence) {
         self.say_deferred(true);
         self.let_read(next);

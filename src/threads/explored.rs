@@ -1,11 +1,15 @@
 //! How the hand-offs of the front door are explored: every schedule of a few threads and every
-//! order that memory may show, `RUSTFLAGS="--cfg loom" cargo test -p nvm-journal --release --lib
-//! explored`.
+//! order that memory may show.
 //!
-//! Each hand-off has models beside its source, which say what it promises; models of the same with
-//! a step got wrong, which have to be caught; and one test that makes each order of its atomics
-//! weaker in turn, which has to be caught as well. So nothing is stronger than it needs to be, and
-//! no promise is kept by chance.
+//! `RUSTFLAGS="--cfg loom" cargo test -p nvm-journal --release --lib explored`
+//!
+//! Each hand-off has models beside its source:
+//!
+//! - Some say what the hand-off promises.
+//! - Some have a step wrong; the exploration has to catch each of them.
+//! - One test makes each order of its atomics weaker in turn, which has to be caught as well.
+//!
+//! So nothing is stronger than it needs to be, and no promise is kept by chance.
 
 use pmem_sys::explored::models::{self, Model};
 
@@ -25,8 +29,8 @@ pub(crate) fn each_order_is_needed(file: &str, preemptions: Option<usize>, model
     println!("{orders} orders of {file} weakened, all noticed");
 }
 
-/// A word of a medium. Nothing orders it but what is said elsewhere; and what is streamed is
-/// certain to be seen by others only when its thread has fenced.
+/// A word of a medium. Nothing orders it except what is said elsewhere. Other threads are certain
+/// to see what is streamed only once its thread has fenced.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU64);
 

@@ -1,8 +1,8 @@
-//! Room of a lane that nobody has used or reserved.
+//! Room of a lane that is neither used nor reserved.
 //!
-//! U1. No more is promised than there is, whoever asks at once.
-//! U2. What is given back was used up before or was never used: who frees room in a lane does so
-//!     first, and counts it then.
+//! U1. No more is promised than there is, however many threads ask at once.
+//! U2. What is given back was used up before or was never used. A thread that frees room in a lane
+//!     frees it first, and counts it then.
 
 use crate::threads::sync::{AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ impl Unreserved {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Reserves so much, if so much is left behind it; returns what is left.
+    /// Reserves `count`, if at least `kept` is left after that; returns what is left.
     #[inline]
     pub(crate) fn take(&self, count: u64, kept: u64) -> Option<u64> {
         let take = |free: u64| free.checked_sub(count).filter(|left| *left >= kept);

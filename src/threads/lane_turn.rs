@@ -1,11 +1,11 @@
-//! Whose turn it is in a lane, and the group whose last one fences.
+//! Whose turn it is in a lane, and the group of records that its last committer fences.
 //!
-//! T1. One at a time has the lane.
-//! T2. Who is seen waiting to commit will have the lane after whoever sees it: so a record may be
-//!     left to it to fence. A waiter says that it has come before it waits, and takes that back
-//!     when it has the lane, and not when it has given it back.
+//! T1. One thread at a time has the lane.
+//! T2. A thread that is seen waiting to commit will have the lane after the thread that sees it. So
+//!     a record may be left to it to fence. A waiter says that it has come before it waits. It
+//!     takes that back when it has the lane, and not when it has given the lane back.
 //!
-//! What was left to a waiter it makes durable whatever becomes of its own transaction.
+//! A waiter makes durable what was left to it, whatever becomes of its own transaction.
 
 use crossbeam_utils::CachePadded;
 use pmem_sys::{FarFence, Poisoned, StoreLock, StoreLockGuard};
@@ -15,7 +15,7 @@ use crate::threads::sync::{AtomicU32, Ordering};
 /// The most records that one fence makes durable, in a group.
 const GROUP_MAX: u32 = 32;
 
-/// A lock on a lane that says whether somebody waits to commit.
+/// A lock on a lane that says whether a thread waits to commit.
 #[derive(Debug)]
 pub(crate) struct Turn<T> {
     state: StoreLock<T>,
@@ -23,20 +23,21 @@ pub(crate) struct Turn<T> {
     committers: CachePadded<AtomicU32>,
 }
 
-/// Records that are stored, and left to the next one to fence.
+/// Records that are stored, and left to the next committer to fence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     records: u32,
 }
 
 impl<T> Turn<T> {
-    /// The lane favours who commits there again and again, where the system has such fences.
+    /// Makes a lane that favours a thread that commits there again and again, where the system has
+    /// far fences.
     pub(crate) fn new(state: T, far: Option<FarFence>) -> Self {
         let committers = CachePadded::new(AtomicU32::new(0));
         Self { state: StoreLock::favouring(state, far), committers }
     }
 
-    /// Takes the lane in order to commit: others see that somebody waits.
+    /// Takes the lane in order to commit: other threads see that this one waits.
     #[inline(always)]
     pub(crate) fn take_to_commit(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
         match self.state.try_lock()? {
@@ -59,38 +60,38 @@ impl<T> Turn<T> {
         self.state.lock()
     }
 
-    /// Whether others are waiting to commit here.
+    /// Whether other threads wait to commit here.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.committers.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a thread panicked while it had the lane: nobody will fence what is stored.
+    /// Whether a thread panicked while it had the lane: no thread will fence what is stored.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.state.is_poisoned()
     }
 }
 
 impl Group {
-    /// Whether somebody waits for the lane's holder to fence.
+    /// Whether a committer waits for the lane's holder to fence.
     #[inline]
     pub(crate) const fn is_awaited(self) -> bool {
         self.records > 0
     }
 
-    /// Whether one more record may be left to the next one.
+    /// Whether one more record may be left to the next committer.
     #[inline]
     pub(crate) const fn has_room(self) -> bool {
         self.records + 1 < GROUP_MAX
     }
 
-    /// A record is left to the next one.
+    /// Counts a record that is left to the next committer.
     #[inline]
     pub(crate) const fn leave(&mut self) {
         self.records += 1;
     }
 
-    /// All that was left is durable.
+    /// Ends the group: all that was left is durable.
     #[inline]
     pub(crate) const fn end(&mut self) {
         if self.is_awaited() {

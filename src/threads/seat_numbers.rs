@@ -2,15 +2,15 @@
 
 use crate::threads::block_locks::Age;
 
-/// Of an age, those that say which seat it is of.
+/// How many bits of an age say which seat it is of.
 pub(crate) const NUMBER_BITS: u32 = 24;
 
-/// Of an age, whose seat it is.
+/// The number of the seat that an age is of.
 pub(crate) const fn number_in(age: Age) -> u64 {
     age.0 & ((1 << NUMBER_BITS) - 1)
 }
 
-/// Which seats are one thread's.
+/// The seats of one thread.
 #[derive(Debug)]
 pub(crate) struct SeatNumbers(Vec<u64>);
 
@@ -19,7 +19,7 @@ impl SeatNumbers {
         Self(numbers.into_iter().collect())
     }
 
-    /// Whether the transaction of this age is on one of them.
+    /// Whether the transaction of this age is on one of these seats.
     pub(crate) fn have(&self, age: Age) -> bool {
         self.0.contains(&number_in(age))
     }
@@ -28,7 +28,7 @@ impl SeatNumbers {
         self.0.iter().copied()
     }
 
-    /// Whose seat an age is of.
+    /// The number of the seat that an age is of.
     pub(crate) const fn number_in(age: Age) -> u64 {
         number_in(age)
     }

@@ -1,5 +1,5 @@
-//! What threads meet through: that of core and std, or in a build whose schedules are explored what
-//! the explorer has in its place.
+//! What threads meet through. It comes from core and std, or from the explorer in a build whose
+//! schedules are explored.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ pub(crate) use pmem_sys::explored::{
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Waits until it is notified, or for so long; or for a while, for no reason.
+/// Waits until the condvar is notified, or for `nap`. It may also return early for no reason.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn wait_timeout<'g, T>(
     condvar: &Condvar,
@@ -21,7 +21,8 @@ pub(crate) fn wait_timeout<'g, T>(
     waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
 }
 
-/// Nobody is woken by time alone: who is forgotten is found.
+/// Waits until the condvar is notified: an explorer wakes no thread by time alone, so it finds any
+/// thread that is forgotten.
 #[cfg(any(loom, shuttle))]
 pub(crate) fn wait_timeout<'g, T>(
     condvar: &Condvar,
@@ -40,12 +41,12 @@ pub(crate) mod thread {
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) use std::thread::{Builder, JoinHandle, Thread, park_timeout};
 
-    /// Rounds in which a waiter looks again at once: about as long as a commit takes.
+    /// Rounds in which a waiter looks again at once; together they last about as long as a commit.
     const SPINS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 64 };
-    /// Rounds after those in which it lets other threads run.
+    /// Rounds after those, in which a waiter lets other threads run.
     const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
-    /// So many of these rounds are one where a waiter is to look seldom.
+    /// How many of these rounds make up one round of a waiter that is to look seldom.
     const SELDOM: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
     /// Pauses of such a round: some microseconds, in which several commits are done.
     const LONG: u32 = 128;
@@ -58,8 +59,9 @@ pub(crate) mod thread {
     }
 
     impl Patience {
-        /// For what whoever has it gives back only to take it again: each look takes a line away
-        /// that they need, and to have it after each of their commits, all that go with it.
+        /// For a lock that its holder releases and retakes at once. Each look takes a cache line
+        /// away from the holder. To get the line back, with all that goes with it, costs the holder
+        /// time after each of its commits. So a waiter looks seldom.
         pub(crate) const fn of_the_next() -> Self {
             Self { rounds: 0, is_seldom: true }
         }
@@ -69,7 +71,7 @@ pub(crate) mod thread {
             self.rounds >= SPINS + YIELDS
         }
 
-        /// Waits a little, and longer the more often it is called.
+        /// Waits a little, and longer the more often it was called.
         pub(crate) fn pause(&mut self) {
             let looks_seldom = self.is_seldom && !self.is_long();
             let (rounds, pauses) = if looks_seldom { (SELDOM, LONG) } else { (1, 1) };
@@ -81,7 +83,7 @@ pub(crate) mod thread {
     #[cfg(not(any(loom, shuttle)))]
     fn wait(rounds: u32, pauses: u32) {
         match rounds {
-            // On some processors a pause is as long as a line takes to come over.
+            // On some processors a pause is as long as a cache line takes to come over.
             rounds if rounds < SPINS => (0..pauses).for_each(|_| core::hint::spin_loop()),
             rounds if rounds < SPINS + YIELDS => {
                 (1..pauses).for_each(|_| core::hint::spin_loop());
@@ -91,7 +93,7 @@ pub(crate) mod thread {
         }
     }
 
-    /// An explorer has no time: to wait is to let others run.
+    /// An explorer has no time: waiting is letting others run.
     #[cfg(any(loom, shuttle))]
     fn wait(_rounds: u32, _pauses: u32) {
         pmem_sys::explored::thread::yield_now();
@@ -105,19 +107,20 @@ pub(crate) mod thread {
         std::thread::yield_now();
     }
 
-    /// Nobody is woken by time alone: who is forgotten is found.
+    /// Parks until the thread is unparked: an explorer wakes no thread by time alone, so it finds
+    /// any thread that is forgotten.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn park_timeout(_nap: Duration) {
         pmem_sys::explored::thread::park();
     }
 }
 
-/// A value of each thread's own. What a thread leaves behind that ends is another one's later.
+/// A value for each thread. When a thread ends, a later thread takes over its value.
 #[derive(Debug, Default)]
 pub(crate) struct OfEachThread<T: Send>(of_each_thread::Values<T>);
 
 impl<T: Send + Default> OfEachThread<T> {
-    /// Calls with this thread's own.
+    /// Calls with this thread's value.
     #[inline(always)]
     pub(crate) fn with<R>(&self, call: impl FnOnce(&T) -> R) -> R {
         self.0.with(call)
@@ -139,8 +142,8 @@ mod of_each_thread {
     }
 }
 
-/// An explorer's threads are all one thread of the system's. Nobody waits for another one here, so
-/// that nothing of this is for the explorer to know.
+/// An explorer's threads are all one thread of the system. No thread waits for another here, so the
+/// explorer need not know of any of this.
 #[cfg(any(loom, shuttle))]
 mod of_each_thread {
     use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! Threads that wait long, asleep: for a block, or for room. And how each is woken.
+//! Threads that wait long, asleep, for a block or for room, and how each is woken.
 //!
-//! A transaction ends by plain stores, so it cannot know by the same step that somebody waits. It
-//! gives everything back, and looks then at one word whether anybody sleeps.
+//! A transaction ends by plain stores, so it cannot learn by the same step that a thread waits. It
+//! gives everything back, and then looks at one word to see whether any thread sleeps.
 //!
 //! S1. A thread that is going to sleep says so in that word, has a far fence made
 //!     ([`pmem_sys::FarFence`]), and looks once more at what it waits for. By that fence either the
@@ -9,27 +9,28 @@
 //!     is lost. Threads that come while the word says so already rely on the fence that was made.
 //! S2. Each sleeper has an alarm of its own, which keeps a ring until the sleeper takes it. A
 //!     sleeper takes it before it looks. So a ring between its look and its sleep ends that sleep.
-//! S3. A stripe that comes free wakes the eldest thread that waits for it, and each one that holds
-//!     something: such a thread has to give up if the next holder is older. The others sleep on.
+//! S3. A stripe that comes free wakes the eldest thread that waits for it. It also wakes each one
+//!     that holds something: such a thread has to give up if the next holder is older. The others
+//!     sleep on.
 //! S4. A thread that stops waiting for a stripe, and has not got it, wakes the next one instead.
 //! S5. Of the threads that wait for room the eldest alone looks for it. It is woken by each
 //!     transaction that ends and by each checkpoint that frees something. When it stops waiting, it
 //!     wakes the next one.
-//!     A thread that is not the eldest looks by itself when nobody has given anything back for a
-//!     while (N5 of [`room_in_turn`](crate::engine::room_in_turn)).
-//! S6. A thread that waits for room holds nothing, so nobody waits for it.
-//! S7. Where the journal fails everybody is woken. A thread has entered its queue before it looks
-//!     whether it has failed, and all queues are gone through after that was said.
+//!     A thread that is not the eldest looks by itself once nothing was given back for a while (N5
+//!     of [`room_in_turn`](crate::engine::room_in_turn)).
+//! S6. A thread that waits for room holds nothing, so no thread waits for it.
+//! S7. Where the journal fails, every sleeper is woken. A thread enters its queue before it looks
+//!     whether the journal has failed. All queues are gone through after the failure was noted.
 //!
-//! S1 is also why waiting ends though nobody looks at a clock. Where the system has no far fences,
-//! a sleeper looks again by itself after a short nap.
+//! S1 is also why waiting ends although no thread looks at a clock. Where the system has no far
+//! fences, a sleeper looks again by itself after a short nap.
 //!
-//! *Circles.* Wait-die keeps transactions from waiting in a circle, but a thread with several of
-//! them open has their blocks while it waits with another one. A circle closes when its last
-//! thread enters: from then on none of its threads does anything. That thread goes the way from the
-//! holder of its block to what the holder's thread waits for, and on, and where this leads back to
-//! it, it is told instead of put to sleep. What is waited for in another journal, or by anything
-//! else than blocks, is not seen.
+//! *Circles.* Wait-die keeps transactions from waiting in a circle. But a thread with several of
+//! them open holds their blocks while it waits with another one. A circle closes when its last
+//! thread enters: from then on none of its threads does anything. So that thread follows the
+//! circle: from the holder of its block to what the holder's thread waits for, and on. If this
+//! leads back to the thread itself, it gets an error instead of going to sleep. The journal does
+//! not see what a thread waits for in another journal, or by other means than blocks.
 
 use core::ops::Bound;
 use core::time::Duration;
@@ -43,16 +44,16 @@ use crate::threads::block_locks::{Age, BlockLocks, Stripe};
 use crate::threads::seat_numbers::SeatNumbers;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, wait_timeout};
 
-/// A sleeper that is certain to be woken looks again after so long, all the same.
+/// A sleeper that is certain to be woken looks again after this time, all the same.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
-/// One that is not certain of it.
+/// The limit for a sleeper that is not certain to be woken.
 const NAP_UNFENCED: Duration = Duration::from_micros(200);
 
-/// Of the word that says what is waited for, the bit of room.
+/// The bit for room, in the word that says what is waited for.
 const ROOM: u64 = 1;
 
-/// The other bits are of stripes; each stands for many.
+/// The other bits stand for stripes, each bit for many.
 const STRIPE_BITS: u32 = 63;
 
 /// Wakes one thread.
@@ -76,7 +77,7 @@ impl Alarm {
         self.changed.notify_one();
     }
 
-    /// Sleeps until it rings, or for so long.
+    /// Sleeps until the alarm rings, or for `nap`.
     fn sleep(&self, nap: Duration) {
         let mut has_rung = self.lock();
         if !*has_rung {
@@ -90,7 +91,7 @@ impl Alarm {
 #[derive(Debug)]
 struct Waiter {
     alarm: Arc<Alarm>,
-    /// All that its thread's transactions may sit on.
+    /// All seats that its thread's transactions may sit on.
     seats: SeatNumbers,
 }
 
@@ -100,15 +101,15 @@ type Place = (Stripe, Age);
 /// All threads that wait for blocks.
 #[derive(Debug, Default)]
 struct Waiters {
-    /// Of each stripe the eldest first.
+    /// The waiters; of each stripe the eldest first.
     queue: BTreeMap<Place, Waiter>,
-    /// Those of them that hold something.
+    /// The waiters that hold something.
     holding: BTreeSet<Place>,
-    /// Where the thread waits that has a seat.
+    /// For each seat, where its thread waits.
     of_seat: BTreeMap<u64, Place>,
-    /// How many wait for a stripe of each bit.
+    /// For each bit, how many threads wait for its stripes.
     counts: BTreeMap<u64, u32>,
-    /// Bits behind which a far fence was made.
+    /// Bits after whose setting a far fence was made.
     fenced: u64,
 }
 
@@ -121,7 +122,7 @@ struct Tickets {
     changes: u64,
 }
 
-/// Who sleeps.
+/// All threads that sleep.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     /// A bit for all stripes of one kind, and one for room.
@@ -163,7 +164,7 @@ impl Waiters {
         self.queue.range((stripe, Age(0))..=(stripe, Age(u64::MAX)))
     }
 
-    /// The alarms of those that are woken when a stripe comes free (S3).
+    /// The alarms of the waiters that are woken when a stripe comes free (S3).
     fn woken_by(&self, stripe: Stripe) -> Vec<Arc<Alarm>> {
         let Some((eldest, waiter)) = self.all_of(stripe).next() else { return Vec::new() };
         let younger = (Bound::Excluded(*eldest), Bound::Included((stripe, Age(u64::MAX))));
@@ -171,13 +172,14 @@ impl Waiters {
         core::iter::once(waiter).chain(holding).map(|waiter| Arc::clone(&waiter.alarm)).collect()
     }
 
-    /// Whether a thread with these seats, which begins to wait at this place, waits for itself.
-    /// Where each thread in the circle waits with the transaction that the next one comes by, the
-    /// youngest of them is about to give up by itself.
+    /// Whether a thread with these seats, which begins to wait at this place, would wait for
+    /// itself. Suppose each thread in the circle waits with the very transaction that holds the
+    /// block before it in the circle. Then this is no deadlock: the youngest of them is about to
+    /// give up by itself.
     fn would_be_circle(&self, blocks: &BlockLocks, seats: &SeatNumbers, place: Place) -> bool {
         let (mut stripe, age) = place;
         let mut has_another = false;
-        // A way that comes round without coming here was seen by others.
+        // Another thread has seen a circle that does not come through here.
         for _ in 0..=self.queue.len() {
             let Some(holder) = blocks.holder_of(stripe) else { return false };
             if seats.have(holder) {
@@ -191,7 +193,7 @@ impl Waiters {
         false
     }
 
-    /// Returns whether it is the first of its bit.
+    /// Returns whether this waiter is the first of its bit.
     fn insert(&mut self, place: Place, waiter: Waiter, holds_some: bool) -> bool {
         for number in waiter.seats.each() {
             self.of_seat.insert(number, place);
@@ -205,7 +207,7 @@ impl Waiters {
         *count == 1
     }
 
-    /// Returns the bit that stands for nobody any more, if it is so.
+    /// Returns the bit, if it stands for no waiter any more.
     fn remove(&mut self, place: Place) -> Option<u64> {
         let waiter = self.queue.remove(&place)?;
         for number in waiter.seats.each() {
@@ -246,23 +248,23 @@ impl Waiting {
         self.far.is_some_and(FarFence::reach)
     }
 
-    /// Who sleeps, for a transaction that has given back all that it had (S1).
+    /// What sleeps, for a transaction that has given back all that it had (S1).
     #[inline(always)]
     pub(crate) fn asleep(&self) -> Asleep {
         FarFence::near();
         self.now_asleep()
     }
 
-    /// The same for anybody else, who may not see the last one.
+    /// What sleeps, for any other caller, which may not see the latest sleeper.
     #[inline(always)]
     pub(crate) fn now_asleep(&self) -> Asleep {
         Asleep(self.asleep.load(Ordering::Relaxed))
     }
 
-    /// A thread begins to wait for a stripe, with a transaction of this age.
+    /// Begins a thread's wait for a stripe, with a transaction of this age.
     ///
     /// # Errors
-    /// It would wait for itself.
+    /// The thread would wait for itself.
     pub(crate) fn wait_for_block(
         &self,
         blocks: &BlockLocks,
@@ -288,7 +290,7 @@ impl Waiting {
         Ok(BlockWait { waiting: self, place, alarm, nap: nap(is_fenced), has_taken: false })
     }
 
-    /// A stripe has come free.
+    /// Wakes threads after a stripe has come free (S3).
     #[cold]
     pub(crate) fn wake_for_block(&self, stripe: Stripe) {
         let woken = self.blocks().woken_by(stripe);
@@ -302,7 +304,7 @@ impl Waiting {
         }
     }
 
-    /// A thread that holds nothing begins to wait for room, with a transaction of this age.
+    /// Begins a wait for room, of a thread that holds nothing, with a transaction of this age.
     pub(crate) fn wait_for_room(&self, age: Age) -> RoomWait<'_> {
         let alarm = Alarm::new();
         let mut tickets = self.room();
@@ -325,7 +327,7 @@ impl Waiting {
         self.room().queue.keys().next().is_some_and(|eldest| *eldest < age)
     }
 
-    /// Room may have come free.
+    /// Wakes the eldest thread that waits for room: some may have come free.
     #[cold]
     pub(crate) fn wake_for_room(&self) {
         let mut tickets = self.room();
@@ -351,7 +353,7 @@ impl Waiting {
         }
     }
 
-    /// The journal has failed (S7).
+    /// Wakes every sleeper: the journal has failed (S7).
     #[cold]
     pub(crate) fn wake_all(&self) {
         self.blocks().queue.values().for_each(|waiter| waiter.alarm.ring());
@@ -379,13 +381,13 @@ pub(crate) struct BlockWait<'w> {
 }
 
 impl BlockWait<'_> {
-    /// Sleeps until the stripe may be had, or may never be. To be called after a look that came
-    /// after the wait has begun.
+    /// Sleeps until the stripe may be had, or may never be. The caller has looked at the stripe
+    /// since the wait began.
     pub(crate) fn sleep(&self) {
         self.alarm.sleep(self.nap);
     }
 
-    /// The thread has the stripe: whoever waits is woken when it is given back.
+    /// Ends the wait with the stripe taken. Giving it back wakes the next waiter.
     pub(crate) fn end_with_it(mut self) {
         self.has_taken = true;
     }
@@ -413,25 +415,25 @@ pub(crate) struct RoomWait<'w> {
 }
 
 impl RoomWait<'_> {
-    /// Whether nobody older waits.
+    /// Whether no older transaction waits.
     pub(crate) fn is_first(&self) -> bool {
         !self.waiting.has_older_for_room(self.age)
     }
 
-    /// Sleeps until there may be room. To be called after a look that came after the wait has
-    /// begun, or by one that is not the first.
+    /// Sleeps until there may be room. The caller has looked for room since the wait began, or is
+    /// not the first to wait.
     pub(crate) fn sleep(&self) {
         self.alarm.sleep(self.nap);
     }
 
-    /// Sleeps for a while; whether nobody has given anything back meanwhile.
+    /// Sleeps for at most `nap`. Returns whether nothing was given back meanwhile.
     pub(crate) fn sleeps_in_quiet(&self, nap: Duration) -> bool {
         let before = self.waiting.room().changes;
         self.alarm.sleep(nap);
         self.waiting.room().changes == before
     }
 
-    /// The same, for no longer than this.
+    /// Like [`sleep`](Self::sleep), for at most `nap`.
     pub(crate) fn sleep_for(&self, nap: Duration) {
         self.alarm.sleep(nap.min(self.nap));
     }

@@ -1,7 +1,7 @@
 //! Asking the thread in the background to work.
 //!
-//! B1. Who asks is heard: the thread looks again after that, and sees why it was asked.
-//! B2. It is woken once, however many ask before it looks.
+//! B1. A request is heard: the thread looks again after it, and sees the reason.
+//! B2. The thread is woken once, however many threads ask before it looks.
 
 use std::sync::OnceLock;
 
@@ -20,21 +20,21 @@ impl Bell {
         Self { thread: OnceLock::new(), asked: AtomicBool::new(false) }
     }
 
-    /// From now on this thread is asked.
+    /// Makes `thread` the one that is asked from now on.
     pub(crate) fn belongs_to(&self, thread: &Thread) {
         // Set once, when the journal is opened.
         let _ = self.thread.set(thread.clone());
     }
 
-    /// Whether there is anybody to ask.
+    /// Whether there is a thread to ask.
     #[inline]
     pub(crate) fn has_thread(&self) -> bool {
         self.thread.get().is_some()
     }
 
-    /// Asks for work, if there is anybody to ask.
+    /// Asks for work, if there is a thread to ask.
     pub(crate) fn ask(&self) {
-        // Releases why: what is counted is counted by relaxed steps.
+        // Releases the reason, because the counters themselves are changed by relaxed steps.
         if self.has_thread() && !self.asked.swap(true, Ordering::Release) {
             self.wake();
         }
@@ -47,7 +47,7 @@ impl Bell {
         }
     }
 
-    /// Whether it was asked, for the thread itself: then it is to look why.
+    /// Whether the thread was asked, for the thread itself: if so, it looks for the reason.
     pub(crate) fn was_asked(&self) -> bool {
         self.asked.swap(false, Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Who waits for a block, and whose turn it is then.
+//! Which thread waits for a block, and whose turn it is then.
 
 use core::time::Duration;
 
@@ -12,8 +12,8 @@ const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
 type TinyJournal = Journal<full_block::FullBlock, Region, TinyDisk>;
 
-/// One thread has a block when another one comes and waits for it, and goes on to write it when it
-/// has given it back: by then it is the other one's turn, which may be asleep. Returns whose
+/// One thread has a block, and another comes and waits for it. When the first has given it back, it
+/// goes on to write the block. By then it is the other's turn, which may be asleep. Returns whose
 /// content is there at the end.
 fn the_next_is_who_has_waited(write_again: impl Fn(&TinyJournal, &[u8])) -> u8 {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");

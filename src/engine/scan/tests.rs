@@ -44,7 +44,7 @@ fn filled() -> Image {
     world.visible()
 }
 
-/// What so many threads find in it, in full.
+/// What this number of threads finds in the journal, in full.
 fn found_by(threads: usize, image: &Image) -> Result<String, OpenError> {
     let world = World::boot(image.clone(), Model::Torn8);
     let found = Found::load(world.pmem(), NoHook, &PortableKernels)?;

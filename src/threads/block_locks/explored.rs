@@ -21,14 +21,14 @@ fn take(block: &Block, stripe: Stripe, age: Age) -> bool {
     block.locks.try_lock(&share, stripe, age).is_ok()
 }
 
-/// The same where the share is free, and not otherwise: nobody waits, so that more of them can be
-/// explored.
+/// Takes the stripe where the share is free, and not otherwise. No thread waits, so more of them
+/// can be explored.
 fn take_at_once(block: &Block, stripe: Stripe, age: Age) -> bool {
     let share = block.share.try_lock().expect("nobody panics");
     share.is_some_and(|share| block.locks.try_lock(&share, stripe, age).is_ok())
 }
 
-/// Each counts the block's content up, if it gets the block.
+/// Each thread counts the block's content up, if it gets the block.
 fn count(transactions: u64, takes: Takes, unlocks: fn(&BlockLocks, Stripe)) {
     let block = Block {
         locks: BlockLocks::new(1, 1),

@@ -21,7 +21,7 @@ struct Journal {
     /// The sequence that comes next.
     lane: Turn<Sequence>,
     reach: Reach,
-    /// As `reach`, but that nothing is ordered by it.
+    /// Like `reach`, except that nothing is ordered by it.
     hint: Word,
     /// Whether the frame is there.
     share: StoreLock<bool>,
@@ -92,7 +92,7 @@ fn meets(commits: Does, forgets: Does, checkpoints: Does) {
     let_others_run();
     forgets(&journal);
     others.into_iter().for_each(|thread| thread.join().expect("does not panic"));
-    // Whoever comes later finds that none is under way.
+    // A thread that comes later finds that no checkpoint is under way.
     forget(&journal);
     let is_there = *journal.share.lock().expect("nobody panics");
     assert!(!is_there || !journal.reach.is_durable(FIRST), "it is never forgotten");

@@ -1,4 +1,4 @@
-//! Every schedule around [`Reach`]: a holder of the lane who says how far it is, and readers.
+//! Every schedule around [`Reach`]: a holder of the lane that says how far it is, and readers.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Lane {
         self.is_fenced.write(1);
     }
 
-    /// R1 and R2, for whoever looks.
+    /// Checks R1 and R2, for any thread that looks.
     fn check(&self) {
         if self.reach.is_durable(FIRST) {
             assert_eq!(self.is_fenced.read(), 1, "said to be durable, and is not");
@@ -51,7 +51,7 @@ impl Lane {
         }
     }
 
-    /// R3, for who builds on what it reads.
+    /// Checks R3, for a thread that builds on what it reads.
     fn check_deferred(&self) {
         self.check();
         if self.reach.is_readable(FIRST) && !self.reach.has_deferred() {
@@ -89,8 +89,8 @@ fn defers(does: fn(&Lane)) {
     assert!(lane.reach.is_durable(FIRST) && !lane.reach.has_deferred());
 }
 
-/// One thread commits; another one writes the slot of the older version again, once the newer one
-/// is durable, and with the share in hand as the journal has; a third one reads.
+/// One thread commits. Another writes the slot of the older version again once the newer one is
+/// durable, and with the share in hand, as the journal has it. A third one reads.
 fn writes_the_older_slot(does: fn(&Lane)) {
     let lane = Lane::new();
     let share = Arc::new(StoreLock::new(()));

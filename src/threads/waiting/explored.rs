@@ -41,7 +41,8 @@ impl Block {
 type Gives = fn(&Block);
 type Waits = fn(&Block, u64);
 
-/// As a transaction ends: everything is given back, and then it looks who sleeps.
+/// Gives the block back like a transaction that ends: it gives everything back, and then looks
+/// which threads sleep.
 fn give(block: &Block) {
     block.locks.unlock(block.stripe);
     let asleep = block.waiting.asleep();
@@ -50,7 +51,7 @@ fn give(block: &Block) {
     }
 }
 
-/// As a thread waits that holds nothing: it looks once more before it sleeps.
+/// Waits like a thread that holds nothing: it looks once more before it sleeps.
 fn wait_and_take(block: &Block, age: u64) {
     let wait = block.wait(age);
     while !block.take(age) {
@@ -59,7 +60,7 @@ fn wait_and_take(block: &Block, age: u64) {
     wait.end_with_it();
 }
 
-/// One thread has the block and gives it back, and others wait for it, have it, and give it back.
+/// One thread has the block and gives it back. Others wait for it, have it, and give it back.
 fn hand_over(waiters: u64, waits: Waits, gives: Gives) {
     let block = Block::new();
     assert!(block.take(9));

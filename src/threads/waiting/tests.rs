@@ -1,4 +1,4 @@
-//! Who is woken, and who is told that it waits for itself.
+//! Which threads are woken, and which are told that they wait for themselves.
 
 use journal_core::BlockNumber;
 
@@ -44,7 +44,7 @@ fn the_thread_that_closes_a_circle_is_told_and_nobody_else() {
     assert!(waiting.now_asleep().is_nobody());
 }
 
-/// Wait-die sees to threads that wait with the only transaction that they have.
+/// Wait-die takes care of threads that wait with the only transaction that they have.
 #[test]
 fn nobody_is_told_where_the_youngest_gives_up_by_itself() {
     let (blocks, waiting) = (BlockLocks::new(1, 8), Waiting::new(None));
