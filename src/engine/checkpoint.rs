@@ -318,7 +318,8 @@ where
         total.freed_bytes += report.freed_bytes;
         total.fences += report.fences;
         drop(done);
-        if report.freed_bytes > 0 || report.freed_slots > 0 {
+        // What is folded may have left the index.
+        if report.freed_bytes > 0 || report.freed_slots > 0 || report.folded > 0 {
             self.tell_waiters_for_room();
         }
         Ok(())

@@ -106,9 +106,10 @@ where
         let needed = self.record_bytes_max(count);
         let more = needed.saturating_sub(running.reserved_bytes);
         let is_too_large = needed > self.common.geometry.lane_bytes;
-        // Nor does it take more where others wait for room.
-        let may_grow = !is_too_large && !self.is_room_awaited();
-        if !may_grow || (more > 0 && !self.try_reserve_in(running.lane, more)) {
+        // Where others wait for room it goes on with what it has.
+        let has_more =
+            || more == 0 || (!self.is_room_awaited() && self.try_reserve_in(running.lane, more));
+        if is_too_large || !has_more() {
             return false;
         }
         running.reserved_bytes += more;

@@ -311,6 +311,7 @@ where
     fn or_give_up_frame(&self, result: Result<(), Error>, block: BlockNumber) -> Result<(), Error> {
         if result.is_err() {
             self.share(block)?.reserved -= 1;
+            self.tell_waiters_for_room();
         }
         result
     }

@@ -222,8 +222,14 @@ where
         let mut looks = LOOKS_WITH_SEVERAL;
         loop {
             self.check_not_failed()?;
-            if wait.is_first() && self.look_for_room(work)? {
-                return Ok(true);
+            if wait.is_first() {
+                if self.look_for_room(work)? {
+                    return Ok(true);
+                }
+                if !wait.is_first() {
+                    // An older one came, and may have found taken what this one tried to take.
+                    self.waiting.wake_for_room();
+                }
             }
             if !self.seats.has_several() {
                 // An explorer has no time.
