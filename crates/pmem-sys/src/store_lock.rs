@@ -131,7 +131,7 @@ pub struct StoreLock<T> {
     state: AtomicU32,
     /// Threads inside [`lock_contended`](Self::lock_contended).
     waiting: AtomicU32,
-    /// The threads among them that only overdue ones may get ahead of.
+    /// The overdue threads among them: no other thread may get ahead of these.
     overdue: AtomicU32,
     favour: Favour,
     value: UnsafeCell<T>,
@@ -231,7 +231,7 @@ impl<T> StoreLock<T> {
     }
 
     /// Takes the lock if it is free and not owed to a thread that has waited long. While favour is
-    /// withdrawn, no thread may have the lock, although it is not free yet.
+    /// being withdrawn, the lock may be held by no thread and yet not be free.
     ///
     /// # Errors
     /// A holder panicked. It stays so.

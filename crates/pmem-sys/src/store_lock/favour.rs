@@ -201,8 +201,8 @@ impl Favour {
         if takes >= takes::FIRST << more {
             self.takes.store(0, Ordering::Relaxed);
             // A thread that sees that one is favoured also sees which one. So it does not take
-            // itself for it because it once had the lock. When the times wrap around, the number of
-            // the last withdrawal that a thread may still have in hand is long gone.
+            // itself for the favoured one because it once had the lock. When the times wrap around,
+            // the number of the last withdrawal that a thread may still have in hand is long gone.
             let time = step.0.checked_add(TIME).unwrap_or(TIME);
             self.step.store(time | FAVOURED, Ordering::Release);
         }
