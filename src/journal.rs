@@ -233,8 +233,8 @@ where
         Transaction::begin(self.shared())
     }
 
-    /// Runs a transaction and commits it durably. When another transaction is in its way, it runs
-    /// again from the beginning, until it gets through.
+    /// Runs a transaction and commits it durably. When another transaction is in the way, this one
+    /// runs again from the beginning, until it gets through.
     ///
     /// # Errors
     /// Errors of `body`, after which the transaction is aborted, and those of the commit.
@@ -294,7 +294,7 @@ where
 
     /// Does what is due at the time `now`, by a clock of the host that never goes back. It commits
     /// the running transaction when that is as old as [`Options::pacing`] allows. It makes a
-    /// checkpoint when the last checkpoint is that old.
+    /// checkpoint when the last checkpoint is as old as the pacing allows.
     ///
     /// Call it about as often as the timing has to be exact. Do not call it where
     /// [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
@@ -348,8 +348,9 @@ where
     /// When the journal is full the call makes room first, with the errors of
     /// [`checkpoint`](Self::checkpoint), and `Unreadable` where a checkpoint makes no room.
     ///
-    /// `Medium`, `Device` and `Failed` mean what they mean for [`Transaction::commit`]. The
-    /// durability is that of [`Transaction::commit`] or of [`Transaction::commit_deferred`].
+    /// `Medium`, `Device` and `Failed` mean what they mean for [`Transaction::commit`]. What is
+    /// durable when depends on `durability`: it is as for [`Transaction::commit`] or as for
+    /// [`Transaction::commit_deferred`].
     ///
     /// ```no_run
     /// # use nvm_journal::{Error, Journal};

@@ -348,8 +348,8 @@ impl<L, H> Options<L, H> {
     }
 
     /// The layout of a journal formatted with these settings in `span_bytes` bytes, and what it
-    /// takes at worst. If the layout has a disk-side log, it holds for a disk at least four times
-    /// as large as that log. On a smaller disk the log is made smaller.
+    /// takes at worst. Where there is a disk-side log, this holds for a disk at least four times as
+    /// large as the log. On a smaller disk the log is made smaller.
     ///
     /// # Errors
     /// The first setting that is not possible.

@@ -176,7 +176,7 @@ where
         let (before, mut stays) = (self.done(), None);
         let tried_all = self.make_what_can_be(room, &is_there, &mut stays)?;
         let after = self.done();
-        // A block that could not be read or shielded may be another time.
+        // Reading or shielding a block that failed now may succeed another time.
         let is_the_end = tried_all
             && stays.is_none()
             && before.freed() == after.freed()
@@ -271,8 +271,8 @@ where
         Ok(())
     }
 
-    /// Checks why a lane has less than `bytes` bytes that are not taken, if a checkpoint makes no
-    /// more. The cause is a block that cannot be read.
+    /// Checks that no block that cannot be read keeps a lane below `bytes` bytes that are not
+    /// taken, where a checkpoint makes no more.
     #[cold]
     pub(crate) fn check_not_pinned(&self, lane: LaneNumber, bytes: u64) -> Result<(), Error> {
         if self.lock_lane(self.lane(lane))?.lane.free_bytes() >= bytes {

@@ -2,13 +2,13 @@
 //! what is logged depends on nothing but the operations. Then nothing is reserved except what the
 //! lane's holder has in hand, and a share is taken once.
 //!
-//! Every other commit goes the usual way ([`commit`](crate::engine::commit)), as if this one had
-//! not been tried. A thread that finds a block taken gives back what it has.
+//! Every other commit goes the usual way ([`commit`](crate::engine::commit)), as if the short way
+//! had not been tried. A thread that finds a block taken gives back what it has.
 //!
-//! The lane comes before the blocks here. That keeps the order of locks, since the thread waits for
-//! none of the blocks. For several operations all shares are held at the same time. That is
-//! allowed, since each share is taken only if it is free: no thread waits for a share with another
-//! in hand. One operation waits for its only share.
+//! The lane comes before the blocks here. That is allowed, since the thread waits for none of the
+//! blocks. For several operations all shares are held at the same time. That is allowed too, since
+//! each share is taken only if it is free: no thread waits for a share with another in hand. One
+//! operation waits for its only share.
 //!
 //! **Crash**: as in `journal_core`.
 

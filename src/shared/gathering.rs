@@ -67,7 +67,7 @@ pub(crate) struct Gathering {
     gathered: Mutex<Gathered>,
     /// Held by the thread that commits what is gathered, with the memory for it.
     pub(crate) turn: Mutex<Box<Work>>,
-    /// Whether anything is gathered: in most journals nothing ever is.
+    /// Whether anything is gathered. Most journals never ask further.
     pub(crate) is_there: AtomicBool,
     pub(crate) pacing: Pacing,
     pub(crate) block_bytes: usize,

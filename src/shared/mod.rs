@@ -26,7 +26,8 @@
 //! while it holds nothing but other blocks, and [`block_locks`] says why that ends. A short commit
 //! ([`commit_short`]) takes shares and blocks with a lane in hand, if they are free.
 //!
-//! [`block_locks`]: crate::threads::block_locks [`commit_short`]: crate::engine::commit_short
+//! [`block_locks`]: crate::threads::block_locks
+//! [`commit_short`]: crate::engine::commit_short
 //!
 //! What is released after a commit's fence is released by plain stores: no locked instruction runs
 //! between the fence and the return.

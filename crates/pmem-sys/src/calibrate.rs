@@ -1,11 +1,11 @@
 //! From which length on does streaming beat storing and flushing, on this machine?
 //!
-//! Guarantees: nothing is measured unless asked; it takes a few milliseconds; the content of the
-//! region is what it was, since only what was read is written back, so that a crash in the middle
+//! Guarantees: nothing is measured unless asked. Measuring takes a few milliseconds. The content of
+//! the region stays what it was, since only what was read is written back. So a crash in the middle
 //! changes nothing either. The answer is a matter of speed only.
 //!
 //! What is written is outside the caches when the clock starts, as it is in a log that is larger
-//! than they are: streaming to a line that is in a cache costs many times as much, and would be
+//! than they are. Streaming to a line that is in a cache costs many times as much, and would be
 //! measured instead.
 
 use std::time::Instant;
@@ -56,9 +56,9 @@ pub struct Calibration {
 }
 
 impl Region {
-    /// Measures from which length on streaming is cheaper than storing and flushing, by commits of
-    /// 1 to 64 lines with one fence each, and sets
-    /// [`PmemFacts::stream_from_bytes`](journal_core::PmemFacts::stream_from_bytes) of this region
+    /// Measures from which length on streaming is cheaper than storing and flushing. It does so by
+    /// commits of 1 to 64 lines with one fence each. It sets
+    /// [`PmemFacts::stream_from_bytes`](journal_core::PmemFacts::stream_from_bytes) of this region,
     /// and of the parts that are cut from it later.
     ///
     /// Takes a few milliseconds. A page-granular medium, or a region below 48 KiB, is left as it

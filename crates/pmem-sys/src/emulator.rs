@@ -5,8 +5,9 @@
 //! - a *flush* waits the write latency once per line, there and then: this is what those papers
 //!   add behind each `clflush`;
 //! - a *stream* waits it once per call: its lines overlap;
-//! - both put their lines into one queue in front of the medium, shared by the whole span, which
-//!   drains at the bandwidth; a *fence* waits until what was queued before it has drained.
+//! - a *flush* and a *stream* put their lines into one queue in front of the medium, shared by the
+//!   whole span, which drains at the bandwidth;
+//! - a *fence* waits until what was queued before it has drained.
 //!
 //! Waiting is spinning on the monotonic clock: sleeping cannot be this short. Stores and reads cost
 //! what DRAM costs. The content is as lost in a power loss as any DRAM: what is emulated is time.
@@ -31,7 +32,7 @@ impl EmulatorModel {
         Self { write_latency, bytes_per_second: None }
     }
 
-    /// The same, draining at most this many bytes a second (at least one).
+    /// This model, draining at most this many bytes a second (at least one).
     #[must_use]
     pub const fn with_bytes_per_second(self, bytes: u64) -> Self {
         Self { bytes_per_second: Some(if bytes == 0 { 1 } else { bytes }), ..self }

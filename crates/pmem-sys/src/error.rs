@@ -33,9 +33,9 @@ pub enum MapErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// Somebody has it open.
+    /// The file is open already.
     Busy {
-        /// Who.
+        /// Which process has it open.
         holder: Holder,
     },
     /// It is not a regular file.
@@ -94,7 +94,7 @@ pub enum Step {
     Map,
 }
 
-/// Who has a file open.
+/// Which process has a file open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Holder {

@@ -1,20 +1,20 @@
 //! A full fence that one thread makes for all.
 //!
-//! Two threads that each say something and then look at what the other one says need a full fence
-//! between the two steps, or both may look too early. Where one of them does so a million times for
-//! each time that the other one does, the fence need not be in both: the rare one asks the system
-//! to make it for every thread of the process ([`reach`]), and the other one only keeps
+//! Two threads may each say something and then look at what the other one says. Then each needs a
+//! full fence between the two steps, or both may look too early. One of them may do so a million
+//! times for each time that the other one does. Then the fence need not be in both. The rare one
+//! asks the system to make it for every thread of the process ([`reach`]). The other one only keeps
 //! its program's order ([`near`]), which costs nothing.
 //!
-//! Guarantees: of a thread that stores `a`, calls [`near`] and loads `b`, and another one that
-//! stores `b`, calls [`reach`] and loads `a`, at least one loads what the other stored.
-//! That is what `membarrier(2)` says of its expedited commands, and what two fences of
-//! [`Ordering::SeqCst`] are to an explorer of schedules. A crash does not come into it.
+//! Guarantees: one thread stores `a`, calls [`near`] and loads `b`, and another one stores `b`,
+//! calls [`reach`] and loads `a`. Then at least one of them loads what the other stored. That is
+//! what `membarrier(2)` says of its expedited commands. To an explorer of schedules it is what two
+//! fences of [`Ordering::SeqCst`] are. A crash does not come into it.
 //!
 //! [`Ordering::SeqCst`]: core::sync::atomic::Ordering::SeqCst
 
-/// The half that costs nothing: neither the compiler nor, beside a [`reach`], the
-/// processor lets a load that comes behind it go before a store that comes first.
+/// The half that costs nothing. Neither the compiler nor, beside a [`reach`], the processor lets a
+/// load that comes behind it go before a store that comes first.
 #[inline]
 pub(crate) fn near() {
     #[cfg(not(any(loom, shuttle)))]
@@ -24,11 +24,11 @@ pub(crate) fn near() {
 }
 
 /// The half that takes microseconds: a full fence of this thread, and of every other one of the
-/// process at some moment between the call and its return. There is a [`FarFence`]. Whether it was
-/// made: a process may have given up the call since.
+/// process at some moment between the call and its return. There is a [`FarFence`]. Returns whether
+/// the fence was made: a process may have given up the call since.
 #[must_use]
 pub(crate) fn reach() -> bool {
-    // To explorers both halves are full fences.
+    // To explorers `near` and `reach` are full fences.
     #[cfg(any(loom, shuttle))]
     {
         near();
@@ -56,7 +56,7 @@ std::thread_local! {
 pub struct FarFence(());
 
 impl FarFence {
-    /// Asks for it. `None` where the system has no such fences, or does not give them.
+    /// Asks for this leave. `None` where the system has no such fences, or does not give them.
     #[must_use]
     pub fn register() -> Option<Self> {
         use rustix::thread::{MembarrierCommand, membarrier};
@@ -66,7 +66,7 @@ impl FarFence {
         is_given.then_some(Self(()))
     }
 
-    /// The half that costs nothing: a load of this thread behind it does not go before a store
+    /// The half that costs nothing. A load of this thread behind it does not go before a store
     /// before it, as far as a [`reach`](Self::reach) of another thread can tell.
     #[inline]
     pub fn near() {

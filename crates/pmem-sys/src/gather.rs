@@ -9,7 +9,7 @@ pub(crate) use x86_64::Gather;
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
 pub(crate) use elsewhere::Gather;
 
-/// There are none.
+/// A build without wide registers: there are no such lines.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
 mod elsewhere {
     use journal_core::{Gathered, Seeds};

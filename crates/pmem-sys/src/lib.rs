@@ -10,8 +10,8 @@
 //! | [`MapOptions::anonymous`] | line flush and fence, for their cost | nothing |
 //! | [`MapOptions::emulated`] | the same, slower ([`EmulatorModel`]) | nothing |
 //!
-//! Which of the first two it is, and why, is said by [`Region::map_facts`]; a user who needs the
-//! first demands it ([`MapOptions::at_least`]) and gets it or a typed refusal.
+//! [`Region::map_facts`] says which of the first two it is, and why. A user that needs the first
+//! demands it ([`MapOptions::at_least`]), and gets it or a typed refusal.
 //!
 //! ```
 //! use journal_core::{Offset, Pmem, PmemRead, PmemShare, PmemSplit};
@@ -32,37 +32,40 @@
 //!
 //! # What a crash may do
 //!
-//! Said at each method of the port. A killed process loses nothing it stored and frees its lock.
-//! Bytes are lost at a power loss unless flushed and fenced, word by word, at every medium alike;
-//! "every medium" means the same program is right on all of them or on none.
+//! It is said at each method of the port. A killed process loses nothing it stored and frees its
+//! lock. At a power loss, bytes that were not flushed and fenced are lost, word by word. This is so
+//! at every medium alike: a program is right on all of them or on none.
 //!
 //! # Trust
 //!
 //! - A mapped file belongs to its owner while it is open. The lock keeps other users of this crate
-//!   out; a program that writes to the file around the lock changes memory under its owner's
-//!   references, which no library can prevent, just as nothing prevents writes through
+//!   out. A program that writes to the file around the lock changes memory under its owner's
+//!   references. No library can prevent that, just as nothing prevents writes through
 //!   `/proc/self/mem`. Keep the file's permissions tight.
 //! - A file that is cut short while it is mapped ends the process at the next access to the lost
 //!   part (`SIGBUS`); so does an uncorrectable memory error. No signal handler is installed: the
 //!   process dies, the lock is free, recovery is the next open's.
-//! - So does a store for which the file system finds no space: into a hole of a sparse file, or, on
-//!   file systems that write elsewhere what is overwritten (copy on write, snapshots, clones), into
-//!   any part of any file. [`MapOptions::create`] allocates all the space of a new file, which
-//!   rules out the first and not the second; [`MapOptions::open`] takes a file as it is. A journal
-//!   wants a file made by `create`, on a file system that overwrites in place.
-//! - After a failed `msync` a page-cache file is not to be trusted before its file system was
-//!   mounted anew: the kernel may show pages that it calls clean and that never reached the disk,
-//!   and a process that opens the file again cannot tell.
+//! - A store for which the file system finds no space ends the process in the same way. That may be
+//!   a store into a hole of a sparse file. On file systems that write elsewhere what is overwritten
+//!   (copy on write, snapshots, clones), it may be a store into any part of any file.
+//!   [`MapOptions::create`] allocates all the space of a new file, which rules out the first and
+//!   not the second. [`MapOptions::open`] takes a file as it is. A journal wants a file made by
+//!   `create`, on a file system that overwrites in place.
+//! - After a failed `msync`, do not trust a page-cache file before its file system was mounted
+//!   anew. The kernel may show pages that it calls clean and that never reached the disk. A process
+//!   that opens the file again cannot tell.
 //! - A child process made by `fork` shares the mapping and the lock. It may drop the regions it
 //!   inherited (the parent keeps the lock) and must not use them.
 //!
 //! # Instructions
 //!
-//! Chosen at run time ([`Method::best`]); [`FlushMethod::supported`] and
-//! [`StreamMethod::supported`] list what there is and [`MapOptions::method`] overrides the choice.
+//! The crate chooses them at run time ([`Method::best`]). [`FlushMethod::supported`] and
+//! [`StreamMethod::supported`] list what there is, and [`MapOptions::method`] overrides the choice.
+//!
 //! From which length on streaming beats storing and flushing is a default from a few measured
-//! machines (AMD, and whatever puts lines together in wide registers: from one line; other x86:
-//! from more than four), unless [`Region::calibrate`] is asked to measure it.
+//! machines, unless [`Region::calibrate`] is asked to measure it. AMD processors, and those that
+//! put lines together in wide registers, stream from one line on. Other x86 processors stream from
+//! more than four lines on.
 
 #![warn(clippy::unwrap_used)]
 

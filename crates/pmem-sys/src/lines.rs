@@ -1,9 +1,11 @@
 //! From a byte range to the lines (or pages) it touches: the one place where that is computed.
 //!
 //! Guarantees: every unit that holds at least one byte of the range is in the run, exactly once,
-//! and no other; an empty range touches nothing; nothing overflows, not at the last byte of the
-//! address space either. A crash cannot harm it: it is arithmetic. A mistake here is silent loss,
-//! since a line that is not flushed is lost by a power loss and by nothing else.
+//! and no other. An empty range touches nothing. Nothing overflows, not at the last byte of the
+//! address space either.
+//!
+//! A crash cannot harm it: it is arithmetic. A mistake here is silent loss, since a line that is
+//! not flushed is lost by a power loss and by nothing else.
 
 use journal_core::LINE_BYTES;
 
@@ -49,7 +51,7 @@ mod tests {
 
     type Rule = fn(usize, usize, usize) -> Run;
 
-    /// One byte after the other, the way nobody would compute it in earnest.
+    /// Looks at one byte after the other, the way nobody would compute it in earnest.
     fn naive(at: usize, len: usize, unit: usize) -> BTreeSet<usize> {
         (0..len).filter_map(|i| at.checked_add(i)).map(|byte| byte / unit).collect()
     }

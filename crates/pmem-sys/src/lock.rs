@@ -1,7 +1,7 @@
 //! One owner per file: an exclusive `flock` and a register of what this process has open.
 //!
-//! Guarantees: while a [`FileLock`] lives, no other can be had for the same file: not under another
-//! name (symbolic or hard link), not through a duplicated descriptor, not in a forked child, not in
+//! Guarantees: while a [`FileLock`] lives, no other can be had for the same file. That holds under
+//! another name (symbolic or hard link), through a duplicated descriptor, in a forked child and in
 //! another process. The owner's death frees it, whatever killed it, since the kernel closes its
 //! descriptors. So a crash leaves no stale lock behind.
 //!
@@ -51,13 +51,14 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// Locks a file that came from elsewhere, whose description may be shared: through one of its
-    /// own, or not at all. On a shared one `flock` would succeed for both owners.
+    /// Locks a file that came from elsewhere, whose description may be shared: through a
+    /// description of its own, or not at all. On a shared one `flock` would succeed for both
+    /// owners.
     pub(crate) fn take_foreign(file: &File) -> Result<Self, MapError> {
         Self::take(reopened(file).map_err(|source| MapError::system(Step::Open, source))?)
     }
 
-    /// Locks `file`, whose description was opened by us and is shared with nobody.
+    /// Locks `file`, whose description was opened by us and is shared with no other code.
     pub(crate) fn take(file: File) -> Result<Self, MapError> {
         let found = file.metadata().map_err(|source| MapError::system(Step::Inspect, source))?;
         if !found.is_file() {
@@ -94,7 +95,8 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Under the register, so that an open that comes now sees it open or free, nothing between.
+        // Under the register, so that an open that comes now sees the file open or free, nothing
+        // between.
         let mut open = register();
         self.file = None;
         // In a forked child the entry stays: the parent still has the file.
@@ -106,7 +108,7 @@ impl Drop for FileLock {
     }
 }
 
-/// The same file through a description of its own.
+/// Opens a file again through a description of its own.
 fn reopened(file: &File) -> std::io::Result<File> {
     use std::os::fd::AsRawFd;
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -1,8 +1,8 @@
 //! Which instructions make bytes durable: what the processor has, and the choice among it.
 //!
 //! Guarantees: a [`Method`] exists only if this processor (and, for wide registers, its operating
-//! system) has every instruction it names, so that whoever holds one may execute them. The best
-//! one is chosen at run time; a binary built for the oldest processor uses the newest instructions.
+//! system) has every instruction it names. So code that holds one may execute them. The best one is
+//! chosen at run time; a binary built for the oldest processor uses the newest instructions.
 //! Crashes: a method is a number in memory; what each instruction promises is said at its variant.
 
 use core::fmt;
@@ -17,14 +17,14 @@ pub enum FlushMethod {
     Clwb,
     /// x86 `clflushopt`: writes the line back and drops it.
     ClflushOpt,
-    /// x86 `clflush`: as `clflushopt`, one line after the other.
+    /// x86 `clflush`: like `clflushopt`, one line after the other.
     Clflush,
     /// Arm `dc cvap`: writes the line back to the point of persistence.
     DcCvap,
     /// Arm `dc cvac`: writes the line back to the point of coherency, all there is before Armv8.2.
     DcCvac,
-    /// None: the caches are inside the power-fail domain, or this build knows no instruction.
-    /// Chosen by the crate where it holds; not to be asked for.
+    /// No flush: the caches are inside the power-fail domain, or this build knows no instruction.
+    /// The crate chooses it where it holds; a user cannot ask for it.
     Nothing,
 }
 
@@ -92,7 +92,7 @@ impl Method {
         Self { flush, stream, details: cpu.details(flush) }
     }
 
-    /// These instructions and no others, for measurements and tests.
+    /// Exactly these instructions, for measurements and tests.
     ///
     /// # Errors
     /// This processor lacks one of them.
@@ -105,7 +105,7 @@ impl Method {
         }
     }
 
-    /// One whose flush drops the line from the caches, if there is one.
+    /// A method whose flush drops the line from the caches, if there is one.
     pub(crate) fn evicting() -> Self {
         let drops =
             |flush: &FlushMethod| matches!(flush, FlushMethod::ClflushOpt | FlushMethod::Clflush);
@@ -115,7 +115,7 @@ impl Method {
         Self { flush, details: cpu.details(flush), ..best }
     }
 
-    /// The same where caches survive a power loss: flushes do nothing.
+    /// This method where caches survive a power loss: flushes do nothing.
     pub(crate) fn without_flush(self) -> Self {
         Self { flush: FlushMethod::Nothing, ..self }
     }

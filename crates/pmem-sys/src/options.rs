@@ -5,8 +5,9 @@
 //! demand is met or refused by a typed error, never weakened.
 //!
 //! What a crash may do: `create` returns when the file, its space and its directory entry are
-//! durable. Before that a crash leaves no file, or one of the wrong length, which `open` refuses,
-//! or a whole one full of zeros, which whoever formats it must be able to tell from its own.
+//! durable. Before that a crash leaves no file, or one of the wrong length, which `open` refuses.
+//! It may also leave a whole one full of zeros, which the code that formats it must be able to tell
+//! from its own.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -116,7 +117,7 @@ impl MapOptions {
     /// get around the lock.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_file(&self, file: File) -> Result<Region, MapError> {
         let flags = fcntl_getfl(&file).map_err(|errno| MapError::system(Step::Inspect, errno))?;
         if flags & OFlags::ACCMODE != OFlags::RDWR {
@@ -136,7 +137,7 @@ impl MapOptions {
     /// Plain memory of `len` bytes (a multiple of 64), zeroed, as slow as `model` says.
     ///
     /// # Errors
-    /// As [`anonymous`](Self::anonymous).
+    /// The errors of [`anonymous`](Self::anonymous).
     pub fn emulated(&self, len: u64, model: EmulatorModel) -> Result<Region, MapError> {
         self.plain(len, Reason::Emulated, Durability::Emulated(Emulator::new(model)))
     }
@@ -161,13 +162,13 @@ impl MapOptions {
             synced.map_err(|source| MapError::system(Step::Sync, source))?;
             self.medium(lock.file())
         };
-        // Under the lock: nobody else may have begun to use what goes away.
+        // Under the lock: no other process may have begun to use what goes away.
         let (mapping, facts, by) = made().inspect_err(undo)?;
         Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
     }
 
-    /// Maps a file that was opened by its name, if the name is still its own once it is locked: its
-    /// creator may have failed, and taken it away, in between.
+    /// Maps a file that was opened by its name. The name must still be the file's own once it is
+    /// locked: its creator may have failed, and removed it, in between.
     fn map_named(&self, file: File, path: &Path) -> Result<Region, MapError> {
         self.map_unlocked(file, |file| {
             let lock = FileLock::take(file)?;
@@ -183,8 +184,8 @@ impl MapOptions {
         })
     }
 
-    /// Refuses a file that cannot be right before locking it: a creator that comes between making
-    /// its file and locking it must not find it locked by somebody who only looked.
+    /// Refuses a file that cannot be right before locking it. A creator that comes between making
+    /// its file and locking it must not find it locked by a caller that only looked.
     fn map_unlocked(
         &self,
         file: File,
@@ -353,7 +354,8 @@ mod tests {
         assert!(content.len() as u64 == len && content.iter().all(|byte| *byte == 0));
     }
 
-    /// A creator that fails takes its file away; who opened it meanwhile must not go on with it.
+    /// A creator that fails removes its file; a caller that opened it meanwhile must not go on with
+    /// it.
     #[test]
     fn a_file_that_lost_its_name_before_it_was_locked_is_refused() {
         let path = std::env::temp_dir().join(format!("pmem-sys-gone-{}", std::process::id()));

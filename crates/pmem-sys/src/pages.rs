@@ -1,14 +1,15 @@
 //! Durability by the page: what each thread flushed, and one system call per run of pages.
 //!
 //! Guarantees: a fence writes back exactly the pages that its own thread flushed through any region
-//! of the span since its last fence, neighbours merged, and returns `Ok` only if every call did.
-//! Once a call fails the span is stuck for ever: the kernel reports an error once, to whoever asks
-//! first, and forgets it. For the same reason fences of different threads take turns: otherwise one
-//! thread's call could collect the error of another's pages, and the other be told that all is
-//! well.
+//! of the span since its last fence. Neighbours are merged. It returns `Ok` only if every call did.
+//!
+//! Once a call fails the span is stuck for ever: the kernel reports an error once, to the first
+//! caller that asks, and forgets it. For the same reason fences of different threads take turns.
+//! Otherwise one thread's call could collect the error of another's pages, and the other be told
+//! that all is well.
 //!
 //! What a crash may do: until the fence returns, the kernel may have written back any of the pages,
-//! flushed or not; a page may be torn at the word.
+//! flushed or not. A page may be torn at the word.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +34,7 @@ pub(crate) type Syncer = Box<dyn Fn(usize, usize) -> Result<(), Errno> + Send + 
 pub(crate) enum SyncError {
     /// The system call failed, now.
     Failed(Errno),
-    /// It failed earlier.
+    /// A call failed earlier.
     Stuck,
 }
 

@@ -1,12 +1,13 @@
 //! An exclusive range of a span, and the readers beside it: the port [`Pmem`] on real memory.
 //!
-//! Guarantees: regions of a span never overlap, so each has one writer; `bytes` is lent only by the
-//! region itself, so what it shows does not change; readers copy, by words that are never torn.
+//! Guarantees: regions of a span never overlap, so each has one writer. Only the region itself
+//! lends `bytes`, so what it shows does not change. Readers copy, by words that are never torn.
 //! What a crash may do to each call is said in the port. A wrong order of calls loses data, never
 //! memory safety.
 //!
 //! In the usual case (line-granular memory) a call here is a range check, one branch on how the
-//! span becomes durable, and the instructions: no lock, no allocation, no call through a pointer.
+//! span becomes durable, and the instructions. There is no lock, no allocation, no call through a
+//! pointer.
 
 use core::fmt;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Range {
         (end <= self.len).then(|| self.base.wrapping_add(start))
     }
 
-    /// The same where the range was computed by the caller.
+    /// The address of `at`, where the range was computed by the caller.
     #[inline]
     #[track_caller]
     fn expected(&self, at: Offset, len: usize) -> *mut u8 {
@@ -62,7 +63,7 @@ impl Range {
         }
     }
 
-    /// The same where the range may come from a medium.
+    /// The address of `at`, where the range may come from a medium.
     #[inline]
     fn readable(&self, at: Offset, len: usize) -> Result<*mut u8, MediumError> {
         if self.span.is_stuck() {
@@ -86,8 +87,8 @@ impl Range {
     }
 }
 
-/// Where lines cannot be put together in registers. All by value: of what a reference is taken has
-/// to be in memory for all.
+/// Streams lines that cannot be put together in registers. All arguments are by value: if a
+/// reference is taken of one, it has to be in memory for all.
 #[cold]
 fn stream_lines(region: &mut Region, at: Offset, gathered: Gathered<'_>, seeds: Seeds) -> u64 {
     gathered.each_checked_line(seeds, |offset, line| {
@@ -130,7 +131,7 @@ impl Region {
         let (base, len) = (span.base(), span.len());
         debug_assert!(base.addr() % LINE_BYTES == 0 && len % LINE_BYTES == 0);
         let stream_from_bytes = match span.durability() {
-            // Both ways are ordinary stores and the same system call.
+            // Streaming and storing are ordinary stores and the same system call here.
             Durability::Pages(_) => usize::MAX,
             _ => Cpu::detect().stream_from_bytes(),
         };
@@ -145,8 +146,8 @@ impl Region {
         self.range.span.facts()
     }
 
-    /// The same region, said to stream from this many bytes on ([`PmemFacts::stream_from_bytes`]).
-    /// Parts that are cut from it inherit it.
+    /// This region, said to stream from this many bytes on ([`PmemFacts::stream_from_bytes`]).
+    /// Parts that are cut from it inherit that.
     #[must_use]
     pub fn with_stream_from_bytes(self, bytes: usize) -> Self {
         Self { stream_from_bytes: bytes, ..self }
@@ -154,8 +155,8 @@ impl Region {
 
     /// Goes on with other instructions than the span's, for measurements on the same memory.
     ///
-    /// Only between a fence and the next store: what one method put in flight, the fence of another
-    /// need not complete.
+    /// Call it only between a fence and the next store: what one method put in flight, the fence of
+    /// another need not complete.
     ///
     /// # Errors
     /// The method flushes nothing ([`FlushMethod::Nothing`]: it comes from a medium whose caches
@@ -191,7 +192,7 @@ impl Region {
         }
     }
 
-    /// Streams what is not whole lines, or not to ordinary memory. In a function of its own, so
+    /// Streams what is not whole lines, or not to ordinary memory. It is a function of its own, so
     /// that the usual way needs no registers that it had to save: that would be stores.
     #[inline(never)]
     fn stream_otherwise(&mut self, at: Offset, bytes: &[u8]) {
@@ -253,9 +254,9 @@ impl Pmem for Region {
         let start = self.range.readable(at, len)?;
         self.settle(at, len)?;
         // SAFETY: the bytes are mapped, initialised, and no longer than half the address space. For
-        // as long as `self` is borrowed nobody writes them: writing needs `&mut` of this region, no
-        // other region overlaps it, what other threads streamed has settled, and the file is locked
-        // against other processes (see the crate's documentation on trust).
+        // as long as `self` is borrowed nobody writes them. Writing needs `&mut` of this region,
+        // and no other region overlaps it. What other threads streamed has settled, and the file is
+        // locked against other processes (see the crate's documentation on trust).
         Ok(unsafe { core::slice::from_raw_parts(start, len) })
     }
 

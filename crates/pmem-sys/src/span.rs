@@ -1,6 +1,7 @@
-//! Everything one journal was given, shared by its regions and readers; freed with the last.
+//! Everything one journal was given, shared by its regions and readers; freed with the last of
+//! them.
 //!
-//! Guarantees: the mapping outlives whoever holds an address into it, and the lock outlives the
+//! Guarantees: the mapping outlives every holder of an address into it, and the lock outlives the
 //! mapping. A crash frees the lock and keeps of the bytes what [`crate::map`] says.
 
 use journal_core::Granularity;
@@ -16,7 +17,7 @@ use crate::pages::Pages;
 pub(crate) enum Durability {
     /// Lines are flushed and fenced (flushing may be nothing).
     Lines,
-    /// The same, and slower.
+    /// Like `Lines`, and slower.
     Emulated(Emulator),
     /// The kernel writes pages back.
     Pages(Pages),

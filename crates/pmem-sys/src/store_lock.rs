@@ -1,39 +1,40 @@
 //! A lock that is given back by one plain store.
 //!
-//! Between the fence of a commit and its return no locked instruction may run: on x86 it would wait
-//! until everything this processor has stored and streamed is where it belongs, which is what the
-//! fence has just done, and then again for whatever was stored since. The locks of std end in such
-//! an instruction, or in a system call that wakes somebody. This one ends in a release store (on
-//! x86 a `mov`) and wakes nobody: who waits looks again by itself.
+//! Between the fence of a commit and its return no locked instruction may run. On x86 it would wait
+//! until everything this processor stored and streamed is where it belongs. The fence has just done
+//! that, and the instruction would wait again for whatever was stored since.
 //!
-//! Where nobody else takes it, it is taken by plain stores, too ([`StoreLock::favouring`]).
+//! The locks of std end in such an instruction, or in a system call that wakes a thread. This one
+//! ends in a release store (on x86 a `mov`) and wakes no thread: a waiter looks again by itself.
 //!
-//! Guarantees: one holder at a time; what one holder stored in ordinary memory, the next one sees;
-//! a panic of the holder is told to everybody who comes later. A crash does not come into it: the
-//! lock lives in the memory of one process and dies with it.
+//! Where no other thread takes it, it is taken by plain stores, too ([`StoreLock::favouring`]).
+//!
+//! Guarantees: there is one holder at a time. What one holder stored in ordinary memory, the next
+//! one sees. A panic of the holder is told to every thread that comes later. A crash does not come
+//! into it: the lock lives in the memory of one process and dies with it.
 //!
 //! # What it costs
 //!
 //! - *Waiting.* A waiter spins for some microseconds, then yields, then takes naps of 20 to 200
-//!   microseconds. So a lock that becomes free may stay so for [`WAKE_DELAY_MAX`], and what the
-//!   system adds to a nap (its timer slack, 50 microseconds on Linux unless told otherwise, and the
-//!   turn of others on a busy processor), although somebody waits. Nobody can sleep through it.
-//! - *Fairness.* Whoever looks while the lock is free has it, and who just gave it back is often
+//!   microseconds. So a lock that becomes free may stay so for [`WAKE_DELAY_MAX`], although a
+//!   thread waits. The system adds to a nap its timer slack (50 microseconds on Linux unless told
+//!   otherwise), and the turn of others on a busy processor. No thread can sleep through it.
+//! - *Fairness.* A thread that looks while the lock is free has it, and the last holder is often
 //!   the first to look. A waiter that has slept through [`OVERDUE_AFTER_NAPS`] naps is *overdue*:
-//!   from then on nobody but the overdue may take the lock. In between, each other thread may get
+//!   from then on only overdue threads may take the lock. In between, each other thread may get
 //!   ahead of it once by having looked before, and once by being overdue itself. Among the overdue
 //!   there is no order.
 //!
-//! - *Favour.* Who is favoured takes and gives back a lock by a few loads and two stores, none of
-//!   which waits for anything. Whoever else comes then has every processor of the process make a
-//!   fence: microseconds, once until the lock is favoured again, which takes the longer the more
-//!   often it was withdrawn.
+//! - *Favour.* The favoured thread takes and gives back a lock by a few loads and two stores, none
+//!   of which waits for anything. Any other thread that comes then has every processor of the
+//!   process make a fence. That takes microseconds, once until the lock is favoured again. The more
+//!   often favour was withdrawn, the longer it takes until the lock is favoured again.
 //!
 //! # What it does not order
 //!
-//! Streaming stores. A plain store does not wait for what its thread streamed, so a holder that
-//! streamed must fence before it gives the lock back, or the next holder may see, and even be
-//! overwritten by, what was streamed before. A commit fences anyway; an abort must as well.
+//! Streaming stores. A plain store does not wait for what its thread streamed. So a holder that
+//! streamed must fence before it gives the lock back. Otherwise the next holder may see, and even
+//! be overwritten by, what was streamed before. A commit fences anyway; an abort must as well.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -57,7 +58,7 @@ mod sync {
     #[cfg(loom)]
     pub(super) use loom::cell::UnsafeCell;
 
-    /// The cell of core with the calls of loom's.
+    /// The cell of core, with the calls of loom's.
     #[cfg(not(loom))]
     #[derive(Debug)]
     pub(super) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -84,14 +85,14 @@ mod sync {
     }
 }
 
-/// Nobody holds the lock.
+/// No thread holds the lock.
 const FREE: u32 = 0;
-/// Somebody does.
+/// A thread holds it.
 const HELD: u32 = 1;
-/// Its last holder panicked; nobody will hold it again.
+/// Its last holder panicked; no thread will hold it again.
 const POISONED: u32 = 2;
 
-/// The longest nap of a waiter: for about so long a lock may be free before a waiter notices.
+/// The longest nap of a waiter: about this long a lock may be free before a waiter notices.
 pub const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// The nap a waiter begins with, and the only one of an overdue waiter: the lock is idle meanwhile.
@@ -103,8 +104,8 @@ pub const OVERDUE_AFTER_NAPS: u32 = 8;
 
 /// A mutual exclusion lock whose release is one plain store.
 ///
-/// It is not reentrant: a thread that locks it twice waits for itself, forever. So does everybody
-/// if a guard is forgotten ([`core::mem::forget`]).
+/// It is not reentrant: a thread that locks it twice waits for itself, forever. If a guard is
+/// forgotten ([`core::mem::forget`]), every thread that locks it waits forever.
 ///
 /// ```
 /// use pmem_sys::StoreLock;
@@ -120,7 +121,7 @@ pub const OVERDUE_AFTER_NAPS: u32 = 8;
 /// # Ok::<(), pmem_sys::Poisoned>(())
 /// ```
 ///
-/// What must not leave its thread cannot be locked by others:
+/// A value that must not leave its thread cannot be locked by other threads:
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -130,22 +131,23 @@ pub struct StoreLock<T> {
     state: AtomicU32,
     /// Threads inside [`lock_contended`](Self::lock_contended).
     waiting: AtomicU32,
-    /// Those of them that nobody else may get ahead of.
+    /// The overdue threads among them: no other thread may get ahead of these.
     overdue: AtomicU32,
     favour: Favour,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: a shared lock gives out references to the value to one thread at a time, each of which
+// SAFETY: a shared lock gives out references to the value to one thread at a time. Each of these
 // may be a `&mut T` in another thread than the one before: that is sending the value.
 unsafe impl<T: Send> Sync for StoreLock<T> {}
 
-/// After a panic inside nobody sees the value again, but who owns the lock alone and asks for it.
+/// After a panic inside, only an owner that has the lock alone and asks for the value sees it
+/// again.
 impl<T> UnwindSafe for StoreLock<T> {}
 impl<T> RefUnwindSafe for StoreLock<T> {}
 
 /// A holder of the lock panicked and may have left the value half changed. Or the process has given
-/// up the system call that favour is withdrawn by ([`StoreLock::favouring`]), so that nobody can
+/// up the system call that favour is withdrawn by ([`StoreLock::favouring`]), so that no thread can
 /// tell any more that a lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Poisoned;
@@ -166,10 +168,10 @@ impl<T> StoreLock<T> {
         Self::favouring(value, None)
     }
 
-    /// A free lock over `value` that favours a thread which takes it again and again while nobody
-    /// else does. That thread takes it by plain stores, which do not wait for the last fence; the
-    /// next other one that wants it has every processor of the process make a fence, which takes
-    /// microseconds. A lock favours one thread in its life.
+    /// A free lock over `value` that favours a thread which takes it again and again while no other
+    /// thread does. The favoured thread takes it by plain stores, which do not wait for the last
+    /// fence. The next other thread that wants it has every processor of the process make a fence,
+    /// which takes microseconds. A lock favours one thread in its life.
     ///
     /// ```
     /// use pmem_sys::{FarFence, StoreLock};
@@ -203,7 +205,7 @@ impl<T> StoreLock<T> {
         Self::favouring(value, None)
     }
 
-    /// The same, which favours a thread.
+    /// A free lock over `value` that favours a thread.
     #[cfg(any(loom, shuttle))]
     #[must_use]
     pub fn favouring(value: T, far: Option<FarFence>) -> Self {
@@ -228,8 +230,8 @@ impl<T> StoreLock<T> {
         }
     }
 
-    /// Takes the lock if it is free and owed to nobody who has waited long. It may be had by
-    /// nobody, and not free yet: while favour is withdrawn.
+    /// Takes the lock if it is free and not owed to a thread that has waited long. While favour is
+    /// being withdrawn, the lock may be held by no thread and yet not be free.
     ///
     /// # Errors
     /// A holder panicked. It stays so.
@@ -245,7 +247,7 @@ impl<T> StoreLock<T> {
     fn acquire(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
         let step = self.favour.step();
         let is_favoured = step.is_favoured() && self.favour.take(step);
-        // It may have the lock by an exchange, too.
+        // The thread may have the lock by an exchange, too.
         if is_favoured && self.state.load(Ordering::Relaxed) == FREE {
             return Ok(Some(self.held(How::FAVOUR)));
         }
@@ -253,9 +255,9 @@ impl<T> StoreLock<T> {
         Ok(if is_had { Some(self.held(How::EXCHANGE)) } else { None })
     }
 
-    /// Takes the lock by an exchange, if it can be had. A function of its own, of which the result
-    /// is in a register: what comes back by memory, in other pieces than it is loaded, waits for
-    /// the last fence as an exchange does.
+    /// Takes the lock by an exchange, if it can be had. It is a function of its own, so that the
+    /// result is in a register. A result that comes back by memory, in other pieces than it is
+    /// loaded, waits for the last fence as an exchange does.
     #[inline(never)]
     fn exchange(&self, step: Step, is_favoured: bool) -> Result<bool, Poisoned> {
         if is_favoured {
@@ -270,7 +272,7 @@ impl<T> StoreLock<T> {
             Ok(true) => {}
             Ok(false) if self.is_poisoned() => return Err(Poisoned),
             Ok(false) => return Ok(false),
-            // Nobody can ever tell that the favoured one does not have it.
+            // No thread can ever tell that the favoured one does not have it.
             Err(OutOfReach) => {
                 self.state.store(POISONED, Ordering::Relaxed);
                 return Err(Poisoned);
@@ -280,7 +282,7 @@ impl<T> StoreLock<T> {
         match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) if self.favour.confirm() => Ok(true),
             Ok(_) => {
-                // Unless who is favoured panics just now: that stays.
+                // Unless the favoured thread panics just now: that stays.
                 let back = (Ordering::Relaxed, Ordering::Relaxed);
                 let _ = self.state.compare_exchange(HELD, FREE, back.0, back.1);
                 Ok(false)
@@ -296,7 +298,7 @@ impl<T> StoreLock<T> {
         StoreLockGuard::of(self, how)
     }
 
-    /// Gives it back for nobody to take any more.
+    /// Gives the lock back so that no thread takes it any more.
     #[cold]
     fn poison(&self, how: How) {
         self.state.store(POISONED, Ordering::Relaxed);
@@ -326,8 +328,8 @@ impl<T> StoreLock<T> {
         }
     }
 
-    /// How many threads are waiting in [`lock`](Self::lock) at this moment, more or less: one that
-    /// has just come may be missed, one that has just got the lock may be counted. A holder is
+    /// How many threads are waiting in [`lock`](Self::lock) at this moment, more or less. One that
+    /// has just come may be missed, and one that has just got the lock may be counted. A holder is
     /// never counted.
     #[inline]
     #[must_use]
@@ -348,7 +350,7 @@ impl<T> StoreLock<T> {
         self.value.into_inner()
     }
 
-    /// The value, which nobody can have locked, as the last holder left it; see
+    /// The value, which no thread can have locked, as the last holder left it; see
     /// [`is_poisoned`](Self::is_poisoned).
     #[must_use]
     pub fn inner_mut(&mut self) -> &mut T {
@@ -392,7 +394,7 @@ impl<T> fmt::Debug for StoreLock<T> {
 /// ```
 #[must_use = "dropped at once, it protects nothing"]
 pub struct StoreLockGuard<'a, T> {
-    /// The lock, and in the bits that are zero in its address [`How`] it was taken: a guard is one
+    /// The lock. The bits that are zero in its address say [`How`] it was taken. So a guard is one
     /// register, and one store where there is none left.
     lock: NonNull<StoreLock<T>>,
     _lock: PhantomData<&'a StoreLock<T>>,
@@ -435,8 +437,8 @@ impl<'a, T> StoreLockGuard<'a, T> {
         self.how().is_by_favour()
     }
 
-    /// Gives the lock back, as dropping this does, and is a part of whoever calls it: a drop is a
-    /// call where a compiler thinks so.
+    /// Gives the lock back, like dropping the guard, as a part of its caller: a drop is a call
+    /// where a compiler thinks so.
     #[inline(always)]
     pub fn give_back(self) {
         self.end();
@@ -463,8 +465,8 @@ impl<'a, T> StoreLockGuard<'a, T> {
         if std::thread::panicking() && !self.how().is_unwinding() {
             return self.lock().poison(self.how());
         }
-        // A store and not an exchange: the whole point. Nobody else writes `state` while it is
-        // `HELD`, nor what somebody holds by favour.
+        // A store and not an exchange: the whole point. No other thread writes `state` while it is
+        // `HELD`, nor what a thread holds by favour.
         if self.how().is_by_favour() {
             self.lock().favour.give_back();
         } else {
@@ -511,7 +513,7 @@ impl<T: fmt::Debug> fmt::Debug for StoreLockGuard<'_, T> {
     }
 }
 
-/// One more in a count, for as long as it lives.
+/// Counts one more, for as long as it lives.
 struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
@@ -537,8 +539,8 @@ struct Patience {
 impl Patience {
     /// Looks with 1, 2, 4 .. 64 pauses before them: up to some microseconds, a few short commits.
     const SPINS: u32 = 7;
-    /// Looks after giving the processor away. With these most locks are had that are had by memory
-    /// alone; who waits longer waits for a system call.
+    /// Looks after giving the processor away. These are enough for most locks that are had by
+    /// memory alone; a thread that waits longer waits for a system call.
     const YIELDS: u32 = 8;
     const AWAKE: u32 = Self::SPINS + Self::YIELDS;
 

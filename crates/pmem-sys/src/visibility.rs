@@ -1,11 +1,12 @@
 //! When bytes that one thread streamed are certain to be there for another.
 //!
-//! Streaming stores leave a processor in no order: not even handing a region over through a release
+//! Streaming stores leave a processor in no order. Not even handing a region over through a release
 //! store makes them visible first. Yet a region may be sent to another thread without a fence, and
-//! its new owner may ask for `&[u8]`, which must not change under it. So a region remembers who
-//! streamed into it last and has not fenced since; when somebody else reads, every processor that
-//! runs this process is made to drain first, by one `membarrier` call. In the usual order (fence,
-//! then hand over) through the same region this costs one comparison.
+//! its new owner may ask for `&[u8]`, which must not change under it.
+//!
+//! So a region remembers which thread streamed into it last and has not fenced since. When another
+//! thread reads, one `membarrier` call makes every processor that runs this process drain first. In
+//! the usual order (fence, then hand over) through the same region this costs one comparison.
 //!
 //! A crash does not come into it: this is about visibility, not durability.
 
@@ -21,7 +22,7 @@ mod streams {
     use crate::thread_mark::this_thread;
 
     const NOBODY: usize = 0;
-    /// Several threads, which no address is: whoever reads must drain.
+    /// Several threads, which no address is: a reader must drain.
     const SEVERAL: usize = usize::MAX;
 
     /// Which thread streamed into a region and has not fenced through it since.
@@ -33,12 +34,12 @@ mod streams {
             Self(AtomicUsize::new(NOBODY))
         }
 
-        /// The same for a part of the region.
+        /// Remembers, for a part of the region, what is known of all of it.
         pub(crate) fn part(&self) -> Self {
             Self(AtomicUsize::new(self.0.load(Ordering::Relaxed)))
         }
 
-        /// This thread streams.
+        /// Notes that this thread streams.
         #[inline]
         pub(crate) fn mark(&mut self) {
             let me = this_thread();
@@ -46,7 +47,7 @@ mod streams {
             *streamer = if *streamer == NOBODY || *streamer == me { me } else { SEVERAL };
         }
 
-        /// This thread fenced. What another one streamed is not completed by that.
+        /// Notes that this thread fenced. That does not complete what another thread streamed.
         #[inline]
         pub(crate) fn clear(&mut self) {
             let streamer = self.0.get_mut();
@@ -59,7 +60,8 @@ mod streams {
         /// cannot make it so.
         #[inline]
         pub(crate) fn settle(&self) -> bool {
-            // Pairs with the store in `drain`: who finds it done reads nothing from before it.
+            // Pairs with the store in `drain`: a thread that finds it done reads nothing from
+            // before it.
             let streamer = self.0.load(Ordering::Acquire);
             streamer == NOBODY || streamer == this_thread() || self.drain()
         }

@@ -1,9 +1,9 @@
 //! How a range of any alignment is stored, streamed and read by whole words and whole lines.
 //!
-//! Guarantees: no word is ever torn, neither in memory nor beside a reader: a word that the range
-//! covers in part is read, patched and stored whole (regions are cut at lines, so its other bytes
-//! belong to the same writer). A streamed range leaves nothing behind in the caches: the parts of
-//! its first and last line are stored *and flushed*, the lines between are streamed; one fence
+//! Guarantees: no word is ever torn, neither in memory nor beside a reader. A word that the range
+//! covers in part is read, patched and stored whole. (Regions are cut at lines, so its other bytes
+//! belong to the same writer.) A streamed range leaves nothing behind in the caches. The parts of
+//! its first and last line are stored *and flushed*, the lines between are streamed. One fence
 //! completes all of it.
 //!
 //! What a crash may do is said at [`journal_core::Pmem`]. The algorithms are generic over the

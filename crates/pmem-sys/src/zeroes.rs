@@ -1,16 +1,18 @@
 //! Ordinary memory that is zero at first, in many parts.
 //!
-//! Guarantees: all parts are of one piece of memory, which is freed with the last of them; each
-//! begins at a line. Where all of it is large it is a mapping, of which nothing is touched, and so
-//! takes a page of the machine, before it is used ([`Taken::AsUsed`]), however small the parts are:
-//! an allocator clears what it does not know to be new, and maps large pieces one by one. Where it
-//! is small, clearing what was used before costs less than pages that are new. A crash does not
-//! come into it: the memory dies with its process.
+//! Guarantees: all parts are of one piece of memory, which is freed with the last of them. Each
+//! begins at a line.
+//!
+//! Where all of it is large it is a mapping, however small the parts are. Nothing of a mapping is
+//! touched, and so takes a page of the machine, before it is used ([`Taken::AsUsed`]). An allocator
+//! clears what it does not know to be new, and maps large pieces one by one. Where the memory is
+//! small, clearing what was used before costs less than pages that are new. A crash does not come
+//! into it: the memory dies with its process.
 //!
 //! Large pages are not asked for. With them a hundredth of the first calls of one thread waited for
-//! less, but two threads took two and a half times as long (an index of 17 MB on an AMD EPYC of
-//! family 26): what one writes lies beside what the other one does, and a processor fetches ahead
-//! further in a large page.
+//! less, but two threads took two and a half times as long. The index had 17 MB, on an AMD EPYC of
+//! family 26. What one thread writes lies beside what the other one does, and a processor fetches
+//! ahead further in a large page.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -38,7 +40,7 @@ pub struct Zeroes<T> {
     len: usize,
     /// What `first` is in, if there is anything.
     _memory: Option<Arc<Memory>>,
-    /// They belong to it.
+    /// The part owns its values.
     _values: PhantomData<T>,
 }
 
@@ -49,7 +51,7 @@ const MAPPED_FROM_BYTES: usize = 512 << 10;
 /// machine that has given memory back ten and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// All of them before anybody uses one, so that nobody waits for one then.
+    /// All of them before a thread uses one, so that no thread waits for one then.
     AtOnce,
     /// Each when it is first used.
     AsUsed,
@@ -87,7 +89,7 @@ impl Memory {
         }
         // SAFETY: as above.
         let first = NonNull::new(unsafe { alloc(layout) })?;
-        // SAFETY: so many bytes were allocated there, and are nobody else's.
+        // SAFETY: `layout.size()` bytes were allocated there, and are nobody else's.
         unsafe { first.write_bytes(0, layout.size()) };
         Some(Self::Allocated(first, layout))
     }
@@ -116,21 +118,21 @@ unsafe impl<T: Send> Send for Zeroes<T> {}
 unsafe impl<T: Sync> Sync for Zeroes<T> {}
 
 impl<T: FromZeros + Copy> Zeroes<T> {
-    /// None.
+    /// A part of no values.
     pub const EMPTY: Self =
         Self { first: NonNull::dangling(), len: 0, _memory: None, _values: PhantomData };
 
-    /// So many parts of so many values.
+    /// Makes `count` parts of `len` values each.
     ///
-    /// Who asks for memory that is not there does not go on, as with vectors.
+    /// If the memory is not there, the call does not return, as with vectors.
     ///
     /// # Panics
-    /// When they are more bytes than there are addresses.
+    /// When the parts are more bytes than there are addresses.
     #[must_use]
     pub fn parts(count: usize, len: usize, taken: Taken) -> Vec<Self> {
         const { assert!(align_of::<T>() <= LINE_BYTES, "a part begins at a line") };
-        // An odd number of lines: parts that are used alike would push each other out of caches
-        // that have a few places for all lines some power of two apart.
+        // An odd number of lines. Otherwise parts that are used alike would push each other out of
+        // caches that have a few places for all lines some power of two apart.
         let lines = len.checked_mul(size_of::<T>()).map(|bytes| bytes.div_ceil(LINE_BYTES));
         let part_bytes = lines.and_then(|lines| match lines {
             0 => Some(0),
@@ -164,8 +166,8 @@ impl<T> Deref for Zeroes<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `first` is dangling and aligned where the values take no bytes. Else there are
-        // `len` of them inside the memory, which lives as long as this does, at a line and so
+        // SAFETY: `first` is dangling and aligned where the values take no bytes. Else `len` of
+        // them are inside the memory, which lives as long as this does. They are at a line and so
         // aligned; zeroes are values, and only values were written since. Nobody else has them.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }

@@ -37,7 +37,7 @@ impl Lane {
         self.reach.publish(Sequence(state.next), false);
     }
 
-    /// Stores a record, and sees to it that it becomes durable.
+    /// Stores a record, and makes sure that it becomes durable.
     fn store(&self, mut state: StoreLockGuard<'_, State>) -> Result<(), Poisoned> {
         let waits = self.turn.is_busy() && state.group.has_room();
         let sequence = Sequence(state.next);

@@ -7,12 +7,13 @@
 //! # Why nothing here is a data race
 //!
 //! A reader may copy bytes while the writer of the region writes them. For the language, each
-//! instruction below is a sequence of *relaxed atomic* accesses of the bytes it touches, so that
-//! the two never race; the compiler cannot see into the assembly and so cannot assume more. That
-//! the machine moves a whole aligned word at once is a promise of the machine on top of it. In the
-//! portable file (under Miri too, and with `--cfg portable` for sanitizers, since these see no
-//! assembly) every access is a relaxed atomic access of one whole aligned word, and the same holds
-//! without any appeal to a machine.
+//! instruction below is a sequence of *relaxed atomic* accesses of the bytes it touches. So the two
+//! never race. The compiler cannot see into the assembly and so cannot assume more. That the
+//! machine moves a whole aligned word at once is a promise of the machine on top of it.
+//!
+//! The portable file is used under Miri too, and with `--cfg portable` for sanitizers, since these
+//! see no assembly. There every access is a relaxed atomic access of one whole aligned word, and
+//! the same holds without any appeal to a machine.
 
 use crate::method::Method;
 
@@ -69,8 +70,8 @@ pub(crate) trait Instructions: Copy {
     /// Loads one word by a single load.
     ///
     /// # Safety
-    /// `from` is aligned to a word and valid for reads of one; whoever writes it at the same time
-    /// does so through [`Instructions`].
+    /// `from` is aligned to a word and valid for reads of one; a thread that writes it at the same
+    /// time does so through [`Instructions`].
     unsafe fn load_word(self, from: *const u8) -> u64;
 
     /// Loads whole words, none of them torn.

@@ -9,7 +9,7 @@
 //! `clflush` is ordered with stores on Intel. AMD's manual orders it by `mfence` alone, before and
 //! after; so on anything but Intel it is wrapped in `mfence`.
 //!
-//! No assembly here is `nomem` or `readonly` where it writes, flushes or fences: each block is then
+//! No assembly here is `nomem` or `readonly` where it writes, flushes or fences. Each block is then
 //! a barrier to the compiler as well, and keeps the order of this file.
 
 use core::arch::asm;
@@ -117,11 +117,13 @@ impl Cpu {
         .filter_map(|(had, method)| had.then_some(method))
     }
 
-    /// From how many bytes on streaming is taken to be cheaper, before anybody measures. On Zen 4
-    /// from the first whole line (0.6 of store and flush, up to 64 lines). On Emerald Rapids it
-    /// takes 1.2 of that for one line and 1.06 for three, and less from the fifth on, which stands
-    /// for all others; on a later Intel Xeon 0.9 for one. But no record is one line, and where what
-    /// is streamed is put together in registers that saves more ([`Gather`]).
+    /// From how many bytes on streaming is taken to be cheaper, before anybody measures.
+    ///
+    /// On Zen 4 that is from the first whole line (0.6 of store and flush, up to 64 lines). On
+    /// Emerald Rapids streaming takes 1.2 of that for one line and 1.06 for three, and less from
+    /// the fifth on. That stands for all others. On a later Intel Xeon it takes 0.9 for one. But no
+    /// record is one line. Where what is streamed is put together in registers, that saves more
+    /// ([`Gather`]).
     pub(crate) fn stream_from_bytes(self) -> usize {
         if self.amd || self.gathers { LINE_BYTES } else { 4 * LINE_BYTES + 1 }
     }

@@ -1,10 +1,10 @@
-//! Models of hand-offs, which say what is promised: every schedule of a few threads is tried, and
-//! every order that memory may show, as far as loom sees that they differ.
+//! Models of hand-offs, which say what is promised. Loom tries every schedule of a few threads and
+//! every order that memory may show, as far as it sees that they differ.
 //!
-//! Of each atomic it remembers the last access alone, and where a thread loads what it is about to
-//! store, it may not try the schedules in which another one's load came between. So who only looks
-//! lets others run first ([`let_others_run`]), and no model is believed that has not caught a
-//! mistake.
+//! Of each atomic loom remembers the last access alone. Where a thread loads what it is about to
+//! store, loom may not try the schedules in which another thread's load came between. So a thread
+//! that only looks lets others run first ([`let_others_run`]). And no model is believed that has
+//! not caught a mistake.
 //!
 //! `LOOM_MAX_PREEMPTIONS` says how many preemptions there may be, in place of what models ask for.
 
@@ -17,11 +17,11 @@ use super::orders::{self, Weakened};
 /// It panics where a promise is broken.
 pub type Model = fn();
 
-/// Explores all schedules of a model, or those with no more preemptions than that; returns how many
-/// executions these were.
+/// Explores all schedules of a model, or those with at most `preemptions` preemptions. Returns how
+/// many executions these were.
 ///
 /// # Panics
-/// In one of them the model does, or somebody waits for ever.
+/// If the model does in one of them, or a thread waits for ever.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> u64 {
     let executions = Arc::new(AtomicU64::new(0));
     let its = Arc::clone(&executions);
@@ -32,8 +32,8 @@ pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'sta
     executions.load(Ordering::Relaxed)
 }
 
-/// Lets all others run as far as they can, in the first schedule that is tried. Not by a yield:
-/// after one loom shows nothing any more that is old.
+/// Lets all other threads run as far as they can, in the first schedule that is tried. Not by a
+/// yield: after a yield loom shows nothing any more that is old.
 pub fn let_others_run() {
     let idle = loom::thread::spawn(|| {});
     idle.join().expect("does nothing");
@@ -45,10 +45,10 @@ pub fn is_caught(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 's
 }
 
 /// Weakens each order in turn that these models meet in a file, and requires that one of them
-/// notices; returns how many orders these were.
+/// notices. Returns how many orders these were.
 ///
 /// # Panics
-/// Nothing notices one, or none is met there.
+/// If no model notices one, or none is met there.
 pub fn each_order_is_needed(file: &str, preemptions: Option<usize>, models: &[Model]) -> usize {
     let models = || models.iter().copied();
     for model in models() {

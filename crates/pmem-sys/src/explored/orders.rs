@@ -1,4 +1,4 @@
-//! Atomics of which a test can weaken one use, to see that something notices: every use is known by
+//! Atomics of which a test can weaken one use, to see that a model notices. Every use is known by
 //! its place in the source, so that none has to be listed.
 
 use core::cell::RefCell;
@@ -26,16 +26,16 @@ struct Watch {
 }
 
 std::thread_local! {
-    /// All threads of a model are one of the system's, and other tests run in others.
+    /// All threads of a model are one thread of the system, and other tests run in others.
     static WATCH: RefCell<Watch> = RefCell::default();
 }
 
-/// Weakens one use from now on, in this thread of the system's, or none.
+/// Weakens one use from now on, or none, in this thread of the system.
 pub fn weaken(weakened: Option<Weakened>) {
     WATCH.with_borrow_mut(|watch| watch.weakened = weakened);
 }
 
-/// All that could have been weakened of what has run in this thread of the system's.
+/// Every use that could have been weakened, of what has run in this thread of the system.
 #[must_use]
 pub fn seen() -> Vec<Weakened> {
     WATCH.with_borrow(|watch| watch.seen.iter().copied().collect())

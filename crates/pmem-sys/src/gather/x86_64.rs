@@ -1,10 +1,9 @@
 //! Lines that are put together, checked and streamed without lying in memory in between
 //! ([`journal_core::Gathered`] says why).
 //!
-//! Guarantees: the bytes are those of [`Gathered::each_checked_line`]; of the pieces nothing is
-//! read that is not of them, but masked, which does not fault; a [`Gather`] exists only if this
-//! processor has the instructions. What a crash may do is what it may do to lines that are
-//! streamed.
+//! Guarantees: the bytes are those of [`Gathered::each_checked_line`]. Nothing is read that is not
+//! of the pieces, except masked, which does not fault. A [`Gather`] exists only if this processor
+//! has the instructions. What a crash may do is what it may do to lines that are streamed.
 //!
 //! The head is loaded word by word, since it was stored like that a moment ago. What the body has
 //! of a line is loaded as if it went on before and behind, with a mask of what it has. Each line is
@@ -142,7 +141,7 @@ impl Gather {
             // SAFETY: as below, and `detect` has seen how a piece lies in memory.
             return unsafe { stream_pieces(to, head, gathered.pieces(), !seeds.all, line) };
         }
-        // Where there is no body nothing is loaded of it; the address is one all the same, where
+        // Where there is no body, nothing is loaded of it. The address is one all the same, where
         // nobody stores: a load that is masked out waits for stores as others do.
         let none = (&raw const GATHERED).cast::<u8>().wrapping_add(LINE_BYTES);
         let from = if body.is_empty() { none } else { body.as_ptr() };
@@ -167,15 +166,16 @@ const HAS_LINE: usize = 1 << 8;
 /// In the place of how many lines the body has all of: the second line is the last one.
 const SHORT: usize = usize::MAX;
 
-/// The same of pieces that go by registers: what a caller stores for it has to wait in line with
-/// everything else; and it saves none itself, so that it has no more than nine for the assembly. A
-/// shape is how much of the second line the head has, and [`HAS_LINE`]; `sum` and `line` are what
-/// checks begin with.
+/// Streams a head and a body that go by registers: what a caller stores for the call has to wait in
+/// line with everything else. The function saves no register itself, so it has no more than nine
+/// for the assembly. A shape is how much of the second line the head has, and [`HAS_LINE`]. `sum`
+/// and `line` are what checks begin with.
 ///
-/// # Safety The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the
-/// head, and as much more, in whole words, as the shape says, at most another; and there is the
-/// body, but where it is empty: then any address will do. `to` is aligned to a line, and as many
-/// may be written there as all of it takes.
+/// # Safety
+/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the head, and
+/// as much more, in whole words, as the shape says, at most another. There is the body; where it is
+/// empty, any address will do. `to` is aligned to a line, and as many may be written there as all
+/// of it takes.
 #[inline(never)]
 unsafe fn stream(
     to: *mut u8,
@@ -194,10 +194,10 @@ unsafe fn stream(
     let check: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
     // SAFETY: reads whole words of the head, of the body what the masks have the bits of, and
-    // `GATHERED`, 160 bytes; writes the lines one after the other. The first two always; the second
-    // one is the last one if it is short; `full` that the body has wholly; one with the rest; and
-    // one more if that leaves no room for the check: as many as there are. The processor has the
-    // instructions: the caller's promise.
+    // `GATHERED`, 160 bytes. It writes the lines one after the other. The first two always; the
+    // second one is the last one if it is short. Then `full` lines that the body has wholly, and
+    // one with the rest. Then one more if that leaves no room for the check. That is as many as
+    // there are. The processor has the instructions: the caller's promise.
     unsafe {
         asm!(
             first_line!("mov {line:e}, {shape:e}\nshr {line:e}, 8\nkmovd k1, {line:e}\n"),
@@ -317,14 +317,15 @@ unsafe fn stream_pieces(
     let check: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
     // SAFETY: reads whole words of the head, `GATHERED`, the pieces, and of their bytes whole lines
-    // or what the masks have the bits of; writes the lines one after the other: the first one,
-    // those that the head has wholly, each that is full, and one or two with what is left and the
-    // check: as many as there are. The processor has the instructions: the caller's promise.
+    // or what the masks have the bits of. It writes the lines one after the other: the first one,
+    // those that the head has wholly, and each that is full. Then it writes one or two with what is
+    // left and the check. That is as many as there are. The processor has the instructions: the
+    // caller's promise.
     unsafe {
         asm!(
             first_line!("kmovd k1, {pos:e}\n"),
             "add {to}, 64",
-            // Those of which the head has all.
+            // The lines of which the head has all.
             "sub {left}, 64",
             "2:",
             "cmp {left}, 64",

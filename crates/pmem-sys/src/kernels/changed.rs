@@ -47,7 +47,7 @@ impl Comparing {
         let lines = len / LINE_BYTES;
         mask[lines / GROUP_LINES..].fill(0);
         if lines > 0 {
-            // SAFETY: both images have so many lines, and the mask a byte for each; the width is
+            // SAFETY: both images have `lines` lines, and the mask a byte for each; the width is
             // that of this processor, or there were no `self`.
             unsafe { changed_lines(self.width, older, newer, lines, mask) }
         }
@@ -63,14 +63,14 @@ impl Comparing {
 /// Writes a byte of the mask for each line.
 ///
 /// # Safety
-/// `lines` is not zero, and both images have so many lines. The mask has as many bytes. The
+/// `lines` is not zero, and both images have that many lines. The mask has as many bytes. The
 /// processor has the instructions of the width.
 #[inline]
 unsafe fn changed_lines(width: Width, older: &[u8], newer: &[u8], lines: usize, mask: &mut [u64]) {
     let (older, newer, mask) = (older.as_ptr(), newer.as_ptr(), mask.as_mut_ptr());
     match width {
         // zmm16 has no narrow alias that older code uses: no `vzeroupper` is owed. The bits of
-        // eight lines are put together before they are stored: whoever loads a number that was
+        // eight lines are put together before they are stored. Code that loads a number that was
         // stored in pieces waits until they have left the processor.
         // SAFETY: reads `lines` times 64 bytes of each image and writes `lines` bytes of the mask,
         // by the caller's promise, which is for the instructions too.

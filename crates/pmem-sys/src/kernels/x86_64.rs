@@ -1,12 +1,13 @@
 //! CRC-64/NVME on 64-bit x86 by carry-less multiplication.
 //!
 //! The bytes of a message are the coefficients of a polynomial over one bit, the first bit the
-//! highest. Its check is the remainder of the message, times x^64, divided by P (the polynomial of
-//! degree 64 that [`POLYNOMIAL`] writes down); start and end values only add to it. Remainders stay
-//! the same when a part is replaced by another with the same remainder, and so 16 bytes that stand
-//! `d` bits before other bytes may be *folded* onto them: multiplied by x^d, kept short by taking
-//! x^d modulo P. Everything is folded onto the last 16 bytes, as many places at a time as the
-//! registers hold; the division is then one of 128 bits, by two multiplications (Barrett).
+//! highest. Its check is the remainder of the message, times x^64, divided by P. (P is the
+//! polynomial of degree 64 that [`POLYNOMIAL`] writes down.) Start and end values only add to it.
+//!
+//! Remainders stay the same when a part is replaced by another with the same remainder. So 16 bytes
+//! that stand `d` bits before other bytes may be *folded* onto them: multiplied by x^d, kept short
+//! by taking x^d modulo P. Everything is folded onto the last 16 bytes, as many places at a time as
+//! the registers hold. The division is then one of 128 bits, by two multiplications (Barrett).
 //!
 //! Bits are reflected: bit 0 of a register is its highest coefficient. The product of two reflected
 //! 64-bit factors comes out one place too low, which reads as one factor x too many; the constants
@@ -112,8 +113,8 @@ const fn quotient() -> u64 {
     quotient
 }
 
-/// Moves bytes to higher (from the middle down) or lower places (from the middle up) when 16 of
-/// them are taken as an index for `pshufb`; what comes in is zero.
+/// Indexes for `pshufb`, 16 of them at a time. From the middle down they move bytes to higher
+/// places, from the middle up to lower places; what comes in is zero.
 static SHIFTS: [u8; 48] = {
     let mut shifts = [0x80; 48];
     let mut index = 0;
@@ -137,7 +138,7 @@ static KEEPS: [u8; 32] = {
 
 /// How far apart the accumulators of the loop of 256 bits are.
 const GROUP_256_BYTES: usize = 4 * 32;
-/// From so many bytes on, those that were just stored are loaded by lines as others are: most of
+/// From this many bytes on, bytes that were just stored are loaded by lines as others are. Most of
 /// them are of a payload, which was copied by as much.
 const STORED_WIDE_FROM_BYTES: usize = 192;
 
@@ -159,7 +160,7 @@ fn window<const LEN: usize>(table: &'static [u8; LEN], at: usize) -> __m128i {
     table.get(at..).and_then(|from| from.first_chunk()).map_or_else(|| pair(&[0; 2]), load)
 }
 
-/// Loads the two halves one by one: short messages were often stored a moment ago, word by word,
+/// Loads the two halves one by one. Short messages were often stored a moment ago, word by word,
 /// and a load that needs two stores waits until both have left the processor.
 #[inline]
 fn load_halves(bytes: &[u8; 16]) -> __m128i {
@@ -188,7 +189,7 @@ fn load_four(bytes: &[u8; 64]) -> [__m128i; 4] {
 /// Begins to load the line at an address.
 #[inline]
 pub(super) fn prefetch_line(at: *const u8) {
-    // SAFETY: a hint, without effect but on the caches; it does not even fault.
+    // SAFETY: a hint, without effect except on the caches; it does not even fault.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }
 
@@ -379,7 +380,7 @@ impl Folding {
         self.crc64_wide_from(STORED_WIDE_FROM_BYTES, seed, bytes)
     }
 
-    /// As wide as can be where there are so many bytes, at least one.
+    /// Computes the check as wide as can be from `wide_from` bytes on; `wide_from` is at least one.
     #[inline]
     fn crc64_wide_from(self, wide_from: usize, seed: u64, bytes: &[u8]) -> u64 {
         if self.width != Width::Bits512 || bytes.len() < wide_from || bytes.len() % 8 > 0 {
@@ -447,12 +448,13 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
     let (groups, single) = (lines / 4, lines % 4);
     let remainder: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed. A low
-    // register would owe one even for 16 bytes written by these instructions: one that had the
+    // register would owe one even for 16 bytes written by these instructions. One that had the
     // result made the SSE code behind it 130 ns slower (Intel, with AMX).
-    // SAFETY: reads `bytes`: the words of the first line that `words` has the bits of, which are
-    // all that `bytes` has of it, and then whole lines; and `FOLDS_512`, whose last three entries
-    // are 256, 272 and 288 bytes behind its start, and of whose first sixteen the last four lines
-    // of a message take four each. The processor has the instructions: the caller's promise.
+    // SAFETY: reads `bytes`: the words of the first line that `words` has the bits of, and then
+    // whole lines. Those words are all that `bytes` has of the first line. It reads `FOLDS_512`
+    // too: its last three entries are 256, 272 and 288 bytes behind its start. Of its first sixteen
+    // entries the last four lines of a message take four each. The processor has the instructions:
+    // the caller's promise.
     unsafe {
         asm!(
             "kmovd k1, {words:e}",
@@ -563,8 +565,8 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
     let groups = bytes.len() / GROUP_256_BYTES;
     let halves = bytes.len() % GROUP_256_BYTES / 32;
     // `vzeroupper` clears the upper half of every low register, so all of them are given up.
-    // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS_256`,
-    // whose offsets are those of the distances 1024 (0), 768, 512, 256, and 128 and 0 in one. The
+    // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS_256`.
+    // Their offsets are those of the distances 1024 (0), 768, 512, 256, and 128 and 0 in one. The
     // processor has the instructions: the caller's promise.
     unsafe {
         asm!(

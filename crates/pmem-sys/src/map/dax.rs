@@ -1,8 +1,8 @@
 //! A file on persistent memory, mapped without a cache between: `MAP_SYNC`.
 //!
 //! Guarantees: with `MAP_SYNC` the kernel makes the file's layout durable before it lets a page be
-//! written, so that flushed lines are found after a crash; it refuses the flag where it cannot. A
-//! crash loses what was stored and not flushed and fenced, word by word.
+//! written. So flushed lines are found after a crash. The kernel refuses the flag where it cannot
+//! do that. A crash loses what was stored and not flushed and fenced, word by word.
 
 use core::ffi::c_void;
 use std::fs::File;

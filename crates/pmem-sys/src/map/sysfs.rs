@@ -1,7 +1,7 @@
 //! What the kernel says of the memory under a file system: do its power-fail domain's caches count?
 //!
 //! Guarantees: `true` only where the kernel says `cpu_cache` of the very region that the file's
-//! device lies on; whatever cannot be read or is not understood means `false`, which costs flushes
+//! device lies on. Whatever cannot be read or is not understood means `false`, which costs flushes
 //! and loses nothing.
 
 use std::fs;

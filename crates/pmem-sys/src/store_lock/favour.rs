@@ -1,28 +1,28 @@
-//! Favour: who takes a lock again and again, and nobody else does, takes it without a locked
-//! instruction.
+//! Favour: a thread that takes a lock again and again, while no other thread does, takes it without
+//! a locked instruction.
 //!
-//! The usual way to take a lock is an exchange, and on x86 that waits for all that its thread has
-//! stored and streamed, the last commit's fence with it. The favoured thread merely stores that it
-//! has the lock and looks whether it is still favoured. The full fence between these two steps is
-//! made by whoever else wants the lock ([`crate::far_fence`]), for both of them. That takes
-//! microseconds, so it pays where it is seldom.
+//! The usual way to take a lock is an exchange. On x86 that waits for all that its thread stored
+//! and streamed, the last commit's fence with it. The favoured thread merely stores that it has the
+//! lock and looks whether it is still favoured. Another thread that wants the lock makes the full
+//! fence between these two steps ([`crate::far_fence`]), for both of them. That takes microseconds,
+//! so it pays where it is seldom.
 //!
 //! Guarantees, by these rules:
 //!
-//! F1. `held` is stored by one thread alone, whatever happens: that which the lock has once
+//! F1. `held` is stored by one thread alone, whatever happens: the one that the lock has once
 //!     favoured. It may be favoured again, and no other one ever is. (A thread that was stopped
-//!     between looking and storing may store long after. Whoever comes behind a thread that has
-//!     ended, and has its number, goes on where that has stopped.)
+//!     between looking and storing may store long after. A thread that comes behind one that has
+//!     ended, and has its number, goes on where that one stopped.)
 //! F2. A thread makes itself favoured while it has the lock by an exchange.
-//! F3. Favour is withdrawn in three steps, by anybody: it is said, so that the favoured thread sees
-//!     it when it looks next; a far fence; and once `held` is seen free behind that, nobody is
-//!     favoured. How often there was favour is in each step, so that nobody ends another withdrawal
-//!     than the one that it has seen.
-//! F4. Who has made the exchange looks once more, and gives the lock back where somebody is
-//!     favoured meanwhile. By F2 it sees that: it has acquired what that thread released.
+//! F3. Any thread may withdraw favour, in three steps. It says so, so that the favoured thread sees
+//!     it when it looks next. It makes a far fence. Once `held` is seen free behind that, no thread
+//!     is favoured. Each step has in it how often there was favour, so that no thread ends another
+//!     withdrawal than the one that it has seen.
+//! F4. A thread that has made the exchange looks once more, and gives the lock back where a thread
+//!     is favoured meanwhile. By F2 it sees that: it has acquired what that thread released.
 //!
-//! So while a thread is favoured nobody uses what they had by an exchange, and whoever finds nobody
-//! favoured has acquired all that the last favoured one did.
+//! So while a thread is favoured, no thread uses what it had by an exchange. And a thread that
+//! finds none favoured has acquired all that the last favoured one did.
 
 use super::sync::{AtomicU32, Ordering};
 use super::{FREE, HELD};
@@ -32,24 +32,24 @@ use crate::far_fence::{FarFence, near, reach};
 #[cfg(not(any(loom, shuttle)))]
 use crate::thread_mark::this_thread;
 
-/// Nobody is favoured.
+/// No thread is favoured.
 const NOBODY: u32 = 0;
-/// The thread of the lock is.
+/// The lock's thread is favoured.
 const FAVOURED: u32 = 1;
 /// Its favour is withdrawn, and the far fence not made yet.
 const WITHDRAWING: u32 = 2;
-/// It is made.
+/// The far fence is made.
 const WITHDRAWN: u32 = 3;
 /// The bits of these; the others count how often the thread was favoured.
 const STEP: u32 = 3;
-/// What they count in.
+/// The unit in which the other bits count.
 const TIME: u32 = STEP + 1;
 
-/// Nobody is ever favoured, since there is no far fence.
+/// No thread is ever favoured, since there is no far fence.
 const NEVER: u32 = u32::MAX;
 
-/// So many times in a row a thread takes a lock before it is favoured, at first, and by so many
-/// bits more behind each withdrawal, until these are so many.
+/// How many times in a row a thread takes a lock before it is favoured. At first it is `FIRST`
+/// times. Behind each withdrawal that grows by `STEP_BITS` bits, up to `MORE_BITS_MAX` bits.
 #[cfg(not(any(loom, shuttle)))]
 mod takes {
     pub(super) const FIRST: u32 = 16;
@@ -63,21 +63,21 @@ mod takes {
     pub(super) const MORE_BITS_MAX: u32 = 0;
 }
 
-/// Whom a lock favours.
+/// Which thread a lock favours.
 #[derive(Debug)]
 pub(super) struct Favour {
-    /// How far it is, and how often it was there.
+    /// How far favour is, and how often there was favour.
     step: AtomicU32,
     /// How often its thread has taken the lock in a row by an exchange, or [`NEVER`].
     takes: AtomicU32,
-    /// The only thread that is ever favoured; before it was, the last that took the lock.
+    /// The only thread that is ever favoured. Before it was, the last thread that took the lock.
     thread: Thread,
-    /// Whether that has the lock by favour.
+    /// Whether that thread has the lock by favour.
     held: AtomicU32,
 }
 
 impl Favour {
-    /// Nobody yet.
+    /// A lock's favour, with no thread favoured yet.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) const fn new(far: Option<FarFence>) -> Self {
         Self {
@@ -98,16 +98,17 @@ impl Favour {
         }
     }
 
-    /// How far it is.
+    /// How far favour is.
     #[inline]
     pub(super) fn step(&self) -> Step {
         Step(self.step.load(Ordering::Acquire))
     }
 
-    /// Takes the lock by favour at a step at which a thread is favoured; whether it has it then.
+    /// Takes the lock by favour at a step at which a thread is favoured. Returns whether this
+    /// thread has it then.
     #[inline(always)]
     pub(super) fn take(&self, step: Step) -> bool {
-        // Who that is is known since it was favoured first.
+        // Which thread that is has been known since it was favoured first.
         if !self.thread.is(this_thread()) || self.held.load(Ordering::Relaxed) != FREE {
             return false;
         }
@@ -120,16 +121,17 @@ impl Favour {
         false
     }
 
-    /// What was taken by favour, or was not.
+    /// Gives back what was taken by favour, or was not.
     #[inline(always)]
     pub(super) fn give_back(&self) {
         self.held.store(FREE, Ordering::Release);
     }
 
-    /// Withdraws it as far as that goes at once; whether nobody is favoured any more.
+    /// Withdraws favour as far as that goes at once. Returns whether no thread is favoured any
+    /// more.
     ///
     /// # Errors
-    /// There is no far fence any more, and so no way to withdraw it, ever.
+    /// There is no far fence any more, and so no way to withdraw favour, ever.
     #[cold]
     pub(super) fn withdraw(&self, step: Step) -> Result<bool, OutOfReach> {
         let time = step.0 & !STEP;
@@ -137,7 +139,7 @@ impl Favour {
             NOBODY => return Ok(true),
             WITHDRAWING => return Ok(false),
             FAVOURED => {
-                // Nobody withdraws from itself what it holds itself.
+                // A thread does not withdraw from itself what it holds itself.
                 if self.thread.is(this_thread())
                     || !self.goes_on(step.0, time | WITHDRAWING, Ordering::Relaxed)
                 {
@@ -159,7 +161,8 @@ impl Favour {
         self.step.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether who has made the exchange has the lock by that; takes note of who it is.
+    /// Whether the thread that has made the exchange has the lock by that. Notes which thread it
+    /// is.
     #[inline]
     pub(super) fn confirm(&self) -> bool {
         let step = self.step();
@@ -169,7 +172,7 @@ impl Favour {
         step.is_nobody()
     }
 
-    /// This thread has the lock by an exchange.
+    /// Notes that this thread has the lock by an exchange.
     #[inline]
     fn note(&self, step: Step) {
         let takes = self.takes.load(Ordering::Relaxed);
@@ -197,15 +200,15 @@ impl Favour {
         let more = (step.0 / TIME).saturating_mul(takes::STEP_BITS).min(takes::MORE_BITS_MAX);
         if takes >= takes::FIRST << more {
             self.takes.store(0, Ordering::Relaxed);
-            // Who sees that a thread is favoured sees which, and not itself because it once had the
-            // lock. When the times come round, the
-            // number of the last withdrawal that anybody may still have in hand is long gone.
+            // A thread that sees that one is favoured also sees which one. So it does not take
+            // itself for the favoured one because it once had the lock. When the times wrap around,
+            // the number of the last withdrawal that a thread may still have in hand is long gone.
             let time = step.0.checked_add(TIME).unwrap_or(TIME);
             self.step.store(time | FAVOURED, Ordering::Release);
         }
     }
 
-    /// Whether somebody has the lock by favour.
+    /// Whether a thread has the lock by favour.
     pub(super) fn is_held(&self) -> bool {
         self.held.load(Ordering::Relaxed) == HELD
     }
@@ -220,21 +223,21 @@ pub(super) struct OutOfReach;
 pub(super) struct Step(u32);
 
 impl Step {
-    /// Whether nobody is favoured.
+    /// Whether no thread is favoured.
     #[inline]
     pub(super) const fn is_nobody(self) -> bool {
         self.0 & STEP == NOBODY
     }
 
-    /// Whether somebody is, and may go on so.
+    /// Whether a thread is favoured, and may go on so.
     #[inline]
     pub(super) const fn is_favoured(self) -> bool {
         self.0 & STEP == FAVOURED
     }
 }
 
-/// The number of a thread, in halves: whole, a lock would be longer by what fills it up. Who reads
-/// it while it may change is who has the lock, and changes it.
+/// The number of a thread, in halves: whole, it would make a lock longer by padding. Only the
+/// thread that has the lock, and changes the number, reads it while it may change.
 #[derive(Debug)]
 #[cfg(not(any(loom, shuttle)))]
 struct Thread([AtomicU32; 2]);
@@ -262,7 +265,8 @@ impl Thread {
     }
 }
 
-/// The same. An explorer's locks may be as long as they like, and it has less to try.
+/// The number of a thread, whole. An explorer's locks may be of any length, and so it has less to
+/// try.
 #[derive(Debug)]
 #[cfg(any(loom, shuttle))]
 struct Thread(crate::explored::AtomicUsize);
