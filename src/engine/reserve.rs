@@ -189,8 +189,8 @@ where
 
     /// Bytes of a lane that are kept for the record that ends an unreadable block, which may keep
     /// all others from coming free. That is one record of one block. It is kept where lanes are
-    /// long enough for that, and the disk-side log is what may rot. A transaction that needs all of
-    /// a lane gets it.
+    /// long enough for that, and where there is a disk-side log, which is what may rot. A
+    /// transaction that needs all of a lane gets it.
     #[inline]
     pub(crate) const fn kept_bytes(&self, needed: u64) -> u64 {
         let geometry = &self.common.geometry;
@@ -204,8 +204,8 @@ where
         kept
     }
 
-    /// Makes slots free, where no background thread does. A version that finds no slot goes into
-    /// the ring, whole, and from there home.
+    /// Makes sure that there are slots, where no background thread does. A version that finds no
+    /// slot goes into the ring, whole, and from there home.
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
         let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;

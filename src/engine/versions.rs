@@ -3,9 +3,9 @@
 //! The answers depend on what other threads do meanwhile. So each is given once for a transaction,
 //! and kept until it is stored.
 //!
-//! A slot that is to be written again is held from then on, so that no other thread gives it back.
-//! It is held under the lock of the block's share of the index. Behind that lock every reader sees
-//! a newer version, and none copies from the slot any more.
+//! A slot that is to be written again is held from the answer on, so that no other thread gives it
+//! back. It is held under the lock of the block's share of the index. Behind that lock every reader
+//! sees a newer version, and none copies from the slot any more.
 
 use journal_core::parts::{FrameAt, Full, Versions};
 use journal_core::record::Form;

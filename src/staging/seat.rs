@@ -1,9 +1,9 @@
 //! Seats: what one transaction at a time works with.
 //!
 //! A seat has the buffers, a device handle and the favourite lane of the transaction that sits
-//! there. Each thread has seats of its own, one for each transaction that it has had open at one
-//! time. A transaction takes the first seat that is free, because its memory is warm and its lane
-//! is the thread's own.
+//! there. Each thread has seats of its own, as many as the transactions that it has had open at the
+//! same time. A transaction takes the first seat that is free, because its memory is warm and its
+//! lane is the thread's own.
 //!
 //! Sitting down takes no lock, so it can be done while the last commit's fence still goes on. When
 //! a thread has ended, another one takes over its seats.
