@@ -118,10 +118,10 @@ fn rot<const UNIT: u64>(image: &mut Image, history: &[Mark]) {
     }
 }
 
-/// Only a format voids superblocks and all entries, and only the journal with one owner re-logs and
-/// can have tail words: all of that is the core's.
+/// Only a format voids and forgets superblocks and voids all entries. Only the journal with one
+/// owner re-logs and can have tail words. All of that is the core's.
 fn is_of_the_core_alone(site: &Site) -> bool {
-    ["superblock.void", "relog.", "tail.", "slot.first"]
+    ["superblock.void", "superblock.forg", "relog.", "tail.", "slot.first"]
         .iter()
         .any(|part| site.name.starts_with(part))
 }
