@@ -179,10 +179,12 @@ fn every_step_of_persistence_is_reached() {
     // A format's own, which no crash of these lives is in.
     let formats = [
         "slot.first",
+        "slot.first.fence",
+        "superblock.forgotten",
         "superblock.void",
         "superblock.void.fence",
         "superblock.forget",
-        "superblock.forgotten",
+        "superblock.forget.fence",
     ];
     assert_eq!(not_reached(&of_owner), formats);
     // Tail words are a baseline that the machine of the owner has; and its lanes are too short for
