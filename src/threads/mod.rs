@@ -4,7 +4,7 @@ pub(crate) mod block_locks;
 pub(crate) mod checkpoint_flag;
 pub(crate) mod durable_to;
 #[cfg(all(test, loom))]
-mod explored;
+pub(crate) mod explored;
 pub(crate) mod free_space;
 pub(crate) mod lane_turn;
 pub(crate) mod seat_numbers;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use journal_core::{BlockSize, Protocol};
+use journal_core::{BlockNumber, BlockSize, Protocol};
 use loom::thread;
 use pmem_sys::StoreLock;
 

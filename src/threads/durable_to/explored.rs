@@ -171,5 +171,5 @@ fn steps_in_another_order_are_caught() {
 
 #[test]
 fn every_order_is_needed() {
-    each_order_is_needed("reach.rs", None, &[|| commits(commit), || defers(defer_and_settle)]);
+    each_order_is_needed("durable_to.rs", None, &[|| commits(commit), || defers(defer_and_settle)]);
 }

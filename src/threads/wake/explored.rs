@@ -86,5 +86,5 @@ fn steps_in_another_order_are_caught() {
 
 #[test]
 fn every_order_is_needed() {
-    each_order_is_needed("bell.rs", None, &[|| asks(2, Bell::ask, look)]);
+    each_order_is_needed("wake.rs", None, &[|| asks(2, Bell::ask, look)]);
 }
