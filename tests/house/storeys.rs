@@ -1,5 +1,5 @@
-//! The storeys of each crate: which folder may import which, and that no files import each other in
-//! a circle.
+//! The storeys of four crates: which folder may import which, and that no files import each other
+//! in a circle.
 //!
 //! A file *imports* another one of its crate when its code, tests apart, names a path into that
 //! module. `mod` declarations are no imports, so a folder's `mod.rs` may list its files.
