@@ -216,8 +216,7 @@ where
             self.checkpoint_but(room, rings, stays)?;
         }
         // A version that finds no free slot would go into the rings, and home from there. Other
-        // threads may take what comes free. So this tries as often as it would take if they did
-        // not.
+        // threads may take what comes free. The rounds are enough if none does.
         let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
         while (!is_there() || self.slots_are_short()) && rounds > 0 {
             rounds -= 1;

@@ -183,8 +183,8 @@ fn no_copy_of_the_memory_is_taken_for_anything() {
     }
 }
 
-/// What lies in one lane is right in the other but for the lane: as a header that proves something,
-/// and as a record.
+/// A copy from the other lane is wrong in its lane only. It must count neither as a header that
+/// proves something, nor as a record.
 #[test]
 fn a_record_counts_only_in_its_lane() {
     let evidence = [Rule::LaneChecked, Rule::Watermarks];

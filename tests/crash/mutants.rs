@@ -124,7 +124,7 @@ fn formats(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     vec![Box::new(Reformat { mutator: mutator.clone() })]
 }
 
-/// The same, in many shapes: what the old one held counts too.
+/// Formats over journals of many shapes. What the old journal held counts too.
 fn formats_over(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     some_pairs(mutator).map(|pair| Box::new(pair) as Box<dyn Scenario>).collect()
 }

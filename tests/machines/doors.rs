@@ -31,7 +31,8 @@ pub(crate) struct Edit {
 pub(crate) trait Door {
     /// Whether it is acknowledged as durable, with all before it.
     fn commit(&mut self, edits: &[Edit], deferred: bool) -> Result<bool, String>;
-    /// The same, or nothing but room for it: then the edits are to be made again, of what is there.
+    /// Commits as `commit` does, or returns `None` after it made room. The caller then makes the
+    /// edits again, from what is there.
     fn try_commit(&mut self, edits: &[Edit], deferred: bool) -> Result<Option<bool>, String> {
         self.commit(edits, deferred).map(Some)
     }

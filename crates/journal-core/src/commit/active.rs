@@ -1,7 +1,7 @@
 //! Active slots: content that lies in a slot before any record names it.
 //!
 //! A store that collects changes over a while writes a block's new content to a slot. It goes on
-//! changing the content there, in place, as often as it likes. A record then names the slot, and
+//! changing the content there, in place, any number of times. A record then names the slot, and
 //! makes all of it durable with its one fence. Active content is stored, and flushed only by that
 //! record.
 //!

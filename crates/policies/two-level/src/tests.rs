@@ -98,7 +98,7 @@ proptest! {
             Placement::Unchanged => prop_assert_eq!(old, new),
             Placement::Encoded => {
                 let mut block = old;
-                // Whatever the sub-blocks of whoever reads it.
+                // The reader's sub-block size does not matter.
                 prop_assert_eq!(TwoLevel::new().apply(&payload, &mut block), Ok(()));
                 prop_assert_eq!(block, new);
             }
