@@ -24,7 +24,8 @@ pub enum Error {
     /// [`Journal::failure`](crate::Journal::failure) says which it was.
     Failed,
     /// Another transaction is in the way. Nothing has changed. Try again from the beginning, as
-    /// [`Journal::transact`](crate::Journal::transact) does by itself.
+    /// [`Journal::transact`](crate::Journal::transact) does by itself. A thread's only transaction
+    /// never gets this from its first call.
     Conflict {
         /// On the way to this block.
         block: BlockNumber,

@@ -173,7 +173,7 @@ where
         self.shared.check_request(block, image.len())?;
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
-        self.take(block)?;
+        self.take_anew(block)?;
         if self.shared.common.policy.wants_old() && !self.seat.staged.has(block) {
             self.shared.keep_old(&mut self.seat, block, hint.kind)?;
         }
@@ -241,6 +241,16 @@ where
         bytes: &[u8],
     ) -> Result<(), Error> {
         self.shared.check_range(block, at, bytes.len())?;
+        self.anew_if_first(|tx| tx.try_patch(block, hint, at, bytes))
+    }
+
+    fn try_patch(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
         self.await_room_to_begin(block)?;
         self.lock(block)?;
         if self.seat.staged.has(block) {
@@ -267,7 +277,7 @@ where
     /// The errors of [`write`](Self::write).
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
-        self.take(block)?;
+        self.take_anew(block)?;
         self.seat.staged.discard(block);
         Ok(())
     }
@@ -365,10 +375,30 @@ where
     pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
         self.shared.choose_lane(&mut self.seat);
-        match self.blocked.take() {
-            Some(block) => self.shared.await_turn(&mut self.seat.work, self.age, block),
-            None => self.shared.check_not_failed(),
+        let Some(block) = self.blocked.take() else { return self.shared.check_not_failed() };
+        let awaited = self.shared.await_turn(&mut self.seat.work, self.age, block);
+        self.note(awaited)
+    }
+
+    /// Runs one call. After a conflict in its first call the transaction waits for its turn, and the
+    /// call runs again: the caller has seen nothing yet.
+    #[inline]
+    fn anew_if_first(
+        &mut self,
+        mut call: impl FnMut(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let is_first = self.seat.work.held.is_empty();
+        loop {
+            match call(self) {
+                Err(Error::Conflict { .. }) if is_first => self.begin_again()?,
+                result => return result,
+            }
         }
+    }
+
+    #[inline]
+    fn take_anew(&mut self, block: BlockNumber) -> Result<(), Error> {
+        self.anew_if_first(|tx| tx.take(block))
     }
 
     fn give_up(&mut self) {
