@@ -8,8 +8,8 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! Every way to commit leads to [`begin_record`](Shared::begin_record), the code that stores, and
-//! [`finish`](Shared::finish). A call tries the shorter ways first:
+//! Every way to commit leads through one frame, [`recording`](Shared::recording), and ends with
+//! [`ended`](Shared::ended). A call tries the shorter ways first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
 //!   ([`commit_short`](crate::engine::commit_short)).
@@ -92,20 +92,20 @@ pub(crate) enum Sees {
     Olds,
 }
 
+/// What a record is begun with.
+pub(super) struct RecordTo {
+    pub(super) lane: LaneNumber,
+    /// At or above the stamps of everything that it overwrites, the lane's own left out.
+    pub(super) overwritten: Stamp,
+    pub(super) durability: Durability,
+}
+
 /// A record that is being stored in a lane.
-pub(super) struct Recording {
-    pub(super) open: OpenRecord,
+struct Recording {
+    open: OpenRecord,
     durability: Durability,
     /// Whether the fence is left to others, which wait for the lane.
     waits: bool,
-}
-
-impl Recording {
-    /// What the caller is told of the record when it has ended.
-    #[inline]
-    pub(super) const fn committed(&self, lane: LaneNumber) -> Committed {
-        Committed { lane, sequence: self.open.sequence(), stamp: self.open.stamp() }
-    }
 }
 
 impl<L, P, D, H, K> Shared<L, P, D, H, K>
@@ -322,17 +322,14 @@ where
         operations: &O,
         commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
-        let watch = self.failure.watch();
-        let result = commit(work);
-        watch.end();
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(operations, committed.stamp);
-        }
-        self.unreserve_places(work);
-        self.give_grants_back(work);
-        if result.is_ok() || !self.has_failed() {
-            self.unlock_blocks(work);
-        }
+        let result = self.watched(|| commit(work));
+        let result = self.ended(operations, result, |result| {
+            self.unreserve_places(work);
+            self.give_grants_back(work);
+            if self.lets_go(result) {
+                self.unlock_blocks(work);
+            }
+        });
         work.clear();
         result
     }
@@ -370,13 +367,63 @@ where
         let room = self.lane(work.lane);
         let state = self.lock_to_commit(room)?;
         self.check_not_failed()?;
-        let record = self.begin_record(&state, room, work.overwritten, durability);
-        self.store(state, record, work, operations, &prepared)
+        let to = RecordTo { lane: work.lane, overwritten: work.overwritten, durability };
+        let committed = self.recording(state, to, |state, open| {
+            self.store(state, open, work, operations, &prepared)
+        })?;
+        Ok(Some(committed))
+    }
+
+    /// The frame around each record. It begins the record, has `store` store it, accounts for it,
+    /// and makes it durable if that is asked for. `store` returns the number of frames; the bytes
+    /// of the record are taken from those in hand.
+    ///
+    /// The caller watches for panics.
+    #[inline(always)]
+    pub(super) fn recording(
+        &self,
+        mut state: LaneGuard<'_, P, H>,
+        to: RecordTo,
+        store: impl FnOnce(&mut LaneState<P, H>, &mut OpenRecord) -> usize,
+    ) -> Result<Committed, Error> {
+        let RecordTo { lane, overwritten, durability } = to;
+        let room = self.lane(lane);
+        let mut record = self.begin_record(&state, room, overwritten, durability);
+        let frames = store(&mut state, &mut record.open);
+        let bytes = record.open.bytes();
+        state.in_hand -= bytes;
+        state.stats.add_record(frames as u64, bytes);
+        let (sequence, stamp) = (record.open.sequence(), record.open.stamp());
+        self.finish(state, record, room)?;
+        Ok(Committed { lane, sequence, stamp })
+    }
+
+    /// Ends a transaction after its record: readers find its images in the cache, and `give_back`
+    /// gives back what it holds.
+    #[inline(always)]
+    pub(super) fn ended<O: Operations + ?Sized>(
+        &self,
+        operations: &O,
+        result: Result<Option<Committed>, Error>,
+        give_back: impl FnOnce(&Result<Option<Committed>, Error>),
+    ) -> Result<Option<Committed>, Error> {
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_committed(operations, committed.stamp);
+        }
+        give_back(&result);
+        result
+    }
+
+    /// Whether the blocks of a transaction that has ended come free. After a failure no thread may
+    /// see what has become of them.
+    #[inline(always)]
+    pub(super) fn lets_go(&self, result: &Result<Option<Committed>, Error>) -> bool {
+        result.is_ok() || !self.has_failed()
     }
 
     /// Begins a record whose stamp is above those of what it overwrites.
     #[inline(always)]
-    pub(super) fn begin_record(
+    fn begin_record(
         &self,
         state: &LaneState<P, H>,
         room: &LaneRoom<P, H>,
@@ -393,17 +440,16 @@ where
         Recording { open: state.lane.begin(stamp, pace), durability, waits }
     }
 
-    /// Stores a record that was begun, and makes it durable if that is asked for.
+    /// Stores a record that was begun, as it was prepared. Returns the number of its frames.
     #[inline]
     fn store<O: Operations + ?Sized>(
         &self,
-        mut state: LaneGuard<'_, P, H>,
-        mut record: Recording,
+        state: &mut LaneState<P, H>,
+        open: &mut OpenRecord,
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
-    ) -> Result<Option<Committed>, Error> {
-        let open = &mut record.open;
+    ) -> usize {
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
         let (lane, waits) = (work.lane, work.waits);
@@ -412,32 +458,27 @@ where
         // No reader sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
         let mut versions = SharedVersions { shared: self, lane, answers, waits, told };
-        let LaneState { lane, slots, .. } = &mut *state;
+        let LaneState { lane, slots, .. } = state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
         self.unreserve_places(work);
-        let bytes = open.bytes();
-        state.in_hand += work.reserved_bytes - bytes;
-        work.reserved_bytes = 0;
+        state.in_hand += core::mem::take(&mut work.reserved_bytes);
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
-        state.stats.add_record(prepared.frames as u64, bytes);
         state.stats.appended_home += prepared.appends as u64;
         if self.common.geometry.lane_places() > 0 {
             state.stats.logged += u64::from(prepared.log_blocks);
             state.stats.new_slots += u64::from(taken);
             state.stats.rewritten_slots += work.held_slots().count() as u64;
         }
-        let committed = record.committed(work.lane);
-        self.finish(state, record, self.lane(work.lane))?;
-        Ok(Some(committed))
+        prepared.frames
     }
 
     /// Ends a record that is stored, and makes it durable if that is asked for.
     #[inline(always)]
-    pub(super) fn finish(
+    fn finish(
         &self,
         mut state: LaneGuard<'_, P, H>,
         record: Recording,
@@ -476,7 +517,7 @@ where
 
     /// Keeps the images of a transaction for readers, and for the next writers of their blocks.
     #[cold]
-    pub(super) fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
+    fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             let Some(image) = update.change.image() else { continue };

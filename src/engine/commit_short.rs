@@ -13,8 +13,8 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, PiecesOf, Prepared, Several, Sole,
-    Versions, is_of_run, share_of,
+    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, OpenRecord, PiecesOf, Prepared,
+    Several, Sole, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -23,7 +23,7 @@ use journal_core::{
 };
 use pmem_sys::StoreLockGuard;
 
-use crate::engine::commit::LaneGuard;
+use crate::engine::commit::{LaneGuard, RecordTo};
 use crate::error::Error;
 use crate::options::SHARES_MAX;
 use crate::shared::Shared;
@@ -215,33 +215,28 @@ where
             seat.defers = defers;
         }
         self.check_not_failed()?;
-        let watch = self.failure.watch();
-        self.common.prefetch_place(&share.index);
-        let lead = share.index.lead(block);
-        if let Some(lead) = &lead {
-            self.common.prefetch_lead(&share.index, lead);
-        }
-        let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
-        let mut record = self.begin_record(&state, room, overwritten, durability);
-        let frame = alone.store(&self.common, &mut state.lane, &mut record.open, front, encoded);
-        let told = self.tell(&mut share, frame);
-        assert!(told.is_ok(), "room for the frame was looked for");
-        share.give_back();
-        let bytes = record.open.bytes();
-        state.in_hand -= bytes;
-        state.stats.add_record(1, bytes);
-        let committed = record.committed(lane);
-        let result = self.finish(state, record, room);
-        watch.end();
-        if result.is_ok() && self.caches {
-            self.keep_committed(core::slice::from_ref(operation), committed.stamp);
-        }
-        if result.is_ok() || !self.has_failed() {
-            self.blocks.unlock(stripe);
-            self.tell_waiters_for(stripe);
-        }
-        result?;
-        Ok(Some(committed))
+        let result = self.watched(|| {
+            self.common.prefetch_place(&share.index);
+            let lead = share.index.lead(block);
+            if let Some(lead) = &lead {
+                self.common.prefetch_lead(&share.index, lead);
+            }
+            let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
+            let to = RecordTo { lane, overwritten, durability };
+            self.recording(state, to, |state, open| {
+                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+                let told = self.tell(&mut share, frame);
+                assert!(told.is_ok(), "room for the frame was looked for");
+                share.give_back();
+                1
+            })
+        });
+        self.ended(core::slice::from_ref(operation), result.map(Some), |result| {
+            if self.lets_go(result) {
+                self.blocks.unlock(stripe);
+                self.tell_waiters_for(stripe);
+            }
+        })
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
@@ -317,35 +312,30 @@ where
         }
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
-        let watch = self.failure.watch();
-        let mut record = self.begin_record(&state, room, work.overwritten, durability);
-        let (names, mut scratch, _) = work.for_preparing();
-        let ends = Ends::Record;
-        let LaneState { lane: at, slots, .. } = &mut *state;
-        if let Some(pieces) = &pieces {
-            let content = PiecesOf { operations, pieces, names, ends };
-            self.common.store_pieces(at, &mut record.open, &content, scratch.front, &mut held);
-        } else {
-            let content = Content { operations, names, prepared: &prepared, ends };
-            let mut in_lane = InLane { lane: at, states: slots };
-            self.common.store(&mut in_lane, &mut record.open, &content, &mut scratch, &mut held);
-        }
-        drop(held);
-        let bytes = record.open.bytes();
-        state.in_hand -= bytes;
-        state.stats.add_record(prepared.frames as u64, bytes);
-        let committed = record.committed(lane);
-        let result = self.finish(state, record, room);
-        watch.end();
-        if result.is_ok() && self.caches {
-            self.keep_committed(operations, committed.stamp);
-        }
-        if result.is_ok() || !self.has_failed() {
-            self.unlock_few(operations, age, taken);
-        }
+        let to = RecordTo { lane, overwritten: work.overwritten, durability };
+        let store = |state: &mut LaneState<P, H>, open: &mut OpenRecord| {
+            let (names, mut scratch, _) = work.for_preparing();
+            let ends = Ends::Record;
+            let LaneState { lane: at, slots, .. } = state;
+            if let Some(pieces) = &pieces {
+                let content = PiecesOf { operations, pieces, names, ends };
+                self.common.store_pieces(at, open, &content, scratch.front, &mut held);
+            } else {
+                let content = Content { operations, names, prepared: &prepared, ends };
+                let mut in_lane = InLane { lane: at, states: slots };
+                self.common.store(&mut in_lane, open, &content, &mut scratch, &mut held);
+            }
+            drop(held);
+            prepared.frames
+        };
+        let result = self.watched(|| self.recording(state, to, store));
+        let result = self.ended(operations, result.map(Some), |result| {
+            if self.lets_go(result) {
+                self.unlock_few(operations, age, taken);
+            }
+        });
         work.clear();
-        result?;
-        Ok(Some(committed))
+        result
     }
 
     /// Gives back those blocks of a few operations whose bit is set.

@@ -23,8 +23,9 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::format::identity::Identity;
 use crate::ports::kernels::Kernels;
-use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Sequence};
+use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// Lines of the shortest front that describes an image.
 pub const RECORD_LINES_MIN: usize = 2;
@@ -207,7 +208,52 @@ impl FrameHeader {
     }
 }
 
+/// What the header of a part says, but for its check, which covers the names as well.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderFields<'a> {
+    pub(crate) kind: RecordKind,
+    /// Which part of its record.
+    pub(crate) part: u64,
+    pub(crate) is_last: bool,
+    pub(crate) lines: u32,
+    pub(crate) frames: usize,
+    pub(crate) names: usize,
+    pub(crate) lane: LaneNumber,
+    pub(crate) position: u64,
+    pub(crate) sequence: Sequence,
+    /// Every record of the lane below this sequence is durable.
+    pub(crate) durable_to: Sequence,
+    pub(crate) stamp: Stamp,
+    /// The epoch and the generation that it is written in.
+    pub(crate) identity: &'a Identity,
+}
+
 impl RecordHeader {
+    /// The header of a part, its check being zero. Commits, copies and intents are begun here, and
+    /// nowhere else: a new field of the header gets its value in this function.
+    #[inline(always)]
+    pub(crate) fn of(fields: &HeaderFields<'_>) -> Self {
+        const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };
+        let &HeaderFields { kind, part, is_last, lines, frames, names, lane, .. } = fields;
+        let &HeaderFields { position, sequence, durable_to, stamp, identity, .. } = fields;
+        Self {
+            check: U32::ZERO,
+            kind: kind as u8,
+            flags: if is_last { LAST_PART } else { 0 },
+            part: ((part & u64::from(u16::MAX)) as u16).into(),
+            lines: lines.into(),
+            frames: u16::try_from(frames).unwrap_or(u16::MAX).into(),
+            names: u8::try_from(names).unwrap_or(u8::MAX),
+            lane: (lane.raw() & u16::from(u8::MAX)) as u8,
+            position: position.into(),
+            sequence: sequence.raw().into(),
+            epoch: identity.epoch.raw().into(),
+            generation: identity.generation.raw().into(),
+            watermark: durable_to.raw().into(),
+            stamp: stamp.raw().into(),
+        }
+    }
+
     #[inline]
     pub(crate) fn words(self) -> [u64; 8] {
         let Self { check, kind, flags, part, lines, frames, names, lane, .. } = self;
@@ -237,18 +283,6 @@ impl RecordHeader {
     #[inline]
     pub(crate) fn is_of(&self, lane: LaneNumber) -> bool {
         u16::from(self.lane) == lane.raw()
-    }
-
-    /// Says which lane it is of, and how many names follow.
-    #[inline]
-    pub(crate) fn set_lane(&mut self, lane: LaneNumber, names: usize) {
-        const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };
-        self.lane = (lane.raw() & u16::from(u8::MAX)) as u8;
-        self.names = u8::try_from(names).unwrap_or(u8::MAX);
-    }
-
-    pub(crate) const fn set_last_part(&mut self) {
-        self.flags |= LAST_PART;
     }
 
     /// Whether no counter is where none can be.

@@ -9,14 +9,14 @@
 //! finds the intent and writes its images home again, all of them, before anything else needs the
 //! area. Intents below the superblock's floor are of checkpoints that ended, and are not believed.
 
-use zerocopy::{FromZeros as _, IntoBytes as _};
+use zerocopy::IntoBytes as _;
 
 use crate::format::front::{Extent, Front, extent};
 use crate::format::geometry::Geometry;
 use crate::format::identity::Identity;
 use crate::format::record::{
-    CHECK_BYTES, FRAME_BYTES, Form, FrameHeader, HEADER_BYTES, RecordHeader, RecordKind,
-    SHIELD_LANE, evidence_check,
+    CHECK_BYTES, FRAME_BYTES, Form, FrameHeader, HEADER_BYTES, HeaderFields, RecordHeader,
+    RecordKind, SHIELD_LANE, evidence_check,
 };
 use crate::order::hook::Hook;
 use crate::order::ordered::{Durable, InFlight};
@@ -25,7 +25,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::intent::load;
 use crate::space::ring::Ring;
-use crate::units::{BlockNumber, Stamp};
+use crate::units::{BlockNumber, Sequence, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -112,15 +112,20 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         let images = intent.blocks.saturating_mul(geometry.block_size.bytes());
         let total = intent.front.saturating_add(images) as u64;
         let extent = Extent { front: intent.front, total };
-        let mut header = RecordHeader::new_zeroed();
-        header.kind = RecordKind::Intent as u8;
-        header.set_last_part();
-        header.lines = extent.lines().into();
-        header.frames = u16::try_from(intent.blocks).unwrap_or(u16::MAX).into();
-        header.set_lane(SHIELD_LANE, 0);
-        header.sequence = number.into();
-        header.epoch = identity.epoch.raw().into();
-        header.generation = identity.generation.raw().into();
+        let header = RecordHeader::of(&HeaderFields {
+            kind: RecordKind::Intent,
+            part: 0,
+            is_last: true,
+            lines: extent.lines(),
+            frames: intent.blocks,
+            names: 0,
+            lane: SHIELD_LANE,
+            position: 0,
+            sequence: Sequence(number),
+            durable_to: Sequence(0),
+            stamp: Stamp(0),
+            identity,
+        });
         put(front, 0, header.as_bytes());
         let evidence = front.get(..HEADER_BYTES).unwrap_or_default();
         let check = evidence_check(kernels, identity.seeds.record, evidence);

@@ -229,13 +229,17 @@ where
                     self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
             }
         }
-        self.see_to_space(lane, prepared.bytes, prepared.frames)?;
-        self.settle_other_lanes(lane)?;
+        self.make_way(lane, prepared.bytes, prepared.frames)?;
         if prepared.is_ahead() {
             self.write_ahead(lane, operations, &names, &prepared)?;
         }
-        let open = self.begin_record(lane, overwritten, pace);
-        self.store(lane, open, operations, &names, &prepared)
+        self.recording(lane, overwritten, pace, |journal, open| {
+            let (mut scratch, mut versions) = (scratch!(journal), versions!(journal, lane));
+            let mut at = journal.lanes.in_lane(lane);
+            let (names, prepared) = (&names, &prepared);
+            let content = Content { operations, names, prepared, ends: Ends::Record };
+            journal.common.store(&mut at, open, &content, &mut scratch, &mut versions);
+        })
     }
 
     /// Commits one operation, all of a transaction.
@@ -248,15 +252,12 @@ where
     ) -> Result<Committed, CommitError> {
         let lead = self.lead(sole.block());
         let overwritten = sole.overwrite(&self.index, lead, lane);
-        self.see_to_space(lane, self.common.sole_bytes(&sole), 1)?;
-        self.settle_other_lanes(lane)?;
-        let mut open = self.begin_record(lane, overwritten, pace);
-        self.watched(|journal| {
+        self.make_way(lane, self.common.sole_bytes(&sole), 1)?;
+        self.recording(lane, overwritten, pace, |journal, open| {
             let InLane { lane: at, .. } = journal.lanes.in_lane(lane);
-            let frame = sole.store(&journal.common, at, &mut open, journal.front, journal.encoded);
+            let frame = sole.store(&journal.common, at, open, journal.front, journal.encoded);
             let told = versions!(journal, lane).tell(frame);
             assert!(told.is_ok(), "room for the frame was seen to");
-            journal.finish(lane, open)
         })
     }
 
@@ -270,39 +271,40 @@ where
         prepared: &Prepared,
         pace: Pace,
     ) -> Result<Committed, CommitError> {
-        self.see_to_space(lane, prepared.bytes, prepared.frames)?;
-        self.settle_other_lanes(lane)?;
-        let mut open = self.begin_record(lane, overwritten, pace);
-        self.watched(|journal| {
+        self.make_way(lane, prepared.bytes, prepared.frames)?;
+        self.recording(lane, overwritten, pace, |journal, open| {
             let mut versions = versions!(journal, lane);
             let InLane { lane: at, .. } = journal.lanes.in_lane(lane);
-            journal.common.store_pieces(at, &mut open, content, journal.front, &mut versions);
-            journal.finish(lane, open)
+            journal.common.store_pieces(at, open, content, journal.front, &mut versions);
         })
     }
 
-    /// Begins a record whose stamp is above those of what it overwrites.
-    fn begin_record(&mut self, lane: LaneNumber, overwritten: Stamp, pace: Pace) -> OpenRecord {
-        let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
-        let highest = self.lane(lane).last_stamp.max(overwritten);
-        self.lane(lane).begin(Stamp(highest.raw().saturating_add(1)), pace)
+    /// Makes sure that there is room for a record and its frames, and that all which the record
+    /// may depend on is durable.
+    #[inline]
+    fn make_way(&mut self, lane: LaneNumber, bytes: u64, frames: usize) -> Result<(), CommitError> {
+        self.see_to_space(lane, bytes, frames)?;
+        self.settle_other_lanes(lane)
     }
 
-    /// Stores a prepared record, and makes it durable if that is asked for.
-    fn store(
+    /// The frame around each record. It begins the record with a stamp above those of what it
+    /// overwrites, has `store` store it, and makes it durable unless it is deferred.
+    ///
+    /// `store` may ask the policy between parts. Where that panics, some parts are in the index, and
+    /// the journal refuses to go on.
+    #[inline(always)]
+    fn recording(
         &mut self,
         lane: LaneNumber,
-        mut open: OpenRecord,
-        operations: &[Operation<'_>],
-        names: &Names,
-        prepared: &Prepared,
+        overwritten: Stamp,
+        pace: Pace,
+        store: impl FnOnce(&mut Self, &mut OpenRecord),
     ) -> Result<Committed, CommitError> {
-        // The policy is asked between parts: where it panics, some of them are in the index.
+        let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
+        let highest = self.lane(lane).last_stamp.max(overwritten);
+        let mut open = self.lane(lane).begin(Stamp(highest.raw().saturating_add(1)), pace);
         self.watched(|journal| {
-            let (mut scratch, mut versions) = (scratch!(journal), versions!(journal, lane));
-            let mut at = journal.lanes.in_lane(lane);
-            let content = Content { operations, names, prepared, ends: Ends::Record };
-            journal.common.store(&mut at, &mut open, &content, &mut scratch, &mut versions);
+            store(journal, &mut open);
             journal.finish(lane, open)
         })
     }

@@ -20,14 +20,15 @@
 //! After it, and before the superblock: both are there, with the same content. After that: the
 //! copy alone is.
 
-use zerocopy::{FromZeros as _, IntoBytes as _};
+use zerocopy::IntoBytes as _;
 
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
 use crate::format::front::{Extent, Front, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
-    FRAMES_PER_PART, Form, FrameHeader, RecordHeader, RecordKind, STAMP_BYTES, evidence_check,
+    FRAMES_PER_PART, Form, FrameHeader, HeaderFields, RecordHeader, RecordKind, STAMP_BYTES,
+    evidence_check,
 };
 use crate::home::content::View;
 use crate::home::error::JournalError;
@@ -413,18 +414,20 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     debug_assert!(extent.total <= copying.plan.bytes, "as it was planned");
     let front = scratch.get_mut(..extent.front)?;
     front.fill(0);
-    let mut header = RecordHeader::new_zeroed();
-    header.kind = RecordKind::Copy as u8;
-    header.set_last_part();
-    header.lines = extent.lines().into();
-    header.frames = u16::try_from(batch.len()).ok()?.into();
-    header.set_lane(lane.number, names.count());
-    header.position = lane.tail.into();
-    header.sequence = lane.next_sequence.raw().into();
-    header.epoch = lane.identity.epoch.raw().into();
-    header.generation = lane.identity.generation.raw().into();
-    header.watermark = lane.durable_to.raw().into();
-    header.stamp = copying.stamp.raw().into();
+    let header = RecordHeader::of(&HeaderFields {
+        kind: RecordKind::Copy,
+        part: 0,
+        is_last: true,
+        lines: extent.lines(),
+        frames: batch.len(),
+        names: names.count(),
+        lane: lane.number,
+        position: lane.tail,
+        sequence: lane.next_sequence,
+        durable_to: lane.durable_to,
+        stamp: copying.stamp,
+        identity: &lane.identity,
+    });
     let mut at = 0_usize;
     let mut put = |bytes: &[u8]| {
         let end = at.saturating_add(bytes.len());

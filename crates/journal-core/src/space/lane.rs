@@ -15,12 +15,10 @@
 //! L2. A sequence is never skipped: what was stored under one is a record, or overwritten.
 //! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
-use zerocopy::FromZeros as _;
-
 use crate::format::front::{Extent, extent};
 use crate::format::geometry::Geometry;
 use crate::format::identity::Identity;
-use crate::format::record::{Form, Name, RecordHeader, RecordKind, evidence_check};
+use crate::format::record::{Form, HeaderFields, Name, RecordHeader, RecordKind, evidence_check};
 use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::index::frame::FrameAt;
 use crate::order::hook::{Hook, NoHook};
@@ -564,21 +562,20 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         front: &mut [u8],
     ) {
         let Lists { frame_count, name_count, names, last, .. } = lists;
-        let mut header = RecordHeader::new_zeroed();
-        header.kind = RecordKind::Commit as u8;
-        header.part = ((open.parts & u64::from(u16::MAX)) as u16).into();
-        header.lines = extent.lines().into();
-        header.frames = u16::try_from(frame_count).unwrap_or(u16::MAX).into();
-        header.set_lane(self.number, name_count);
-        header.position = open.position().into();
-        header.sequence = self.next_sequence.raw().into();
-        header.epoch = self.identity.epoch.raw().into();
-        header.generation = self.identity.generation.raw().into();
-        header.watermark = self.durable_to.raw().into();
-        header.stamp = open.stamp.raw().into();
-        if last {
-            header.set_last_part();
-        }
+        let header = RecordHeader::of(&HeaderFields {
+            kind: RecordKind::Commit,
+            part: open.parts,
+            is_last: last,
+            lines: extent.lines(),
+            frames: frame_count,
+            names: name_count,
+            lane: self.number,
+            position: open.position(),
+            sequence: self.next_sequence,
+            durable_to: self.durable_to,
+            stamp: open.stamp,
+            identity: &self.identity,
+        });
         let words = header.words();
         let mut at = put_words(front, 0, words);
         for name in names {
