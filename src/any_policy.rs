@@ -133,6 +133,11 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
+    fn logs_patches(&self) -> bool {
+        of_chosen!(self, policy => policy.logs_patches())
+    }
+
+    #[inline]
     fn logs_images(&self) -> bool {
         of_chosen!(self, policy => policy.logs_images())
     }

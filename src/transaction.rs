@@ -105,7 +105,11 @@ where
                 into.copy_from_slice(image);
                 Ok(())
             }
-            None => self.shared.read(self.seat.for_reading(), block, into).map(drop),
+            None => {
+                self.shared.read(self.seat.for_reading(), block, into)?;
+                self.seat.staged.overlay(block, 0, into);
+                Ok(())
+            }
         }
     }
 
@@ -120,6 +124,7 @@ where
             let (image, _) = self.committed(block)?;
             into.copy_from_slice(&image[at..][..into.len()]);
             self.seat.give_room_back(image);
+            self.seat.staged.overlay(block, at, into);
         } else if let Some(image) = self.seat.staged.image(block) {
             into.copy_from_slice(&image[at..][..into.len()]);
         }
@@ -210,7 +215,8 @@ where
     }
 
     /// Changes bytes of the block; the rest of it stays as it is. The policy is told which bytes
-    /// change, and may log no more than those.
+    /// change, and may log no more than those. Where it [logs patches](Policy::logs_patches), the
+    /// block is mostly not even read.
     ///
     /// # Errors
     /// The errors of [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the
@@ -252,10 +258,20 @@ where
         bytes: &[u8],
     ) -> Result<(), Error> {
         self.await_room_to_begin(block)?;
-        self.lock(block)?;
+        let is_patchable = self.lock_to_patch(block)? && self.seat.staged.takes_patch(bytes);
         if self.seat.staged.has(block) {
+            if self.seat.staged.note_patch(block, hint, at, bytes) {
+                return Ok(());
+            }
+            self.build_image(block)?;
             // A block discarded before in this transaction has no defined content to keep.
             self.seat.staged.patch(block, hint, None, at, bytes);
+            return Ok(());
+        }
+        if is_patchable {
+            self.take(block)?;
+            let is_noted = self.seat.staged.note_patch(block, hint, at, bytes);
+            debug_assert!(is_noted, "it is the block's first");
             return Ok(());
         }
         // A block that an earlier transaction discarded is logged whole. A checkpoint may forget
@@ -267,6 +283,30 @@ where
         }
         self.seat.staged.patch(block, hint, is_live.then_some(&old), at, bytes);
         self.seat.give_room_back(old);
+        Ok(())
+    }
+
+    /// Locks a block. Returns whether patches of it may be logged without an image.
+    #[inline]
+    fn lock_to_patch(&mut self, block: BlockNumber) -> Result<bool, Error> {
+        if let Some(block) = self.blocked {
+            return Err(Error::Conflict { block });
+        }
+        let locked = self.shared.lock_to_patch(&mut self.seat.work, self.age, block);
+        if locked.is_err() {
+            self.note(locked.map(drop))?;
+        }
+        locked
+    }
+
+    /// Makes the image of a block that has nothing but patches in this transaction.
+    #[cold]
+    fn build_image(&mut self, block: BlockNumber) -> Result<(), Error> {
+        if self.seat.staged.is_patched(block) {
+            let (committed, _) = self.committed(block)?;
+            self.seat.staged.build_image(block, &committed);
+            self.seat.give_room_back(committed);
+        }
         Ok(())
     }
 
@@ -338,6 +378,9 @@ where
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
+        // The running transaction may take in more than one transaction of a block.
+        let patched: Vec<_> = self.seat.staged.patched().collect();
+        patched.into_iter().try_for_each(|block| self.build_image(block))?;
         let seat: &mut Seat<D> = &mut self.seat;
         seat.defers = false;
         let result = self.shared.gather(&mut seat.work, &seat.staged);
@@ -362,8 +405,9 @@ where
             // failed.
             self.shared.settle_gathered(&mut seat.work, &seat.staged)?;
         }
-        let result = self.shared.commit(&mut seat.work, &seat.staged, durability);
-        seat.staged.clear();
+        let Seat { staged, work, .. } = seat;
+        let result = staged.ready(|operations| self.shared.commit(work, operations, durability));
+        staged.clear();
         result
     }
 

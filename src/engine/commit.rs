@@ -516,12 +516,18 @@ where
     }
 
     /// Keeps the images of a transaction for readers, and for the next writers of their blocks.
+    /// What is kept of a block that was patched is patched.
     #[cold]
     fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
-            let Some(image) = update.change.image() else { continue };
             let Ok(mut share) = self.share(update.block) else { return };
+            let Some(image) = update.change.image() else {
+                if let Some(cache) = &mut share.cache {
+                    cache.patch(update.block, stamp, update.change.pieces());
+                }
+                continue;
+            };
             let newest = share.index.newest(update.block).map(|newest| share.index.frame(newest));
             // An update that was not logged because it changes nothing has no frame of this
             // transaction.

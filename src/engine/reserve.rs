@@ -7,6 +7,7 @@
 
 use journal_core::parts::{Operations, is_of_run};
 use journal_core::policy::Policy;
+use journal_core::record::Form;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operation, PmemShare};
 use pmem_sys::StoreLockGuard;
@@ -71,6 +72,23 @@ where
             share = self.share(block)?;
         }
         Ok(share)
+    }
+
+    /// Locks a block. Returns whether patches of it may be logged without an image. They may where
+    /// the policy logs them, and where its newest content stays what they are patches of.
+    #[inline]
+    pub(crate) fn lock_to_patch(
+        &self,
+        work: &mut Work,
+        age: Age,
+        block: BlockNumber,
+    ) -> Result<bool, Error> {
+        let share = self.lock_block(work, age, block)?;
+        if !self.common.policy.logs_patches() || work.on_gathered {
+            return Ok(false);
+        }
+        let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
+        Ok(newest != Some(Form::Discard) && !share.index.is_unreadable(block))
     }
 
     /// Locks a block. The caller has the lock of its share.

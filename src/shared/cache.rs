@@ -6,8 +6,9 @@
 //!
 //! C1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
 //!     only where that frame is the newest that may be read, or where there is no frame any more.
-//! C2. When a frame enters the index, what is kept of its block does not count any more. So the
-//!     content that counts when frames are forgotten is the one that they led to.
+//! C2. When a frame enters the index, what is kept of its block does not count any more, until the
+//!     committer has patched it or kept new content. So the content that counts when frames are
+//!     forgotten is the one that they led to.
 //! C3. Blocks that have frames in the lanes stay as long as there are others, because they cost
 //!     most to read.
 
@@ -15,6 +16,7 @@ use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 
 use journal_core::BlockNumber;
+use journal_core::policy::Patch;
 use journal_core::units::Stamp;
 
 /// What is kept of a block.
@@ -25,9 +27,9 @@ struct Kept {
     stamp: Stamp,
     /// Whether it was read since the hand came by.
     is_used: bool,
-    /// Whether it is memory and no more, for the next content of the block. That mostly comes at
-    /// once.
-    is_stale: bool,
+    /// The stamp of the first frame that it is not up to, if there is one. Then it is memory for
+    /// the next content of the block, which mostly comes at once.
+    stale: Option<Stamp>,
 }
 
 /// Mixes the number of a block. Numbers are the store's own, and there are few at a time, so the
@@ -86,7 +88,7 @@ impl Cache {
     /// Finds the kept content of a block. `newest` is the stamp of its newest frame that may be
     /// read, if it has one (C1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
-        let found = self.kept.get_mut(&block.raw()).filter(|kept| !kept.is_stale);
+        let found = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
         match found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp)) {
             Some(kept) => {
                 kept.is_used = true;
@@ -113,23 +115,42 @@ impl Cache {
         if let Some(kept) = self.kept.get_mut(&block.raw()) {
             kept.image.copy_from_slice(image);
             kept.stamp = stamp;
-            self.stale -= usize::from(core::mem::take(&mut kept.is_stale));
+            self.stale -= usize::from(kept.stale.take().is_some());
             return;
         }
         if self.kept.len() >= self.blocks_max {
             self.evict(has_frames);
         }
-        let kept = Kept { image: image.into(), stamp, is_used: false, is_stale: false };
+        let kept = Kept { image: image.into(), stamp, is_used: false, stale: None };
         self.kept.insert(block.raw(), kept);
         self.order.push(block.raw());
     }
 
-    /// Forgets what a block held: a frame of it enters the index (C2).
-    pub(crate) fn forget(&mut self, block: BlockNumber) {
-        if let Some(kept) = self.kept.get_mut(&block.raw()).filter(|kept| !kept.is_stale) {
-            kept.is_stale = true;
+    /// Forgets what a block held: a frame of it enters the index, with this stamp (C2).
+    pub(crate) fn forget(&mut self, block: BlockNumber, stamp: Stamp) {
+        if let Some(kept) = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none()) {
+            kept.stale = Some(stamp);
             self.stale += 1;
         }
+    }
+
+    /// Brings what is kept of a block up to the frame with this stamp, which has these patches. It
+    /// can be if it was up to the frame below that one.
+    pub(crate) fn patch<'p>(
+        &mut self,
+        block: BlockNumber,
+        stamp: Stamp,
+        patches: impl Iterator<Item = Patch<'p>>,
+    ) {
+        let Some(kept) = self.kept.get_mut(&block.raw()) else { return };
+        if kept.stale != Some(stamp) {
+            return;
+        }
+        for Patch { at, bytes } in patches {
+            kept.image[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        (kept.stamp, kept.stale) = (stamp, None);
+        self.stale -= 1;
     }
 
     /// Makes room for one block, in up to three rounds (C3):
@@ -147,12 +168,12 @@ impl Cache {
                 let Some(kept) = self.kept.get_mut(&block) else { continue };
                 let was_used = core::mem::take(&mut kept.is_used);
                 let goes = match round {
-                    0 => kept.is_stale || (!was_used && !has_frames(BlockNumber(block))),
+                    0 => kept.stale.is_some() || (!was_used && !has_frames(BlockNumber(block))),
                     1 => !has_frames(BlockNumber(block)),
                     _ => true,
                 };
                 if goes {
-                    self.stale -= usize::from(kept.is_stale);
+                    self.stale -= usize::from(kept.stale.is_some());
                     self.kept.remove(&block);
                     self.order.swap_remove(self.hand);
                     return;
@@ -202,10 +223,30 @@ mod tests {
         // As it is home: a frame that is there by now has it not.
         keep(&mut cache, 2, 0, &[]);
         assert!(has(&mut cache, 2, None) && !has(&mut cache, 2, Some(1)));
-        cache.forget(BlockNumber(1));
+        cache.forget(BlockNumber(1), Stamp(8));
         assert!(!has(&mut cache, 1, None));
         assert_eq!(cache.asked, Asked { hits: 3, misses: 4 });
         assert!(Cache::new(0).is_none());
+    }
+
+    #[test]
+    fn what_is_kept_follows_patches_of_the_next_frame_and_of_no_other() {
+        let mut cache = Cache::new(4).expect("of some");
+        let patch = |cache: &mut Cache, stamp, bytes| {
+            cache.patch(BlockNumber(1), Stamp(stamp), [Patch { at: 1, bytes }].into_iter());
+        };
+        keep(&mut cache, 1, 7, &[]);
+        patch(&mut cache, 8, &[9]);
+        assert!(has(&mut cache, 1, Some(7)), "no frame has come");
+        cache.forget(BlockNumber(1), Stamp(8));
+        patch(&mut cache, 8, &[9]);
+        let found = cache.look_up(BlockNumber(1), Some(Stamp(8))).map(<[u8]>::to_vec);
+        assert_eq!(found, Some(vec![1, 9, 1, 1]));
+        cache.forget(BlockNumber(1), Stamp(9));
+        cache.forget(BlockNumber(1), Stamp(10));
+        patch(&mut cache, 10, &[9]);
+        assert!(cache.look_up(BlockNumber(1), Some(Stamp(10))).is_none(), "it lacks a frame");
+        assert_eq!(cache.blocks(), 0);
     }
 
     #[test]
@@ -246,7 +287,7 @@ mod tests {
         let mut cache = Cache::new(4).expect("of some");
         for turn in 1..1000 {
             keep(&mut cache, turn % 3, turn, &[0, 1, 2]);
-            cache.forget(BlockNumber(turn % 3));
+            cache.forget(BlockNumber(turn % 3), Stamp(turn + 1));
             assert!(!has(&mut cache, turn % 3, Some(turn)) && !has(&mut cache, turn % 3, None));
             keep(&mut cache, turn % 3, turn + 1, &[0, 1, 2]);
             assert!(has(&mut cache, turn % 3, Some(turn + 1)));
@@ -261,8 +302,8 @@ mod tests {
         for block in 0..4 {
             keep(&mut cache, block, 7, &[]);
         }
-        cache.forget(BlockNumber(2));
-        cache.forget(BlockNumber(2));
+        cache.forget(BlockNumber(2), Stamp(8));
+        cache.forget(BlockNumber(2), Stamp(9));
         assert_eq!(cache.blocks(), 3);
         keep(&mut cache, 9, 8, &[0, 1, 2, 3, 9]);
         assert_eq!((cache.blocks(), cache.order.len()), (4, 4));

@@ -287,7 +287,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
         let Share { index, cache, .. } = share;
         if let Some(cache) = cache {
-            cache.forget(frame.block);
+            cache.forget(frame.block, frame.stamp);
         }
         // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
         let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);

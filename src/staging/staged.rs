@@ -1,15 +1,20 @@
-//! A transaction's operations before it commits: what becomes of each block, with whole images, and
-//! with the ranges that were changed where that is known.
+//! A transaction's operations before it commits: what becomes of each block.
+//!
+//! A block has an image, or nothing but patches. An image comes with the ranges that were changed,
+//! where they are known. Patches alone are enough for a policy that logs them as they come
+//! ([`Policy::logs_patches`](journal_core::policy::Policy::logs_patches)). Then no content of the
+//! block is read or copied.
 
 use core::convert::Infallible;
 
 use journal_core::parts::Operations;
-use journal_core::policy::Update;
+use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Operation};
 
 use crate::hint::Hint;
 use crate::staging::changed_ranges::Touched;
 use crate::staging::old_images::Olds;
+use crate::staging::patches::{Patches, StagedPatches};
 
 /// Buffers of more than this are given back when a transaction ends.
 const KEPT_BYTES_MAX: usize = 4 << 20;
@@ -21,8 +26,27 @@ struct Entry {
     hint: Hint,
     /// Whether an operation has said so.
     is_said: bool,
-    /// Which of the images; `None` where it is discarded.
-    image: Option<u32>,
+    content: Content,
+}
+
+/// What a block is to hold.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// Nothing: it is discarded.
+    Nothing,
+    /// One of the images.
+    Image(u32),
+    /// What is committed, with these patches.
+    Patched(Patches),
+}
+
+impl Content {
+    const fn image(self) -> Option<u32> {
+        match self {
+            Self::Image(image) => Some(image),
+            Self::Nothing | Self::Patched(_) => None,
+        }
+    }
 }
 
 /// The operations, ascending by block, each block once.
@@ -32,6 +56,7 @@ pub(crate) struct Staged {
     images: Vec<u8>,
     /// For each image, where it differs from the committed one.
     touched: Vec<Touched>,
+    patches: StagedPatches,
     /// What blocks held before.
     pub(crate) olds: Olds,
     block_bytes: usize,
@@ -43,6 +68,7 @@ impl Staged {
             entries: Vec::new(),
             images: Vec::new(),
             touched: Vec::new(),
+            patches: StagedPatches::new(),
             olds: Olds::new(block_bytes),
             block_bytes,
         }
@@ -52,6 +78,7 @@ impl Staged {
         self.entries.clear();
         self.images.clear();
         self.touched.clear();
+        self.patches.clear();
         self.images.shrink_to(KEPT_BYTES_MAX);
         self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
         self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
@@ -81,11 +108,86 @@ impl Staged {
         self.find(block).is_ok()
     }
 
-    /// What the transaction has made of a block: `None` where it has not touched the block, or
-    /// discarded it.
+    /// What the transaction has made of a block: `None` where it has not touched the block, has
+    /// discarded it, or has nothing but patches of it.
     pub(crate) fn image(&self, block: BlockNumber) -> Option<&[u8]> {
         let entry = &self.entries[self.find(block).ok()?];
-        entry.image.map(|image| self.image_at(image))
+        entry.content.image().map(|image| self.image_at(image))
+    }
+
+    fn patches_of(&self, block: BlockNumber) -> Option<Patches> {
+        match self.entries[self.find(block).ok()?].content {
+            Content::Patched(patches) => Some(patches),
+            Content::Nothing | Content::Image(_) => None,
+        }
+    }
+
+    /// Puts the patches of a block over bytes of its committed content that begin at `at`.
+    pub(crate) fn overlay(&self, block: BlockNumber, at: usize, content: &mut [u8]) {
+        if let Some(patches) = self.patches_of(block) {
+            self.patches.overlay(&patches, at, content);
+        }
+    }
+
+    /// Notes a patch of a block without an image. Returns whether it is noted: a block that has an
+    /// image or is discarded needs no such thing, and a block can have too many patches.
+    pub(crate) fn note_patch(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        at: usize,
+        new: &[u8],
+    ) -> bool {
+        let bytes_max = self.block_bytes / 2;
+        match self.find(block) {
+            Ok(place) => {
+                let entry = &mut self.entries[place];
+                let Content::Patched(patches) = &mut entry.content else { return false };
+                if !self.patches.add(patches, at, new, bytes_max) {
+                    return false;
+                }
+                entry.hint.change(hint);
+                entry.is_said |= hint.is_some();
+            }
+            Err(place) => {
+                let mut patches = Patches::NONE;
+                if !self.patches.add(&mut patches, at, new, bytes_max) {
+                    return false;
+                }
+                let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
+                let content = Content::Patched(patches);
+                self.entries.insert(place, Entry { block, hint, is_said, content });
+            }
+        }
+        true
+    }
+
+    /// Whether a block's first patch can be noted without an image. An empty patch cannot.
+    #[inline]
+    pub(crate) fn takes_patch(&self, new: &[u8]) -> bool {
+        self.patches.takes(new) && new.len() <= self.block_bytes / 2
+    }
+
+    pub(crate) fn is_patched(&self, block: BlockNumber) -> bool {
+        self.patches_of(block).is_some()
+    }
+
+    /// The blocks that have patches and no image.
+    pub(crate) fn patched(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        let patched = |entry: &&Entry| matches!(entry.content, Content::Patched(_));
+        self.entries.iter().filter(patched).map(|entry| entry.block)
+    }
+
+    /// Makes the image of a block that has patches, of what is committed.
+    pub(crate) fn build_image(&mut self, block: BlockNumber, committed: &[u8]) {
+        let Some(patches) = self.patches_of(block) else { return };
+        let mut touched = Touched::nothing();
+        for (at, bytes) in self.patches.each(&patches) {
+            touched.touch(at, bytes.len());
+        }
+        let image = self.put(block, None, committed, touched);
+        let into = &mut self.images[image * self.block_bytes..][..self.block_bytes];
+        self.patches.overlay(&patches, 0, into);
     }
 
     fn image_at(&self, image: u32) -> &[u8] {
@@ -110,7 +212,7 @@ impl Staged {
         new: &[u8],
     ) {
         let image = match (self.find(block).map(|at| &mut self.entries[at]), committed) {
-            (Ok(Entry { image: Some(image), hint: known, is_said, .. }), _) => {
+            (Ok(Entry { content: Content::Image(image), hint: known, is_said, .. }), _) => {
                 known.change(hint);
                 *is_said |= hint.is_some();
                 *image as usize
@@ -128,9 +230,10 @@ impl Staged {
     /// Says that the block is not to be live any more.
     pub(crate) fn discard(&mut self, block: BlockNumber) {
         match self.find(block) {
-            Ok(at) => self.entries[at].image = None,
+            Ok(at) => self.entries[at].content = Content::Nothing,
             Err(at) => {
-                let entry = Entry { block, hint: Hint::DATA, is_said: false, image: None };
+                let content = Content::Nothing;
+                let entry = Entry { block, hint: Hint::DATA, is_said: false, content };
                 self.entries.insert(at, entry);
             }
         }
@@ -141,13 +244,15 @@ impl Staged {
         self.touched.len()
     }
 
-    /// Takes in what a later transaction makes of its blocks.
+    /// Takes in what a later transaction makes of its blocks, each of which has an image or is
+    /// discarded.
     pub(crate) fn absorb(&mut self, later: &Self) {
         for entry in &later.entries {
             if let Some(old) = later.olds.get(entry.block).filter(|_| !self.has(entry.block)) {
                 self.keep_old(entry.block, old);
             }
-            let Some(image) = entry.image else {
+            let Some(image) = entry.content.image() else {
+                debug_assert!(matches!(entry.content, Content::Nothing), "images were built");
                 self.discard(entry.block);
                 continue;
             };
@@ -160,7 +265,7 @@ impl Staged {
 
     /// Where a block differs from what was committed when a later transaction has changed it too.
     fn touched_with(&self, block: BlockNumber, later: &Touched) -> Touched {
-        let known = self.find(block).ok().and_then(|at| self.entries[at].image);
+        let known = self.find(block).ok().and_then(|at| self.entries[at].content.image());
         match (known, self.has(block)) {
             (Some(image), _) => self.touched[image as usize].with(later),
             // Where a discarded block differs is not known at all.
@@ -183,8 +288,10 @@ impl Staged {
     ) -> Option<u64> {
         let Operation::Update(mut update) = later.operation(at) else { return None };
         let image = update.change.image()?;
-        let touched =
-            self.touched_with(update.block, &later.touched[later.entries[at].image? as usize]);
+        let touched = self.touched_with(
+            update.block,
+            &later.touched[later.entries[at].content.image()? as usize],
+        );
         update.change = touched.change(image);
         Some(count(&update))
     }
@@ -200,12 +307,13 @@ impl Staged {
         let place = self.find(block);
         let at = place.unwrap_or_else(|at| {
             let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
-            self.entries.insert(at, Entry { block, hint, is_said, image: None });
+            let content = Content::Nothing;
+            self.entries.insert(at, Entry { block, hint, is_said, content });
             at
         });
         self.entries[at].hint.change(hint);
         self.entries[at].is_said |= hint.is_some();
-        if let Some(image) = self.entries[at].image {
+        if let Content::Image(image) = self.entries[at].content {
             let image = image as usize;
             self.images[image * self.block_bytes..][..self.block_bytes].copy_from_slice(new);
             self.touched[image] = touched;
@@ -215,12 +323,89 @@ impl Staged {
         self.images.extend_from_slice(new);
         self.touched.push(touched);
         let number = u32::try_from(image);
-        self.entries[at].image =
-            Some(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
+        self.entries[at].content =
+            Content::Image(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
         image
+    }
+
+    /// One of the operations, with its patches if it has nothing else.
+    #[inline]
+    fn operation_with<'s>(&'s self, at: usize, patches: &'s [Patch<'s>]) -> Operation<'s> {
+        let entry = &self.entries[at];
+        let change = match entry.content {
+            Content::Nothing => return Operation::Discard(entry.block),
+            Content::Image(image) => self.touched[image as usize].change(self.image_at(image)),
+            Content::Patched(_) => Change::Patches(patches),
+        };
+        let mut update = Update::new(entry.block, change);
+        update.class = entry.hint.class;
+        update.kind = entry.hint.kind;
+        update.object_bytes = entry.hint.object_bytes;
+        update.old = self.olds.get(entry.block);
+        Operation::Update(update)
+    }
+
+    /// Calls with the operations as they are to be logged, patches and all.
+    #[inline]
+    pub(crate) fn ready<R>(&mut self, call: impl FnOnce(&Ready<'_>) -> R) -> R {
+        let mut count = 0;
+        if !self.patches.is_empty() {
+            for entry in &mut self.entries {
+                if let Content::Patched(patches) = &mut entry.content {
+                    patches.start = count;
+                    count += patches.count;
+                }
+            }
+        }
+        let staged = &*self;
+        let each = || {
+            let patches = staged.entries.iter().filter_map(|entry| match &entry.content {
+                Content::Patched(patches) => Some(patches),
+                Content::Nothing | Content::Image(_) => None,
+            });
+            let patches = patches.flat_map(|patches| staged.patches.each(patches));
+            patches.map(|(at, bytes)| Patch { at: at as u32, bytes })
+        };
+        let (mut few, many);
+        let patches = if count as usize <= FEW_PATCHES {
+            few = [Patch { at: 0, bytes: &[] }; FEW_PATCHES];
+            few.iter_mut().zip(each()).for_each(|(place, patch)| *place = patch);
+            &few[..count as usize]
+        } else {
+            many = each().collect::<Vec<_>>();
+            &many[..]
+        };
+        call(&Ready { staged, patches })
     }
 }
 
+/// A transaction of no more patches than this commits without an allocation for them.
+const FEW_PATCHES: usize = 16;
+
+/// A transaction's operations, as they are to be logged.
+pub(crate) struct Ready<'s> {
+    staged: &'s Staged,
+    /// Those of all blocks, in the order of the operations.
+    patches: &'s [Patch<'s>],
+}
+
+impl Operations for Ready<'_> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.staged.count()
+    }
+
+    #[inline]
+    fn operation(&self, at: usize) -> Operation<'_> {
+        let patches = match &self.staged.entries[at].content {
+            Content::Patched(patches) => &self.patches[patches.place()],
+            Content::Nothing | Content::Image(_) => &[],
+        };
+        self.staged.operation_with(at, patches)
+    }
+}
+
+/// The operations without the bytes of patches: enough for all that comes before they are logged.
 impl Operations for Staged {
     #[inline]
     fn count(&self) -> usize {
@@ -229,26 +414,13 @@ impl Operations for Staged {
 
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
-        let entry = &self.entries[at];
-        match entry.image {
-            None => Operation::Discard(entry.block),
-            Some(image) => {
-                let content = self.image_at(image);
-                let change = self.touched[image as usize].change(content);
-                let mut update = Update::new(entry.block, change);
-                update.class = entry.hint.class;
-                update.kind = entry.hint.kind;
-                update.object_bytes = entry.hint.object_bytes;
-                update.old = self.olds.get(entry.block);
-                Operation::Update(update)
-            }
-        }
+        self.operation_with(at, &[])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use journal_core::policy::{Change, Class, Kind};
+    use journal_core::policy::{Class, Kind};
     use proptest::prelude::*;
 
     use super::*;

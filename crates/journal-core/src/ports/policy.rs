@@ -360,6 +360,13 @@ pub trait Policy {
         None
     }
 
+    /// Whether it logs every patch as it came, and so needs no image of a block of which only
+    /// patches are known. Then none is made. [`prefix_of`](Self::prefix_of) says what it puts before
+    /// each patch, of any that do not overlap and have half a block at most.
+    fn logs_patches(&self) -> bool {
+        false
+    }
+
     /// Whether it logs every image as it is where the old one is not given: it is not asked to
     /// place those.
     fn logs_images(&self) -> bool {

@@ -230,6 +230,10 @@ impl<K: Kernels> Policy for ObjectLog<K> {
         payload::prefix_of(patches, at)
     }
 
+    fn logs_patches(&self) -> bool {
+        true
+    }
+
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         payload::apply(payload, block)
     }
