@@ -102,7 +102,7 @@ where
         self.lock(block)?;
         match self.seat.staged.image(block) {
             Some(image) => {
-                into.copy_from_slice(image);
+                pmem_sys::copy_block(into, image);
                 Ok(())
             }
             None => {
@@ -122,11 +122,11 @@ where
         self.lock(block)?;
         if self.seat.staged.image(block).is_none() {
             let (image, _) = self.committed(block)?;
-            into.copy_from_slice(&image[at..][..into.len()]);
+            pmem_sys::copy_block(into, &image[at..][..into.len()]);
             self.seat.give_room_back(image);
             self.seat.staged.overlay(block, at, into);
         } else if let Some(image) = self.seat.staged.image(block) {
-            into.copy_from_slice(&image[at..][..into.len()]);
+            pmem_sys::copy_block(into, &image[at..][..into.len()]);
         }
         Ok(())
     }

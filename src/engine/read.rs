@@ -117,7 +117,7 @@ where
     ) -> bool {
         let newest = newest.map(|newest| share.index.frame(newest).stamp);
         let found = share.cache.as_mut().and_then(|cache| cache.look_up(block, newest));
-        found.map(|image| into.copy_from_slice(image)).is_some()
+        found.map(|image| pmem_sys::copy_block(into, image)).is_some()
     }
 
     /// Builds a block's content on what lies below, and keeps it where other readers may look for

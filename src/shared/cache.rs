@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use journal_core::BlockNumber;
 use journal_core::policy::Patch;
 use journal_core::units::Stamp;
+use pmem_sys::{append_block, copy_block};
 
 /// What is kept of a block.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl Cache {
     ) {
         let stamp = newest.unwrap_or(Stamp(0));
         if let Some(kept) = self.kept.get_mut(&block.raw()) {
-            kept.image.copy_from_slice(image);
+            copy_block(&mut kept.image, image);
             kept.stamp = stamp;
             self.stale -= usize::from(kept.stale.take().is_some());
             return;
@@ -121,7 +122,9 @@ impl Cache {
         if self.kept.len() >= self.blocks_max {
             self.evict(has_frames);
         }
-        let kept = Kept { image: image.into(), stamp, is_used: false, stale: None };
+        let mut copy = Vec::new();
+        append_block(&mut copy, image);
+        let kept = Kept { image: copy.into(), stamp, is_used: false, stale: None };
         self.kept.insert(block.raw(), kept);
         self.order.push(block.raw());
     }

@@ -129,7 +129,7 @@ impl Gathering {
         let both = [Some(&gathered.running.staged), committing];
         let staged = both.into_iter().flatten().find(|staged| staged.has(block))?;
         match staged.image(block) {
-            Some(image) => into.copy_from_slice(image),
+            Some(image) => pmem_sys::copy_block(into, image),
             None => into.fill(0),
         }
         Some(staged.image(block).is_some())

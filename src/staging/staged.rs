@@ -10,6 +10,7 @@ use core::convert::Infallible;
 use journal_core::parts::Operations;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Operation};
+use pmem_sys::{append_block, copy_block};
 
 use crate::hint::Hint;
 use crate::staging::changed_ranges::Touched;
@@ -89,7 +90,7 @@ impl Staged {
     /// that uses it.
     pub(crate) fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
         let Ok(()) = self.olds.keep(block, |into| {
-            into.copy_from_slice(committed);
+            copy_block(into, committed);
             Ok::<_, Infallible>(true)
         });
     }
@@ -315,12 +316,12 @@ impl Staged {
         self.entries[at].is_said |= hint.is_some();
         if let Content::Image(image) = self.entries[at].content {
             let image = image as usize;
-            self.images[image * self.block_bytes..][..self.block_bytes].copy_from_slice(new);
+            copy_block(&mut self.images[image * self.block_bytes..][..self.block_bytes], new);
             self.touched[image] = touched;
             return image;
         }
         let image = self.touched.len();
-        self.images.extend_from_slice(new);
+        append_block(&mut self.images, new);
         self.touched.push(touched);
         let number = u32::try_from(image);
         self.entries[at].content =

@@ -77,6 +77,7 @@ compile_error!("this crate needs stores of eight bytes that are never torn");
 
 mod arch;
 mod calibrate;
+mod copies;
 mod emulator;
 mod error;
 #[cfg(any(loom, shuttle))]
@@ -100,6 +101,7 @@ mod write;
 mod zeroes;
 
 pub use calibrate::{Calibration, CalibrationPoint};
+pub use copies::{append_block, copy_block};
 pub use emulator::EmulatorModel;
 pub use error::{Holder, MapError, MapErrorKind, Step};
 pub use facts::{MapFacts, Reason};
