@@ -11,9 +11,9 @@
 //! wrong (or all of it is there). Nothing else in the ring is touched: a record is written only
 //! into free space, which a durable superblock has given up before.
 //!
-//! L1. `head <= tail <= head + ring`, all multiples of the line.
-//! L2. A sequence is never skipped: what was stored under one is a record, or overwritten.
-//! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
+//! LN1. `head <= tail <= head + ring`, all multiples of the line.
+//! LN2. A sequence is never skipped: what was stored under one is a record, or overwritten.
+//! LN3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use zerocopy::FromZeros as _;
 
