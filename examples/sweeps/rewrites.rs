@@ -1,5 +1,5 @@
-//! A block of 4 KiB written again and again, with so many of its bytes changed each time, at random
-//! places: what one commit costs under each policy.
+//! A block of 4 KiB written again and again, with a percentage of its bytes changed each time, at
+//! random places: what one commit costs under each policy.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ struct Cost {
 /// One of its figures.
 type Of = fn(&Cost) -> f64;
 
-/// An image of which so many in a hundred bytes change with every step.
+/// An image of which a percentage of the bytes changes with every step.
 struct Changing {
     image: Vec<u8>,
     places: Vec<usize>,

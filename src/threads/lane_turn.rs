@@ -1,4 +1,4 @@
-//! Whose turn it is in a lane, and the group of records that its last committer fences.
+//! The turn in a lane, and the group of records that its last committer fences.
 //!
 //! LT1. One thread at a time has the lane.
 //! LT2. A thread that is seen waiting to commit will have the lane after the thread that sees it.

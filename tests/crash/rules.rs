@@ -35,7 +35,7 @@ pub(crate) fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
     needs_beside(&[], rule, explorer, program);
 }
 
-/// The same where `others`, which would notice as well, are off in any case.
+/// Like `needs`, where `others`, which would notice as well, are off in any case.
 pub(crate) fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
     let without = |rules: &[Rule]| {
         let mutator = Mutator::without(rules);

@@ -89,7 +89,7 @@ impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
 }
 
 impl Sole<'_> {
-    /// Whose content it changes.
+    /// The block that it changes.
     #[inline]
     #[must_use]
     pub const fn block(&self) -> BlockNumber {
