@@ -365,7 +365,7 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    // Not inlined: what a caller keeps in registers is no reason for this function to have fewer.
+    // C2. Not inlined, so that what a caller keeps in registers leaves no fewer here.
     #[inline(never)]
     pub fn commit(
         &self,

@@ -365,7 +365,7 @@ where
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
-        // Before anything streams out: a locked instruction would wait for it.
+        // C4
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let room = self.lane(work.lane);
         let state = self.lock_to_commit(room)?;

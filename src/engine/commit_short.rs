@@ -148,7 +148,7 @@ where
     K: Kernels,
 {
     /// Begins to bring into the caches what a look-up needs for one operation, or for a few. Call
-    /// it at the very beginning: any lock waits for the last commit's fence.
+    /// it at the very beginning (C9).
     #[inline(always)]
     pub(crate) fn prefetch_first(&self, operations: &[Operation<'_>]) {
         match operations {
@@ -287,7 +287,7 @@ where
         let pieces = self.common.pieces(operations);
         let prepared = match &pieces {
             Some(pieces) => self.common.prepared(pieces, names),
-            // In registers, as pieces are; otherwise by memory.
+            // C1: in registers, as pieces are; otherwise by memory.
             None => match self.common.prepared_images(operations, names) {
                 Some(prepared) => Some(prepared),
                 None => {

@@ -22,8 +22,7 @@ pub(crate) struct Reach {
     durable_to: AtomicU64,
     /// Every record below may be read: it is durable, or was deferred.
     readable_to: AtomicU64,
-    /// Whether deferred records wait to be flushed. It has a cache line of its own: each commit in
-    /// another lane reads it, and each commit in this lane writes the other fields.
+    /// Whether deferred records wait to be flushed. It has a cache line of its own (C6).
     has_deferred: CachePadded<AtomicBool>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! [`crate::commit::store`] is the way of all others, and would store the same bytes.
 //!
-//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price. A call spills
-//! some ten registers, and what a commit waits for is room in the processor's queue of stores.
+//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price (C2): a call
+//! spills some ten registers.
 
 use crate::commit::operation::Operation;
 use crate::commit::scheme::Common;

@@ -346,7 +346,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         end = lent.copy_to(front, end);
         front.get_mut(end..).unwrap_or_default().fill(0);
-        // All but the line with the check is on its way while that is computed.
+        // C8
         let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
         let ahead = if is_ahead { front.len().saturating_sub(LINE_BYTES) } else { 0 };
         if is_ahead {
@@ -552,8 +552,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Puts header and names of a part, and the check of both where there is something to compute
     /// it with.
     ///
-    /// A front is made of whole words, and read back by words. A load wider than one store would
-    /// wait until those stores have left the processor, behind all that streams.
+    /// A front is made of whole words, and read back by words (C1).
     #[inline(always)]
     pub(crate) fn put_lists(
         &self,

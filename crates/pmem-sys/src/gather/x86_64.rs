@@ -5,9 +5,9 @@
 //! of the pieces, except masked, which does not fault. A [`Gather`] exists only if this processor
 //! has the instructions. What a crash may do is what it may do to lines that are streamed.
 //!
-//! The head is loaded word by word, since it was stored like that a moment ago. What the body has
-//! of a line is loaded as if it went on before and behind, with a mask of what it has. Each line is
-//! folded onto the next one; `kernels/x86_64.rs` says how a check is computed.
+//! The head is loaded word by word (C1). What the body has of a line is loaded as if it went on
+//! before and behind, with a mask of what it has. Each line is folded onto the next one;
+//! `kernels/x86_64.rs` says how a check is computed.
 
 use core::arch::asm;
 
@@ -142,7 +142,7 @@ impl Gather {
             return unsafe { stream_pieces(to, head, gathered.pieces(), !seeds.all, line) };
         }
         // Where there is no body, nothing is loaded of it. The address is one all the same, where
-        // nobody stores: a load that is masked out waits for stores as others do.
+        // nobody stores (C1).
         let none = (&raw const GATHERED).cast::<u8>().wrapping_add(LINE_BYTES);
         let from = if body.is_empty() { none } else { body.as_ptr() };
         let (line, has_line) = seeds.line.map_or((0, 0), |seed| (!seed, HAS_LINE));
@@ -166,10 +166,9 @@ const HAS_LINE: usize = 1 << 8;
 /// In the place of how many lines the body has all of: the second line is the last one.
 const SHORT: usize = usize::MAX;
 
-/// Streams a head and a body that go by registers: what a caller stores for the call has to wait in
-/// line with everything else. The function saves no register itself, so it has no more than nine
-/// for the assembly. A shape is how much of the second line the head has, and [`HAS_LINE`]. `sum`
-/// and `line` are what checks begin with.
+/// Streams a head and a body that go by registers (C2). The function saves no register itself, so
+/// it has no more than nine for the assembly. A shape is how much of the second line the head has,
+/// and [`HAS_LINE`]. `sum` and `line` are what checks begin with.
 ///
 /// # Safety
 /// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the head, and
