@@ -281,6 +281,7 @@ where
         if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
             return Ok(None);
         }
+        // 1. What is logged is prepared. It must depend on nothing but the operations.
         let lane = seat.work.lane;
         let mut held = HeldShares::none(self, operations);
         let (names, mut scratch, _) = seat.work.for_preparing();
@@ -299,6 +300,7 @@ where
         let is_short = |prepared: &Prepared| prepared.is_one_part() && prepared.bytes <= FEW_BYTES;
         let prepared = prepared.filter(|prepared| is_short(prepared) && !held.depends);
         let Some(prepared) = prepared else { return Ok(None) };
+        // 2. Lane, shares and blocks are taken, if all of them are free.
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
         let most = prepared.bytes_max(&self.common.geometry);
@@ -315,6 +317,7 @@ where
             self.let_go(room, state)?;
             return Ok(None);
         }
+        // 3. The record is stored, and the index learns of it.
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
         let watch = self.failure.watch();
@@ -335,6 +338,7 @@ where
         state.in_hand -= bytes;
         state.stats.add_record(prepared.frames as u64, bytes);
         let committed = record.committed(lane);
+        // 4. The fence. Then everything is given back.
         let result = self.finish(state, record, room);
         watch.end();
         if result.is_ok() && self.caches {

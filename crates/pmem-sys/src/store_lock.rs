@@ -463,7 +463,7 @@ impl<'a, T> StoreLockGuard<'a, T> {
         if std::thread::panicking() && !self.how().is_unwinding() {
             return self.lock().poison(self.how());
         }
-        // C3. No other thread writes `state` while it is `HELD`, nor what a thread holds by favour.
+        // C3: no other thread writes `state` while it is `HELD`, nor what a thread holds by favour.
         if self.how().is_by_favour() {
             self.lock().favour.give_back();
         } else {

@@ -1,4 +1,5 @@
-//! Labels of invariants (`S1`, `DR2`): each is defined once in the repository, wherever it is cited.
+//! Labels of invariants (`S1`, `DR2`): each is defined once in the repository, wherever it is
+//! cited.
 //!
 //! A definition is a block that begins with the label and a full stop, or a row of a table in a
 //! Markdown file whose first cell begins with the label. Every other mention cites it.

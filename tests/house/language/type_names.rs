@@ -54,7 +54,8 @@ fn types(source: &Source) -> Vec<(&str, usize)> {
     found
 }
 
-/// Types of one name inside a crate, but for those of the list; and what need not be on it any more.
+/// Types of one name inside a crate, but for those of the list; and what need not be on it any
+/// more.
 pub(crate) fn shared(sources: &[Source]) -> Vec<Finding> {
     shared_but(sources, &TWICE)
 }

@@ -361,7 +361,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 // Nothing but unchanged updates.
                 continue;
             }
-            // C7. What is read from slots would wait for what streams.
+            // C7: what is read from slots would wait for what streams.
             if scratch.places.some_later {
                 taken = taken.saturating_add(self.fill_in(lane, open, operations, scratch));
             }

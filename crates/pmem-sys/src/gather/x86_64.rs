@@ -199,8 +199,9 @@ unsafe fn stream(
     // there are. The processor has the instructions: the caller's promise.
     unsafe {
         asm!(
+            // 1. The first line.
             first_line!("mov {line:e}, {shape:e}\nshr {line:e}, 8\nkmovd k1, {line:e}\n"),
-            // The second line: word by word of the head, and what the body has of it.
+            // 2. The second line: word by word of the head, and what the body has of it.
             "movzx {shape:e}, {shape:l}",
             "sub {body}, {shape}",
             "mov {line}, -1",
@@ -226,6 +227,7 @@ unsafe fn stream(
             "vmovdqu8 zmm16 {{k3}}, zmmword ptr [{body}]",
             "add {to}, 64",
             folded!(),
+            // 3. The lines that the body has wholly.
             "test {full}, {full}",
             "js 8f",
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -242,6 +244,7 @@ unsafe fn stream(
             "dec {full}",
             "jnz 4b",
             "5:",
+            // 4. The rest of the body.
             // What is masked out is not read; but where all of it is, that takes long.
             "vpxorq zmm16, zmm16, zmm16",
             "test {rest}, {rest}",
@@ -252,6 +255,7 @@ unsafe fn stream(
             "vmovdqu8 zmm16 {{k1}} {{z}}, zmmword ptr [{body}]",
             "6:",
             folded!(),
+            // 5. One line more, if that leaves no room for the check.
             "cmp {rest}, 56",
             "jbe 8f",
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -260,7 +264,7 @@ unsafe fn stream(
             "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
             "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
             "vpxorq zmm18, zmm18, zmm19",
-            // The last one is in zmm16 and not written, the sum of all in zmm18.
+            // 6. The last line. It is in zmm16 and not written, the sum of all in zmm18.
             "8:",
             last_line!(),
             folds = sym GATHERED,
@@ -322,9 +326,10 @@ unsafe fn stream_pieces(
     // caller's promise.
     unsafe {
         asm!(
+            // 1. The first line.
             first_line!("kmovd k1, {pos:e}\n"),
             "add {to}, 64",
-            // The lines of which the head has all.
+            // 2. The lines of which the head has all.
             "sub {left}, 64",
             "2:",
             "cmp {left}, 64",
@@ -336,7 +341,7 @@ unsafe fn stream_pieces(
             "add {to}, 64",
             "sub {left}, 64",
             "jmp 2b",
-            // What it has of the next one.
+            // 3. What it has of the next one.
             "3:",
             "vpxorq zmm16, zmm16, zmm16",
             "mov {pos}, {left}",
@@ -350,7 +355,7 @@ unsafe fn stream_pieces(
             "kaddd k1, k1, k1",
             "sub {left}, 8",
             "jnz 4b",
-            // The next piece: its prefix, by words of the line.
+            // 4. The next piece: its prefix, by words of the line.
             "5:",
             "cmp {piece}, {end}",
             "je 9f",
@@ -387,7 +392,7 @@ unsafe fn stream_pieces(
             "add {to}, 64",
             "sub {pos}, 64",
             "vmovq xmm16, {head}",
-            // Its bytes: what the line has room for.
+            // 5. Its bytes: what the line has room for.
             "6:",
             "test {len}, {len}",
             "jz 5b",
@@ -411,7 +416,7 @@ unsafe fn stream_pieces(
             folded!(),
             "vmovntdq zmmword ptr [{to}], zmm16",
             "add {to}, 64",
-            // Whole lines, and the rest.
+            // 6. Whole lines, and the rest.
             "7:",
             "cmp {len}, 64",
             "jb 8f",
@@ -432,7 +437,7 @@ unsafe fn stream_pieces(
             "kmovq k2, {line}",
             "vmovdqu8 zmm16 {{k2}} {{z}}, zmmword ptr [{from}]",
             "jmp 5b",
-            // What is left, and one more if that leaves no room for the check.
+            // 7. What is left, and one more if that leaves no room for the check.
             "9:",
             folded!(),
             "cmp {pos}, 56",
