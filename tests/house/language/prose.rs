@@ -218,7 +218,8 @@ mod tests {
     #[test]
     fn tables_fences_and_lists_are_told_apart() {
         let text = "# A head\nOne\ntwo.\n\n```sh\nno prose\n```\n| a | `b|c` |\n\
-                    |---|:-:|\n| d | e |\n- item\n  goes on\n1. number\nS1. label\nmore\n[x]: there\nlast";
+                    |---|:-:|\n| d | e |\n\
+                    - item\n  goes on\n1. number\nS1. label\nmore\n[x]: there\nlast";
         let known = [
             (1, "A head"),
             (2, "One\ntwo."),
