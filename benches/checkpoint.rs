@@ -1,8 +1,8 @@
-//! What writing home costs, and what those feel of it who commit meanwhile.
+//! What writing home costs, and how it slows commits that run meanwhile.
 //!
-//! `cargo bench --bench checkpoint` prints the tables first (`-- --quick` for short ones), then
-//! runs criterion over one checkpoint. The journal lies in plain memory; the disk is in memory, or
-//! a file in the folder for temporary files, behind the system's cache, whose syncs are real.
+//! `cargo bench --bench checkpoint` prints the tables first (`-- --quick` for short ones). Then it
+//! runs criterion over one checkpoint. The journal lies in plain memory. The disk is in memory, or
+//! it is a file in the folder for temporary files, behind the system's cache, with real syncs.
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
@@ -19,15 +19,15 @@ use support::media::{Folder, MemoryDisk, warm};
 use support::work::{Front, commit_at_once, front, image, images, make_room};
 use support::{Asked, Shuffler, print_load, print_machine, quantile};
 
-/// Blocks of the disk, each with content before anything is measured.
+/// Blocks of the disk. Each has content before anything is measured.
 const BLOCKS: u64 = 1 << 16;
-/// Between blocks that are no neighbours.
+/// The distance between blocks that are no neighbours.
 const STRIDE: u64 = 3;
-/// Of those who commit beside a checkpoint: they come back to a block soon.
+/// Blocks that are committed beside a checkpoint: few, so that each is written again soon.
 const BUSY_BLOCKS: u64 = 1 << 12;
-/// Of their journal, so that it fills soon.
+/// Bytes of the journal that they are committed to: few, so that it fills soon.
 const BUSY_BYTES: u64 = 32 << 20;
-/// Commits of a turn: more than fill that.
+/// Commits of a turn: more than that journal has space for.
 const TURN: u64 = 8 << 10;
 
 fn main() {
@@ -60,7 +60,7 @@ fn file_disk(folder: &Path, name: &str) -> FileDisk {
     FileDisk::create(folder.join(name), BlockSize::DEFAULT, BLOCKS).expect("a file")
 }
 
-/// Writes every block, so that none is written for the first time in a measurement.
+/// Writes every block, so that no measurement meets one that was never written.
 fn fill(disk: &mut impl BlockDevice, images: &[u8]) {
     for block in 0..disk.block_count() {
         disk.write(journal_core::BlockNumber(block), image(images, block)).expect("writes");
@@ -103,11 +103,11 @@ fn print_checkpoints<D: BlockDevice + Clone + Send + 'static>(
     }
 }
 
-/// A journal that is filled again and again, and how long its commits take.
+/// A journal that is filled again and again, and the times of its commits.
 struct Busy<D: Send> {
     name: String,
     journal: Front<FullBlock, D>,
-    /// Whether it is emptied before a turn, and has room for all of it.
+    /// Whether it is emptied before each turn, and has space for all of it.
     is_emptied: bool,
     times: Times,
 }
@@ -130,7 +130,7 @@ impl<D: BlockDevice + Clone + Send + 'static> Busy<D> {
     }
 }
 
-/// The same journal three ways.
+/// Three journals that make space in different ways.
 fn busy<D: BlockDevice + Clone + Send + 'static>(
     on: &str,
     disk: impl Fn(&str) -> D,
@@ -141,7 +141,7 @@ fn busy<D: BlockDevice + Clone + Send + 'static>(
     [
         ("no checkpoint beside", roomy, true),
         ("in the background", small.clone().background_checkpoint(true), false),
-        ("by whoever finds no room", small, false),
+        ("by the thread that finds no space", small, false),
     ]
     .map(|(how, options, is_emptied)| {
         let mut disk = disk(how);
@@ -173,7 +173,7 @@ fn print_commits(rounds: usize, folder: &Path, images: &[u8]) {
     println!();
 }
 
-/// What users wait for.
+/// The calls that users wait for.
 fn checkpoints(criterion: &mut Criterion) {
     let images = images();
     let mut disk = MemoryDisk::new(BlockSize::DEFAULT, BLOCKS);

@@ -1,9 +1,10 @@
-//! What the forms cost in which policies log a change of a block: bytes, and time both ways.
+//! What the forms cost in which policies log a change of a block: bytes, and time in both
+//! directions.
 //!
-//! `cargo bench --bench codec` prints tables for each kind of change (`-- --quick` for short ones),
-//! then runs criterion over the forms at one of them. Blocks have 4 KiB of bytes without a pattern,
-//! so that nothing is short but what did not change; there are 64 pairs of each kind, more than the
-//! nearest cache holds. An encoder finds what changed too: that is part of its time. Times are
+//! `cargo bench --bench codec` prints tables for each kind of change (`-- --quick` for short ones).
+//! Then it runs criterion over the forms at one of the kinds. Blocks have 4 KiB of bytes without a
+//! pattern, so only what did not change can be left out. There are 64 pairs of each kind, more than
+//! the nearest cache holds. The time of an encoder includes finding what changed. Times are
 //! compared with a copy of the block.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
@@ -27,7 +28,7 @@ const BLOCK_BYTES: usize = 4096;
 const WORD_BYTES: usize = 8;
 const PAIRS: usize = 64;
 
-/// What the forms are compared with: a block that is copied from where the new images are.
+/// What the forms are compared with: a copy of a block from where the new images lie.
 const COPY: &str = "copy of the block";
 
 fn main() {
@@ -36,7 +37,7 @@ fn main() {
     if !has("--list") {
         let milliseconds = Duration::from_millis;
         let effort = if !has("--bench") {
-            // Started by `cargo test`: does it run at all?
+            // Started by `cargo test`, which only asks whether it runs.
             Effort { rounds: 1, batch: milliseconds(1) / 100 }
         } else if has("--quick") {
             Effort { rounds: 15, batch: milliseconds(1) / 5 }
@@ -44,7 +45,7 @@ fn main() {
             Effort { rounds: 101, batch: milliseconds(2) / 5 }
         };
         print_machine();
-        println!("words that differ: {}\n", NativeKernels::detect().changed_words_by());
+        println!("comparison of words: {}\n", NativeKernels::detect().changed_words_by());
         for change in CHANGES {
             let images = images(&change);
             print_form_tables(&change, &pairs(&images), effort);
@@ -114,7 +115,7 @@ fn put_in(noise: &mut Noise, block: &mut Vec<u8>) {
 /// An old image and the new one.
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// The images of all pairs, one behind the other.
+/// The images of all pairs, one after the other.
 fn images(change: &Change) -> Aligned {
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     let pair = |_| {
@@ -234,7 +235,7 @@ fn payloads(form: &Form, pairs: &[Pair<'_>]) -> Vec<Vec<u8>> {
     pairs.iter().map(payload).collect()
 }
 
-/// Blocks that have the old images, one behind the other.
+/// Blocks with the old images, one after the other.
 fn olds(pairs: &[Pair<'_>]) -> Aligned {
     pairs.iter().flat_map(|(old, _)| old.iter().copied()).collect()
 }

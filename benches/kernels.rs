@@ -1,7 +1,7 @@
-//! What a check costs on this machine, by each way it has: `cargo bench --bench kernels`.
+//! What a check costs on this machine, by each way that it has: `cargo bench --bench kernels`.
 //!
-//! Lengths are those that matter: a short record, a record of a few names, a block, a long stream.
-//! The bytes are in the cache, as those of a record are that was just encoded.
+//! The lengths are those that matter: a short record, a record of a few names, a block, a long
+//! stream. The bytes are in the cache, like those of a record that was just encoded.
 
 use core::hint::black_box;
 

@@ -1,12 +1,13 @@
 //! Traces of real block updates, transaction by transaction, under each policy.
 //!
-//! `cargo bench --bench mixed` prints a table of each trace: how long its transactions took, each a
-//! durable commit in one call, and what went out to the memory until everything was home. It has
-//! the small trace of the tests; `NVM_JOURNAL_TRACES=FILE:FILE... cargo bench --bench mixed` takes
-//! others as well. Then it runs criterion over all of the small one.
+//! `cargo bench --bench mixed` prints a table of each trace. Each transaction is a durable commit
+//! in one call. The table shows how long these took, and what went out to the memory until all
+//! blocks were home. Then criterion runs over the whole of the small trace. By default that trace,
+//! which the tests use, is the only one. `NVM_JOURNAL_TRACES=FILE:FILE... cargo bench --bench
+//! mixed` takes others as well.
 //!
-//! One lane of plain memory, too small for a long trace: making room is part of what a transaction
-//! takes, and there is no thread that would do it. The device is in memory.
+//! The journal has one lane of plain memory, too small for a long trace. Making space is part of a
+//! transaction's time, since no thread in the background does it. The device is in memory.
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
@@ -37,7 +38,7 @@ use trace::{Header, State, Trace, Transaction, Write};
 const SPAN_BYTES: u64 = 64 << 20;
 /// Blocks of the disk-side log, for policies that want one.
 const LOG_BLOCKS: u32 = 4096;
-/// Traces with fewer transactions are replayed again, until there are so many.
+/// A trace with fewer transactions is replayed until this many were run.
 const TRANSACTIONS: usize = 6_000;
 const SAMPLE: &[u8] = include_bytes!("../tests/traces/sample.btrc.zst");
 
@@ -62,7 +63,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// All of a trace.
+/// A whole trace.
 struct Whole {
     header: Header,
     bases: State,
@@ -100,7 +101,8 @@ impl Whole {
         Journal::format(region, disk, &options).expect("formats")
     }
 
-    /// Commits these, each update with the image that it overwrites, as the store knows it.
+    /// Commits these transactions. Each update comes with the image that it overwrites, as the
+    /// store knows it.
     fn commit(
         &self,
         journal: &Traced,
@@ -126,7 +128,7 @@ impl Whole {
         journal.checkpoint().expect("writes home");
         let home = journal.stats().expect("counts").checkpointed;
         drop(journal);
-        let nvm = *counts.lock().expect("nobody panics");
+        let nvm = *counts.lock().expect("no thread panics");
         Replayed { times, home, nvm }
     }
 
@@ -157,7 +159,7 @@ impl Whole {
                 last = Some(replayed);
             }
             let Some(Replayed { home, nvm, .. }) = last else { continue };
-            // What it takes to format and open a journal is none of the trace's.
+            // Formatting and opening a journal is not counted.
             let nothing = self.replay(*policy, &[]).nvm;
             let per = |all: fn(&Counts) -> u64| (all(&nvm) - all(&nothing)) as f64 / count as f64;
             println!(
@@ -186,7 +188,7 @@ fn operation<'a>(write: &'a Write, state: &'a State) -> Operation<'a> {
     Operation::Update(update)
 }
 
-/// All of a trace.
+/// Replays of a whole trace.
 fn replays(criterion: &mut Criterion, sample: &Whole) {
     let mut group = criterion.benchmark_group(format!("all of {}", sample.header.name));
     for policy in AnyPolicy::ALL {

@@ -1,11 +1,11 @@
 //! What making bytes durable costs on this machine, by each method it has.
 //!
 //! `cargo bench --bench primitives` prints the interleaved table first (`-- --quick` for a short
-//! one), then runs criterion over the few operations that users wait for. The column "reference"
-//! is the same ratio on another machine: Emerald Rapids, DRAM through clwb/ntstore. Ratios are to
-//! be compared, nanoseconds are not.
+//! one). Then it runs criterion over the few operations that users wait for. The column "reference"
+//! has the ratios of another machine: Emerald Rapids, DRAM through clwb/ntstore. Compare ratios,
+//! not nanoseconds.
 //!
-//! The medium is plain memory, larger than the caches; no persistent memory is needed, and none is
+//! The medium is plain memory, larger than the caches. No persistent memory is needed, and none is
 //! measured.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
@@ -31,7 +31,7 @@ fn main() {
     if !has("--list") {
         let milliseconds = Duration::from_millis;
         let (effort, mebibytes) = if !has("--bench") {
-            // Started by `cargo test`: does it run at all?
+            // Started by `cargo test`, which only asks whether it runs.
             (Effort { rounds: 1, batch: milliseconds(1) / 100 }, 2)
         } else if has("--quick") {
             (Effort { rounds: 15, batch: milliseconds(1) / 5 }, 256)
@@ -58,14 +58,14 @@ impl Lane {
     fn new(mut region: Region) -> Self {
         let len = region.len() as usize;
         let source = (0..16 * PAGE).map(|index| index as u8).collect::<Vec<_>>();
-        // Touches every page, so that none is touched first inside a measurement.
+        // Touches every page, so that no measurement meets a new one.
         for at in (0..len).step_by(PAGE) {
             region.store(Offset(at as u64), &source[..LINE]);
         }
         Self { region, next: 0, len, source }
     }
 
-    /// Goes on by `stride` (or back to the start) and gives room for `bytes` there.
+    /// Goes on by `stride`, or back to the start, and returns a place for `bytes` bytes.
     #[inline]
     fn advance(&mut self, stride: usize, bytes: usize) -> Offset {
         self.next += stride;
@@ -94,8 +94,8 @@ impl Lane {
     }
 }
 
-/// One piece of memory, half for each of two threads. All methods share it: which pages a piece
-/// happens to have makes a tenth of a difference when two threads stream.
+/// One piece of memory, half for each of two threads. All methods share it: when two threads
+/// stream, the choice of pages makes a difference of a tenth.
 struct Memory {
     lanes: [RefCell<Lane>; 2],
 }
@@ -173,7 +173,7 @@ impl<'a> Media<'a> {
         Self { flushes, streams }
     }
 
-    /// The widest stream: what comes nearest to the limit of the machine.
+    /// The widest stream, which comes nearest to the limit of the machine.
     fn limit(&self) -> (&StreamMethod, &Medium<'a>) {
         let (stream, medium) = self.streams.first().expect("there is always one");
         (stream, medium)
@@ -372,7 +372,7 @@ fn fences<'a>(media: &'a Media<'_>) -> Table<'a> {
             };
             table.row(name, &versus, 1, Some(ratio), move |count| {
                 medium.run(count, |lane, turn| {
-                    // The record and its lines are next to each other, and so is the next record.
+                    // The record, its lines and the next record lie next to each other.
                     let whole = bytes + more * LINE;
                     let at = lane.advance(whole, whole);
                     lane.stream(at, bytes, turn);
@@ -389,7 +389,7 @@ fn fences<'a>(media: &'a Media<'_>) -> Table<'a> {
     table
 }
 
-/// What [`Region::calibrate`] makes of this machine.
+/// What [`Region::calibrate`] finds on this machine.
 fn threshold(len: usize) {
     let region = Region::anonymous(len as u64).expect("memory");
     let default = region.facts().stream_from_bytes;
@@ -405,7 +405,7 @@ fn threshold(len: usize) {
     }
 }
 
-/// What users wait for: one commit of the best method, by size.
+/// The call that users wait for: one commit by the best method, by size.
 fn commits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("commit");
     let region = Region::anonymous(64 << 20).expect("memory");

@@ -1,11 +1,11 @@
-//! What reading a block's newest content costs, by where it is.
+//! What it costs to read a block's newest content, by where that lies.
 //!
-//! `cargo bench --bench read` prints the interleaved tables first (`-- --quick` for short ones),
-//! then runs criterion over the few calls that users wait for. The *limit* of a row is to copy a
-//! block from ordinary memory, which is looked up in a hash table, in the same rounds.
+//! `cargo bench --bench read` prints the interleaved tables first (`-- --quick` for short ones).
+//! Then it runs criterion over the few calls that users wait for. The *limit* of a row is to look a
+//! block up in a hash table and to copy it from ordinary memory, in the same rounds.
 //!
-//! Blocks are read in a random order, of which there are more than the nearer caches hold. The
-//! journal lies in plain memory, and the device in memory as well.
+//! Blocks are read in a random order. There are more of them than the nearer caches hold. The
+//! journal and the device both lie in plain memory.
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
@@ -24,9 +24,9 @@ use support::{Asked, Table, print_load, print_machine, timed};
 
 /// Blocks of each kind.
 const BLOCKS: u64 = 1 << 10;
-/// Lengths of the chains of deltas; zero for a whole block alone.
+/// Lengths of the chains of deltas. Zero is a whole block alone.
 const CHAINS: [u64; 5] = [0, 1, 2, 4, 8];
-/// Where blocks begin that nobody has written.
+/// The first of the blocks that were never written.
 const CLEAN: u64 = CHAINS.len() as u64 * BLOCKS;
 const DELTA_BYTES: usize = 256;
 
@@ -56,9 +56,9 @@ fn disk() -> MemoryDisk {
 struct Media {
     /// Blocks in ordinary memory, by their numbers.
     table: HashMap<u64, Box<[u8]>>,
-    /// Keeps all contents in ordinary memory.
+    /// A journal that keeps all contents in ordinary memory.
     cached: Reads<FullBlock>,
-    /// Keeps none.
+    /// A journal that keeps no contents in ordinary memory.
     logged: Reads<ObjectLog>,
 }
 
@@ -66,7 +66,7 @@ impl Media {
     fn new() -> Self {
         let images = images();
         let table = (0..BLOCKS).map(|block| (block, image(&images, block).into())).collect();
-        // A cache whose shares are not full before all of it would be.
+        // The cache is so large that none of its shares fills up early.
         let options = Options::<FullBlock>::new().lanes(1).index_frames(INDEX_FRAMES);
         let options = options.cache_bytes(4 * BLOCKS as usize * BLOCK);
         let cached = Journal::format(warm(LANE_BYTES), disk(), &options).expect("formats");
@@ -95,7 +95,7 @@ fn whole<L: Policy + Clone + Send + Sync + 'static>(journal: &Reads<L>, images: 
     commit_change(journal, block, Change::Image(image(images, block)), Durability::Durable);
 }
 
-/// A device whose last blocks have content.
+/// A device on which the last blocks have content.
 fn clean(images: &[u8]) -> MemoryDisk {
     use journal_core::BlockDevice as _;
     let mut disk = disk();
@@ -105,7 +105,7 @@ fn clean(images: &[u8]) -> MemoryDisk {
     disk
 }
 
-/// The next of the blocks, without a pattern.
+/// The number of the next block, without a pattern.
 #[inline]
 fn scattered(thread: u64, turn: u64) -> u64 {
     ((thread << 32) + turn).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 & (BLOCKS - 1)
@@ -155,7 +155,7 @@ fn reads<'a>(media: &'a Media, threads: u64) -> Table<'a> {
     table
 }
 
-/// What users wait for.
+/// The calls that users wait for.
 fn calls(criterion: &mut Criterion, media: &Media) {
     let media: &Media = media;
     let mut group = criterion.benchmark_group("read");

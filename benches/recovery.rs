@@ -1,7 +1,7 @@
-//! What it takes to find again what is in a journal.
+//! What it costs to find the content of a journal again.
 //!
-//! `cargo bench --bench recovery` prints how the scan that verifies every record does beside a
-//! plain read of the same bytes, and how long an open takes (`-- --quick` for short tables); then
+//! `cargo bench --bench recovery` compares the scan, which verifies every record, with a plain read
+//! of the same bytes. It also prints how long an open takes (`-- --quick` for short tables). Then
 //! it runs criterion over one open. The scan is `examine`, which reads what an open reads, and
 //! builds no index.
 //!
@@ -35,7 +35,8 @@ const MIB: u64 = 1 << 20;
 const BLOCKS: u64 = 1 << 16;
 const NOWHERE: Nowhere = Nowhere { blocks: BLOCKS };
 
-/// Set for a process that opens a journal in this file, says how long that took, and ends.
+/// Names a journal's file to a child process. The child opens it, prints how long that took, and
+/// ends.
 const OPENED: &str = "RECOVERY_BENCH_OPENS";
 
 fn main() {
@@ -62,7 +63,7 @@ fn main() {
 /// A journal with one owner.
 type Owned<'m, L> = journal_core::Journal<'m, Region, Nowhere, L, NoHook, NativeKernels>;
 
-/// A journal as it lies in memory, and what is in it.
+/// A journal as it lies in memory, and the size of its content.
 struct Left {
     bytes: Vec<u8>,
     geometry: Geometry,
@@ -70,8 +71,8 @@ struct Left {
     used_bytes: u64,
 }
 
-/// Formats a journal and fills its lanes in turn, as far as so many bytes, with commits of such a
-/// change, the payload of which has so many bytes; then it is left as it is.
+/// Formats a journal and fills its lanes in turn, up to `fill_bytes` bytes. Each commit makes one
+/// change, with a payload of `payload` bytes. The journal is then left without a close.
 fn left<L: Policy + Clone>(
     policy: L,
     lanes: u16,
@@ -104,7 +105,7 @@ fn left<L: Policy + Clone>(
     Left { bytes: copy_of(&reader), geometry, records, used_bytes }
 }
 
-/// One of whole blocks, in a lane that is nearly full.
+/// A journal of whole blocks, in a lane that is nearly full.
 fn of_blocks(images: &[u8], span_bytes: u64) -> Left {
     of_blocks_as_far_as(images, span_bytes, span_bytes / 16 * 15)
 }
@@ -127,12 +128,12 @@ fn of_objects(lanes: u16, images: &[u8], span_bytes: u64, bytes: usize) -> Left 
 }
 
 impl Left {
-    /// Memory with this journal in it.
+    /// Memory that holds this journal.
     fn region(&self) -> Region {
         memory_with(&self.bytes)
     }
 
-    /// A scan of it beside a plain read of its records, per KiB of them.
+    /// Adds a scan beside a plain read of the journal's records, each per KiB of records.
     fn rows(self, table: &mut Table<'_>, name: &str) {
         let region: &Region = leaked(self.region());
         let Self { geometry, records, used_bytes, .. } = self;
@@ -155,7 +156,7 @@ impl Left {
         });
     }
 
-    /// Scans of its two lanes by one thread and by two, and plain reads.
+    /// Adds scans of the two lanes by one thread and by two, and plain reads.
     fn rows_by_two(self, table: &mut Table<'_>, name: &str) {
         let region = self.region();
         let reader: &Region = leaked(self.region());
@@ -195,7 +196,7 @@ impl Left {
     }
 }
 
-/// Does the same for both lanes, on a thread each or one after the other.
+/// Does `work` for both lanes, on a thread each or one after the other.
 fn for_both(threads: u64, work: impl Fn(LaneNumber) + Sync) {
     let lanes = [0, 1].map(LaneNumber);
     if threads == 1 {
@@ -224,11 +225,11 @@ fn records(span_bytes: u64) -> Table<'static> {
     table
 }
 
-/// Scans of two lanes, by one thread and by two, each beside a plain read of as many bytes by as
-/// many threads.
+/// Scans of two lanes, by one thread and by two. Each stands beside a plain read of the lanes'
+/// bytes by the same number of threads.
 fn threads(span_bytes: u64) -> Table<'static> {
     let mut table = Table::new(format!(
-        "the same, two lanes in {} MiB, by one thread and by two; ns per KiB over both",
+        "the scan of two lanes in {} MiB, by one thread and by two; ns per KiB over both",
         span_bytes / MIB
     ));
     let images = images();
@@ -243,7 +244,7 @@ fn threads(span_bytes: u64) -> Table<'static> {
 }
 
 fn sizes(mebibytes: &[u64]) -> Table<'static> {
-    let mut table = Table::new("the same by the size of the journal, blocks of 4 KiB");
+    let mut table = Table::new("the scan by the size of the journal, blocks of 4 KiB");
     let images = images();
     for size in mebibytes {
         of_blocks(&images, size * MIB).rows(&mut table, &format!("{size:>4} MiB"));
@@ -251,7 +252,7 @@ fn sizes(mebibytes: &[u64]) -> Table<'static> {
     table
 }
 
-/// Opens a journal so many times, each in memory of its own; the times in milliseconds.
+/// Opens a journal `rounds` times, each time in memory of its own. The times are in milliseconds.
 fn open_times(left: &Left, rounds: usize) -> Vec<f64> {
     let options = Options::<FullBlock>::new();
     let open = |_| {
@@ -276,8 +277,8 @@ fn open_file(file: &Path) -> Duration {
     took
 }
 
-/// Opens a closed journal in a file so many times, each in a process that has just begun: one that
-/// has had large things in its memory before gives the index used pages, and clears them.
+/// Opens a closed journal in a file `rounds` times, each time in a new process. In an old process
+/// the allocator may give the index used pages, and clear them first.
 fn closed_open_times(images: &[u8], span_bytes: u64, rounds: usize) -> Vec<f64> {
     let folder = Folder::below(Path::new("/dev/shm"), "recovery-bench");
     let file = folder.path().join("nvm");
@@ -317,7 +318,7 @@ fn print_opens(asked: Asked) {
     println!();
 }
 
-/// What users wait for.
+/// The call that users wait for.
 fn opens(criterion: &mut Criterion) {
     let left = of_blocks(&images(), 16 * MIB);
     let options = Options::<FullBlock>::new();

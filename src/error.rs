@@ -96,7 +96,7 @@ pub enum Error {
     /// A block's content in the disk-side log is not what was written there: the disk has lost or
     /// changed it.
     RottenLog {
-        /// Whose.
+        /// The block.
         block: BlockNumber,
         /// Where it lies on the disk.
         place: BlockNumber,

@@ -151,6 +151,7 @@ where
     where
         P: Sync,
     {
+        // 1. The plan, and the memory that it asks for.
         let kernels = NativeKernels::detect();
         let plan = options.plan_of(*found.geometry())?;
         let geometry = plan.geometry;
@@ -165,11 +166,13 @@ where
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let room =
             Room { lanes: &mut slots, front: &mut front, block: &mut block, slots: &mut states };
+        // 2. The core opens what was found.
         let seats = Seats::new(disk.clone(), geometry);
         let policy = options.policy.clone();
         let opened = found.open_by(disk, policy, kernels, room, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
         shares.leave_room(plan.share_frames);
+        // 3. Each part goes behind a lock of its own.
         let lanes = slots.iter_mut().filter_map(LaneSlot::take);
         let mut states = states.chunks((geometry.lane_places() as usize).max(1));
         // Where one thread commits, it takes its locks without waiting for the last fence.
@@ -204,6 +207,7 @@ where
             low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
             low_log_blocks: u64::from(geometry.lane_log_blocks) * free_at_threshold / 256,
         });
+        // 4. The thread in the background begins, and the options may ask for a checkpoint.
         let begins = options.settings.background.then(|| Checkpointer::start(&shared));
         let checkpointer = begins.transpose()?;
         let keep_on_close = options.settings.keep_on_close;
@@ -365,7 +369,7 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    // Not inlined: what a caller keeps in registers is no reason for this function to have fewer.
+    // C2: not inlined, so that what a caller keeps in registers leaves no fewer here.
     #[inline(never)]
     pub fn commit(
         &self,

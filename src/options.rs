@@ -493,11 +493,13 @@ impl<L, H> Options<L, H> {
     where
         L: Policy,
     {
+        // 1. The cache.
         let default = if self.policy.wants_old() { CACHE_BYTES } else { 0 };
         let cached_bytes = self.settings.cache_bytes.unwrap_or(default);
         if self.settings.batch_blocks == 0 {
             return Err(OptionsError::NoBatch);
         }
+        // 2. The frames of the index.
         let lanes_bytes = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
         let whole = lanes_bytes / geometry.record_bytes_one_block();
         let of_lanes = match self.policy.logs_images() {
@@ -510,6 +512,7 @@ impl<L, H> Options<L, H> {
         if frames == 0 {
             return Err(OptionsError::NoFrames);
         }
+        // 3. The shares of the index, and the frames of each.
         let shares = (frames / SHARE_FRAMES_MIN).max(1).next_power_of_two().min(SHARES_MAX);
         let cached_blocks = cached_bytes.div_ceil(geometry.block_size.bytes());
         // Neighbours belong to one share, and are wanted together: each share has room for some
@@ -525,6 +528,7 @@ impl<L, H> Options<L, H> {
         let spread = SPREAD.saturating_mul(run.saturating_mul(each).isqrt());
         let above = (each / 4).saturating_add(spread).saturating_add(SHARE_FRAMES_MIN);
         let share_frames = each.saturating_add(above).min(frames);
+        // 4. What all of that takes.
         let all_frames = shares.saturating_mul(share_frames);
         let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
         let needs = Needs::of(&geometry, 1);

@@ -424,8 +424,8 @@ where
         self.note(awaited)
     }
 
-    /// Runs one call. After a conflict in its first call the transaction waits for its turn, and the
-    /// call runs again: the caller has seen nothing yet.
+    /// Runs one call. After a conflict in its first call the transaction waits for its turn. Then
+    /// the call runs again: the caller has seen nothing yet.
     #[inline]
     fn anew_if_first(
         &mut self,

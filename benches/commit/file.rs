@@ -1,5 +1,5 @@
-//! A file in the system's cache in the place of persistent memory, beside the same bytes written to
-//! a file the usual way.
+//! A file in the system's cache in the place of persistent memory. Beside it, the same bytes are
+//! written to a file the usual way.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -14,14 +14,14 @@ use crate::{BLOCKS, NOWHERE};
 
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Measures and prints: the files go when that is done.
+/// Measures and prints. The files are removed afterwards.
 pub(crate) fn on_disk(images: &[u8], effort: Effort) {
     let folder = Folder::new("commit-bench");
     let path = folder.path();
     let mut region = MapOptions::new().create(path.join("nvm"), FILE_BYTES).expect("a file");
     println!("file: {} ({} bytes), {:?}", path.display(), region.len(), region.map_facts().reason);
-    // All of both files is on the disk before it is written again: the file system is not asked for
-    // anything but data then.
+    // First, all of the two files goes to the disk. From then on the file system has to write only
+    // data.
     for at in (0..FILE_BYTES).step_by(BLOCK) {
         region.store(Offset(at), &[1; BLOCK]);
     }

@@ -1,4 +1,4 @@
-//! Single durable calls, with a pause before each, as a store makes them that has other things to
+//! Single durable calls with a pause before each, like those of a store that has other things to
 //! do.
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use crate::support::work::{
 };
 use crate::{BLOCKS, NOWHERE, commit};
 
-/// A step to a block of another run, by which all blocks are met before one is met again.
+/// A step to a block of another run. Such steps meet all blocks before one comes again.
 const FAR: u64 = 1_601;
 const _: () = assert!(FAR % 2 == 1 && BLOCKS.is_power_of_two());
 
@@ -33,7 +33,7 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
             },
         );
     }
-    // As many bytes as its record has, and nothing computed.
+    // The bytes of the record, with nothing computed.
     calls.row(
         " 256 B, its record alone",
         |_| (),
@@ -41,8 +41,8 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
             bare.borrow_mut().commit(core::iter::once(&image(images, turn)[..384]), 384);
         },
     );
-    // One behind the other; or each of another run than the one before, and far from those that
-    // the caches still have.
+    // `block` goes from neighbour to neighbour. `far` goes to another run each time, far from
+    // blocks that the caches still have.
     let blocks_by = |step: u64| {
         let mut next = 0;
         move || {
@@ -51,7 +51,7 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
         }
     };
     let (mut block, mut far) = (blocks_by(1), blocks_by(FAR));
-    // Without locks, seats and shares of the index.
+    // The core has no locks, seats and shares of the index.
     let owner: &_ = leaked(RefCell::new(Owner::new(ObjectLog::new(), Protocol::OneFence, NOWHERE)));
     calls.row(
         " 256 B, core, one owner, object-log",
@@ -70,17 +70,17 @@ pub(crate) fn calls(images: &[u8]) -> Isolated<'_> {
     };
     let name = " 256 B, front door, in one call, object-log";
     calls.row(name, room, move |turn| object(block(), turn));
-    let name = " 256 B, the same, blocks far apart";
+    let name = " 256 B, front door, one call, blocks far apart";
     calls.row(name, room, move |turn| object(far(), turn));
     let blocks: &_ = leaked(front(FullBlock, NOWHERE, 1));
     let room = |count| make_room(blocks, count, 1);
     calls.row("4096 B, front door, in one call, full-block", room, move |_| {
         commit_at_once(blocks, images, block());
     });
-    calls.row("4096 B, the same, blocks far apart", room, move |_| {
+    calls.row("4096 B, front door, one call, blocks far apart", room, move |_| {
         commit_at_once(blocks, images, far());
     });
-    // Not the blocks that the rows above have just brought into the caches.
+    // Other blocks than those that the rows above have just brought into the caches.
     calls.row("4096 B, front door, begin, write, commit", room, move |_| {
         commit(blocks, images, (block() + BLOCKS / 2) % BLOCKS, 1);
     });

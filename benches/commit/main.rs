@@ -1,13 +1,16 @@
 //! What a transaction costs beside the bare medium.
 //!
-//! `cargo bench --bench commit` prints the interleaved tables first (`-- --quick` for short ones),
-//! then runs criterion over the few calls that users wait for. The *limit* of a row is to store or
-//! stream as many bytes of payload, as the medium says is cheaper, and to fence, in the same
-//! rounds.
+//! `cargo bench --bench commit` prints the interleaved tables first (`-- --quick` for short ones).
+//! Then it runs criterion over the few calls that users wait for. The *limit* of a row is to put
+//! its payload into the memory and to fence, in the same rounds. The payload is stored and flushed,
+//! or streamed, whichever the medium says is cheaper.
 //!
-//! The medium is plain memory, larger than the caches, and the device throws everything away, but
-//! where a policy reads what it overwrites, or logs on the device: there it is memory as well. What
-//! is measured is the journal. Lanes are emptied between batches, outside the measurement.
+//! The medium is plain memory, larger than the caches. The device throws everything away, so that
+//! only the journal is measured. Where a policy reads what it overwrites, or logs on the device,
+//! the device is memory as well. Lanes are emptied between batches, outside the measurement.
+//!
+//! Contents are hot, and blocks come in turn. A program that writes random blocks of a large set
+//! pays more.
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
@@ -73,7 +76,7 @@ fn commit(journal: &Front, images: &[u8], first: u64, count: u64) {
     black_box(tx.commit().is_ok());
 }
 
-/// What users wait for.
+/// The calls that users wait for.
 fn calls(criterion: &mut Criterion) {
     let images = images();
     let mut group = criterion.benchmark_group("commit");

@@ -1,7 +1,8 @@
-//! Every policy, by how much of a block changes, how many blocks, threads, and durability.
+//! Every policy, by bytes that change in a block, number of blocks, number of threads, and
+//! durability.
 //!
-//! The store says which bytes change, as a range of the new image; the rest is as before. Each row
-//! has blocks of its own, and writes them in turn, each time other bytes.
+//! The store says which bytes change, as a range of the new image. The rest stays as it was. Each
+//! row has blocks of its own, and writes them in turn, with other bytes each time.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -17,18 +18,18 @@ use crate::support::work::{Front, both, front, leaked, make_room};
 use crate::support::{Effort, Table, timed};
 use crate::threads::halves;
 
-/// Blocks of a row: those of all rows fit into the cache of old images.
+/// Blocks of a row. The cache of old images holds the blocks of all rows.
 const ROW_BLOCKS: u64 = 256;
 /// Blocks of the disk, a quarter of which may be the disk-side log.
 const DISK_BLOCKS: u64 = 1 << 14;
-/// Different contents of what changes.
+/// The number of different contents that are written.
 const CONTENTS: usize = 16;
 const LARGE: usize = 16 << 10;
 
-/// A row of each policy.
+/// What one row does, under each policy.
 #[derive(Clone, Copy)]
 struct Work {
-    /// Of each block.
+    /// Bytes that change in each block.
     payload: usize,
     blocks: u64,
     threads: u64,
@@ -70,7 +71,7 @@ impl Work {
         self.payload.max(BLOCK)
     }
 
-    /// Images of a block, all alike but for what changes.
+    /// Images of a block, which differ in what changes alone.
     fn images(&self) -> Vec<Aligned> {
         // Xorshift: any generator will do.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -89,13 +90,13 @@ impl Work {
     }
 }
 
-/// What a thread has done so far, which no other thread's line has.
+/// The number of turns of one thread, in a line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Turns(AtomicU64);
 
 impl Turns {
-    /// The next one. One thread at a time has it.
+    /// Takes the next turn. Only one thread at a time may call it.
     fn take(&self) -> u64 {
         let turn = self.0.load(Ordering::Relaxed);
         self.0.store(turn + 1, Ordering::Relaxed);
@@ -103,14 +104,14 @@ impl Turns {
     }
 }
 
-/// A row that is run.
+/// A row that is measured.
 struct Run {
     work: Work,
     images: Vec<Aligned>,
     ranges: [Span; 1],
     /// The first of its blocks.
     first: u64,
-    /// What was done so far, by thread.
+    /// The turns so far, by thread.
     turns: [Turns; 2],
 }
 
@@ -145,7 +146,7 @@ impl Run {
         black_box(done.expect("commits"));
     }
 
-    /// Commits each of its blocks once: what is new memory then is none to the commits that count.
+    /// Commits each of its blocks once, so that no measured commit meets new memory.
     fn warm(&self, journal: &Front<AnyPolicy, MemoryDisk>) {
         let Work { blocks, threads, .. } = self.work;
         for thread in 0..threads {
@@ -158,7 +159,7 @@ impl Run {
 
     fn limit(&self, bare: &[Mutex<Bare>; 2], thread: u64, turn: u64) {
         let Work { payload, blocks, .. } = self.work;
-        let mut bare = bare[thread as usize].lock().expect("nobody panics");
+        let mut bare = bare[thread as usize].lock().expect("no thread panics");
         let piece = |block| &self.images[(turn + block) as usize % CONTENTS][..payload];
         bare.commit((0..blocks).map(piece), payload * blocks as usize);
     }

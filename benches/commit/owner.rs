@@ -16,10 +16,10 @@ use crate::support::timed;
 use crate::support::work::{LANE_BYTES, image, leaked};
 use crate::{BLOCKS, NOWHERE};
 
-/// Room for as many frames as a lane has of whole blocks, twice.
+/// Frames of the index: twice as many as a lane has of whole blocks.
 const FRAMES: usize = 1 << 15;
 
-/// Its owner.
+/// The owner of such a journal.
 pub(crate) struct Owner<L, D> {
     journal: journal_core::Journal<'static, Region, D, L, NoHook, NativeKernels>,
     commits: u64,
@@ -49,7 +49,7 @@ impl<L: Policy, D: BlockDevice> Owner<L, D> {
         Self { journal: journal.expect("opens"), commits: 0 }
     }
 
-    /// Empties the lane when so many commits of a block might not fit any more.
+    /// Empties the lane when `commits` commits of a block might not fit any more.
     pub(crate) fn make_room(&mut self, commits: u64) {
         self.commits += commits;
         if self.commits * (BLOCK as u64 + 256) > LANE_BYTES {

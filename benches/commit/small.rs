@@ -1,4 +1,4 @@
-//! Less than a block: objects, deltas, and many of them with one fence.
+//! Changes of less than a block: objects, deltas, and many of them with one fence.
 
 use core::num::NonZeroU32;
 use std::cell::RefCell;
@@ -36,7 +36,7 @@ fn bare_commits(
     }
 }
 
-/// Durable commits of objects, by the front door.
+/// Durable commits of objects by the front door.
 fn at_once(
     images: &[u8],
     journal: &'static Front<ObjectLog>,
@@ -51,7 +51,7 @@ fn at_once(
     }
 }
 
-/// The same by the core.
+/// Durable commits of objects by the core.
 fn by_owner<D: BlockDevice + 'static>(
     images: &[u8],
     owner: &'static RefCell<Owner<ObjectLog, D>>,
@@ -90,7 +90,7 @@ pub(crate) fn objects(images: &[u8]) -> Table<'_> {
 const RUNS: [usize; 4] = [100, 1100, 2100, 3100];
 const RUN_BYTES: usize = 34;
 
-/// Bytes of the objects that are compared where objects are logged: three of them cover a run.
+/// Bytes of an object, where a policy compares objects: three of them cover a run.
 const OBJECT_OF_RUNS: u32 = 16;
 
 fn patches(images: &[u8], turn: u64) -> [Patch<'_>; 4] {
@@ -106,8 +106,8 @@ fn pair(images: &[u8]) -> [Aligned; 2] {
     [old, new]
 }
 
-/// Commits that give both images, of so many blocks in turn: what differs is found by the policy.
-/// Who logs objects is told how long they are.
+/// Commits that give both images, of `blocks` blocks in turn. The policy finds what differs. A
+/// policy that logs objects is told how long they are.
 fn diffs<L: Policy + 'static>(
     images: &[u8],
     policy: L,
@@ -116,7 +116,7 @@ fn diffs<L: Policy + 'static>(
 ) -> impl FnMut(u64) -> Duration + use<L> {
     let disk = MemoryDisk::new(BlockSize::DEFAULT, blocks as u64);
     let mut owner = Owner::new(policy, Protocol::OneFence, disk);
-    // Each block has images of its own, so that as many pairs are in the cache.
+    // Each block has a pair of images of its own.
     let pairs: Vec<_> = (0..blocks).map(|_| pair(images)).collect();
     for (block, [old, _]) in pairs.iter().enumerate() {
         let whole = Update::new(BlockNumber(block as u64), Change::Image(old));
@@ -137,7 +137,7 @@ fn diffs<L: Policy + 'static>(
     }
 }
 
-/// The same by the front door, which keeps old images in its cache.
+/// Like `diffs`, by the front door, which keeps old images in its cache.
 fn cached_diffs<L>(images: &[u8], policy: L, blocks: u64) -> impl FnMut(u64) -> Duration + use<L>
 where
     L: Policy + Clone + Send + Sync + 'static,
@@ -145,7 +145,7 @@ where
     let disk = MemoryDisk::new(BlockSize::DEFAULT, 4 * BLOCKS);
     let journal = front(policy, disk, 1);
     let pair = pair(images);
-    // Whatever is new memory to the first commit of a block is none to those that count.
+    // The first commit of a block meets new memory, and is not measured.
     for block in 0..blocks {
         commit_change(&journal, block, Change::Image(&pair[1]), Durability::Durable);
     }
@@ -257,7 +257,7 @@ pub(crate) fn groups(images: &[u8]) -> Table<'_> {
             });
         })
     });
-    // The last one's fence is that of all.
+    // The fence of the last one covers all.
     let durability = |at| if at + 1 < GROUP { Durability::Deferred } else { Durability::Durable };
     table.row("15 deferred, 1 durable, core", limit, GROUP, None, move |count| {
         let mut owner = owner.borrow_mut();

@@ -1,4 +1,4 @@
-//! Whole blocks from two threads at once.
+//! Whole blocks from two threads that run together.
 
 use core::hint::{black_box, spin_loop};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ pub(crate) fn halves() -> &'static [Mutex<Bare>; 2] {
     leaked([halves.0, halves.1].map(|half| Mutex::new(Bare::new(half))))
 }
 
-/// Waits for the line's number, and hands the next one over.
+/// Waits until the line has this number, and stores the next one.
 fn hand_over(line: &AtomicU64, number: u64) {
     let mut looks = 0_u32;
     while line.load(Ordering::Acquire) != number {
         looks += 1;
-        // The other one may need this processor.
+        // The other thread may need this processor.
         if looks % (1 << 10) == 0 { std::thread::yield_now() } else { spin_loop() }
     }
     line.store(number + 1, Ordering::Release);
@@ -34,26 +34,26 @@ pub(crate) fn two(images: &[u8]) -> Table<'_> {
     let journal: &_ = leaked(front(FullBlock, NOWHERE, 2));
     let halves = halves();
     let bare = move |thread: u64, turn: u64| {
-        let mut bare = halves[thread as usize].lock().expect("nobody panics");
+        let mut bare = halves[thread as usize].lock().expect("no thread panics");
         bare.commit(core::iter::once(image(images, turn)), BLOCK);
     };
     let one_limit = "limit, one thread";
     table.row(one_limit, one_limit, 1, None, move |count| timed(count, |turn| bare(0, turn)));
     table.row("limit, two threads", one_limit, 2, None, move |count| both(count, bare));
-    // How far the two processors are from each other, which a virtual machine's may change.
+    // How far the two processors are from each other. In a virtual machine that may change.
     let line: &_ = leaked(AtomicU64::new(0));
     table.row("a line, from one thread to the other", one_limit, 2, None, move |count| {
         line.store(0, Ordering::Relaxed);
         both(count, |thread, turn| hand_over(line, 2 * turn + thread))
     });
-    // And whether they are processors of their own: two that share one do less of this each.
+    // Whether each of them is a whole processor: two that share one are slower here.
     let (computed, kernels) =
         ("checks of 256 B in the caches, one thread", NativeKernels::detect());
     let check = move |turn| {
         black_box(kernels.crc64(0, &image(images, turn)[..256]));
     };
     table.row(computed, computed, 1, None, move |count| timed(count, check));
-    table.row("the same, two threads", computed, 2, None, move |count| {
+    table.row("checks of 256 B in the caches, two threads", computed, 2, None, move |count| {
         both(count, |_, turn| check(turn))
     });
     let one = "front door, one thread";

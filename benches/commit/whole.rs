@@ -15,7 +15,7 @@ use crate::support::work::{
 use crate::support::{Table, timed};
 use crate::{BLOCKS, NOWHERE, commit};
 
-/// Writes of so many neighbours.
+/// Writes of `blocks` neighbours.
 fn writes(images: &[u8], first: u64, blocks: u64) -> Vec<Operation<'_>> {
     let write = |at| Operation::write(BlockNumber(first + at), image(images, at));
     (0..blocks).map(write).collect()

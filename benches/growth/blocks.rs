@@ -1,4 +1,4 @@
-//! Blocks of a transaction.
+//! A curve by the number of blocks in a transaction.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use crate::support::media::{BLOCK, Bare, warm};
 use crate::support::work::{LANE_BYTES, front, image, make_room};
 use crate::support::{Asked, timed};
 
-/// Those that are written, in turn.
+/// Blocks that are written in turn.
 const WRITTEN: u64 = 1 << 12;
 
 pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {

@@ -1,4 +1,4 @@
-//! Changes that lie behind a whole block, and are applied whenever it is read.
+//! A curve by the number of changes that lie behind a whole block. Every read applies them.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -15,12 +15,12 @@ use crate::support::work::{Front, commit_change, front_of, image};
 use crate::support::{Asked, timed};
 use crate::{MIB, NOWHERE, OBJECT_BYTES};
 
-/// Blocks of each length: more than the nearer caches hold.
+/// Blocks with a chain of each length: more than the nearer caches hold.
 const BLOCKS: u64 = 1 << 10;
-/// More than all of them take.
+/// More bytes than all chains take.
 const LANE_BYTES: u64 = 128 * MIB;
 const FRAMES: usize = 1 << 18;
-/// Behind so many the same places change again.
+/// The number of places in a block that change before the first one changes again.
 const PLACES: u64 = (BLOCK / OBJECT_BYTES) as u64;
 
 pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
@@ -56,7 +56,7 @@ pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
     curves.print(asked.effort())
 }
 
-/// Has so many blocks of each of these lengths in its lane.
+/// A journal with `BLOCKS` blocks of each of these lengths in its lane.
 fn journal(images: &[u8], lengths: &[u64]) -> Front<ObjectLog> {
     let journal = front_of(ObjectLog::new(), NOWHERE, 1, LANE_BYTES, FRAMES);
     let commit = |block, change: Change<'_>| {
@@ -78,7 +78,7 @@ fn journal(images: &[u8], lengths: &[u64]) -> Front<ObjectLog> {
     journal
 }
 
-/// The next of the blocks, without a pattern.
+/// The number of the next block, without a pattern.
 #[inline]
 fn scattered(turn: u64) -> u64 {
     turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 & (BLOCKS - 1)

@@ -1,15 +1,15 @@
-//! Whether a plot can be shown: its tags close, its points are where it has its axes, and names
-//! have room beside them.
+//! Whether a viewer can show a plot: its tags close, its points lie where its axes are, and names
+//! have space beside them.
 
 use crate::plot::{BOTTOM, HEIGHT, LEFT, Plot, RIGHT, Scale, TOP, WIDTH};
 
-/// What a text may have for characters that stand for something else.
+/// Escapes that a text may have.
 const ESCAPES: [&str; 3] = ["&amp;", "&lt;", "&gt;"];
 
-/// Characters of a curve's name, in a wide font.
+/// The most characters of a curve's name, in a wide font.
 const NAME_MAX: usize = 21;
 
-/// Holds a plot against what was drawn of it.
+/// Compares a plot with the figures that it was drawn from.
 pub(crate) fn hold(plot: &Plot, svg: &str) {
     if let Err(wrong) = tags_close(svg).and_then(|()| points_are_inside(plot, svg)) {
         panic!("{}: {wrong}", plot.title);
@@ -19,7 +19,7 @@ pub(crate) fn hold(plot: &Plot, svg: &str) {
     }
 }
 
-/// Draws fixed figures, and breaks what was drawn, which has to be noticed.
+/// Draws fixed figures, then breaks the plot. The check has to notice.
 pub(crate) fn try_out() {
     let scales = [(Scale::FromZero, [0.0, 50.0, 100.0]), (Scale::Doubling, [1.0, 2.0, 4.0])];
     for (scale, [low, middle, high]) in scales {
@@ -51,7 +51,7 @@ pub(crate) fn try_out() {
     }
 }
 
-/// Every tag is closed, the last one first, and nothing else has their characters.
+/// Every tag is closed, the last one first. No text has the characters of tags.
 fn tags_close(svg: &str) -> Result<(), String> {
     let mut open = Vec::new();
     let (before, tags) = svg.split_once('<').ok_or("no tag")?;

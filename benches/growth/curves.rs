@@ -5,19 +5,20 @@ use std::time::Duration;
 use crate::plot::{Plot, Scale};
 use crate::support::{Effort, Table};
 
-/// Curves over the same steps, whose points are measured in the same rounds.
+/// Curves over common steps, with all points measured in the same rounds.
 pub(crate) struct Curves<'a> {
     title: &'static str,
     below: &'static str,
     steps: Vec<String>,
     table: Table<'a>,
-    /// For each row of the table its curve, by their names in the order of their first points.
+    /// The names of the curves, in the order of their first points; `rows` has the index of each
+    /// row's curve.
     names: Vec<String>,
     rows: Vec<usize>,
 }
 
 impl<'a> Curves<'a> {
-    /// None yet: what their points are, and what the steps count.
+    /// No curves yet. `title` says what their points are, and `below` what the steps count.
     pub(crate) fn new(title: &'static str, below: &'static str) -> Self {
         let table = Table::new(format!("{title}, by {below}"));
         let (steps, names, rows) = (Vec::new(), Vec::new(), Vec::new());
@@ -43,7 +44,7 @@ impl<'a> Curves<'a> {
         self.note(curve);
     }
 
-    /// The same beside the curve's own first point.
+    /// Adds the point of a curve at this step, beside the curve's own first point.
     pub(crate) fn point_from_first(
         &mut self,
         curve: &str,

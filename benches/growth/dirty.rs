@@ -1,4 +1,4 @@
-//! Blocks that are dirty: written round and round.
+//! A curve by the number of dirty blocks, which are written round and round.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,17 +15,17 @@ use crate::support::work::{Front, LANE_BYTES, commit_at_once, commit_change, fro
 use crate::support::{Asked, timed};
 use crate::{MIB, NOWHERE, OBJECT_BYTES};
 
-/// Commits between two checkpoints, beside those that make all blocks dirty.
+/// Commits between two checkpoints, after those that make all blocks dirty.
 const MOST: u64 = 1 << 13;
-/// What a commit takes of a lane, at most.
+/// The most bytes of a lane that a commit takes, for each of two sizes.
 const RECORD_BYTES: [u64; 2] = [BLOCK as u64 + 256, OBJECT_BYTES as u64 + 256];
-/// So many that no share of the index is full before the lane is, however few the blocks.
+/// Frames of the index. No share of it is full before the lane is, even with the fewest blocks.
 const FRAMES: usize = 1 << 18;
 
 pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
     let all = [64, 512, 4096, 32768];
     let steps = asked.of(&[64, 512][..], &all, &all);
-    // All steps have lanes of the same size, which are gone around once.
+    // All steps have lanes of one size. A step goes around its lane once.
     let commits = steps.iter().copied().max().unwrap_or(0) + MOST;
     let lane_bytes = RECORD_BYTES.map(|bytes| (commits * bytes).next_multiple_of(MIB));
     let mut curves = Curves::new("Nanoseconds a commit, one call", "blocks that are dirty");

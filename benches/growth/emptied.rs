@@ -1,4 +1,4 @@
-//! Journals whose dirty blocks are always the same, however often they are emptied.
+//! Journals with the same dirty blocks all the time, however often they are emptied.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use journal_core::policy::Policy;
 use crate::support::timed;
 use crate::support::work::Front;
 
-/// A journal whose first blocks are written round and round, in turn. When it has to be emptied,
-/// that and one round in which they all become dirty again is outside of what is timed.
+/// A journal whose first blocks are written round and round, in turn. Emptying it is not timed, nor
+/// is the round behind that, in which they all become dirty again.
 pub(crate) struct Emptied<L: Policy + Clone + Send + Sync + 'static> {
     journal: Front<L>,
     /// Makes one change of a block.
     commit: fn(&Front<L>, &[u8], u64),
-    /// A power of two.
+    /// The number of blocks: a power of two.
     blocks: u64,
-    /// Commits behind such a round, at most.
+    /// The most commits behind such a round.
     most: u64,
-    /// Those before the next one.
+    /// Commits that are left until it has to be emptied.
     left: u64,
     turn: u64,
     emptied: u64,
 }
 
 impl<L: Policy + Clone + Send + Sync + 'static> Emptied<L> {
-    /// The journal has room for as many commits as there are blocks, and for `most` more.
+    /// The journal must have space for as many commits as there are blocks, and for `most` more.
     pub(crate) fn new(
         journal: Front<L>,
         commit: fn(&Front<L>, &[u8], u64),
@@ -34,7 +34,7 @@ impl<L: Policy + Clone + Send + Sync + 'static> Emptied<L> {
         Self { journal, commit, blocks, most, left: 0, turn: 0, emptied: 0 }
     }
 
-    /// Makes so many commits.
+    /// Makes `count` commits.
     pub(crate) fn run(&mut self, images: &[u8], count: u64) -> Duration {
         let (mut took, mut rest) = (Duration::ZERO, count);
         while rest > 0 {
@@ -62,7 +62,7 @@ impl<L: Policy + Clone + Send + Sync + 'static> Emptied<L> {
         self.left = self.most;
     }
 
-    /// Empties it, makes so many commits, and leaves it as it is.
+    /// Empties it, makes `count` commits, and leaves it without a close.
     pub(crate) fn leave_with(self, images: &[u8], count: u64) {
         self.journal.checkpoint().expect("empties");
         for turn in 0..count {

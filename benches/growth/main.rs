@@ -1,13 +1,13 @@
-//! How costs grow: with the blocks of a transaction, the threads, the size of the journal, the
-//! blocks that are dirty, and the changes that lie behind a block.
+//! How costs grow with one thing at a time. There are five: the blocks of a transaction, the
+//! threads, the size of the journal, the dirty blocks, and the changes behind a block.
 //!
-//! `cargo bench --bench growth` prints a table for each curve (`-- --quick` for short ones), and
-//! `-- --plots FOLDER` writes it there as SVG as well. Each row has its limit in the same rounds.
-//! There is no criterion here: a curve is read as a whole, and what it compares are rows of the
-//! same rounds; the single calls that are worth to be followed are in the other benches.
+//! `cargo bench --bench growth` prints a table for each curve (`-- --quick` for short ones). `--
+//! --plots FOLDER` also writes each as SVG. Each row has its limit in the same rounds. Criterion
+//! has no part in this: a curve is read as a whole, and compares rows of the same rounds. The other
+//! benches follow single calls.
 //!
-//! The medium is plain memory, and the device throws everything away, but where blocks are read.
-//! Lanes are emptied outside of what is timed.
+//! The medium is plain memory, and the device throws everything away, except where blocks are read.
+//! Emptying lanes is not timed.
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
@@ -33,13 +33,13 @@ use support::work::images;
 use support::{Asked, print_load, print_machine};
 
 const MIB: u64 = 1 << 20;
-/// Of a change of less than a block.
+/// Bytes of a change of less than a block.
 const OBJECT_BYTES: usize = 256;
 /// Blocks of the device.
 const BLOCKS: u64 = 1 << 16;
 const NOWHERE: Nowhere = Nowhere { blocks: BLOCKS };
 
-/// What measures and prints a curve.
+/// A function that measures and prints a curve.
 type Measure = fn(&[u8], Asked) -> Plot;
 
 /// The curves by the names of their files.
@@ -77,7 +77,7 @@ fn main() {
     print_load("after");
 }
 
-/// Where plots are wanted.
+/// The folder for plots, if they are wanted.
 fn plots_folder() -> Option<PathBuf> {
     let mut arguments = std::env::args_os().skip_while(|argument| argument != "--plots");
     arguments.next()?;

@@ -1,5 +1,5 @@
-//! The size of a journal of one lane that is filled around, under the policy that logs whole
-//! blocks.
+//! Curves by the size of a journal's one lane, under the policy that logs whole blocks. Commits go
+//! around the lane.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,18 +15,18 @@ use crate::support::work::{Front, INDEX_FRAMES, commit_at_once, image};
 use crate::support::{Asked, Shuffler, quantile, timed};
 use crate::{MIB, NOWHERE};
 
-/// Those that are written, in turn: they fit into the smallest lane.
+/// Blocks that are written in turn. They fit into the smallest lane.
 const WRITTEN: u64 = 1 << 9;
-/// What a commit of one block takes of a lane, at most.
+/// The most bytes of a lane that a commit of one block takes.
 const RECORD_BYTES: u64 = BLOCK as u64 + 256;
-/// Commits that an open finds after a crash: as many as come to 3 MiB of blocks.
+/// Commits that an open finds after a crash: 3 MiB of blocks.
 const LIVE: u64 = 3 * MIB / BLOCK as u64;
 
 fn steps(asked: Asked) -> &'static [u64] {
     asked.of(&[4, 16], &[4, 16, 64, 256], &[4, 16, 64, 256])
 }
 
-/// A journal on this memory, which so many commits have gone around.
+/// A journal on this memory, after `commits` commits that went around its lane.
 fn gone_around(
     images: &[u8],
     region: Region,
@@ -40,7 +40,7 @@ fn gone_around(
     emptied
 }
 
-/// Memory for a lane of so many bytes.
+/// Bytes of memory for a lane of `lane_bytes` bytes.
 const fn span_bytes(lane_bytes: u64) -> u64 {
     lane_bytes + MIB
 }
@@ -48,7 +48,7 @@ const fn span_bytes(lane_bytes: u64) -> u64 {
 pub(crate) fn print_commits(images: &[u8], asked: Asked) -> Plot {
     let title = "Nanoseconds a commit of 4 KiB, one call, full-block";
     let mut curves = Curves::new(title, "MiB of the lane");
-    // As many for all, and the largest is gone around once.
+    // Every lane gets the same number of commits. It goes around the largest lane once.
     let commits = steps(asked).iter().copied().max().unwrap_or(0) * MIB / BLOCK as u64;
     for mebibytes in steps(asked) {
         curves.step(mebibytes);
@@ -67,7 +67,7 @@ pub(crate) fn print_commits(images: &[u8], asked: Asked) -> Plot {
     curves.print(asked.effort())
 }
 
-/// A journal that crashed, and how long it took to open it, and to read its memory; milliseconds.
+/// A journal that crashed, the times to open it, and those to read its memory, in milliseconds.
 struct Left {
     mebibytes: u64,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Threads that commit at once, each with blocks and a lane of its own.
+//! A curve by the number of threads that commit together, each with blocks and a lane of its own.
 
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use crate::support::work::{
 };
 use crate::{NOWHERE, OBJECT_BYTES};
 
-/// Blocks of a thread, which it writes in turn.
+/// Blocks that a thread writes in turn.
 const WRITTEN: u64 = 1 << 11;
 
 pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
@@ -36,7 +36,7 @@ pub(crate) fn print(images: &[u8], asked: Asked) -> Plot {
             curves.point_from_first(name, threads, move |count| {
                 let bare = &*bare;
                 together(threads, count, |thread, turn| {
-                    let mut bare = bare[thread as usize].lock().expect("nobody panics");
+                    let mut bare = bare[thread as usize].lock().expect("no thread panics");
                     bare.commit(core::iter::once(&image(images, turn)[..bytes]), bytes);
                 })
             });

@@ -1,4 +1,4 @@
-//! Plain memory that counts what goes out to it.
+//! Plain memory that counts what is written to it.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use journal_core::{
 };
 use nvm_journal::Region;
 
-/// What went out.
+/// What was written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// Bytes that were stored or streamed.
@@ -17,7 +17,7 @@ pub(crate) struct Counts {
     pub(crate) fences: u64,
 }
 
-/// What went out to one part, added to all the others' when the part goes.
+/// What was written by one part of the memory. It is added to the total when the part is dropped.
 struct Tally {
     own: Counts,
     all: Arc<Mutex<Counts>>,
@@ -38,21 +38,21 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        let mut all = self.all.lock().expect("nobody panics");
+        let mut all = self.all.lock().expect("no thread panics");
         all.bytes += self.own.bytes;
         all.lines += self.own.lines;
         all.fences += self.own.fences;
     }
 }
 
-/// A region, or a part of one, whose calls are counted.
+/// A region, or a part of one, that counts its calls.
 pub(crate) struct Counted {
     region: Region,
     tally: Tally,
 }
 
 impl Counted {
-    /// Counts are there when all parts are gone.
+    /// The counts are complete when all parts are dropped.
     pub(crate) fn new(region: Region, all: &Arc<Mutex<Counts>>) -> Self {
         Self { region, tally: Tally::new(Arc::clone(all)) }
     }

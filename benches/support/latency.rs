@@ -1,7 +1,7 @@
 //! How long single calls take, by their percentiles.
 //!
-//! Cases come in turns of some calls each, in a new random order every round, so that a slow spell
-//! of the machine meets all of them.
+//! Cases come in turns of some calls each, in a new random order every round. So a slow spell of
+//! the machine meets all of them.
 
 use std::hint::black_box;
 use std::sync::atomic::{Ordering, fence};
@@ -13,12 +13,12 @@ use super::Shuffler;
 
 /// Calls of a turn.
 const TURN: u64 = 200;
-/// Those at its begin that do not count: the caches are another case's.
+/// The first calls of a turn do not count: the caches hold another case's lines.
 const WARM_UP: u64 = 20;
-/// Before each call everything that was stored is waited for, and then so long.
+/// Before each call the bench waits until all stores have drained, and then for this long.
 const PAUSE: Duration = Duration::from_micros(2);
 
-/// Nanoseconds; what takes longer counts as this.
+/// The most nanoseconds. A longer time counts as this.
 const MOST: u64 = 60_000_000_000;
 
 /// How long some calls took.
@@ -33,7 +33,7 @@ impl Times {
         self.0.saturating_record(took.as_nanos() as u64);
     }
 
-    /// At so many of a hundred, in nanoseconds.
+    /// The time at this percentile, in nanoseconds.
     pub(crate) fn at(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
     }
@@ -42,7 +42,7 @@ impl Times {
         self.0.len()
     }
 
-    /// The line of a table.
+    /// Prints the line of a table.
     pub(crate) fn print(&self, name: &str) {
         let at = |percent| self.at(percent);
         println!(
@@ -56,7 +56,7 @@ impl Times {
     }
 }
 
-/// The heading of such lines.
+/// Prints the heading of such lines.
 pub(crate) fn print_heading(title: &str) {
     println!("## {title}");
     println!(
@@ -67,7 +67,7 @@ pub(crate) fn print_heading(title: &str) {
 
 struct Case<'a> {
     name: String,
-    /// Before a turn.
+    /// Runs before each turn.
     ready: Box<dyn FnMut(u64) + 'a>,
     call: Box<dyn FnMut(u64) + 'a>,
     returns: Times,
@@ -85,7 +85,7 @@ impl<'a> Isolated<'a> {
         Self { title, cases: Vec::new() }
     }
 
-    /// Adds a call, and what is to be done before so many of them.
+    /// Adds a call. `ready` runs before each turn, with the number of its calls.
     pub(crate) fn row(
         &mut self,
         name: impl Into<String>,
@@ -101,8 +101,8 @@ impl<'a> Isolated<'a> {
         });
     }
 
-    /// Measures and prints, for every call how long it is until it returns, and how long until
-    /// everything has left the processor's queue of stores.
+    /// Measures and prints two times for every call: until it returns, and until all its stores
+    /// have left the processor's queue.
     pub(crate) fn print(mut self, rounds: u64) {
         let mut order: Vec<_> = (0..self.cases.len()).collect();
         let mut shuffler = Shuffler::new();

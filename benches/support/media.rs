@@ -1,5 +1,5 @@
-//! What benches run on: plain memory that was touched, devices without a disk, and folders that go
-//! away.
+//! What benches run on: plain memory that was touched, devices without a disk, and temporary
+//! folders.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use journal_core::{
 };
 use nvm_journal::Region;
 
-/// Bytes of a block, where nothing else is said.
+/// Bytes of a block, unless a bench says otherwise.
 pub(crate) const BLOCK: usize = 4096;
 
-/// Bytes that begin where a page does, as those of block caches and of direct I/O do. Elsewhere
-/// most wide loads touch two lines of the processor's cache.
+/// Bytes that begin at a page, like those of block caches and direct I/O. Elsewhere most wide loads
+/// touch two cache lines.
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
     from: usize,
@@ -62,10 +62,10 @@ pub(crate) fn warm(bytes: u64) -> Region {
     region
 }
 
-/// Memory is copied in pieces of so many bytes.
+/// Bytes of the pieces in which memory is copied.
 const PIECE: usize = 1 << 20;
 
-/// All that is to be read.
+/// All bytes of the memory.
 pub(crate) fn copy_of(reader: &impl PmemRead) -> Vec<u8> {
     let mut bytes = vec![0; reader.len() as usize];
     for (at, piece) in (0..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
@@ -95,7 +95,8 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
-/// The bare medium: stores or streams, and fences, going round. Those of two threads share no line.
+/// The bare medium, written round and round by stores or streams, and fences. Two threads' media
+/// share no line.
 #[repr(align(128))]
 pub(crate) struct Bare {
     pub(crate) region: Region,
@@ -109,14 +110,14 @@ impl Bare {
         Self { region, next: 0, stream_from }
     }
 
-    /// Makes pieces durable, one behind the other, with one fence.
+    /// Makes pieces durable, one after the other, with one fence.
     #[inline]
     pub(crate) fn commit<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, bytes: usize) {
         self.put(pieces, bytes);
         self.fence();
     }
 
-    /// The same without the fence; `bytes` of it say whether they are streamed.
+    /// Like `commit`, without the fence. `bytes` decides whether the pieces are streamed.
     #[inline]
     pub(crate) fn put<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, bytes: usize) {
         if self.next + bytes as u64 > self.region.len() {
@@ -173,7 +174,7 @@ impl BlockDevice for Nowhere {
     }
 }
 
-/// A device in memory; clones are the same one. Blocks that were never written take no room.
+/// A device in memory, which all its clones share. A block that was never written takes no memory.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDisk {
     block_size: BlockSize,
@@ -213,7 +214,7 @@ impl BlockDevice for MemoryDisk {
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
         let blocks = self.each(DeviceOperation::Read, first, into.len())?;
         for (block, into) in blocks.zip(into.chunks_mut(self.block_size.bytes())) {
-            let block = block.lock().expect("nobody panics");
+            let block = block.lock().expect("no thread panics");
             if block.is_empty() {
                 into.fill(0);
             } else {
@@ -226,7 +227,7 @@ impl BlockDevice for MemoryDisk {
     fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
         let blocks = self.each(DeviceOperation::Write, first, from.len())?;
         for (block, from) in blocks.zip(from.chunks(self.block_size.bytes())) {
-            let mut block = block.lock().expect("nobody panics");
+            let mut block = block.lock().expect("no thread panics");
             block.clear();
             block.extend_from_slice(from);
         }
@@ -238,16 +239,16 @@ impl BlockDevice for MemoryDisk {
     }
 }
 
-/// A folder for files, which goes with its owner.
+/// A folder for files, which is removed when this is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one where the system keeps what is temporary; `TMPDIR` says where that is.
+    /// A new folder where the system keeps temporary files; `TMPDIR` says where that is.
     pub(crate) fn new(name: &str) -> Self {
         Self::below(&std::env::temp_dir(), name)
     }
 
-    /// A new one in another.
+    /// A new folder inside another.
     pub(crate) fn below(folder: &Path, name: &str) -> Self {
         let path = folder.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&path).expect("a new folder");
@@ -260,7 +261,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    #[allow(clippy::print_stderr, reason = "there is nobody else to tell")]
+    #[allow(clippy::print_stderr, reason = "a drop returns no error")]
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             eprintln!("{}: {error}", self.0.display());

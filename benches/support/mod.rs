@@ -1,4 +1,4 @@
-//! What the benches share: rounds and tables, latencies, media, and the work that they are given.
+//! What the benches share: rounds and tables, latencies, media, and the work that they do.
 
 // Each bench uses a part of it.
 #![allow(dead_code, reason = "shared by several benches")]

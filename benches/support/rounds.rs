@@ -1,9 +1,9 @@
 //! Interleaved measurement for machines that are never quiet.
 //!
-//! Every round runs every case once, in a new random order, for a batch of operations sized to a
-//! fraction of a millisecond. A ratio is taken between two cases of the *same* round, and the
-//! median over rounds is reported with the 10th and 90th percentile: what disturbs a whole round
-//! disturbs both sides of a ratio, and what disturbs a batch is left outside the percentiles.
+//! Every round runs every case once, in a new random order. A case runs a batch of operations,
+//! sized to a fraction of a millisecond. A ratio is taken between two cases of the *same* round;
+//! the table shows its median over rounds, with the 10th and 90th percentile. What disturbs a whole
+//! round disturbs both sides of a ratio. What disturbs one batch lies outside the percentiles.
 
 // Each bench uses a part of it.
 #![allow(dead_code, reason = "shared by several benches")]
@@ -22,7 +22,7 @@ pub(crate) struct Case<'a> {
     per_count: u64,
     /// The ratio that a reference machine showed.
     reference: Option<f64>,
-    /// Whether it does what the others do, so that it may be the best.
+    /// Whether it does all that the others do, and so may be the best.
     contends: bool,
     run: Run<'a>,
     batch: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Effort {
 /// How a bench was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// For the names of what it has.
+    /// For the names of its cases.
     List,
-    /// By `cargo test`: does it run at all?
+    /// By `cargo test`, which only asks whether it runs.
     Try,
     /// For a short run.
     Quick,
-    /// For all of it.
+    /// For a full run.
     Full,
 }
 
@@ -69,7 +69,7 @@ impl Asked {
         }
     }
 
-    /// How much of what takes nanoseconds is measured.
+    /// How much is measured of cases that take nanoseconds.
     pub(crate) const fn effort(self) -> Effort {
         let (rounds, micros) = match self {
             Self::List | Self::Try => (1, 10),
@@ -79,7 +79,7 @@ impl Asked {
         Effort { rounds, batch: Duration::from_micros(micros) }
     }
 
-    /// One of three, for what takes longer.
+    /// Chooses one of three values, for cases that take longer.
     pub(crate) fn of<T>(self, tried: T, quick: T, full: T) -> T {
         match self {
             Self::List | Self::Try => tried,
@@ -89,7 +89,7 @@ impl Asked {
     }
 }
 
-/// Random numbers for the order of cases; the seed is fixed, the machine is noise enough.
+/// Random numbers for the order of cases. The seed is fixed, since the machine is noise enough.
 pub(crate) struct Shuffler(u64);
 
 impl Shuffler {
@@ -109,7 +109,7 @@ impl Shuffler {
     }
 }
 
-/// Times `work` run so many times.
+/// The time that `count` calls of `work` take.
 pub(crate) fn timed(count: u64, mut work: impl FnMut(u64)) -> Duration {
     let start = Instant::now();
     for index in 0..count {
@@ -145,7 +145,7 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// The last row does less than the others: it cannot be the best.
+    /// Says that the last row does less than the others, and so cannot be the best.
     pub(crate) fn out_of_contest(&mut self) {
         if let Some(case) = self.cases.last_mut() {
             case.contends = false;
@@ -157,7 +157,7 @@ impl<'a> Table<'a> {
         self.print_medians(effort);
     }
 
-    /// The same, and gives the medians, in nanoseconds, in the order of the rows.
+    /// Like `print`, and returns the medians, in nanoseconds, in the order of the rows.
     pub(crate) fn print_medians(mut self, effort: Effort) -> Vec<f64> {
         self.cases.iter_mut().for_each(|case| case.size_batch(effort.batch));
         let mut order: Vec<_> = (0..self.cases.len()).collect();
@@ -225,7 +225,7 @@ impl Case<'_> {
         while (self.run)(self.batch) < target / 4 && self.batch < 1 << 24 {
             self.batch *= 2;
         }
-        // Once more with what that has come to: what is done for the first time takes longer.
+        // Twice: work that is done for the first time takes longer, so the first size is too small.
         for _ in 0..2 {
             // The quickest of three: an interruption would make batches too small.
             let quickest = (0..3).map(|_| (self.run)(self.batch)).min().unwrap_or(target);
@@ -234,7 +234,7 @@ impl Case<'_> {
         }
     }
 
-    /// This case over another one, round by round.
+    /// The ratio of this case to another one, round by round.
     fn ratios(&self, other: &Case<'_>) -> Vec<f64> {
         self.nanos.iter().zip(&other.nanos).map(|(mine, theirs)| mine / theirs).collect()
     }
@@ -247,7 +247,7 @@ pub(crate) fn quantile(values: &[f64], at: f64) -> f64 {
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// What the numbers were taken on, and how busy it was.
+/// Prints which machine the numbers are of, and how busy it was.
 pub(crate) fn print_machine() {
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -266,7 +266,7 @@ pub(crate) fn print_machine() {
     print_load("before");
 }
 
-/// The load average.
+/// Prints the load average.
 pub(crate) fn print_load(when: &str) {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {when}: {}", load.split(' ').take(3).collect::<Vec<_>>().join(" "));

@@ -1,4 +1,4 @@
-//! What benches ask journals for.
+//! The work that benches ask journals for.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -13,13 +13,13 @@ use super::media::{Aligned, BLOCK, Nowhere, warm};
 /// A front door on plain memory.
 pub(crate) type Front<L = FullBlock, D = Nowhere> = Journal<L, Region, D>;
 
-/// Room for more commits than any batch has.
+/// Bytes of a lane: enough for the commits of any batch.
 pub(crate) const LANE_BYTES: u64 = 64 << 20;
 
-/// Frames that an index has room for: so many that no share of it is full before the lane is.
+/// Frames of an index: no share of it is full before the lane is.
 pub(crate) const INDEX_FRAMES: usize = 1 << 17;
 
-/// A journal of so many lanes, on plain memory that was touched, as its index's was.
+/// A journal with `lanes` lanes. Its memory, and that of its index, was touched before.
 pub(crate) fn front<L, D>(policy: L, disk: D, lanes: u16) -> Front<L, D>
 where
     L: Policy + Clone + Send + Sync + 'static,
@@ -28,7 +28,7 @@ where
     front_of(policy, disk, lanes, LANE_BYTES, INDEX_FRAMES)
 }
 
-/// The same with lanes of so many bytes, and an index with room for so many frames.
+/// Like `front`, with lanes of `lane_bytes` bytes and an index of `index_frames` frames.
 pub(crate) fn front_of<L, D>(
     policy: L,
     disk: D,
@@ -46,12 +46,12 @@ where
     Journal::format(region, disk, &options).expect("formats")
 }
 
-/// The same, until the program ends.
+/// A value that lives until the program ends.
 pub(crate) fn leaked<T>(value: T) -> &'static mut T {
     Box::leak(Box::new(value))
 }
 
-/// What is written: a few blocks that stay in the cache.
+/// The contents that are written: a few blocks that stay in the cache.
 pub(crate) fn images() -> Aligned {
     (0..16 * BLOCK).map(|at| (at * 7) as u8).collect()
 }
@@ -60,7 +60,7 @@ pub(crate) fn image(images: &[u8], turn: u64) -> &[u8] {
     &images[(turn as usize % 16) * BLOCK..][..BLOCK]
 }
 
-/// One whole block in one call.
+/// Commits one whole block in one call.
 #[inline]
 pub(crate) fn commit_at_once<L, D>(journal: &Front<L, D>, images: &[u8], block: u64)
 where
@@ -70,7 +70,7 @@ where
     commit_change(journal, block, Change::Image(image(images, block)), Durability::Durable);
 }
 
-/// One change in one call.
+/// Commits one change in one call.
 #[inline]
 pub(crate) fn commit_change<L, D>(
     journal: &Front<L, D>,
@@ -85,7 +85,7 @@ pub(crate) fn commit_change<L, D>(
     black_box(journal.commit(&operations, durability).is_ok());
 }
 
-/// How many bytes of a lane the record of one commit takes.
+/// The number of bytes of a lane that the record of one commit takes.
 pub(crate) fn record_bytes<L, D, R>(journal: &Front<L, D>, commit: impl FnOnce() -> R) -> usize
 where
     L: Policy + Clone + Send + Sync + 'static,
@@ -97,8 +97,8 @@ where
     (stored() - before) as usize
 }
 
-/// Empties a journal when so many commits of so many blocks might not fit any more. Not before
-/// every batch: a checkpoint leaves nothing in the caches.
+/// Empties a journal when `commits` commits of `blocks` blocks might not fit any more. It does so
+/// rarely, because a checkpoint leaves the caches cold.
 pub(crate) fn make_room<L, D>(journal: &Front<L, D>, commits: u64, blocks: u64)
 where
     L: Policy + Clone + Send + Sync + 'static,
@@ -109,7 +109,7 @@ where
     let frames = commits * blocks;
     let block_bytes = geometry.block_size.bytes() as u64;
     let bytes = total.used_bytes + frames * (block_bytes + 256) + commits * 256;
-    // Of slots and of the log more may be wanted than there are at all: the policy sees to that.
+    // A policy may want more slots or log blocks than there are at all, and copes with that.
     let is_short = |free: u32, all: u64| u64::from(free) < frames.min(all / 2);
     if bytes > geometry.lane_bytes
         || stats.frames as u64 + frames > INDEX_FRAMES as u64 / 4
@@ -120,12 +120,12 @@ where
     }
 }
 
-/// Runs on both threads at once, and takes the time from the first start to the last end.
+/// Runs `work` on two threads, and takes the time from the first start to the last end.
 pub(crate) fn both(count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
     together(2, count, work)
 }
 
-/// The same on so many threads, of which this one is the first.
+/// Like `both`, on `threads` threads. The first of them is the caller's.
 pub(crate) fn together(threads: u64, count: u64, work: impl Fn(u64, u64) + Sync) -> Duration {
     let barrier = Barrier::new(threads as usize);
     let one = |thread: u64| {

@@ -13,7 +13,7 @@ use crate::program::Kind;
 use crate::sizes::Sizes;
 use crate::work::each;
 
-/// Of the bits of which the journal opens, one in so many is followed further.
+/// Of the bits with which the journal opens, one in this number is followed further.
 const GOES_ON_ONE_IN: usize = 16;
 
 /// What came of one policy.

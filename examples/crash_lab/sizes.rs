@@ -43,17 +43,17 @@ pub(crate) struct Sizes {
     pub(crate) disk_in_part: u64,
     pub(crate) nested: u64,
     pub(crate) programs_per_row: u64,
-    /// Of the first policy, and of the others: one bit in so many is turned.
+    /// Of the first policy, and of the others: one bit in this number is turned.
     pub(crate) bits_one_in: [usize; 2],
-    /// One operation in so many fails.
+    /// One operation in this number fails.
     pub(crate) faults_one_in: usize,
-    /// Not a gate, but what the run does: points of up to so many images are explored whole in
-    /// programs of one step, if there is time.
+    /// Not a gate, but what the run does: points of up to this number of images are explored whole
+    /// in programs of one step, if there is time.
     pub(crate) images_all: u64,
-    /// The same: one in so many programs of one step also has its process killed, and goes on
-    /// after recovery.
+    /// Not a gate either: one in this number of programs of one step also has its process killed,
+    /// and goes on after recovery.
     pub(crate) thorough_one_in: usize,
-    /// The same: how often over recoveries are crashed.
+    /// Not a gate either: how often over recoveries are crashed.
     pub(crate) nested_depth: u32,
 }
 

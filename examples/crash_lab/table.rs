@@ -237,7 +237,7 @@ pub(crate) fn gates_of_catalogue(entries: &[Entry]) -> Vec<Gate> {
     of_catalogue(mutants, score.wrong as u64, bugs, &note)
 }
 
-/// The same, for other programs.
+/// What became of the catalogue, for other programs to read.
 pub(crate) fn json_of_catalogue(entries: &[Entry]) -> Json {
     let of_mutant = |tried: &Tried| {
         Json::object([

@@ -19,11 +19,12 @@ pub(crate) const THREADS: usize = 2;
 /// goes on, and where programs are many.
 const IMAGES_FEW: u64 = 1 << 4;
 
-/// The same for recoveries that are crashed in turn: a superblock's torn writes are fewer.
+/// Like `IMAGES_FEW`, for recoveries that are crashed in turn: a superblock's torn writes are
+/// fewer.
 const IMAGES_NESTED: u64 = 1 << 9;
 
-/// Of so many programs of two steps or three, one goes on after recovery; of
-/// shorter ones, as many as the size of the gates says.
+/// Of this number of programs of two steps or three, one goes on after recovery. Of shorter ones,
+/// the size of the gates says how many do.
 const GOES_ON_ONE_IN: usize = 16;
 
 /// Longest programs.
@@ -93,9 +94,9 @@ pub(crate) struct Work<'a> {
     pub(crate) plan: &'a Plan<Kind>,
     pub(crate) seed: u64,
     pub(crate) until: Instant,
-    /// Programs of one step have their points enumerated up to so many images.
+    /// Programs of one step have their points enumerated up to this number of images.
     pub(crate) images_all: u64,
-    /// One in so many of them is also killed, and goes on after recovery.
+    /// One in this number of them is also killed, and goes on after recovery.
     pub(crate) thorough_one_in: usize,
     /// How often over recoveries are crashed.
     pub(crate) nested_depth: u32,

@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::crash::Witness;
 use crate::trace::{Header, State};
 
-/// Who is asked about a trace.
+/// The tool that is asked about a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     E2fsck,

@@ -86,7 +86,7 @@ impl Account {
 pub(crate) enum Place {
     /// In the record, or home: whole.
     Elsewhere,
-    /// In the record, as far as it differs: so many bytes, of which this is the first.
+    /// In the record, as far as it differs: a number of bytes, of which this is the first.
     Encoded {
         first: u8,
         bytes: u64,

@@ -154,14 +154,14 @@ impl<'a> Window<'a> {
         Self { header, base, transactions, versions, appends_go_home }
     }
 
-    /// What a block holds after so many of the transactions.
+    /// What a block holds after a number of the transactions.
     fn image(&self, block: u64, after: usize) -> &[u8] {
         let versions = self.versions.get(&block).map_or(&[][..], |versions| versions);
         let newest = versions.iter().rev().find(|(number, _)| *number <= after);
         newest.map_or(&self.base[&block], |(_, image)| image)
     }
 
-    /// The state after so many of the transactions.
+    /// The state after a number of the transactions.
     fn state(&self, after: usize) -> State {
         let mut state = self.base.clone();
         for transaction in &self.transactions[..after] {
@@ -170,8 +170,8 @@ impl<'a> Window<'a> {
         state
     }
 
-    /// Whether nothing is said of a block after so many transactions: the next one would have been
-    /// the first to give it content, and has written some of that home.
+    /// Whether nothing is said of a block after a number of transactions: the next one would have
+    /// been the first to give it content, and has written some of that home.
     fn is_undefined(&self, block: u64, after: usize) -> bool {
         let next = self.transactions.get(after).filter(|_| self.appends_go_home);
         let mut writes = next.into_iter().flat_map(|next| &next.writes);
@@ -222,7 +222,7 @@ impl<'a> Crash<'a> {
     fn new(window: &'a Window<'a>, known: &'a Known, mutator: &'a Mutator, mut rng: Rng) -> Self {
         let block_size = window.header.block_size;
         let most = window.transactions.iter().map(|transaction| transaction.writes.len()).max();
-        // A record of so many images, framing included.
+        // A record of the most images, framing included.
         let record = most.unwrap_or(1) * (block_size.bytes() + 2 * LINE_BYTES) + 1024;
         let bytes = (record * (2 + rng.index(5)) / 2).next_multiple_of(LINE_BYTES) as u64;
         let lanes = 1 + rng.index(2) as u16;
@@ -458,13 +458,13 @@ fn place(site: &'static str) -> &'static str {
     }
 }
 
-/// Who is shown a recovered state, and says whether it makes sense.
+/// A judge that is shown a recovered state, and says whether it makes sense.
 pub(crate) trait Witness {
     /// `false` when it does not.
     fn sees(&mut self, header: &Header, state: &State) -> bool;
 }
 
-/// Crashes a journal at some of so many transactions of a trace.
+/// Crashes a journal at some of a number of transactions of a trace.
 pub(crate) fn crashes<R: Read>(
     trace: &mut Trace<R>,
     transactions: u64,

@@ -32,7 +32,7 @@ pub(crate) fn runs(old: &[u8], new: &[u8]) -> u64 {
     bytes
 }
 
-/// How many units of so many bytes differ, and how many bytes those have.
+/// How many units of `unit_bytes` differ, and how many bytes those have.
 fn units(old: &[u8], new: &[u8], unit_bytes: usize) -> (u64, u64) {
     let differ = old.chunks(unit_bytes).zip(new.chunks(unit_bytes)).filter(|(old, new)| old != new);
     differ.fold((0, 0), |(count, bytes), (_, new)| (count + 1, bytes + new.len() as u64))

@@ -208,7 +208,7 @@ fn section(file: &Path, arguments: &Arguments) -> Result<Section, Box<dyn Error>
         drop(progress);
         let counted = begin.elapsed();
         let crashes = crashed(file, known, figures.transactions, &arguments.plan)?;
-        // For whoever waits, and in no table.
+        // For the user that waits, and in no table.
         eprintln!(
             "{name}, {}: counted in {:.1} s, {} crashes in {:.1} s",
             known.name,

@@ -94,7 +94,7 @@ pub(crate) enum Traces {
 pub(crate) enum Role {
     /// One that does one thing.
     Fixed,
-    /// The same without its idea, for comparison alone.
+    /// A policy without its idea, for comparison alone.
     Without,
     /// Chooses what takes the fewest bytes.
     LeastBytes,

@@ -25,7 +25,7 @@ impl Replay<'_> {
         self.used * 256 >= capacity * u64::from(threshold)
     }
 
-    /// Whether more slots are in use than a threshold says, or so many more do not fit.
+    /// Whether more slots are in use than a threshold says, or `needed` more do not fit.
     fn slots_are_above(&self, threshold: u8, needed: u64) -> bool {
         let slots = self.journal.geometry().lane_slots.into();
         let used = if slots == 0 { 0 } else { self.versions.count() };
@@ -34,8 +34,8 @@ impl Replay<'_> {
         slots > 0 && (used * 256 >= slots * u64::from(threshold) || is_short)
     }
 
-    /// The same for blocks of the disk-side log. One that is given back counts until all of its
-    /// segment is.
+    /// Like `slots_are_above`, for blocks of the disk-side log. One that is given back counts until
+    /// all of its segment is.
     fn log_is_above(&self, threshold: u8, needed: u64) -> bool {
         let blocks = self.journal.geometry().log_blocks();
         let used = blocks - self.journal.free_log_blocks(LANE).map_or(0, u64::from);
@@ -49,8 +49,8 @@ impl Replay<'_> {
             || self.log_is_above(threshold, needed)
     }
 
-    /// Makes room where thresholds are exceeded, or slots are too few for so many blocks, or blocks
-    /// of the log.
+    /// Makes room where thresholds are exceeded, or where slots or blocks of the log are too few
+    /// for `needed` blocks.
     pub(crate) fn make_room(&mut self, needed: u64) -> Result<(), ReplayError> {
         let thresholds = self.known.policy.thresholds();
         if !self.has_places() {

@@ -153,7 +153,8 @@ impl Differences {
     }
 }
 
-/// Blocks that a block journal writes for so many: a descriptor for each 254 of them, and a commit.
+/// Blocks that a block journal writes for `writes` blocks: these, a descriptor for each 254 of
+/// them, and a commit.
 const fn block_journal_blocks(writes: u64) -> u64 {
     writes + writes.div_ceil(254) + 1
 }

@@ -150,7 +150,7 @@ const UPKEEP: &[Column] = &[
     }),
 ];
 
-/// A table, and who is in it.
+/// A table, and which rows are in it.
 type Part = (&'static [Column], fn(&Known) -> bool);
 
 const TABLES: [Part; 9] = [

@@ -68,7 +68,7 @@ impl BlockDevice for Kept {
     }
 }
 
-/// The same numbers in every run.
+/// Random numbers, alike in every run.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {

@@ -1,5 +1,5 @@
-//! A block of 4 KiB written again and again, with so many of its bytes changed each time, at random
-//! places: what one commit costs under each policy.
+//! A block of 4 KiB written again and again, with a percentage of its bytes changed each time, at
+//! random places: what one commit costs under each policy.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ struct Cost {
 /// One of its figures.
 type Of = fn(&Cost) -> f64;
 
-/// An image of which so many in a hundred bytes change with every step.
+/// An image of which a percentage of the bytes changes with every step.
 struct Changing {
     image: Vec<u8>,
     places: Vec<usize>,
@@ -116,9 +116,9 @@ pub(crate) fn measure() -> Result<Sweep, Box<dyn Error>> {
 
     let mut page = String::from(
         "\n## Rewrites of 4 KiB, by the bytes that differ\n\nOne block, written again and again \
-         as a whole, through the front door; with each step so many in\na hundred of its bytes \
-         change, one by one, at random places. `byte-delta` writes over the \
-         version\nbefore the newest, from which up to twice as many differ; *whole* is the same \
+         as a whole, through the front door. With each step a percentage of\nits bytes changes, \
+         one by one, at random places. `byte-delta` writes over the version before \
+         the\nnewest, from which up to twice as many bytes differ. *whole* is `byte-delta` \
          without byte update.\n",
     );
     let kinds: [(&str, Of); 3] = [

@@ -22,7 +22,7 @@ use super::show::{Progress, percentiles};
 use super::work::{BLOCK, Mix, Model, THREADS, Tag, mix};
 use super::{Place, Verdict};
 
-/// Where too few kills have hit a record, they go on for so many times the time given.
+/// Where too few kills have hit a record, they go on for this multiple of the time given.
 const PATIENCE: u32 = 3;
 const SIGKILL: i32 = 9;
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);

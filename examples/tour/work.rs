@@ -1,6 +1,6 @@
 //! What the tour's threads do, and what has to be there afterwards.
 //!
-//! Everything is a pure function of a transaction's number, so that whoever knows how far a thread
+//! Everything is a pure function of a transaction's number, so a reader that knows how far a thread
 //! came knows every byte of its blocks. The first block of each thread is written by all of its
 //! transactions: it says how far it came.
 

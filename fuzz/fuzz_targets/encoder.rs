@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
     Put(&'a [u8]),
-    /// Puts so many bytes of the room, and says that many.
+    /// Puts a number of bytes into the buffer, and says how many it put.
     PutWith(u8, u8),
     Clear,
 }

@@ -26,7 +26,7 @@ mod tiny;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
-    /// Who opens it.
+    /// What it is opened with.
     shape: u8,
     sealed: bool,
     span: &'a [u8],

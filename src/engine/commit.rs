@@ -173,6 +173,7 @@ where
     ) -> Result<Option<Committed>, Error> {
         seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
+        // 1. A transaction that waits for room goes first.
         if let (true, Some(first)) = (self.is_room_awaited(), operations.first()) {
             // How much the transaction takes is known later.
             if let Err(error) = self.await_room_to_begin(work, age, first.block(), 0) {
@@ -180,6 +181,7 @@ where
                 return Err(error);
             }
         }
+        // 2. Blocks are locked, and frames are reserved.
         let (mut at, mut prefetched) = (0, 0);
         while at < operations.len() {
             let ahead = operations.len().min(at + TAKEN_AHEAD);
@@ -199,6 +201,7 @@ where
                 return Err(error);
             }
         }
+        // 3. The policy is asked, with old images if it sees them.
         // The policy and the device may panic.
         let watch = self.failure.watch();
         let kept = match sees {
@@ -216,6 +219,7 @@ where
         // Everything is known by now, so no more is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
         watch.end();
+        // 4. Bytes are reserved, and the record is stored.
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.operations.last().map_or(BlockNumber(0), Operation::block);
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
@@ -362,7 +366,7 @@ where
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
-        // Before anything streams out: a locked instruction would wait for it.
+        // C4
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let room = self.lane(work.lane);
         let state = self.lock_to_commit(room)?;

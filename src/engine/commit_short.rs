@@ -148,7 +148,7 @@ where
     K: Kernels,
 {
     /// Begins to bring into the caches what a look-up needs for one operation, or for a few. Call
-    /// it at the very beginning: any lock waits for the last commit's fence.
+    /// it at the very beginning (C9).
     #[inline(always)]
     pub(crate) fn prefetch_first(&self, operations: &[Operation<'_>]) {
         match operations {
@@ -276,13 +276,14 @@ where
         if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
             return Ok(None);
         }
+        // 1. What is logged is prepared. It must depend on nothing but the operations.
         let lane = seat.work.lane;
         let mut held = HeldShares::none(self, operations);
         let (names, mut scratch, _) = seat.work.for_preparing();
         let pieces = self.common.pieces(operations);
         let prepared = match &pieces {
             Some(pieces) => self.common.prepared(pieces, names),
-            // In registers, as pieces are; otherwise by memory.
+            // C1: in registers, as pieces are; otherwise by memory.
             None => match self.common.prepared_images(operations, names) {
                 Some(prepared) => Some(prepared),
                 None => {
@@ -294,6 +295,7 @@ where
         let is_short = |prepared: &Prepared| prepared.is_one_part() && prepared.bytes <= FEW_BYTES;
         let prepared = prepared.filter(|prepared| is_short(prepared) && !held.depends);
         let Some(prepared) = prepared else { return Ok(None) };
+        // 2. Lane, shares and blocks are taken, if all of them are free.
         let room = self.lane(lane);
         let mut state = self.lock_to_commit(room)?;
         let most = prepared.bytes_max(&self.common.geometry);
@@ -310,6 +312,7 @@ where
             self.let_go(room, state)?;
             return Ok(None);
         }
+        // 3. The record is stored, and the index learns of it.
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
         let to = RecordTo { lane, overwritten: work.overwritten, durability };
@@ -328,6 +331,7 @@ where
             drop(held);
             prepared.frames
         };
+        // 4. The fence. Then everything is given back.
         let result = self.watched(|| self.recording(state, to, store));
         let result = self.ended(operations, result.map(Some), |result| {
             if self.lets_go(result) {

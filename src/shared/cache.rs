@@ -4,12 +4,12 @@
 //! Each share of the index has a part of the cache, behind the same lock. So the index tells what
 //! the cache holds:
 //!
-//! C1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
+//! CA1. Content is kept with the stamp of the frame that it is up to, or as it is home. It counts
 //!     only where that frame is the newest that may be read, or where there is no frame any more.
-//! C2. When a frame enters the index, what is kept of its block does not count any more, until the
+//! CA2. When a frame enters the index, what is kept of its block does not count any more, until the
 //!     committer has patched it or kept new content. So the content that counts when frames are
 //!     forgotten is the one that they led to.
-//! C3. Blocks that have frames in the lanes stay as long as there are others, because they cost
+//! CA3. Blocks that have frames in the lanes stay as long as there are others, because they cost
 //!     most to read.
 
 use core::hash::{BuildHasherDefault, Hasher};
@@ -87,7 +87,7 @@ impl Cache {
     }
 
     /// Finds the kept content of a block. `newest` is the stamp of its newest frame that may be
-    /// read, if it has one (C1).
+    /// read, if it has one (CA1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
         let found = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
         match found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp)) {
@@ -129,7 +129,7 @@ impl Cache {
         self.order.push(block.raw());
     }
 
-    /// Forgets what a block held: a frame of it enters the index, with this stamp (C2).
+    /// Forgets what a block held: a frame of it enters the index, with this stamp (CA2).
     pub(crate) fn forget(&mut self, block: BlockNumber, stamp: Stamp) {
         if let Some(kept) = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none()) {
             kept.stale = Some(stamp);
@@ -156,7 +156,7 @@ impl Cache {
         self.stale -= 1;
     }
 
-    /// Makes room for one block, in up to three rounds (C3):
+    /// Makes room for one block, in up to three rounds (CA3):
     ///
     /// 1. It looks for a block that is stale, or that was not read lately and has no frames in the
     ///    lanes.

@@ -29,8 +29,7 @@
 //! [`block_locks`]: crate::threads::block_locks
 //! [`commit_short`]: crate::engine::commit_short
 //!
-//! What is released after a commit's fence is released by plain stores: no locked instruction runs
-//! between the fence and the return.
+//! What is released after a commit's fence is released by plain stores (C3).
 
 pub(crate) mod cache;
 pub(crate) mod failure;
@@ -178,7 +177,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     }
 
     /// The share of the index that has a block. Inlined, so that the guard does not come back by
-    /// memory: code that loads it in other pieces waits for the last fence.
+    /// memory (C1).
     #[inline(always)]
     pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
         let share = &self.shares[share_of(block, self.shares.len())];
@@ -186,7 +185,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     }
 
     /// Begins to bring into the caches what a look-up of a block needs. Call it before taking a
-    /// lock: the lock waits for the last fence, which takes as long as this.
+    /// lock (C9).
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: BlockNumber)
     where
@@ -244,8 +243,8 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
     /// Returns a bit for each block that was not this transaction's before, and how many blocks it
     /// has now.
     ///
-    /// This is a function of its own so that it has registers: its callers are large, and use all
-    /// of them.
+    /// This is a function of its own so that it has registers (C2): its callers are large, and use
+    /// all of them.
     #[inline(never)]
     pub(crate) fn lock_run(
         &self,

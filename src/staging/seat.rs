@@ -146,7 +146,7 @@ impl<D: Send> Seated<'_, D> {
 }
 
 impl<D: Send> Drop for Seated<'_, D> {
-    /// By what it holds, and not by its address, so that the caller can keep it in registers.
+    /// By what it holds, and not by its address, so that the caller can keep it in registers (C1).
     #[inline(always)]
     fn drop(&mut self) {
         self.seats.take_back(self.at, self.number, self.seat.take());

@@ -1,10 +1,10 @@
 //! How far a lane is: what of it may be read, what is durable, and whether a record is deferred.
 //!
-//! R1. A reader that finds a record readable reads its content. A thread that finds a record
+//! DR1. A reader that finds a record readable reads its content. A thread that finds a record
 //!     durable sees what the fence has made durable.
-//! R2. What is durable is readable. A slot may be written again once the version that follows it is
-//!     durable. A reader that missed that version would still copy from the slot.
-//! R3. A thread that finds a record readable also finds it durable, or finds that something is
+//! DR2. What is durable is readable. A slot may be written again once the version that follows it
+//!     is durable. A reader that missed that version would still copy from the slot.
+//! DR3. A thread that finds a record readable also finds it durable, or finds that something is
 //!     deferred. So a thread that builds on the record makes it durable first.
 //!
 //! One thread at a time writes here, the holder of the lane. It writes by plain stores alone,
@@ -22,8 +22,7 @@ pub(crate) struct Reach {
     durable_to: AtomicU64,
     /// Every record below may be read: it is durable, or was deferred.
     readable_to: AtomicU64,
-    /// Whether deferred records wait to be flushed. It has a cache line of its own: each commit in
-    /// another lane reads it, and each commit in this lane writes the other fields.
+    /// Whether deferred records wait to be flushed. It has a cache line of its own (C6).
     has_deferred: CachePadded<AtomicBool>,
 }
 
@@ -63,7 +62,8 @@ impl Reach {
     /// is not.
     #[inline]
     pub(crate) fn publish(&self, durable_to: Sequence, has_deferred: bool) {
-        // In this order: for R2, and, for a thread that looks whether anything is deferred, for R3.
+        // In this order for DR2. For a thread that looks whether anything is deferred, DR3 asks for
+        // it too.
         if self.readable_to.load(Ordering::Relaxed) < durable_to.raw() {
             self.let_read(durable_to);
         }

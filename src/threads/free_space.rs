@@ -1,7 +1,7 @@
 //! Room of a lane that is neither used nor reserved.
 //!
-//! U1. No more is promised than there is, however many threads ask at once.
-//! U2. What is given back was used up before or was never used. A thread that frees room in a lane
+//! FS1. No more is promised than there is, however many threads ask at once.
+//! FS2. What is given back was used up before or was never used. A thread that frees room in a lane
 //!     frees it first, and counts it then.
 
 use crate::threads::sync::{AtomicU64, Ordering};

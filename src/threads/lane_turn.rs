@@ -1,8 +1,8 @@
-//! Whose turn it is in a lane, and the group of records that its last committer fences.
+//! The turn in a lane, and the group of records that its last committer fences.
 //!
-//! T1. One thread at a time has the lane.
-//! T2. A thread that is seen waiting to commit will have the lane after the thread that sees it. So
-//!     a record may be left to it to fence. A waiter says that it has come before it waits. It
+//! LT1. One thread at a time has the lane.
+//! LT2. A thread that is seen waiting to commit will have the lane after the thread that sees it.
+//!     So a record may be left to it to fence. A waiter says that it has come before it waits. It
 //!     takes that back when it has the lane, and not when it has given the lane back.
 //!
 //! A waiter makes durable what was left to it, whatever becomes of its own transaction.

@@ -3,26 +3,26 @@
 //! A transaction ends by plain stores, so it cannot learn by the same step that a thread waits. It
 //! gives everything back, and then looks at one word to see whether any thread sleeps.
 //!
-//! S1. A thread that is going to sleep says so in that word, has a far fence made
+//! SL1. A thread that is going to sleep says so in that word, has a far fence made
 //!     ([`pmem_sys::FarFence`]), and looks once more at what it waits for. By that fence either the
 //!     transaction that ends sees the word, or the thread sees what was given back. So no wake-up
 //!     is lost. Threads that come while the word says so already rely on the fence that was made.
-//! S2. Each sleeper has an alarm of its own, which keeps a ring until the sleeper takes it. A
+//! SL2. Each sleeper has an alarm of its own, which keeps a ring until the sleeper takes it. A
 //!     sleeper takes it before it looks. So a ring between its look and its sleep ends that sleep.
-//! S3. A stripe that comes free wakes the eldest thread that waits for it. It also wakes each one
+//! SL3. A stripe that comes free wakes the eldest thread that waits for it. It also wakes each one
 //!     that holds something: such a thread has to give up if the next holder is older. The others
 //!     sleep on.
-//! S4. A thread that stops waiting for a stripe, and has not got it, wakes the next one instead.
-//! S5. Of the threads that wait for room the eldest alone looks for it. It is woken by each
+//! SL4. A thread that stops waiting for a stripe, and has not got it, wakes the next one instead.
+//! SL5. Of the threads that wait for room the eldest alone looks for it. It is woken by each
 //!     transaction that ends and by each checkpoint that frees something. When it stops waiting, it
 //!     wakes the next one.
 //!     A thread that is not the eldest looks by itself once nothing was given back for a while (N5
 //!     of [`room_in_turn`](crate::engine::room_in_turn)).
-//! S6. A thread that waits for room holds nothing, so no thread waits for it.
-//! S7. Where the journal fails, every sleeper is woken. A thread enters its queue before it looks
+//! SL6. A thread that waits for room holds nothing, so no thread waits for it.
+//! SL7. Where the journal fails, every sleeper is woken. A thread enters its queue before it looks
 //!     whether the journal has failed. All queues are gone through after the failure was noted.
 //!
-//! S1 is also why waiting ends although no thread looks at a clock. Where the system has no far
+//! SL1 is also why waiting ends although no thread looks at a clock. Where the system has no far
 //! fences, a sleeper looks again by itself after a short nap.
 //!
 //! *Circles.* Wait-die keeps transactions from waiting in a circle. But a thread with several of
@@ -164,7 +164,7 @@ impl Waiters {
         self.queue.range((stripe, Age(0))..=(stripe, Age(u64::MAX)))
     }
 
-    /// The alarms of the waiters that are woken when a stripe comes free (S3).
+    /// The alarms of the waiters that are woken when a stripe comes free (SL3).
     fn woken_by(&self, stripe: Stripe) -> Vec<Arc<Alarm>> {
         let Some((eldest, waiter)) = self.all_of(stripe).next() else { return Vec::new() };
         let younger = (Bound::Excluded(*eldest), Bound::Included((stripe, Age(u64::MAX))));
@@ -248,7 +248,7 @@ impl Waiting {
         self.far.is_some_and(FarFence::reach)
     }
 
-    /// What sleeps, for a transaction that has given back all that it had (S1).
+    /// What sleeps, for a transaction that has given back all that it had (SL1).
     #[inline(always)]
     pub(crate) fn asleep(&self) -> Asleep {
         FarFence::near();
@@ -290,7 +290,7 @@ impl Waiting {
         Ok(BlockWait { waiting: self, place, alarm, nap: nap(is_fenced), has_taken: false })
     }
 
-    /// Wakes threads after a stripe has come free (S3).
+    /// Wakes threads after a stripe has come free (SL3).
     #[cold]
     pub(crate) fn wake_for_block(&self, stripe: Stripe) {
         let woken = self.blocks().woken_by(stripe);
@@ -353,7 +353,7 @@ impl Waiting {
         }
     }
 
-    /// Wakes every sleeper: the journal has failed (S7).
+    /// Wakes every sleeper: the journal has failed (SL7).
     #[cold]
     pub(crate) fn wake_all(&self) {
         self.blocks().queue.values().for_each(|waiter| waiter.alarm.ring());

@@ -1,7 +1,7 @@
 //! Asking the thread in the background to work.
 //!
-//! B1. A request is heard: the thread looks again after it, and sees the reason.
-//! B2. The thread is woken once, however many threads ask before it looks.
+//! WK1. A request is heard: the thread looks again after it, and sees the reason.
+//! WK2. The thread is woken once, however many threads ask before it looks.
 
 use std::sync::OnceLock;
 

@@ -13,7 +13,7 @@ pub(crate) struct Mutant {
     pub(crate) explorer: Explorer,
     /// As the journal is.
     pub(crate) sane: Vec<Box<dyn Scenario>>,
-    /// The same with the mutant.
+    /// With the mutant.
     pub(crate) broken: Vec<Box<dyn Scenario>>,
     /// Counts what the mutant has changed, where it is one of a persist site.
     pub(crate) mutator: Option<Mutator>,

@@ -69,7 +69,7 @@ pub(super) fn at(
     }
 }
 
-/// The same in a program.
+/// A persist site, by its name, got wrong in a program.
 pub(super) fn site(
     name: &str,
     mutation: Mutation,

@@ -1,6 +1,6 @@
 //! Harm that comes on top of a power loss: rot, lost writes, a superblock of the past.
 //!
-//! Each function waits until so many calls were made, or have returned, since only then the
+//! Each function waits until a number of calls were made, or have returned, since only then the
 //! journal can know that something is missing.
 
 use journal_core::check::crc64;
@@ -21,14 +21,14 @@ fn returned(history: &[Mark]) -> usize {
     history.iter().filter(|mark| matches!(mark, Mark::Returned(_))).count()
 }
 
-/// Turns a bit of the first record of lane 0 once so many calls have returned.
+/// Turns a bit of the first record of lane 0 once `RETURNED` calls have returned.
 pub(crate) fn rot_first_record<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
     if returned(history) == RETURNED {
         image.flip_bit(Medium::Pmem, LANE as u64 + 128 + 3, 0);
     }
 }
 
-/// Turns a bit of the last slot of all, which is taken first, once so many calls have returned.
+/// Turns a bit of the last slot of all, which is taken first, once `RETURNED` calls have returned.
 pub(crate) fn rot_last_slot<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
     if returned(history) == RETURNED {
         let last = image.pmem().len() as u64 - 64;
@@ -36,7 +36,7 @@ pub(crate) fn rot_last_slot<const RETURNED: usize>(image: &mut Image, history: &
     }
 }
 
-/// The same as for a record once the superblock of a second open is durable: its epoch is 2.
+/// Like `rot_first_record`, once the superblock of a second open is durable: its epoch is 2.
 pub(crate) fn rot_noted_record<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
     let epoch_at = |copy: usize| image.pmem()[copy * SUPERBLOCK_UNIT as usize + 88];
     if epoch_at(0) == 2 && epoch_at(1) == 2 {
@@ -86,7 +86,7 @@ pub(crate) fn rot_the_first_copy(image: &mut Image, history: &[Mark]) {
     }
 }
 
-/// The same in the second copy.
+/// Rot in the second superblock copy, likewise.
 pub(crate) fn rot_the_second_copy(image: &mut Image, history: &[Mark]) {
     if called(history) == 2 {
         image.flip_bit(Medium::Pmem, SUPERBLOCK_UNIT + 100, 1);

@@ -49,7 +49,7 @@ impl Policy for Words {
     }
 }
 
-/// The same, with whole images in the disk-side log.
+/// The policy of words, with whole images in the disk-side log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logged;
 

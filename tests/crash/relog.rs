@@ -122,8 +122,8 @@ fn two_and_three_steps_behind_a_copy_survive_sampled_crashes() {
 }
 
 /// The copy's record has a higher stamp than what is committed later through an idle lane. Here the
-/// head advance lifts that lane above it too; whoever commits while another thread copies has only
-/// this rule.
+/// head advance lifts that lane above it too. A commit beside a thread that copies has only this
+/// rule.
 #[test]
 fn a_copy_never_hides_a_newer_version_of_another_lane() {
     let steps = [rests(), vec![write(1, 0)]].concat();

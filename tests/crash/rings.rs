@@ -55,7 +55,7 @@ fn long_lives_of_rings_survive() {
     check(1, 3_000, long_life).unwrap_or_else(|found| panic!("{found}"));
 }
 
-/// They find what the index has forgotten and should not have.
+/// Long lives find what the index has forgotten and should not have.
 #[test]
 fn long_lives_of_rings_need_a_frame_of_each_lane() {
     let found = check(1, 3_000, |source| {

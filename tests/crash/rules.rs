@@ -35,7 +35,7 @@ pub(crate) fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
     needs_beside(&[], rule, explorer, program);
 }
 
-/// The same where `others`, which would notice as well, are off in any case.
+/// Like `needs`, where `others`, which would notice as well, are off in any case.
 pub(crate) fn needs_beside(others: &[Rule], rule: Rule, explorer: &Explorer, program: &Program) {
     let without = |rules: &[Rule]| {
         let mutator = Mutator::without(rules);
@@ -218,8 +218,9 @@ fn a_block_that_is_written_again_and_again_is_known_in_each_of_its_lanes() {
 
 #[test]
 fn a_cut_leaves_nothing_older_than_what_it_drops() {
-    // T1 writes two blocks through lane 0, T2 one of them through lane 1, T3 a delta on it through
-    // lane 0, and T4 one on the other; whichever block goes home, lane 0 is held by the other one.
+    // The first transaction writes two blocks through lane 0, the second one of them through lane
+    // 1. The third writes a delta on it through lane 0, and the fourth one on the other block.
+    // Whichever block goes home, the other one holds lane 0.
     for last in [None, Some(write_at(0, 1))] {
         let both = commit(0, &[(0, Write), (1, Write)], Durable);
         let steps = [both, write(1, 0), write_at(0, 0)].into_iter().chain(last);

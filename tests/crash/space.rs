@@ -49,7 +49,7 @@ fn make<L: Policy>(geometry: &Geometry, policy: &L, mutator: &Mutator) -> World 
     world
 }
 
-/// Opens a journal with room for so many frames in its index, and batches of one block.
+/// Opens a journal with room for a number of frames in its index, and batches of one block.
 fn open_in<L: Policy>(
     (world, frames): (&World, usize),
     geometry: &Geometry,
@@ -252,9 +252,9 @@ fn a_full_journal_gets_out_of_it_by_a_checkpoint() {
     }
 }
 
-/// What newer frames of a block have covered is forgotten while the journal runs. Whoever opens it
-/// finds it again, and not in the order in which it was written: between the frames of one lane
-/// there are those of another.
+/// What newer frames of a block have covered is forgotten while the journal runs. An open finds it
+/// again, and not in the order in which it was written: between the frames of one lane there are
+/// those of another.
 #[test]
 fn a_journal_opens_in_the_memory_that_it_has_run_in() {
     let (lanes, mutator) = (geometry(2, 32 * RECORD, 0), Mutator::new());
@@ -307,8 +307,8 @@ fn a_journal_that_opens_in_little_memory_brings_nothing_back() {
     });
 }
 
-/// What the index forgets while it runs, an open may not need room for: whatever was committed with
-/// so many frames is found with as many, in whichever order the lanes are gone through.
+/// What the index forgets while it runs, an open may not need room for. Whatever was committed with
+/// a number of frames is found with that number, in whichever order the lanes are gone through.
 #[test]
 fn a_journal_opens_with_the_memory_that_it_ran_with() {
     for seed in 0..300 {
@@ -337,7 +337,7 @@ fn a_journal_opens_with_the_memory_that_it_ran_with() {
     }
 }
 
-/// Opens a journal with room for so many frames.
+/// Opens a journal with room for a number of frames.
 fn reopened(
     geometry: &Geometry,
     frames: usize,

@@ -116,7 +116,7 @@ fn refuses_everything(world: &World, journal: &mut Opened<'_, Words>) -> Result<
         journal.reclaim(&mut report),
         journal.read(BlockNumber(0), &mut [0; 64]),
         journal.read(BlockNumber(3), &mut [0; 64]),
-        // Whoever asks once more is told once more.
+        // A caller that asks once more is told once more.
         journal.sync(),
     ];
     let refused = commits.iter().all(|result| *result == Err(CommitError::Failed))

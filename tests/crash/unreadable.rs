@@ -1,4 +1,4 @@
-//! Blocks that cannot be read: whoever writes home or copies leaves them out and goes on, nothing
+//! Blocks that cannot be read. Whatever writes home or copies leaves them out and goes on, nothing
 //! of them is replaced, and nobody waits for what they keep from coming free.
 
 use journal_core::units::LaneNumber;
@@ -24,7 +24,7 @@ const LANES: [LaneNumber; 2] = [LaneNumber(0), LaneNumber(1)];
 enum Rotten {
     /// Its content in the disk-side log.
     Log,
-    /// The same, with a change on top.
+    /// Its content in the disk-side log, with a change on top.
     LogBelow,
     /// Its home, which a change says that it was not made of.
     Home,

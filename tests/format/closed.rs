@@ -1,5 +1,5 @@
-//! A journal that was closed says so, and whoever opens it next looks for nothing behind its
-//! records but for one right there. Everybody else looks through the whole lane.
+//! A journal that was closed says so, and the next open looks for nothing behind its records except
+//! one right there. Every other open looks through the whole lane.
 
 use sim_disk::{CrashPoints, Image, Mark, Model, Rng, World};
 

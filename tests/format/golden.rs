@@ -425,7 +425,7 @@ fn kept_journals_hold_what_they_are_for() {
     assert!(copy.stamps.iter().all(|stamp| *stamp < copy.header.field("stamp")));
 }
 
-/// The same for the one with a disk-side log.
+/// What the golden journal with a disk-side log is kept for.
 #[test]
 fn a_kept_log_holds_what_it_is_for() {
     let golden = GOLDEN.iter().find(|golden| golden.name == "v2-log").expect("is kept");
@@ -443,7 +443,7 @@ fn a_kept_log_holds_what_it_is_for() {
     assert_eq!(log.area.log_at(4), Some(8 + 4));
 }
 
-/// The same for those with slots.
+/// What the golden journals with slots are kept for.
 #[test]
 fn kept_slots_hold_what_they_are_for() {
     let found = |name: &str| {

@@ -57,7 +57,7 @@ fn left_by_threads() -> Vec<u8> {
     bytes_of(&reader, SPAN_BYTES)
 }
 
-/// The same by one owner.
+/// What one owner leaves that has put the change into the second lane.
 fn left_by_one() -> Vec<u8> {
     let files = Files::new("alone-owner");
     let mut region = memory(SPAN_BYTES);
@@ -113,7 +113,7 @@ fn what_a_change_builds_on_in_another_lane_is_named_and_the_change_is_whole() {
 enum Form {
     /// Its image alone.
     Image,
-    /// None.
+    /// No image: the block is discarded.
     Discard,
     /// Two images, for the policy to find what differs.
     Images,
@@ -273,7 +273,7 @@ fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
     }
 }
 
-/// The same on memory that has no such instructions, and so on every machine.
+/// Lines on memory that has no such instructions, and so on every machine.
 #[test]
 fn lines_that_a_simulated_medium_puts_together_are_those_that_it_is_given() {
     for &policy in AnyPolicy::ALL {

@@ -44,8 +44,8 @@ fn journal(files: &Files) -> Arc<Journal> {
     Arc::new(Journal::format(memory(1 << 20), files.disk(), &options).expect("formats"))
 }
 
-/// Each of so many threads has a block in an open transaction, and wants that of the next one, the
-/// last that of the first; returns how many were told that they wait for themselves.
+/// Each thread has a block in an open transaction, and wants that of the next one, the last that of
+/// the first. Returns how many were told that they wait for themselves.
 fn told_in_a_ring(journal: &Arc<Journal>, threads: u64, way: Way) -> usize {
     let (done, ends) = mpsc::channel();
     let all_have_theirs = Arc::new(Barrier::new(threads as usize));
@@ -123,7 +123,7 @@ fn a_thread_is_told_that_waits_for_one_that_waits_for_its_other_transaction() {
     }
 }
 
-/// Whoever has one block, and wants only later ones, waits for nobody who waits for it.
+/// A thread that has one block, and wants only later ones, waits for no thread that waits for it.
 #[test]
 fn nobody_is_told_who_is_in_no_circle() {
     let files = Files::new("no-circle");
@@ -136,7 +136,7 @@ fn nobody_is_told_who_is_in_no_circle() {
                     let own = 100 + (thread + round) % 6;
                     let mut tx = journal.begin().expect("begins");
                     tx.write(block(own), &[1; BLOCK]).expect("it has nothing, and may wait");
-                    // Long enough for whoever waits to look.
+                    // Long enough for a waiter to look.
                     std::thread::sleep(Duration::from_micros(500));
                     let way = WAYS[[0, 1, 3, 4][round as usize % 4]];
                     way(journal, own + 1 + round % 2).expect("waits, and not for itself");

@@ -132,7 +132,7 @@ fn stress(
         }
         found.insert(number, id);
     }
-    // Edges: whoever wrote a block last comes behind everyone else who wrote it; and real time.
+    // Edges: the last writer of a block comes behind all its other writers; and real time.
     let log = log.into_inner().expect("nobody panics");
     let by: HashMap<u64, &Done> = log.iter().map(|done| (done.id, done)).collect();
     let last: Vec<u64> = {
@@ -206,7 +206,7 @@ fn what_several_threads_write_in_one_call_each_is_in_some_order_and_found_again(
     }
 }
 
-/// The same where the policy is shown what each block held, as it is when the call has the block.
+/// The policy is shown what each block held, as it is when the call has the block.
 #[test]
 fn what_several_threads_write_over_what_they_see_is_in_some_order_and_found_again() {
     let policies = [AnyPolicy::from(CompressedDelta::new()), AnyPolicy::from(Adaptive::new())];
@@ -372,7 +372,7 @@ fn pair(numbers: [u64; 2], image: &[u8]) -> [Operation<'_>; 2] {
     numbers.map(|number| Operation::write(block(number), image))
 }
 
-/// The fence of who has the lane fails while a few wait for it.
+/// The fence of the lane's holder fails while a few wait for it.
 #[test]
 fn a_few_that_wait_for_a_lane_are_refused_when_its_fence_fails() {
     let files = Files::new("few-fails");
@@ -421,7 +421,7 @@ fn the_first_that_fails_is_told_why() {
     }
 }
 
-/// A few panic in their fence; whoever comes for their blocks by another lane is told.
+/// A few panic in their fence. A thread that comes for their blocks by another lane is told.
 #[test]
 fn a_few_that_panic_keep_nobody_waiting_for_their_blocks() {
     let files = Files::new("few-panics");

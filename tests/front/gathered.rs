@@ -216,7 +216,7 @@ fn who_is_not_gathered_is_not_durable_without_what_it_builds_on() {
     assert_eq!((commits(), seen[1]), (4, 9));
 }
 
-/// Stops whoever fences a commit, while it is told to.
+/// Stops a thread that fences a commit, while it is told to.
 #[derive(Clone, Debug, Default)]
 struct Slow {
     stops: Arc<AtomicU32>,

@@ -55,7 +55,7 @@ impl Policy for Stopping {
 
 type Stopped = Journal<Stopping, Region, FileDisk>;
 
-/// One lane with so many slots, and block 0 in it, in two versions.
+/// One lane with `slots` slots, and block 0 in it, in two versions.
 fn rewritten(files: &Files, policy: &Stopping, slots: u32) -> Arc<Stopped> {
     let options = Options::new().policy(policy.clone()).lanes(1).lane_bytes(96 << 10);
     let options = options.lane_slots(slots);

@@ -84,8 +84,8 @@ fn copied(reader: &impl PmemRead) -> Region {
     region
 }
 
-/// Blocks that are on their way home are awaited by whoever reads them; after a panic there nobody
-/// waits, whatever he asks for.
+/// Readers wait for blocks that are on their way home. After a panic there no thread waits,
+/// whatever it asks for.
 #[test]
 fn a_panic_on_the_way_home_keeps_nobody_waiting() {
     let files = Files::new("home-panics");
@@ -182,7 +182,7 @@ fn what_needs_a_shield_and_has_none_is_refused_or_stays_alone() {
     journal.close().expect("closes");
 }
 
-/// The same of whoever needs room: he is refused where there is none.
+/// A thread that needs room beside such a block is refused where there is none.
 #[test]
 fn room_is_made_beside_what_needs_a_shield_and_has_none() {
     let files = Files::new("home-room");
@@ -321,8 +321,8 @@ impl Policy for Armed {
     }
 }
 
-/// Who commits what was gathered, since he comes for a block of it or needs room, holds blocks that
-/// others wait for. They are told when the policy panics over it.
+/// A thread that commits what was gathered, because it wants a block of it or needs room, holds
+/// blocks that others wait for. They are told when the policy panics over it.
 #[test]
 fn a_panic_over_what_was_gathered_keeps_nobody_waiting() {
     for needs_room in [false, true] {

@@ -130,8 +130,8 @@ pub(crate) struct Lanes {
 /// Two that are long.
 pub(crate) const TWO: Lanes = Lanes { count: 2, bytes: 1 << 20, slots: 0 };
 
-/// What so many calls leave, of which a function makes the operations, with other lanes' records
-/// named, deferred or durable, and now and then a checkpoint.
+/// What calls leave, of which a function makes the operations, with other lanes' records named,
+/// deferred or durable, and now and then a checkpoint.
 pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
     policy: L,
     name: &str,

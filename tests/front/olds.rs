@@ -152,7 +152,7 @@ fn a_call_logs_what_a_transaction_logs() {
                 }
             }
             let [_, bytes, ..] = logged(&called);
-            // But for who wants speed, as much of it as differs.
+            // But where speed is wanted, as much of it as differs.
             let is_little = bytes < 200 * BLOCK as u64;
             assert_eq!(is_little, policy != Adaptive::new().into(), "{name}: {bytes}");
             called.close().expect("closes");

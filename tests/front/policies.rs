@@ -1,5 +1,5 @@
 //! Every policy behind the same door: chosen as a type or at run time, with fewer slots than
-//! blocks, from one thread and from many, and found again by whoever opens the journal.
+//! blocks, from one thread and from many, and found again by the next open.
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -114,8 +114,8 @@ impl Policy for TurningOver {
     }
 }
 
-/// Alone and beside others, in one lane and in two, read from the cache, from the memory, by
-/// whoever opens the journal, and from the disk.
+/// Alone and beside others, in one lane and in two, read from the cache, from the memory, by the
+/// next open, and from the disk.
 #[test]
 fn what_a_policy_encodes_may_be_no_bytes_at_all() {
     for (lanes, cache_bytes) in [(1, 0), (2, 1 << 20)] {

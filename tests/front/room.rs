@@ -72,7 +72,7 @@ fn commits_in_one_call_give_back_what_they_do_not_need() {
     let blocks = largest(&journal).0;
     let mut named = 0;
     for number in 0..90_u8 {
-        // Whoever holds the first seat keeps its lane from the call.
+        // The holder of the first seat keeps its lane from the call.
         let held = (number % 3 == 0).then(|| journal.begin().expect("begins"));
         let before = journal.stats().expect("counts").total().bytes;
         let image = [number; BLOCK];
@@ -106,7 +106,7 @@ fn a_block_that_is_written_again_and_again_takes_few_places_in_the_index() {
     let mut image = [0; BLOCK];
     for round in 0..400_u32 {
         image[..4].copy_from_slice(&round.to_le_bytes());
-        // Whoever holds the first seat keeps its lane from the call.
+        // The holder of the first seat keeps its lane from the call.
         let held = (round % 2 == 0).then(|| journal.begin().expect("begins"));
         let write = [Operation::write(block(0), &image)];
         journal.commit(&write, Durability::Durable).expect("commits");
@@ -127,8 +127,8 @@ fn a_block_that_is_written_again_and_again_takes_few_places_in_the_index() {
     assert_eq!(journal.stats().expect("counts").frames, 0);
 }
 
-/// Who keeps most of a lane for a transaction that rests keeps nobody from committing through
-/// another one, in one call or as a transaction, durable or not.
+/// A thread that keeps most of a lane for a transaction that rests keeps no other from committing
+/// through another lane, in one call or as a transaction, durable or not.
 #[test]
 fn who_finds_a_lane_reserved_goes_through_another() {
     let files = Files::new("room-reserved");

@@ -204,7 +204,7 @@ fn deferred_commits_are_read_at_once_and_share_a_fence() {
     assert!(journal.stats().expect("counts").total().fences <= 2, "two lanes at most");
 }
 
-/// The protocol is the journal's: whoever opens it does not choose.
+/// The protocol is the journal's: an open does not choose.
 #[test]
 fn a_journal_with_tail_words_commits_with_two_fences_and_is_found() {
     let (files, span) = (Files::new("tails"), Files::new("tails-span"));

@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// The same of writes alone, ascending by block, in one call. The hook that
+    /// One transaction of writes alone, ascending by block, in one call. The hook that
     /// [`mark_calls`](Self::mark_calls) puts there marks it, when all its blocks are locked.
     pub(crate) fn transact_at_once(&self, number: u64, tx: &Tx) -> Result<(), Error> {
         let label = late(call_of(number, tx).label());
@@ -367,7 +367,7 @@ fn a_follower_is_told_when_the_leaders_fence_fails() {
     assert!(formed, "each had a fence of its own");
 }
 
-/// Whoever comes in which order: no reader sees one that waits for its fence.
+/// Threads may come in any order: no reader sees a record that waits for its fence.
 #[test]
 fn a_deferred_commit_in_the_middle_of_a_group_does_not_show_it() {
     for _ in 0..10 {
@@ -442,7 +442,7 @@ fn a_thread_with_very_many_transactions_is_told_that_it_waits_for_itself() {
     });
 }
 
-/// The same for hunts, around a mutator.
+/// Such a group for hunts, around a mutator.
 pub(crate) fn a_group_around(mutator: &Mutator) -> Scripted {
     let scripted = a_group();
     let program = Program { mutator: mutator.clone(), ..scripted.program.clone() };

@@ -1,9 +1,9 @@
 //! What the front door promises, and whether a journal keeps it.
 //!
-//! Marks on the tape say which transactions were called and returned; whoever marks a call holds
-//! the locks of all its blocks, so that the order of the marks is, block by block, the order of
-//! versions. From that and the blocks' contents follows which transactions are there. It has to be
-//! a set that
+//! Marks on the tape say which transactions were called and returned. The thread that marks a call
+//! holds the locks of all its blocks, so that the order of the marks is, block by block, the order
+//! of versions. From that and the blocks' contents follows which transactions are there. It has to
+//! be a set that
 //!
 //! 1. has each transaction wholly or not at all,
 //! 2. has with each transaction those whose blocks it read or overwrote,
@@ -81,8 +81,8 @@ pub(crate) enum End {
     Deferred,
     /// By the running transaction.
     Gathered,
-    /// The same, in a program in which that never has to commit by itself: neighbours are together
-    /// there, or neither is.
+    /// By the running transaction, in a program in which that never has to commit by itself:
+    /// neighbours are together there, or neither is.
     Together,
     Abort,
 }
@@ -149,7 +149,7 @@ impl Call {
     }
 }
 
-/// The same call, where its mark comes when the call has already begun.
+/// The label of a call whose mark comes when the call has already begun.
 pub(crate) const fn late(label: u64) -> u64 {
     label | LATE
 }
@@ -159,7 +159,7 @@ pub(crate) const fn sync_label(id: u64) -> u64 {
     id << NUMBER_AT | SYNC
 }
 
-/// The same, of a durable commit: it covers what was deferred, and not what was gathered.
+/// The label of a durable commit: it covers what was deferred, and not what was gathered.
 pub(crate) const fn cover_label(number: u64) -> u64 {
     sync_label(COVERS | number)
 }
@@ -228,7 +228,7 @@ struct Transaction {
     call: Call,
     /// Which version of each block it has read.
     read: Vec<(usize, u64)>,
-    /// So many had returned when it was called.
+    /// How many had returned when it was called.
     before: usize,
     /// Counted up with every call that is not gathered together with those before.
     group: u32,

@@ -221,14 +221,14 @@ pub(crate) enum Logged {
     /// Whole images.
     Whole,
     /// Where the lowest bit of the second word is set, and what differs was said, only the first
-    /// two words: it means that the rest is as before, to which whoever sets it sees.
+    /// two words: it means that the rest is as before, to which the writer that sets it sees.
     Halves,
     /// Whole images, as if they were something else: they take all the room there is for that.
     Stuffed,
     /// Versions in slots; what is said to be appended too, since these programs say it of blocks
     /// that are live.
     Versions,
-    /// The same, and what is appended goes home.
+    /// Versions in slots, and what is appended goes home.
     Appending,
     /// Data in slots, which is where it stays.
     Cached,

@@ -83,7 +83,7 @@ fn what_an_open_has_shown_absent_never_comes_back() {
     needs(Rule::OlderEpochVoid, &explorer().with_depth(1), &program);
 }
 
-/// Turns a bit of the first record of lane 0 once so many calls have returned.
+/// Turns a bit of the first record of lane 0 once `RETURNED` calls have returned.
 fn rot_first_record<const RETURNED: usize>(image: &mut Image, history: &[Mark]) {
     let returned = history.iter().filter(|mark| matches!(mark, Mark::Returned(_)));
     if returned.count() == RETURNED {

@@ -1,5 +1,6 @@
-//! A fence, a disk write or a sync fails: whoever asked for it is told, everybody else is refused
-//! from then on, nobody waits for ever, and what was acknowledged is there after the next open.
+//! A fence, a disk write or a sync fails. The caller that asked for it is told, everybody else is
+//! refused from then on, nobody waits for ever, and what was acknowledged is there after the next
+//! open.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -220,7 +221,7 @@ impl Scenario for Crowd {
 
     fn program(&self, world: &World) -> Result<(), String> {
         let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
-        // Whoever has the lane takes its time, so that others come, and groups form.
+        // The lane's holder takes its time, so that others come, and groups form.
         stage.probe.watch(|site| {
             if site.name.ends_with(".front") || site.name == "commit.fence" {
                 std::thread::sleep(Duration::from_micros(200));

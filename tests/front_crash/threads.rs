@@ -36,9 +36,9 @@ struct Workload {
     rounds: u64,
     /// Blocks that all of them change; each has one of its own besides.
     shared: u64,
-    /// Of four transactions, so many are deferred.
+    /// How many of four transactions are deferred.
     deferred: u64,
-    /// And so many gathered.
+    /// How many of them are gathered.
     gathered: u64,
     /// Whether another thread syncs and checkpoints.
     checkpoints: bool,
@@ -46,7 +46,7 @@ struct Workload {
     reads: bool,
     /// Whether most transactions are of a few blocks that all of them change, in one call.
     few: bool,
-    /// What whoever stores or fences a record does meanwhile.
+    /// What a thread that stores or fences a record does meanwhile.
     pause: fn(),
     /// Commits and fences of all runs.
     totals: Arc<(AtomicU64, AtomicU64)>,
@@ -191,8 +191,8 @@ impl Scenario for Workload {
 
     fn program(&self, world: &World) -> Result<(), String> {
         let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
-        // Whoever stores or fences a record takes its time, so that others come and wait for the
-        // lane, and return before they should if they can.
+        // A thread that stores or fences a record takes its time, so that others come and wait for
+        // the lane, and return before they should if they can.
         let (its, pause) = (world.clone(), self.pause);
         stage.probe.watch(move |site| {
             Stage::mark_calls(&its, site);

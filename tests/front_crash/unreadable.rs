@@ -187,8 +187,8 @@ fn an_index_full_of_what_cannot_go_is_an_error_that_says_why() {
     });
 }
 
-/// A change whose home is not the one that it was made of: whoever reads it is told, and does not
-/// wait until it has gone home.
+/// A change whose home is not the one that it was made of: a reader is told, and does not wait
+/// until the change has gone home.
 #[test]
 fn a_reader_does_not_wait_for_what_is_left_out() {
     within(60, || {

@@ -73,7 +73,7 @@ fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Re
     let verdict = examined.as_ref().map_or_else(|error| Err(*error), |found| found.verdict);
     let is_of_slots = |error| examined.as_ref().is_ok_and(|found| is_of_slots(error, found));
     let right = match (&outcome.opened, verdict) {
-        // Whoever opens it may not fit; an examination does not know of them.
+        // What it is opened with may not fit; an examination does not know of that.
         (
             Err(
                 OpenError::WrongPolicy { .. }
@@ -164,8 +164,8 @@ const TORN: usize = 3;
 const ROTTEN: usize = 4;
 const MISSING: usize = 5;
 
-/// The same of each lane's slots, and of its blocks of the log, in a journal that is accepted: no
-/// entry is missing there.
+/// What the reader by the book sees of each lane's slots, and of its blocks of the log, in a
+/// journal that is accepted: no entry is missing there.
 fn sights_by_the_book(found: &Found, medium: &Medium<'_>) -> Vec<[u32; 6]> {
     // The medium's own: it may be another one than that of the journal it once was.
     let id = &found.head[BOOK.head.field("journal_id").at..][..16];
@@ -204,7 +204,7 @@ pub(crate) fn examine(shape: &Shape, image: &Image) -> Result<Outcome, String> {
     examine_without(shape, image, &BTreeSet::new())
 }
 
-/// The same, with poisoned lines.
+/// Opens and compares, with poisoned lines.
 pub(crate) fn examine_without(
     shape: &Shape,
     image: &Image,
@@ -231,7 +231,7 @@ pub(crate) fn examine_without(
     Ok(outcome)
 }
 
-/// The same journal, not closed.
+/// The journal that was found, not closed.
 fn reopened(image: &Image, found: &Found) -> Image {
     let mut image = image.clone();
     let another = mark_of_close(BOOK.head.number(&found.head, "generation")) ^ 1;

@@ -388,8 +388,8 @@ fn a_front_beyond_the_limit_does_not_count() {
     }
 }
 
-/// Whoever opens a closed journal reads no further than to where its records end, and finds what
-/// was forged behind that when it opens it again.
+/// An open of a closed journal reads no further than to where its records end. The open after that
+/// finds what was forged behind them.
 #[test]
 fn what_a_closed_journal_was_not_read_for_is_found_later() {
     let shape = Shape::new(Kind::Words, 1);

@@ -1,4 +1,4 @@
-//! So many torn slots that an open does not look for the end of it.
+//! More torn slots than an open looks for the end of.
 //!
 //! A record that is dropped for its slot uncovers older ones, whose slots are looked at in the next
 //! round. One round drops what a block has of torn versions up to a whole one; so two blocks that

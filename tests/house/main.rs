@@ -10,6 +10,7 @@
 /// example has none.
 #[path = "../../examples/crash_lab/gates/mod.rs"]
 mod gates;
+mod language;
 mod manifest;
 mod rules;
 mod shelf;

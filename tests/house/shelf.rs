@@ -232,7 +232,7 @@ pub(crate) fn broken_links(document: &str, files: &[String]) -> Vec<Finding> {
     found
 }
 
-/// Whoever updates wants to know first whether old media can still be read.
+/// A user that updates wants to know first whether old media can still be read.
 pub(crate) fn releases_without_format(changelog: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let lines: Vec<&str> = changelog.lines().collect();

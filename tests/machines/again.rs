@@ -1,4 +1,4 @@
-//! The same case comes to the same end: byte by byte on the media, mark by mark in what was
+//! A case comes to the same end each time: byte by byte on the media, mark by mark in what was
 //! promised.
 
 use sim_disk::Mutator;

@@ -1,4 +1,4 @@
-//! Both doors of a journal of any size, as one: what the large machine asks of either.
+//! The two doors of a journal of any size, as one: what the large machine asks of either.
 
 use core::ops::Range;
 use core::slice::from_ref;

@@ -30,7 +30,7 @@ pub(crate) type Transaction<'j> =
 
 /// Transactions that are open at once, at most.
 pub(crate) const SEATS: usize = 3;
-/// A transaction of so many blocks has room in the shortest lane.
+/// A transaction of this number of blocks has room in the shortest lane.
 pub(crate) const FITS: usize = 3;
 
 /// The changes of a transaction, each block once.
@@ -49,7 +49,7 @@ pub(crate) enum Act {
     Finish(usize, End),
     Sync,
     Checkpoint,
-    /// So many milliseconds pass.
+    /// A number of milliseconds pass.
     Tick(u8),
 }
 

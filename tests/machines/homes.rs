@@ -33,7 +33,7 @@ const NEW: usize = 2;
 pub(crate) enum Make {
     /// All of it is new.
     Whole,
-    /// The same, and it is said that it was not live.
+    /// All of it is new, and it is said that it was not live.
     Append,
     /// A word of it is new, and the rest is as it is shown.
     Touch(u8),

@@ -24,7 +24,7 @@ use crate::run::{Sample, holds};
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
 const BLOCKS: usize = 160;
-/// Half of all edits are to so many blocks.
+/// Half of all edits are to this number of blocks.
 const HOT: usize = 16;
 
 /// How the new content of a block differs from the old one.
@@ -110,7 +110,7 @@ pub(crate) struct Ended {
     images: u64,
 }
 
-/// So many steps at most in each of so many lives.
+/// At most `ops` steps in each of `lives` lives.
 pub(crate) fn case(ops: usize, lives: usize) -> impl Strategy<Value = Case> {
     let shape = (1..3_u16, 80..200_u64, 16..48_u32, 2..6_u32, any::<bool>());
     let shape = shape.prop_map(|(lanes, blocks, lane_slots, lane_segments, tears)| Shape {

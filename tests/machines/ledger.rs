@@ -70,7 +70,7 @@ impl Ledger {
         most
     }
 
-    /// Begins a life with what was found after so many calls.
+    /// Begins a life with what was found after `calls` calls.
     pub(crate) fn reborn(&self, calls: usize, found: &[Vec<u8>]) -> Self {
         let mut first = self.first.clone();
         self.calls[..calls].iter().for_each(|changes| apply(&mut first, changes));

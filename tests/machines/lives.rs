@@ -87,8 +87,7 @@ pub(crate) enum End {
     Close,
     /// The process is killed, so far from the end of its tape.
     Kill { back: u16 },
-    /// The power goes, so many crash points from the end, and leaves this one of a sample of
-    /// images.
+    /// The power goes, `back` crash points from the end, and leaves this one of a sample of images.
     PowerLoss { back: u16, image: u16 },
 }
 
@@ -146,13 +145,13 @@ pub(crate) struct Ended {
     pub(crate) failed: u64,
 }
 
-/// Crash points with at most so many images have all of them in the sample, others nothing, all,
-/// each place alone, all but each, prefixes, suffixes, calls undone, and as many random ones.
+/// Crash points with at most this number of images have all of them in the sample, others nothing,
+/// all, each place alone, all but each, prefixes, suffixes, calls undone, and as many random ones.
 const IMAGES_MAX: u64 = 64;
 const RANDOM: u32 = 16;
 /// There are fewer.
 const SAMPLE_MAX: usize = 400;
-/// Of a sample, so many are looked at beside the one that the next life goes on with.
+/// How many of a sample are looked at beside the one that the next life goes on with.
 const LOOKED_AT: usize = 10;
 
 /// Lives through a case. Then the journal takes three steps more, and loses power once more.

@@ -170,8 +170,8 @@ impl Known {
         Self { state, given_up: [false; BLOCKS] }
     }
 
-    /// The same step with edits that may be: only what is known not to be live is appended to, and
-    /// what is not known is written whole.
+    /// The step with edits that may be: only what is known not to be live is appended to, and what
+    /// is not known is written whole.
     fn legal(&self, step: &Step, keeps_blocks_live: bool) -> Step {
         let legal = |edits: &Edits| -> Edits {
             let legal = |(block, edit): &(usize, Edit)| {
@@ -280,7 +280,7 @@ impl Owner {
         Ok(())
     }
 
-    /// A call has failed: whoever has to is told, and refused from then on.
+    /// A call has failed: its caller is told, and refused from then on.
     fn after_failure(
         process: &Process<'_, Step>,
         journal: &mut Journal<'_>,

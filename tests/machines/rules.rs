@@ -41,7 +41,7 @@ fn of_owner(bug: Bug, policy: &str, shrinks: u32) -> Option<(owner::Shape, Vec<L
     })
 }
 
-/// The same behind the front door.
+/// The smallest case behind the front door that shows the bug.
 fn of_front(bug: Bug, policy: &str, shrinks: u32) -> Option<(front::Shape, Vec<Life<front::Act>>)> {
     counterexample(CASES, shrinks, &front::case(), |(shape, lives)| {
         run(&front::Front::new(tiny(policy), shape, bug.mutator()), lives).map(drop)

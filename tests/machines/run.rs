@@ -16,7 +16,7 @@ const SEED: u64 = 1;
 pub(crate) struct Sample {
     /// Where nobody says.
     pub(crate) cases: u32,
-    /// So many of `PROPTEST_CASES` are one case here: one that is as long as many.
+    /// How many of `PROPTEST_CASES` are one case here: one that is as long as many.
     pub(crate) share: u32,
     /// The source of the property. Seeds of cases that failed are kept beside it, and come first.
     pub(crate) source: &'static str,
@@ -63,8 +63,8 @@ pub(crate) fn holds<S: Strategy>(
     }
 }
 
-/// The smallest case that could be found, with so many tries to make it smaller, for which a
-/// property does not hold; `None` when it held so many times. Nothing is kept of it.
+/// The smallest case that could be found, with a number of tries to make it smaller, for which a
+/// property does not hold; `None` when it held each time. Nothing is kept of it.
 pub(crate) fn counterexample<S: Strategy>(
     cases: u32,
     shrinks: u32,

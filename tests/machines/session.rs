@@ -208,7 +208,7 @@ impl<'a, 'j> Session<'a, 'j> {
         Ok(())
     }
 
-    /// The same where it meets one that is open in this thread, which would wait for itself.
+    /// One transaction that meets one open in this thread, which would wait for itself.
     fn meets(&mut self, block: usize) -> Result<(), Wrong> {
         let image = [0xEE; BLOCK_BYTES];
         let met = self.journal.commit(&[Operation::write(at(block), &image)], Durability::Durable);
@@ -317,7 +317,7 @@ impl<'a, 'j> Session<'a, 'j> {
         Ok(())
     }
 
-    /// A call has failed: whoever has to is told, and refused from then on.
+    /// A call has failed: its caller is told, and refused from then on.
     fn after_failure(&self, result: Result<(), Wrong>) -> Result<(), String> {
         if !self.process.failure_sticks() {
             return Ok(());

@@ -28,7 +28,7 @@ enum Act {
     Transact(Changes, Durability),
     /// And made durable.
     Gather(Changes),
-    /// So many commits in turn of a block each, more than there is room for.
+    /// A number of commits in turn of a block each, more than there is room for.
     Fill(u64),
     Settle,
     Checkpoint,
@@ -214,7 +214,7 @@ fn assert_left(world: &World, logs: Logs, may_be: &[Truth], label: &str) {
     assert_eq!(contents(&journal), found, "{label}");
 }
 
-/// Who comes first after a panic.
+/// The call that comes first after a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Somebody who looks at all blocks.
@@ -314,8 +314,9 @@ fn a_panic_at_any_call_loses_nothing_and_keeps_nobody_waiting() {
     }
 }
 
-/// Whoever builds a block for home looks twice at its part of the index: for what it is built on,
-/// and for the changes. A reader that panics in between takes that part away, and nothing is built.
+/// A thread that builds a block for home looks twice at its part of the index: for what it is built
+/// on, and for the changes. A reader that panics in between takes that part away, and nothing is
+/// built.
 #[test]
 fn what_is_built_without_its_changes_goes_nowhere() {
     let (world, fuse) = (formatted(Logs::AsSaid), Fuse::default());

@@ -20,12 +20,12 @@ pub(crate) const BLOCK: usize = 64;
 pub(crate) struct Fuse(Arc<AtomicU32>);
 
 impl Fuse {
-    /// So many calls from now one panics.
+    /// The call panics that comes after `calls` others.
     pub(crate) fn light(&self, calls: u32) {
         self.0.store(calls, Ordering::SeqCst);
     }
 
-    /// None does any more; whether one would have.
+    /// No call panics any more; returns whether one would have.
     pub(crate) fn put_out(&self) -> bool {
         self.0.swap(0, Ordering::SeqCst) > 0
     }
@@ -98,7 +98,7 @@ pub(crate) struct Fused {
 type Call = Arc<dyn Fn(BlockNumber) + Send + Sync>;
 
 impl Fused {
-    /// The same, and before each read it calls back.
+    /// This fuse, which also calls back before each read.
     pub(crate) fn calling(self, call: impl Fn(BlockNumber) + Send + Sync + 'static) -> Self {
         Self { call: Some(Arc::new(call)), ..self }
     }

@@ -125,7 +125,7 @@ fn worst_of(world: &World) -> World {
     World::boot(end.image(&vec![0; end.cells().len()]), Model::Torn8)
 }
 
-/// The same where only the process is gone.
+/// What is left when only the process is gone.
 fn left_of(world: &World) -> World {
     World::boot(world.visible(), Model::Torn8)
 }

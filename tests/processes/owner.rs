@@ -38,7 +38,7 @@ fn folder() -> PathBuf {
     std::env::args_os().nth(1).map(PathBuf::from).expect("a folder")
 }
 
-/// Who has the persistent memory, and whether somebody has the disk.
+/// The process that has the persistent memory, and whether one has the disk.
 fn owners(folder: &Path) -> (Option<Holder>, bool) {
     let holder = match map(folder) {
         Ok(_) => None,

@@ -69,7 +69,7 @@ impl Media {
         result
     }
 
-    /// The same of one that owns the journal.
+    /// What a process that owns the journal does, before it is killed.
     fn core<R>(&mut self, calls: impl FnOnce(&mut Owned<'_>) -> R) -> R {
         let geometry = self.options().plan(1 << 18, BlockSize::new(512).expect("a size"));
         let geometry = geometry.expect("can be").geometry;
@@ -162,7 +162,8 @@ fn write_at(journal: &Front, block: u64) -> Vec<u8> {
     content
 }
 
-/// The same by patches alone, where the policy logs them, with nothing said of the rest.
+/// Changes six bytes of a block by patches alone, where the policy logs them, with nothing said of
+/// the rest.
 fn patch(journal: &Front, block: u64) -> Vec<u8> {
     let patches = [Patch { at: 7, bytes: b"hello!" }];
     let update = Update::new(BlockNumber(block), Change::Patches(&patches));

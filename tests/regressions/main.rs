@@ -107,7 +107,7 @@ fn an_earlier_journals_superblock_is_not_found_in_place_of_a_lost_one() {
     }
 }
 
-/// The same where a crash cut the format short, so that the older copy is still there.
+/// A crash cut the format short, so that the older copy is still there.
 #[test]
 fn a_torn_first_superblock_still_says_where_its_twin_is() {
     let (older, newer) = (geometry(), Geometry { unit_bytes: 1024, ..geometry() });
@@ -394,8 +394,8 @@ fn a_commit_whose_record_cannot_be_read_back_is_not_acknowledged() {
     assert!(failed >= 4, "{failed}");
 }
 
-/// As many frames as a part has, all of them in slots, and names of all other lanes: such a front
-/// is longer than one of images or of payloads alone.
+/// The most frames that a part has, all of them in slots, and names of all other lanes: such a
+/// front is longer than one of images or of payloads alone.
 #[test]
 fn a_part_of_slots_that_names_every_lane_fits() {
     let geometry = Geometry { lanes: 32, unit_bytes: 1216, lane_slots: 64, ..geometry() };

@@ -39,8 +39,8 @@ where
     Arc::new(Journal::format(nvm, MemoryDisk::new(1024), options).expect("formats"))
 }
 
-/// Each of some threads makes so many transactions at once with all others; returns what they did
-/// and how many checkpoints there were. Fails where one does not end for a long time.
+/// Each thread makes `rounds` transactions beside all others. Returns what they did and how many
+/// checkpoints there were. Fails where one does not end for a long time.
 fn all_commit<L, F>(options: &Options<L>, threads: u64, rounds: u64, transact: F) -> (u64, u64)
 where
     L: Policy + Clone + Send + Sync + 'static,

@@ -11,7 +11,7 @@ use crate::media::{BLOCK, MemoryDisk};
 
 type Crowded = Journal<full_block::FullBlock, Region, MemoryDisk>;
 
-/// They belong to several shares of the index.
+/// The counters belong to several shares of the index.
 const COUNTERS: [u64; 5] = [0, 3, 28, 47, 56];
 
 /// Adds one to each of the counters.
@@ -29,8 +29,8 @@ fn count(journal: &Crowded, tries: &AtomicU64, order: usize) -> Result<(), Error
     })
 }
 
-/// So many threads come while a transaction has all of the counters, and each counts once when that
-/// has ended. Returns how often they have tried.
+/// `threads` threads come while a transaction has all of the counters, and each counts once when
+/// that has ended. Returns how often they have tried.
 fn all_count(threads: u64, order: fn(u64) -> usize) -> u64 {
     let nvm = Region::anonymous(4 << 20).expect("memory");
     let journal: Crowded =
@@ -68,7 +68,7 @@ fn all_count(threads: u64, order: fn(u64) -> usize) -> u64 {
     tries.load(Ordering::Relaxed)
 }
 
-/// They wait for the first block while they hold nothing, and nothing else is in their way.
+/// The threads wait for the first block while they hold nothing, and nothing else is in their way.
 #[test]
 fn a_thousand_threads_count_at_their_first_try() {
     let tries = all_count(1000, |_| 0);

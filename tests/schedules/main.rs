@@ -1,6 +1,6 @@
 //! Transactions that want the same few blocks, under schedules that an explorer chooses: one thread
-//! runs as long as it can. Who goes on trying without ever waiting keeps all others from running,
-//! and is found.
+//! runs as long as it can. A thread that goes on trying without ever waiting keeps all others from
+//! running, and is found.
 //!
 //! ```sh
 //! SCHEDULES=1000 RUSTFLAGS='--cfg shuttle' cargo test --release --test schedules
@@ -203,8 +203,8 @@ fn a_tiny_index_is_shared() {
     });
 }
 
-/// Whose fence fails knows it a moment before the journal has failed. Nobody who comes for the lane
-/// in that moment takes for durable what no longer waits for a fence.
+/// A thread whose fence fails knows it a moment before the journal has failed. Another that comes
+/// for the lane in that moment does not take for durable what no longer waits for a fence.
 #[test]
 fn what_a_failed_fence_was_for_is_durable_for_nobody() {
     type Failing = Journal<FullBlock, SimPmem>;

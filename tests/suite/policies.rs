@@ -70,7 +70,7 @@ struct Wrong(Fault);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Payloads are differences: whoever has them already gets something else.
+    /// Payloads are differences: applied twice, they give something else.
     Difference,
     /// What is odd is trusted.
     Panics,

@@ -56,7 +56,7 @@ impl RingMut<'_> {
         self.seal_large(at, seed)
     }
 
-    /// The same of the large check alone.
+    /// Makes the large check alone right.
     pub(crate) fn seal_large(&mut self, at: u64, seed: u64) -> u64 {
         let Some([front, images]) = self.lengths(at) else { return seed };
         let body = self.read(at, front - 8);
@@ -92,7 +92,7 @@ impl RingMut<'_> {
         (front + images <= self.bytes).then_some([front, images])
     }
 
-    /// The same for whatever parts stand one behind the other from a log offset on, a lane long.
+    /// Seals whatever parts stand one behind the other from a log offset on, a lane long.
     fn seal_from(&mut self, head: u64, id: &[u8]) {
         let (mut at, mut seed) = (head, record_seed(id));
         let bytes = self.bytes as u64;
@@ -110,7 +110,7 @@ impl RingMut<'_> {
         }
     }
 
-    /// The same for all parts of a record.
+    /// Seals all parts of a record.
     pub(crate) fn seal(&mut self, record: &Record, id: &[u8]) {
         let mut seed = record_seed(id);
         for part in &record.parts {

@@ -147,7 +147,7 @@ impl Shape {
         self.format_over(vec![0; self.span_bytes()])
     }
 
-    /// The same, in a span that held something else.
+    /// Media that were just formatted, in a span that held something else.
     pub(crate) fn format_over(&self, span: Vec<u8>) -> Image {
         // A device that leaves garbage behind when the power goes needs the shield.
         let facts = DeviceFacts::new(32, Overwrite::MayLeaveGarbage);
@@ -165,7 +165,7 @@ impl Shape {
         self.read_without(image, &BTreeSet::new())
     }
 
-    /// The same where lines are missing.
+    /// What that reader finds where lines are missing.
     pub(crate) fn read_without(
         &self,
         image: &Image,
@@ -227,7 +227,7 @@ pub(crate) enum What {
     Fill(u8),
     /// Puts this byte into two words.
     Touch(u8),
-    /// The same, given as patches.
+    /// Puts this byte into two words, given as patches.
     Patch(u8),
     /// Fills a block that is not live.
     Append(u8),
@@ -238,7 +238,7 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Commit(u16, Vec<(u64, What)>),
-    /// The same, made durable later.
+    /// A commit that is made durable later.
     Defer(u16, Vec<(u64, What)>),
     Sync,
     Checkpoint,
@@ -250,7 +250,7 @@ pub(crate) enum Act {
     Garbage,
     /// A checkpoint whose last sync fails, so that its intent remains.
     FailedCheckpoint,
-    /// The act before was cut short by a crash: a slot is torn. Whoever makes an image sees to it.
+    /// The act before was cut short by a crash: a slot is torn. The maker of an image sees to it.
     TornSlot,
     Reopen,
 }

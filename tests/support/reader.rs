@@ -60,7 +60,7 @@ pub(crate) enum Refusal {
     Missing,
 }
 
-/// Whoever opens the journal.
+/// What the journal is opened with.
 pub(crate) struct Partners {
     pub(crate) policy: u32,
     pub(crate) lanes_max: u16,
@@ -231,7 +231,7 @@ struct Ring<'a> {
 }
 
 impl Ring<'_> {
-    /// `None` if there are not so many.
+    /// `None` if there are fewer than `len`.
     fn read(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, Refusal> {
         if len > self.bytes {
             return Ok(None);

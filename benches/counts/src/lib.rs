@@ -1,9 +1,9 @@
-//! What is counted: the hot paths of a journal on plain memory, each with all that it needs made
-//! ready before.
+//! What is counted: the hot paths of a journal on plain memory. All that a path needs is made ready
+//! before.
 //!
-//! Under valgrind a processor has fewer instructions than it has: no `clwb`, and no AVX-512. The
-//! journal finds out, as it does anywhere, and takes those that are left: counts are not those of
-//! the machine that they were taken on.
+//! Valgrind offers fewer instructions than the processor has: no `clwb`, and no AVX-512. The
+//! journal detects that, and uses what is left. So counts under valgrind are not those of the
+//! machine itself.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 64;
 const SPAN_BYTES: u64 = 4 << 20;
 const OBJECT_BYTES: usize = 256;
-/// Records of a journal that is looked through.
+/// Records of a journal that is scanned.
 pub const RECORDS: u64 = 100;
 
 /// A device that throws away what is written, and reads as zeroes.
@@ -86,19 +86,19 @@ impl<L: Policy + Clone + Send + Sync + 'static> Ready<L> {
     }
 }
 
-/// Whole blocks.
+/// A journal of whole blocks.
 #[must_use]
 pub fn blocks() -> Ready<FullBlock> {
     Ready::new(FullBlock)
 }
 
-/// Objects.
+/// A journal of objects.
 #[must_use]
 pub fn objects() -> Ready<ObjectLog> {
     Ready::new(ObjectLog::new())
 }
 
-/// What differs, compressed.
+/// A journal of compressed differences.
 #[must_use]
 pub fn deltas() -> Ready<CompressedDelta<NativeKernels>> {
     Ready::new(CompressedDelta::new().kernels(NativeKernels::detect()))
@@ -111,7 +111,7 @@ pub fn commit_block(ready: Ready<FullBlock>) -> Ready<FullBlock> {
     ready
 }
 
-/// A durable commit of neighbours in one call, as many as the journal has blocks at most.
+/// A durable commit of neighbours in one call, at most as many as the journal has blocks.
 #[must_use]
 pub fn commit_neighbours(ready: Ready<FullBlock>, count: usize) -> Ready<FullBlock> {
     let image = &ready.image[..];
@@ -122,7 +122,7 @@ pub fn commit_neighbours(ready: Ready<FullBlock>, count: usize) -> Ready<FullBlo
     ready
 }
 
-/// That of one block in steps: begin, write, commit.
+/// A durable commit of one block in steps: begin, write, commit.
 #[must_use]
 pub fn commit_staged(ready: Ready<FullBlock>) -> Ready<FullBlock> {
     let mut tx = ready.journal.begin().expect("begins");
@@ -139,7 +139,7 @@ pub fn commit_object(ready: Ready<ObjectLog>) -> Ready<ObjectLog> {
     ready
 }
 
-/// A durable commit of a block that differs in 256 bytes, which the policy finds out.
+/// A durable commit of a block that differs in 256 bytes. The policy finds them.
 #[must_use]
 pub fn commit_delta(
     ready: Ready<CompressedDelta<NativeKernels>>,
@@ -157,7 +157,7 @@ pub fn read_cached(ready: Ready<FullBlock>) -> Ready<FullBlock> {
     ready
 }
 
-/// What a crash has left.
+/// What a crash has left on the medium.
 pub struct Left {
     region: Region,
     scratch: Vec<u8>,
@@ -181,13 +181,13 @@ fn left<L: Policy + Clone + Send + Sync + 'static>(
     Left { region, scratch: vec![0; EXAMINE_BYTES_MAX] }
 }
 
-/// A hundred blocks of 4 KiB.
+/// A journal of a hundred blocks of 4 KiB.
 #[must_use]
 pub fn left_blocks() -> Left {
     left(FullBlock, |ready, block| ready.commit(block))
 }
 
-/// A hundred objects of 256 bytes.
+/// A journal of a hundred objects of 256 bytes.
 #[must_use]
 pub fn left_objects() -> Left {
     left(ObjectLog::new(), |ready, block| {
@@ -196,7 +196,7 @@ pub fn left_objects() -> Left {
     })
 }
 
-/// The scan of a recovery, which verifies every record, and looks at each line behind the last one.
+/// The scan of a recovery. It verifies every record, and looks at each line behind the last one.
 #[must_use]
 pub fn scan(mut left: Left) -> Left {
     let found = examine(&left.region, &NativeKernels::detect(), &mut left.scratch);

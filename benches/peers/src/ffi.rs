@@ -1,7 +1,7 @@
 //! The libraries of PMDK, as far as they are measured, behind calls that cannot be misused.
 //!
-//! All of the `unsafe` of this program is here. What is declared is what the manual pages of
-//! version 1.12 say: `libpmem(7)`, `libpmemlog(7)`, `libpmemobj(7)`.
+//! All of the `unsafe` of this program is here. The declarations follow the manual pages of version
+//! 1.12: `libpmem(7)`, `libpmemlog(7)`, `libpmemobj(7)`.
 
 #![allow(unsafe_code, reason = "calls into C")]
 
@@ -72,7 +72,7 @@ fn opened(pool: *mut c_void, what: &str) -> Pool {
     NonNull::new(pool).unwrap_or_else(|| panic!("{what}: {}", std::io::Error::last_os_error()))
 }
 
-/// A file that `libpmem` has mapped, written from its begin to its end and again.
+/// A file that `libpmem` has mapped. It is written from begin to end, and again.
 pub(crate) struct Mapped {
     base: NonNull<c_void>,
     len: usize,
@@ -91,7 +91,7 @@ impl Mapped {
         Self { base, len, next: 0 }
     }
 
-    /// Copies behind what was copied last, durable.
+    /// Copies to the place after the last copy, durably.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len);
         if self.next + bytes.len() > self.len {
@@ -99,8 +99,8 @@ impl Mapped {
         }
         // SAFETY: below the length of the mapping, as was just seen to.
         let to = unsafe { self.base.byte_add(self.next) };
-        // SAFETY: as many bytes from `to` on lie in the mapping, which lives as long as `self` and
-        // of which nobody has a reference; the source is a slice outside of it.
+        // SAFETY: this many bytes from `to` on lie in the mapping, which lives as long as `self`.
+        // No reference to them exists, and the source is a slice outside of the mapping.
         unsafe { pmem_memcpy_persist(to.as_ptr(), bytes.as_ptr().cast(), bytes.len()) };
         self.next += bytes.len();
     }
@@ -108,7 +108,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: what was mapped, once, and used no more.
+        // SAFETY: this mapping was made once, and is not used any more.
         unsafe { pmem_unmap(self.base.as_ptr(), self.len) };
     }
 }
@@ -123,7 +123,7 @@ impl Log {
         Self(opened(unsafe { pmemlog_create(path.as_ptr(), bytes, MODE) }, "pmemlog_create"))
     }
 
-    /// Appends durably; a log that is full is begun again.
+    /// Appends durably. A full log is begun again.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let log = self.0.as_ptr();
         // SAFETY: an open log, and a slice that outlives the call.
@@ -140,7 +140,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // SAFETY: opened once, and used no more.
+        // SAFETY: the log was opened once, and is not used any more.
         unsafe { pmemlog_close(self.0.as_ptr()) };
     }
 }
@@ -154,7 +154,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// The root has half of the pool: the other half is for its logs.
+    /// The root has half of the pool. The other half is for the pool's logs.
     pub(crate) fn create(path: &Path, bytes: usize) -> Self {
         let (path, len) = (c_path(path), bytes / 2);
         let layout = c"nvm-journal-peers".as_ptr();
@@ -168,12 +168,12 @@ impl Objects {
         Self { pool, root, len, next: 0 }
     }
 
-    /// Overwrites as many bytes as the pieces have, in one transaction.
+    /// Overwrites the root with these pieces, in one transaction.
     pub(crate) fn overwrite<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>) {
         let (pool, nobody) = (self.pool.as_ptr(), std::ptr::null_mut());
         // SAFETY: an open pool, no place to jump to, and the end of the parameters. Nothing below
-        // unwinds or jumps over the transaction's end: an abort would be the end of the program,
-        // since there is no such place.
+        // unwinds or jumps over the transaction's end. An abort would end the program, since there
+        // is no place to jump to.
         let begun = unsafe { pmemobj_tx_begin(pool, nobody, NO_PARAMETERS) };
         assert_eq!(begun, 0, "a transaction begins");
         for piece in pieces {
@@ -183,10 +183,10 @@ impl Objects {
             }
             // SAFETY: below the length of the root, as was just seen to.
             let to = unsafe { self.root.byte_add(self.next) }.as_ptr();
-            // SAFETY: in a transaction; as many bytes from `to` on lie in the root.
+            // SAFETY: in a transaction; this many bytes from `to` on lie in the root.
             let added = unsafe { pmemobj_tx_add_range_direct(to, piece.len()) };
             assert_eq!(added, 0, "there is room for a snapshot");
-            // SAFETY: as above; nobody has a reference into the pool, so that both do not overlap.
+            // SAFETY: as above. No reference into the pool exists, so the two do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), to.cast(), piece.len()) };
             self.next += piece.len();
         }
@@ -200,7 +200,7 @@ impl Objects {
 
 impl Drop for Objects {
     fn drop(&mut self) {
-        // SAFETY: opened once, and used no more.
+        // SAFETY: the pool was opened once, and is not used any more.
         unsafe { pmemobj_close(self.pool.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! The libraries, each with a way to make so many pieces durable at once.
+//! The libraries, each with a way to make several pieces durable together.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -22,12 +22,12 @@ const FILE_BYTES: u64 = 64 << 20;
 /// Keys, or blocks, that are overwritten in turn.
 const KEYS: u64 = 1 << 10;
 const BLOCKS: Nowhere = Nowhere { blocks: KEYS };
-/// Batches between two times that a peer is given the time to clean up.
+/// Batches after which a peer gets time to clean up.
 const CLEAN_UP: u64 = 8;
 
 const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("t");
 
-/// What is made durable at once.
+/// What is made durable together.
 #[derive(Clone, Copy)]
 struct Pieces<'a> {
     images: &'a [u8],
@@ -36,7 +36,7 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Those of a turn, each turn being as far behind the one before as it has pieces.
+    /// The pieces of a turn. Each turn begins `count` pieces after the one before.
     #[inline]
     fn at(self, turn: u64) -> impl Iterator<Item = &'a [u8]> {
         (turn..turn + self.count).map(move |at| &image(self.images, at)[..self.bytes])
@@ -47,7 +47,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// One table: pieces of so many bytes, so many of them at once.
+/// One table: `count` pieces of `bytes` bytes each, durable together.
 pub(crate) fn table<'a>(folder: &Path, images: &'a [u8], bytes: usize, count: u64) -> Table<'a> {
     let folder = folder.join(format!("{bytes}-{count}"));
     std::fs::create_dir(&folder).expect("a new folder");
@@ -74,7 +74,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// A row whose work is done again and again; `ready` comes before each batch.
+    /// Adds a row. `work` runs again and again, and `ready` before each batch.
     fn row(&mut self, name: &str, mut ready: impl FnMut(u64) + 'a, mut work: impl FnMut(u64) + 'a) {
         let (mut turn, count) = (0, self.pieces.count);
         self.table.row(name, self.limit, 1, None, move |batch| {
@@ -141,7 +141,8 @@ impl<'a> Rows<'a> {
         for _ in 0..POOL_BYTES / images.len() {
             log.append(images);
         }
-        // Several blocks are one record, made before: it takes a buffer, and no list of them.
+        // Several blocks are one record, which is made before: the call takes one buffer, and no
+        // list.
         let record: Vec<u8> = images.iter().copied().cycle().take(pieces.all_bytes()).collect();
         self.row("libpmemlog append", drop, move |_| log.append(&record));
         let mut objects = Objects::create(&folder.join("objects"), POOL_BYTES);
@@ -212,7 +213,7 @@ impl<'a> Rows<'a> {
 
     fn sqlite(&mut self, folder: &Path) {
         let database = Rc::new(Connection::open(folder.join("sqlite")).expect("opens"));
-        // FULL: each commit syncs the log. It is not written home inside what is timed.
+        // FULL: each commit syncs the log. Writing home is not timed.
         for (name, value) in
             [("page_size", "4096"), ("journal_mode", "WAL"), ("synchronous", "FULL")]
         {
@@ -282,7 +283,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Does something before each so many batches.
+/// Does something before every `batches`th batch.
 fn every(batches: u64, mut work: impl FnMut()) -> impl FnMut(u64) {
     let mut batch = 0;
     move |_| {
@@ -293,7 +294,7 @@ fn every(batches: u64, mut work: impl FnMut()) -> impl FnMut(u64) {
     }
 }
 
-/// Keeps nothing of what it is given back.
+/// Keeps nothing of what the log hands back to it.
 #[derive(Debug)]
 struct Forgets;
 

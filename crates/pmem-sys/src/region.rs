@@ -87,7 +87,7 @@ impl Range {
     }
 }
 
-/// Streams lines that cannot be put together in registers. All arguments are by value: if a
+/// Streams lines that cannot be put together in registers. All arguments are by value (C1): if a
 /// reference is taken of one, it has to be in memory for all.
 #[cold]
 fn stream_lines(region: &mut Region, at: Offset, gathered: Gathered<'_>, seeds: Seeds) -> u64 {
@@ -193,7 +193,7 @@ impl Region {
     }
 
     /// Streams what is not whole lines, or not to ordinary memory. It is a function of its own, so
-    /// that the usual way needs no registers that it had to save: that would be stores.
+    /// that the usual way saves no registers (C2).
     #[inline(never)]
     fn stream_otherwise(&mut self, at: Offset, bytes: &[u8]) {
         let to = self.range.expected(at, bytes.len());

@@ -1,8 +1,7 @@
 //! A lock that is given back by one plain store.
 //!
-//! Between the fence of a commit and its return no locked instruction may run. On x86 it would wait
-//! until everything this processor stored and streamed is where it belongs. The fence has just done
-//! that, and the instruction would wait again for whatever was stored since.
+//! Between the fence of a commit and its return no locked instruction may run (C3). On x86 it would
+//! wait until everything this processor has stored since is where it belongs.
 //!
 //! The locks of std end in such an instruction, or in a system call that wakes a thread. This one
 //! ends in a release store (on x86 a `mov`) and wakes no thread: a waiter looks again by itself.
@@ -256,8 +255,7 @@ impl<T> StoreLock<T> {
     }
 
     /// Takes the lock by an exchange, if it can be had. It is a function of its own, so that the
-    /// result is in a register. A result that comes back by memory, in other pieces than it is
-    /// loaded, waits for the last fence as an exchange does.
+    /// result is in a register (C1).
     #[inline(never)]
     fn exchange(&self, step: Step, is_favoured: bool) -> Result<bool, Poisoned> {
         if is_favoured {
@@ -465,8 +463,7 @@ impl<'a, T> StoreLockGuard<'a, T> {
         if std::thread::panicking() && !self.how().is_unwinding() {
             return self.lock().poison(self.how());
         }
-        // A store and not an exchange: the whole point. No other thread writes `state` while it is
-        // `HELD`, nor what a thread holds by favour.
+        // C3: no other thread writes `state` while it is `HELD`, nor what a thread holds by favour.
         if self.how().is_by_favour() {
             self.lock().favour.give_back();
         } else {

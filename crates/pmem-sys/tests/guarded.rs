@@ -53,8 +53,8 @@ fn checks_read_nothing_before_or_behind_their_bytes() {
     }
 }
 
-/// The same of lines that are put together: what is streamed is what copying it together is, and so
-/// is its check.
+/// Lines that are put together read nothing beside their pieces. What is streamed is what copying
+/// them together gives, and so is its check.
 #[test]
 fn gathered_lines_read_nothing_but_their_pieces() {
     let [heads, bodies] = [guarded(), guarded()];
@@ -91,7 +91,7 @@ fn gathered_lines_read_nothing_but_their_pieces() {
     }
 }
 
-/// The same of several pieces behind a head, of all lengths that a line and its neighbours have.
+/// Several pieces behind a head, of all lengths that a line and its neighbours have.
 #[test]
 fn gathered_pieces_are_read_and_nothing_beside_them() {
     let [heads, bodies] = [guarded(), guarded()];

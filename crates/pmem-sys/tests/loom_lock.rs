@@ -18,7 +18,7 @@ use pmem_sys::{FarFence, StoreLock};
 /// one thread may wait at a time: loom would let two of them yield to each other forever.
 const PREEMPTIONS: Option<usize> = Some(6);
 
-/// Twice each, so that who waited competes with who has just given the lock back.
+/// Twice each, so that a thread that waited competes with one that has just given the lock back.
 fn two_that_count() {
     let lock = Arc::new(StoreLock::new(0_u32));
     let other = Arc::clone(&lock);
@@ -30,7 +30,7 @@ fn two_that_count() {
     let thread = thread::spawn(move || twice(&other));
     twice(&lock);
     thread.join().expect("it does not panic");
-    // Who joined is alone: the counts are back where they began.
+    // The thread that joined is alone: the counts are back where they began.
     assert_eq!(lock.waiters(), 0);
     let guard = lock.try_lock().expect("nobody panics").expect("nobody is owed it");
     assert_eq!(*guard, 4);
@@ -80,8 +80,8 @@ fn favouring() -> Arc<StoreLock<u32>> {
     lock
 }
 
-/// Who is favoured takes it so often beside another one, which may have to withdraw the favour, and
-/// the favoured one may get it again.
+/// The favoured thread takes the lock `OWN` times beside another one. That may have to withdraw the
+/// favour, and the favoured one may get it again.
 fn favoured_beside_another<const OWN: u32, const OTHERS: u32>() {
     let lock = favouring();
     let other = Arc::clone(&lock);
@@ -179,7 +179,8 @@ fn who_is_favoured_excludes_two_that_try() {
     }
 }
 
-/// Who is favoured panics while it has the lock, and another one waits for it: nobody has it again.
+/// The favoured thread panics while it has the lock, and another one waits for it: nobody has it
+/// again.
 fn favoured_that_panics() {
     let lock = favouring();
     let other = Arc::clone(&lock);
@@ -193,7 +194,8 @@ fn favoured_that_panics() {
     assert!(lock.is_poisoned() && lock.lock().is_err());
 }
 
-/// Who has the lock, by favour or by the exchange behind which it is favoured, tries again.
+/// The thread that has the lock, by favour or by the exchange behind which it is favoured, tries
+/// again.
 fn favoured_that_tries_again<const BEFORE: u32>() {
     let lock = Arc::new(StoreLock::favouring(0, FarFence::register()));
     (0..BEFORE).for_each(|_| drop(lock.lock().expect("nobody panics")));

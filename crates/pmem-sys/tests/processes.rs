@@ -67,7 +67,7 @@ fn create(path: &Path) -> Region {
     MapOptions::new().create(path, LEN).expect("a new file")
 }
 
-/// Who holds it, or `None` if it could be opened.
+/// The process that holds it, or `None` if it could be opened.
 fn holder(path: &Path) -> Option<Holder> {
     busy(MapOptions::new().open(path))
 }

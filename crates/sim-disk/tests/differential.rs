@@ -26,7 +26,7 @@ const TWO_THREADS: u64 = 20_000;
 const SCHEDULES: u64 = 200_000;
 /// Single schedules under each of the other models.
 const OTHER_MODELS: u64 = 30_000;
-/// Every so many programs, images are built whole instead of from cells.
+/// Once in this number of programs, images are built whole instead of from cells.
 const BY_IMAGE_EVERY: u64 = 16;
 /// Programs within which a defect has to show.
 const DEFECT: u64 = 20_000;

@@ -23,7 +23,7 @@ pub(crate) enum Bound {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Reached(u64),
-    /// Whoever ran it says that it does not hold, whatever the numbers are.
+    /// The run says that it does not hold, whatever the numbers are.
     Failed(u64),
     /// It left something that cannot be understood.
     Unreadable,

@@ -83,7 +83,7 @@ impl Input {
         self
     }
 
-    /// One of so many variants of an enumeration.
+    /// One of the `count` variants of an enumeration.
     fn variant(mut self, index: u64, count: u64) -> Self {
         let value = (index << 32).div_ceil(count) as u32;
         self.front.extend(value.to_le_bytes());

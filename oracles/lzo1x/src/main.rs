@@ -24,7 +24,7 @@ mod tests;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Pages with so many of their 512 words changed, no two alike.
+/// Pages with `words` of their 512 words changed, no two alike.
 fn pages(words: usize) -> Vec<Vec<u8>> {
     (1..65).map(|seed| samples::sparse(seed, PAGE_BYTES, words)).collect()
 }

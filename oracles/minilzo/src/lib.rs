@@ -1,6 +1,6 @@
-//! The codec of `minilzo-rs` behind the signatures of `policy_codec::lzo`, for who wants exactly
-//! that implementation and accepts its licence: whatever links this crate is under the GPL, version
-//! 3 or later. Its tests let each of the two codecs read what the other wrote.
+//! The codec of `minilzo-rs` behind the signatures of `policy_codec::lzo`, for users who want
+//! exactly that implementation and accept its licence: whatever links this crate is under the GPL,
+//! version 3 or later. Its tests let each of the two codecs read what the other wrote.
 //!
 //! Only the decoder that checks is called, never the one that does not. It says nothing of the
 //! length it made, so a stream is decoded a second time, with room for one byte less, to tell one

@@ -1,4 +1,4 @@
-//! Both media as plain arrays: the ports ask for nothing that such a program lacks.
+//! The media as plain arrays: the ports ask for nothing that such a program lacks.
 
 use journal_core::block_device::check_request;
 use journal_core::{

@@ -40,7 +40,7 @@ impl Lane {
         self.is_fenced.write(1);
     }
 
-    /// Checks R1 and R2, for any thread that looks.
+    /// Checks DR1 and DR2, for any thread that looks.
     fn check(&self) {
         if self.reach.is_durable(FIRST) {
             assert_eq!(self.is_fenced.read(), 1, "said to be durable, and is not");
@@ -51,7 +51,7 @@ impl Lane {
         }
     }
 
-    /// Checks R3, for a thread that builds on what it reads.
+    /// Checks DR3, for a thread that builds on what it reads.
     fn check_deferred(&self) {
         self.check();
         if self.reach.is_readable(FIRST) && !self.reach.has_deferred() {

@@ -1,13 +1,14 @@
-//! The same workloads under schedules that are chosen by an explorer and not by the machine:
-//! probabilistic concurrency testing, which lets one thread run as long as it can and changes its
-//! mind at a few random steps.
+//! These workloads under schedules that an explorer chooses, and not the machine: probabilistic
+//! concurrency testing, which lets one thread run as long as it can and changes its mind at a few
+//! random steps.
 //!
 //! ```sh
 //! SCHEDULES=100000 RUSTFLAGS='--cfg shuttle' cargo test --release --test front_crash schedules
 //! ```
 //!
-//! So many schedules of each workload are run, and of one in fifty of them every crash is sampled.
-//! A schedule that breaks a promise is printed, to be run again by `shuttle::replay`.
+//! `SCHEDULES` says how many schedules of each workload are run. Of one in fifty of them every
+//! crash is sampled. A schedule that breaks a promise is printed, to be run again by
+//! `shuttle::replay`.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,9 +25,9 @@ use super::*;
 
 /// Schedules of each workload where nobody asks for more.
 const SCHEDULES: usize = 200;
-/// Of one in so many the crashes are sampled.
+/// Of one in this number of schedules the crashes are sampled.
 const CRASHED: usize = 50;
-/// Schedules change their minds at up to so many steps.
+/// Schedules change their minds at up to this number of steps.
 const CHANGES: [usize; 3] = [2, 3, 5];
 
 fn schedules() -> usize {
@@ -134,7 +135,7 @@ impl Workload {
         Self { pause: let_others_in, ..self }
     }
 
-    /// Runs so many schedules to their end.
+    /// Runs a number of schedules to their end.
     fn runs(&self, schedules: usize) {
         let start = self.start();
         for changes in CHANGES {
@@ -147,7 +148,7 @@ impl Workload {
         }
     }
 
-    /// Runs so many schedules, and samples the crashes of each.
+    /// Runs a number of schedules, and samples the crashes of each.
     fn crashes(&self, schedules: usize) -> Result<Report, String> {
         let pct = PctScheduler::new_from_seed(2, 3, schedules + 1);
         let (workload, scheduler) = (self.clone(), Arc::new(Mutex::new(pct)));
@@ -163,7 +164,7 @@ impl Workload {
         Ok(total)
     }
 
-    /// Both, as many as were asked for.
+    /// Runs schedules, and samples crashes: the numbers that were asked for.
     fn holds(self) {
         let workload = self.scheduled();
         let schedules = schedules();
@@ -225,7 +226,8 @@ fn is_caught(mutator: Mutator, workload: Workload) -> bool {
 
 #[test]
 fn what_a_journal_gets_wrong_is_caught() {
-    // Who ends a group flushes its own record alone: that there are groups is the schedule's doing.
+    // The committer that ends a group flushes its own record alone: that there are groups is the
+    // schedule's doing.
     let is_flush = |site: &Site| site.name == "deferred.flush";
     let site = journal_core::SITES.concat().into_iter().find(is_flush).expect("is declared");
     let forgets_the_group = Mutator::with(Mutant { site, mutation: Mutation::DropFlush });

@@ -3,8 +3,8 @@
 //!
 //! [`crate::commit::store`] is the way of all others, and would store the same bytes.
 //!
-//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price. A call spills
-//! some ten registers, and what a commit waits for is room in the processor's queue of stores.
+//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price (C2): a call
+//! spills some ten registers.
 
 use crate::commit::operation::Operation;
 use crate::commit::scheme::Common;
@@ -89,7 +89,7 @@ impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
 }
 
 impl Sole<'_> {
-    /// Whose content it changes.
+    /// The block that it changes.
     #[inline]
     #[must_use]
     pub const fn block(&self) -> BlockNumber {

@@ -39,7 +39,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Whose content it changes.
+    /// The block that it changes.
     #[must_use]
     pub const fn block(&self) -> BlockNumber {
         match self {

@@ -144,7 +144,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     }
 
     /// The patch of an operation, where that is one, and a piece. Inlined, so that it comes back in
-    /// registers: code that moves what a function has left in memory loads two words as one.
+    /// registers (C1).
     #[inline(always)]
     fn piece_alone<'a>(&self, operation: &Operation<'a>) -> Option<Piece<'a>> {
         let Operation::Update(update) = operation else { return None };

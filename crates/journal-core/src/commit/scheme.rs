@@ -55,8 +55,8 @@ impl<L, K: Kernels> Common<L, K> {
     }
 
     /// Begins to bring into the caches what a frame changes in an index beside its own place: the
-    /// newest frame of its block and the one below that. To be called before the frame streams out:
-    /// a cache that has to fetch something waits behind all of that.
+    /// newest frame of its block and the one below that. To be called before the frame streams out
+    /// (C9).
     #[inline(always)]
     pub fn prefetch_lead(&self, index: &Index<impl IndexMemory>, lead: &Lead) {
         index.nodes_of(lead).into_iter().for_each(|at| self.kernels.prefetch_line(at));
@@ -70,8 +70,7 @@ impl<L, K: Kernels> Common<L, K> {
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
-    /// Begins to bring the first image into the caches. For a commit's very beginning: what it
-    /// waits for then, the last one's fence, is long enough.
+    /// Begins to bring the first image into the caches. For a commit's very beginning (C9).
     #[inline]
     pub fn prefetch(&self, operations: &[Operation<'_>]) {
         if let Some(Operation::Update(Update { change: Change::Image(image), .. })) =

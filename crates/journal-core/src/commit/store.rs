@@ -361,7 +361,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 // Nothing but unchanged updates.
                 continue;
             }
-            // Before anything streams out: what is read from slots would wait for it.
+            // C7: what is read from slots would wait for what streams.
             if scratch.places.some_later {
                 taken = taken.saturating_add(self.fill_in(lane, open, operations, scratch));
             }

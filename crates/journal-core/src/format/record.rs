@@ -187,8 +187,7 @@ impl Form {
     }
 }
 
-/// What the fields are as words. They are put together in registers: to load a word that was stored
-/// in smaller pieces would take until these have left the processor.
+/// What the fields are as words. They are put together in registers (C1).
 impl Name {
     pub(crate) fn new(lane: LaneNumber, sequence: Sequence) -> Self {
         Self { lane: lane.raw().into(), reserved: [0; 6], sequence: sequence.raw().into() }

@@ -21,7 +21,7 @@ pub enum JournalError {
     },
     /// A payload does not apply to the image before it.
     Apply {
-        /// Whose.
+        /// The block.
         block: BlockNumber,
         /// Why.
         error: ApplyError,
@@ -39,7 +39,7 @@ pub enum JournalError {
     },
     /// A block's content in the disk-side log is not what was written there.
     RottenLog {
-        /// Whose.
+        /// The block.
         block: BlockNumber,
         /// Where it lies on the device.
         place: BlockNumber,

@@ -8,7 +8,7 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Sta
 /// A frame as the index knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameAt {
-    /// Whose content it is.
+    /// The block that has this content.
     pub block: BlockNumber,
     /// Its place in the order of versions.
     pub stamp: Stamp,

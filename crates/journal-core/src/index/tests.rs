@@ -52,7 +52,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// Goes through the steps with room for so many frames, of so many blocks, which are so far apart.
+/// Goes through the steps with room for a number of frames, of a number of blocks, which lie a
+/// given distance apart.
 fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
     mut index: Index<M>,
     (frames_max, blocks_max): (usize, usize),

@@ -143,9 +143,11 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         indexes: &mut impl Indexes,
         scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
     ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+        // 1. The superblock copy that `load` has accepted suits policy and device.
         if self.hook.keeps(Rule::PartnersChecked) {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
+        // 2. Every lane is walked, and the end of each is looked up in the table.
         let Scan(scanned, _) = scan(&self.unscanned(), &kernels, room.front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
@@ -170,6 +172,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         };
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;
         opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        // 3. The index is built. Torn slots may end lanes earlier, so the table is asked again.
         opening.build(indexes, &superblock)?;
         opening.resolve(indexes)?;
         if opening.keeps(Rule::HomesMadeSure) {
@@ -179,6 +182,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (by, seeds) = (opening.kernels, identity.seeds);
         opening.slots().check_torn_entries(by, seeds)?;
         let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
+        // 4. What was accepted is made durable, and a believed intent goes home again.
         let found = match (&mut shield, &intent) {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
             _ => None,
@@ -193,6 +197,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.head.shield_floor = shield.next_batch.into();
         }
+        // 5. The superblock of a new epoch is written, twice.
         opening.slots().give_rest();
         opening.take_over(&mut superblock);
         let _ = superblocks.store(&superblock, &kernels)?;

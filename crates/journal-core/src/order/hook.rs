@@ -165,7 +165,7 @@ impl Hook for NoHook {
     }
 }
 
-/// In a function of its own: it needs registers that had to be saved, and streaming does not.
+/// C2: it needs registers that had to be saved, and streaming does not.
 #[inline(never)]
 fn store_and_flush<P: Pmem>(pmem: &mut P, at: Offset, bytes: &[u8]) {
     pmem.store(at, bytes);

@@ -185,7 +185,7 @@ where
 
     /// Like [`commit`](Self::commit); `bypasses` says whether data goes to the disk-side log,
     /// whatever the policy says. A function of its own, so that what a caller keeps in registers
-    /// leaves no fewer for it.
+    /// leaves no fewer for it (C2).
     #[inline(never)]
     pub(crate) fn commit_as(
         &mut self,

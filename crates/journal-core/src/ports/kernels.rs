@@ -19,8 +19,7 @@ pub trait Kernels {
         crc64(seed, bytes)
     }
 
-    /// Like [`crc64`](Self::crc64), for bytes that were stored a moment ago, word by word. A load
-    /// wider than the store may wait until that has left the processor.
+    /// Like [`crc64`](Self::crc64), for bytes that were stored a moment ago, word by word (C1).
     #[inline]
     #[must_use]
     fn crc64_of_stored(&self, seed: u64, bytes: &[u8]) -> u64 {

@@ -60,7 +60,7 @@ pub enum OpenError {
     RottenSlot {
         /// The slot.
         slot: SlotNumber,
-        /// Whose content it was.
+        /// The block that had this content.
         block: BlockNumber,
     },
     /// Slots are torn in more ways than chance can do: what counts is not to be told.

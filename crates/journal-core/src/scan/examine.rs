@@ -164,6 +164,7 @@ pub fn examine(
     kernels: &impl Kernels,
     scratch: &mut [u8],
 ) -> Result<Examination, OpenError> {
+    // 1. The superblock, and whether the medium can hold its journal.
     let whole = View::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
@@ -174,9 +175,11 @@ pub fn examine(
     };
     let identity = Identity::of(&superblock.head, kernels);
     let device_blocks = superblock.head.device_blocks.get();
+    // 2. The lanes are walked.
     let lanes = (0..geometry.lanes).map(LaneNumber);
     let mut scanned =
         lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, scratch)?;
+    // 3. The intent in the shield area.
     let mut intent = None;
     if geometry.shield_blocks > 0 {
         let area = RingOf::new(whole.part(geometry.shield(), geometry.shield_bytes()));
@@ -187,6 +190,7 @@ pub fn examine(
             believed: scanned.take_intent(&header, &superblock, |_| true),
         });
     }
+    // 4. Each lane: where it ends, and what its slots are seen to be.
     let mut lanes = [LaneExamination::EMPTY; LANES_MAX as usize];
     for (lane, end) in lanes.iter_mut().zip(scanned.ends(&superblock, |_| true)) {
         *lane = LaneExamination::of(&end);
@@ -204,6 +208,7 @@ pub fn examine(
             true => lane.log_blocks.count(sight),
         })?;
     }
+    // 5. Both superblock copies.
     let mut copies = [Offset(0), geometry.second_superblock()].map(|at| (at, CopyState::Torn));
     for (at, state) in &mut copies {
         *state = match Superblock::decode(&whole, *at, kernels)? {

@@ -28,7 +28,7 @@ pub enum SlotSight {
     /// Its entry is whole. A slot holds what that says; what a block of the log holds was not
     /// looked at.
     Whole {
-        /// Whose content it is.
+        /// The block that has this content.
         block: BlockNumber,
         /// Its place in the order of versions.
         stamp: Stamp,

@@ -103,6 +103,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         device_blocks: u64,
         evidence: &mut Evidence,
     ) -> Result<Walked, MediumError> {
+        // 1. The ring is asked for, and how far the walk may go is found.
         // Each line of it will be looked at, unless the journal was closed. Where not all of them
         // can be read, the walk finds out which, and whether that matters. An error that the walk
         // does not meet is told at its end.
@@ -125,6 +126,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
         }
+        // 2. Records are accepted one by one, and what each proves is noted.
         let (mut stamp, mut said) = (Stamp(0), Said::default());
         let (mut tail, mut next_sequence, mut found_from) =
             (start.head, start.head_sequence, start.head);
@@ -160,6 +162,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
                 found_from = tail;
             }
         }
+        // 3. What the walk came to.
         let mut walked = Walked {
             tail,
             next_sequence,
@@ -174,6 +177,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
         evidence.stamp = evidence.stamp.max(stamp);
         evidence.counter = evidence.counter.max(tail).max(next_sequence.raw());
+        // 4. Evidence is looked for behind the last record.
         // Where a journal was closed, only one that was opened since can have stored anything, and
         // that begins right behind the last record.
         let end = if start.is_closed { end.min(tail.saturating_add(LINE)) } else { end };

@@ -11,9 +11,9 @@
 //! wrong (or all of it is there). Nothing else in the ring is touched: a record is written only
 //! into free space, which a durable superblock has given up before.
 //!
-//! L1. `head <= tail <= head + ring`, all multiples of the line.
-//! L2. A sequence is never skipped: what was stored under one is a record, or overwritten.
-//! L3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
+//! LN1. `head <= tail <= head + ring`, all multiples of the line.
+//! LN2. A sequence is never skipped: what was stored under one is a record, or overwritten.
+//! LN3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::format::front::{Extent, extent};
 use crate::format::geometry::Geometry;
@@ -344,7 +344,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         end = lent.copy_to(front, end);
         front.get_mut(end..).unwrap_or_default().fill(0);
-        // All but the line with the check is on its way while that is computed.
+        // C8
         let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
         let ahead = if is_ahead { front.len().saturating_sub(LINE_BYTES) } else { 0 };
         if is_ahead {
@@ -550,8 +550,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Puts header and names of a part, and the check of both where there is something to compute
     /// it with.
     ///
-    /// A front is made of whole words, and read back by words. A load wider than one store would
-    /// wait until those stores have left the processor, behind all that streams.
+    /// A front is made of whole words, and read back by words (C1).
     #[inline(always)]
     pub(crate) fn put_lists(
         &self,

@@ -152,7 +152,8 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
 
     /// Like [`write`](Self::write), for a piece of `whole_bytes` that go out before one fence.
     ///
-    /// Inlined at any price: to go on with what wraps, a function would save its registers first.
+    /// Inlined at any price (C2): to go on with what wraps, a function would save its registers
+    /// first.
     #[inline(always)]
     pub(crate) fn write_piece(
         &mut self,

@@ -5,9 +5,9 @@
 //! once, whole, and synced before the record that names it is stored
 //! ([`crate::home::write_ahead`]). It is never written again before nothing needs it.
 //!
-//! G1. Blocks are taken one behind the other in the *open* segment, so that what is written
+//! SG1. Blocks are taken one behind the other in the *open* segment, so that what is written
 //!     together lies together. A segment is opened when none of its blocks is used.
-//! G2. A block that is given back is not taken before all of its segment are: a cleaner
+//! SG2. A block that is given back is not taken before all of its segment are: a cleaner
 //!     ([`Scope::Segment`](crate::Scope::Segment)) moves what is left home.
 //!
 //! **Crash**: nothing of it is on the medium. An open counts the blocks that versions name; what

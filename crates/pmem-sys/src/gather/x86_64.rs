@@ -5,9 +5,9 @@
 //! of the pieces, except masked, which does not fault. A [`Gather`] exists only if this processor
 //! has the instructions. What a crash may do is what it may do to lines that are streamed.
 //!
-//! The head is loaded word by word, since it was stored like that a moment ago. What the body has
-//! of a line is loaded as if it went on before and behind, with a mask of what it has. Each line is
-//! folded onto the next one; `kernels/x86_64.rs` says how a check is computed.
+//! The head is loaded word by word (C1). What the body has of a line is loaded as if it went on
+//! before and behind, with a mask of what it has. Each line is folded onto the next one;
+//! `kernels/x86_64.rs` says how a check is computed.
 
 use core::arch::asm;
 
@@ -142,7 +142,7 @@ impl Gather {
             return unsafe { stream_pieces(to, head, gathered.pieces(), !seeds.all, line) };
         }
         // Where there is no body, nothing is loaded of it. The address is one all the same, where
-        // nobody stores: a load that is masked out waits for stores as others do.
+        // nobody stores (C1).
         let none = (&raw const GATHERED).cast::<u8>().wrapping_add(LINE_BYTES);
         let from = if body.is_empty() { none } else { body.as_ptr() };
         let (line, has_line) = seeds.line.map_or((0, 0), |seed| (!seed, HAS_LINE));
@@ -166,10 +166,9 @@ const HAS_LINE: usize = 1 << 8;
 /// In the place of how many lines the body has all of: the second line is the last one.
 const SHORT: usize = usize::MAX;
 
-/// Streams a head and a body that go by registers: what a caller stores for the call has to wait in
-/// line with everything else. The function saves no register itself, so it has no more than nine
-/// for the assembly. A shape is how much of the second line the head has, and [`HAS_LINE`]. `sum`
-/// and `line` are what checks begin with.
+/// Streams a head and a body that go by registers (C2). The function saves no register itself, so
+/// it has no more than nine for the assembly. A shape is how much of the second line the head has,
+/// and [`HAS_LINE`]. `sum` and `line` are what checks begin with.
 ///
 /// # Safety
 /// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the head, and
@@ -200,8 +199,9 @@ unsafe fn stream(
     // there are. The processor has the instructions: the caller's promise.
     unsafe {
         asm!(
+            // 1. The first line.
             first_line!("mov {line:e}, {shape:e}\nshr {line:e}, 8\nkmovd k1, {line:e}\n"),
-            // The second line: word by word of the head, and what the body has of it.
+            // 2. The second line: word by word of the head, and what the body has of it.
             "movzx {shape:e}, {shape:l}",
             "sub {body}, {shape}",
             "mov {line}, -1",
@@ -227,6 +227,7 @@ unsafe fn stream(
             "vmovdqu8 zmm16 {{k3}}, zmmword ptr [{body}]",
             "add {to}, 64",
             folded!(),
+            // 3. The lines that the body has wholly.
             "test {full}, {full}",
             "js 8f",
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -243,6 +244,7 @@ unsafe fn stream(
             "dec {full}",
             "jnz 4b",
             "5:",
+            // 4. The rest of the body.
             // What is masked out is not read; but where all of it is, that takes long.
             "vpxorq zmm16, zmm16, zmm16",
             "test {rest}, {rest}",
@@ -253,6 +255,7 @@ unsafe fn stream(
             "vmovdqu8 zmm16 {{k1}} {{z}}, zmmword ptr [{body}]",
             "6:",
             folded!(),
+            // 5. One line more, if that leaves no room for the check.
             "cmp {rest}, 56",
             "jbe 8f",
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -261,7 +264,7 @@ unsafe fn stream(
             "vpclmulqdq zmm19, zmm18, zmm20, 0x00",
             "vpclmulqdq zmm18, zmm18, zmm20, 0x11",
             "vpxorq zmm18, zmm18, zmm19",
-            // The last one is in zmm16 and not written, the sum of all in zmm18.
+            // 6. The last line. It is in zmm16 and not written, the sum of all in zmm18.
             "8:",
             last_line!(),
             folds = sym GATHERED,
@@ -323,9 +326,10 @@ unsafe fn stream_pieces(
     // caller's promise.
     unsafe {
         asm!(
+            // 1. The first line.
             first_line!("kmovd k1, {pos:e}\n"),
             "add {to}, 64",
-            // The lines of which the head has all.
+            // 2. The lines of which the head has all.
             "sub {left}, 64",
             "2:",
             "cmp {left}, 64",
@@ -337,7 +341,7 @@ unsafe fn stream_pieces(
             "add {to}, 64",
             "sub {left}, 64",
             "jmp 2b",
-            // What it has of the next one.
+            // 3. What it has of the next one.
             "3:",
             "vpxorq zmm16, zmm16, zmm16",
             "mov {pos}, {left}",
@@ -351,7 +355,7 @@ unsafe fn stream_pieces(
             "kaddd k1, k1, k1",
             "sub {left}, 8",
             "jnz 4b",
-            // The next piece: its prefix, by words of the line.
+            // 4. The next piece: its prefix, by words of the line.
             "5:",
             "cmp {piece}, {end}",
             "je 9f",
@@ -388,7 +392,7 @@ unsafe fn stream_pieces(
             "add {to}, 64",
             "sub {pos}, 64",
             "vmovq xmm16, {head}",
-            // Its bytes: what the line has room for.
+            // 5. Its bytes: what the line has room for.
             "6:",
             "test {len}, {len}",
             "jz 5b",
@@ -412,7 +416,7 @@ unsafe fn stream_pieces(
             folded!(),
             "vmovntdq zmmword ptr [{to}], zmm16",
             "add {to}, 64",
-            // Whole lines, and the rest.
+            // 6. Whole lines, and the rest.
             "7:",
             "cmp {len}, 64",
             "jb 8f",
@@ -433,7 +437,7 @@ unsafe fn stream_pieces(
             "kmovq k2, {line}",
             "vmovdqu8 zmm16 {{k2}} {{z}}, zmmword ptr [{from}]",
             "jmp 5b",
-            // What is left, and one more if that leaves no room for the check.
+            // 7. What is left, and one more if that leaves no room for the check.
             "9:",
             folded!(),
             "cmp {pos}, 56",

@@ -70,12 +70,12 @@ unsafe fn changed_lines(width: Width, older: &[u8], newer: &[u8], lines: usize, 
     let (older, newer, mask) = (older.as_ptr(), newer.as_ptr(), mask.as_mut_ptr());
     match width {
         // zmm16 has no narrow alias that older code uses: no `vzeroupper` is owed. The bits of
-        // eight lines are put together before they are stored. Code that loads a number that was
-        // stored in pieces waits until they have left the processor.
-        // SAFETY: reads `lines` times 64 bytes of each image and writes `lines` bytes of the mask,
-        // by the caller's promise, which is for the instructions too.
+        // eight lines are put together before they are stored (C1). SAFETY: reads `lines` times 64
+        // bytes of each image and writes `lines` bytes of the mask, by the caller's promise, which
+        // is for the instructions too.
         Width::Bits512 => unsafe {
             asm!(
+                // 1. Eight lines at a time, whose 64 bits are stored as one word.
                 "cmp {lines}, 8",
                 "jb 3f",
                 "2:",
@@ -116,6 +116,7 @@ unsafe fn changed_lines(width: Width, older: &[u8], newer: &[u8], lines: usize, 
                 "sub {lines}, 8",
                 "cmp {lines}, 8",
                 "jae 2b",
+                // 2. The lines that are left, one at a time.
                 "3:",
                 "test {lines}, {lines}",
                 "jz 5f",

@@ -457,6 +457,7 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
     // the caller's promise.
     unsafe {
         asm!(
+            // 1. The first line, with the sum added.
             "kmovd k1, {words:e}",
             "kmovd k2, {first_word:e}",
             "vmovdqu64 zmm17 {{k1}}{{z}}, zmmword ptr [{from}]",
@@ -464,7 +465,8 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
             "vpxorq zmm16, zmm16, zmm17",
             "test {groups}, {groups}",
             "jz 6f",
-            // Line by line, until groups of four are left, of which this is the first one's first.
+            // 2. Line by line, until groups of four are left, of which this is the first one's
+            //    first.
             "test {single}, {single}",
             "jz 3f",
             "vbroadcasti32x4 zmm20, xmmword ptr [{folds} + 256]",
@@ -475,6 +477,7 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
             "add {from}, 64",
             "dec {single}",
             "jnz 2b",
+            // 3. Group by group: each is folded onto the next.
             "3:",
             "vmovdqu64 zmm17, zmmword ptr [{from} + 64]",
             "vmovdqu64 zmm18, zmmword ptr [{from} + 128]",
@@ -498,6 +501,7 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
             "vpternlogq zmm19, zmm24, zmmword ptr [{from} + 192], 0x96",
             "dec {groups}",
             "jnz 4b",
+            // 4. The four lines of the last group become one.
             "5:",
             "vpclmulqdq zmm21, zmm16, zmmword ptr [{folds}], 0x00",
             "vpclmulqdq zmm16, zmm16, zmmword ptr [{folds}], 0x11",
@@ -512,7 +516,7 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
             "vpternlogq zmm16, zmm24, zmm19, 0x96",
             "vpxorq zmm17, zmm16, zmm22",
             "jmp 8f",
-            // Less than four lines.
+            // 5. Less than four lines.
             "6:",
             "vpxorq zmm17, zmm17, zmm17",
             "7:",
@@ -525,7 +529,7 @@ unsafe fn remainder_512(sum: u64, bytes: &[u8]) -> u64 {
             "add {of_line}, 64",
             "vmovdqu64 zmm16, zmmword ptr [{from}]",
             "jmp 7b",
-            // The four parts are of one place: 128 bits A x^64 + B. The quotient by P is Q =
+            // 6. The four parts are of one place: 128 bits A x^64 + B. The quotient by P is Q =
             // A (x^128 / P) / x^64, and the remainder is what Q P and B have below x^64.
             "8:",
             "vextracti64x4 ymm16, zmm17, 1",
@@ -570,6 +574,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
     // processor has the instructions: the caller's promise.
     unsafe {
         asm!(
+            // 1. The first group, with the sum added to its first 8 bytes.
             "vmovq xmm0, {sum}",
             "vpxor ymm0, ymm0, ymmword ptr [{from}]",
             "vmovdqu ymm1, ymmword ptr [{from} + 32]",
@@ -579,6 +584,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "add {from}, 128",
             "dec {groups}",
             "jz 3f",
+            // 2. Further groups: each is folded onto the next.
             "2:",
             "vpclmulqdq ymm5, ymm0, ymm4, 0x00",
             "vpclmulqdq ymm0, ymm0, ymm4, 0x11",
@@ -599,6 +605,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "add {from}, 128",
             "dec {groups}",
             "jnz 2b",
+            // 3. The four parts of the last group become one.
             "3:",
             "vbroadcasti128 ymm5, xmmword ptr [{folds} + 32]",
             "vbroadcasti128 ymm6, xmmword ptr [{folds} + 64]",
@@ -615,6 +622,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "vpxor ymm3, ymm3, ymm0",
             "vpxor ymm1, ymm1, ymm2",
             "vpxor ymm0, ymm1, ymm3",
+            // 4. Half lines that are left.
             "test {halves}, {halves}",
             "jz 5f",
             "4:",
@@ -625,6 +633,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
             "add {from}, 32",
             "dec {halves}",
             "jnz 4b",
+            // 5. The two halves become one, of 128 bits.
             "5:",
             "vmovdqu ymm4, ymmword ptr [{folds} + 112]",
             "vpclmulqdq ymm1, ymm0, ymm4, 0x00",

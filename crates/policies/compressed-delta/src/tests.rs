@@ -83,7 +83,7 @@ fn what_has_moved_is_seen_where_that_is_asked_for() {
     assert_eq!(policy.place(&update, &mut out), Placement::Encoded);
     assert!(out.as_bytes().len() < without.len());
     assert_eq!(Form::of(out.as_bytes()), Some(Form::Moves));
-    // Whoever reads it need not have asked.
+    // A reader need not have asked.
     let mut block = old.clone();
     assert_eq!(CompressedDelta::new().apply(out.as_bytes(), &mut block), Ok(()));
     assert_eq!(block, new);

@@ -143,7 +143,7 @@ proptest! {
         let (changed, touched) = objects(&writes, unit);
         for (update, bytes) in forms(&writes).into_iter().zip([len, changed, touched, changed]) {
             let (placement, payload) = place(&update, len);
-            // Whoever has more small objects than there is room to name has them in twos.
+            // If there are more small objects than room to name them, pairs of them are named.
             let is_exact = len.div_ceil(unit) <= 160;
             match placement {
                 Placement::Unchanged => prop_assert_eq!(bytes, 0),

@@ -17,7 +17,7 @@ fn placed(policy: &TwoLevel, update: &Update<'_>) -> (Placement, Vec<u8>) {
     (placement, out.as_bytes().to_vec())
 }
 
-/// An update in which the first byte of so many sub-blocks differs.
+/// An update in which the first byte of `count` sub-blocks differs.
 fn with_units<R>(count: usize, call: impl FnOnce(Update<'_>) -> R) -> R {
     let old = vec![7; LEN];
     let mut new = old.clone();

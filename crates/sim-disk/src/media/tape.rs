@@ -126,7 +126,7 @@ impl Event {
 /// An event with the thread that caused it and the site it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Who.
+    /// The thread that did it.
     pub thread: Thread,
     /// What.
     pub event: Event,

@@ -53,7 +53,7 @@ pub(crate) struct Group {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Whose fence completes a streamed piece.
+/// The thread whose fence completes a streamed piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Thread(Thread),

@@ -16,7 +16,7 @@ pub(crate) fn add_states(tape: &Tape, rules: Rules, first: usize, states: &mut S
     }
 }
 
-/// The same by way of whole images, one for each choice: slow.
+/// Like `add_states`, by way of whole images, one for each choice: slow.
 pub(crate) fn add_states_by_image(tape: &Tape, rules: Rules, states: &mut States) {
     for point in CrashPoints::new(&blank(), tape, rules, 0) {
         let choices = point.choices(u64::MAX, 0, &mut Rng::new(0));

@@ -181,7 +181,7 @@ impl Script {
         self
     }
 
-    /// Who does what follows; at first it is thread 0.
+    /// The thread that does what follows; at first it is thread 0.
     pub(crate) fn by(mut self, thread: u16) -> Self {
         self.thread = Thread(thread);
         self

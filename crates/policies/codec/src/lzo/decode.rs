@@ -31,6 +31,7 @@ impl Before {
 pub fn decode(stream: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let mut source = Source::new(stream);
     let (mut made, mut before) = (0_usize, Before::None);
+    // 1. Literals that the stream may begin with.
     if let Some(count) = stream.first().and_then(|first| first.checked_sub(17)) {
         // 17 itself is an instruction like any other.
         if count > 0 {
@@ -40,6 +41,7 @@ pub fn decode(stream: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
             (made, before) = (count, Before::literals(count));
         }
     }
+    // 2. Instructions: each is a copy, and literals behind it.
     loop {
         let began = source.at();
         let first = source.byte()?;

@@ -223,7 +223,7 @@ fn explain(history: &[Mark], found: &Found, first: State) -> String {
 /// Calls that a content may come from.
 const CALLS_MAX: u64 = 1 << 12;
 
-/// Whose first word and whose last word a block holds.
+/// The writers of the first word and of the last word that a block holds.
 fn in_words(block: &Block) -> String {
     let whose = |at: usize, last: u64| -> String {
         let word = u64::from_le_bytes(*block[at..].first_chunk().expect("a word"));
