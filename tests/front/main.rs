@@ -13,6 +13,7 @@ mod log;
 mod many;
 mod olds;
 mod opens;
+mod patched;
 mod pieces;
 mod policies;
 mod ranges;

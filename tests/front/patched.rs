@@ -1,0 +1,153 @@
+//! Patches of a transaction, under a policy that logs them as they come: no content is read for
+//! them, and every read sees them.
+
+use std::collections::BTreeMap;
+
+use nvm_journal::{
+    BlockSize, FileDisk, Journal, MapOptions, ObjectLog, Options, Region, Transaction,
+};
+
+use crate::claims::Dice;
+use crate::use_it::{BLOCK, Files, block, memory};
+
+type Log = Journal<ObjectLog, Region, FileDisk>;
+
+fn options(cached_blocks: usize) -> Options<ObjectLog> {
+    let options = Options::new().policy(ObjectLog::new()).lanes(2).lane_bytes(256 << 10);
+    options.cache_bytes(cached_blocks * BLOCK)
+}
+
+#[test]
+fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
+    let files = Files::new("patched");
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options(4096)).expect("formats");
+    let asked = |journal: &Log| {
+        let cached = journal.stats().expect("works").cached;
+        (cached.hits, cached.misses)
+    };
+    // Three patches of two blocks, one of them changed again: 64 + 64 + 8 bytes are logged.
+    let patches = |tx: &mut Transaction<'_, ObjectLog, Region, FileDisk, _>| {
+        tx.write_at(block(7), 100, &[1; 64])?;
+        tx.write_at(block(9), 0, &[2; 64])?;
+        tx.write_at(block(7), 3000, &[3; 8])?;
+        tx.write_at(block(7), 110, &[4; 4])
+    };
+    journal.transact(patches).expect("commits");
+    assert_eq!(asked(&journal), (0, 0));
+    let first = journal.stats().expect("works").total().bytes;
+    assert!(first <= 320, "{first} bytes");
+    let mut content = [0; BLOCK];
+    journal.read(block(7), &mut content).expect("reads");
+    assert_eq!(asked(&journal), (0, 1));
+    // From now on block 7 is kept, and its patches are put there.
+    for round in 5..9 {
+        let patch = |tx: &mut Transaction<'_, ObjectLog, Region, FileDisk, _>| {
+            tx.write_at(block(7), 200, &[round; 64])
+        };
+        journal.transact(patch).expect("commits");
+        journal.read(block(7), &mut content).expect("reads");
+        assert_eq!((content[199], content[200], content[263]), (0, round, round));
+        assert_eq!(asked(&journal), (u64::from(round) - 4, 1));
+    }
+    assert_eq!((content[100], content[110], content[114], content[3000]), (1, 4, 1, 3));
+}
+
+/// What blocks hold; nothing of those that were discarded.
+type Model = BTreeMap<u64, Option<Vec<u8>>>;
+
+/// One transaction of some steps on few blocks, which checks what it reads.
+fn steps(
+    tx: &mut Transaction<'_, ObjectLog, Region, FileDisk, nvm_journal::core::NoHook>,
+    dice: &mut Dice,
+    model: &mut Model,
+) {
+    for _ in 0..1 + dice.below(6) {
+        let number = dice.below(6);
+        let content = model.get_mut(&number).expect("a block of the model");
+        let byte = dice.below(256) as u8;
+        match (dice.below(12), content.is_some()) {
+            (0, _) => {
+                tx.discard(block(number)).expect("discards");
+                *content = None;
+            }
+            (1, _) | (_, false) => {
+                tx.write(block(number), &[byte; BLOCK]).expect("writes");
+                *content = Some(vec![byte; BLOCK]);
+            }
+            (2, true) => {
+                let mut found = [0; BLOCK];
+                tx.read(block(number), &mut found).expect("reads");
+                assert_eq!(Some(&found[..]), content.as_deref());
+            }
+            (3, true) => {
+                let (at, len) = (dice.below(4000) as usize, dice.below(96) as usize);
+                let mut found = vec![0; len];
+                tx.read_at(block(number), at, &mut found).expect("reads");
+                let content = content.as_deref().expect("was looked at");
+                assert_eq!(found, content[at..at + len]);
+            }
+            // Mostly short, near each other, and so that they overlap; some are long.
+            (way, true) => {
+                let long = if way == 4 { 3000 } else { 90 };
+                let (at, len) = (dice.below(1000) as usize, dice.below(long) as usize);
+                let new = vec![byte; len];
+                tx.write_at(block(number), at, &new).expect("patches");
+                content.as_mut().expect("was looked at")[at..at + len].copy_from_slice(&new);
+            }
+        }
+    }
+}
+
+fn check(journal: &Log, model: &Model, round: u64) {
+    for (number, content) in model {
+        let mut found = [0; BLOCK];
+        journal.read(block(*number), &mut found).expect("reads");
+        if let Some(content) = content {
+            assert!(found == content[..], "block {number} after {round} transactions");
+        }
+    }
+}
+
+#[test]
+fn every_read_sees_the_patches_before_it() {
+    for cached_blocks in [0, 3, 64] {
+        let files = Files::new(&format!("patched-{cached_blocks}"));
+        let nvm = std::env::temp_dir().join(format!("{}-nvm", files.0.display()));
+        let _ = std::fs::remove_file(&nvm);
+        let made = MapOptions::new().create(&nvm, 1 << 20).expect("a new file");
+        let options = options(cached_blocks);
+        let mut journal = Journal::format(made, files.disk(), &options).expect("formats");
+        let mut dice = Dice(cached_blocks as u64);
+        let mut model: Model = (0..6).map(|number| (number, Some(vec![0; BLOCK]))).collect();
+        for round in 0..1500 {
+            let before = model.clone();
+            let mut tx = journal.begin().expect("begins");
+            steps(&mut tx, &mut dice, &mut model);
+            match dice.below(8) {
+                0 => {
+                    tx.abort();
+                    model = before;
+                }
+                1 => tx.commit_deferred().map(drop).expect("commits"),
+                2 | 3 => tx.commit_gathered().expect("gathers"),
+                _ => tx.commit().map(drop).expect("commits"),
+            }
+            check(&journal, &model, round);
+            if dice.below(40) == 0 {
+                journal.checkpoint().expect("writes home");
+                check(&journal, &model, round);
+            }
+            // What was synced outlives the process.
+            if dice.below(60) == 0 {
+                journal.sync().expect("syncs");
+                drop(journal);
+                let nvm = MapOptions::new().open(&nvm).expect("is there");
+                let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+                journal = Journal::open(nvm, disk, &options).expect("opens");
+                check(&journal, &model, round);
+            }
+        }
+        drop(journal);
+        std::fs::remove_file(&nvm).expect("was there");
+    }
+}
