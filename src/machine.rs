@@ -15,10 +15,8 @@ use crate::disk::file::FileDisk;
 /// use nvm_journal::core::policy::Policy;
 /// use nvm_journal::{BlockNumber, Error, Machine, Transaction};
 ///
-/// fn add<L: Policy, M: Machine>(tx: &mut Transaction<'_, L, M>, step: u64) -> Result<(), Error> {
-///     let mut sum = [0; 8];
-///     tx.read_at(BlockNumber(0), 0, &mut sum)?;
-///     tx.write_at(BlockNumber(0), 0, &(u64::from_le_bytes(sum) + step).to_le_bytes())
+/// fn clear<L: Policy, M: Machine>(tx: &mut Transaction<'_, L, M>) -> Result<(), Error> {
+///     tx.write_at(BlockNumber(0), 0, &[0; 8])
 /// }
 /// ```
 ///

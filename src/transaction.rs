@@ -23,6 +23,25 @@ use crate::threads::block_locks::Age;
 ///
 /// The blocks' new contents are kept in memory until the commit.
 ///
+/// A function that works in a transaction of the default journal spells no types:
+///
+/// ```no_run
+/// use nvm_journal::{BlockNumber, Error, Journal, Transaction};
+///
+/// fn add(tx: &mut Transaction<'_>, block: BlockNumber, step: u64) -> Result<(), Error> {
+///     let mut sum = [0; 8];
+///     tx.read_at(block, 0, &mut sum)?;
+///     tx.write_at(block, 0, &(u64::from_le_bytes(sum) + step).to_le_bytes())
+/// }
+///
+/// fn add_to_two(journal: &Journal) -> Result<(), Error> {
+///     journal.transact(|tx| {
+///         add(tx, BlockNumber(1), 1)?;
+///         add(tx, BlockNumber(2), 1)
+///     })
+/// }
+/// ```
+///
 /// A transaction stays in its thread, to which its buffers belong. The thread must know which
 /// transactions are its own, or it would wait for itself:
 ///

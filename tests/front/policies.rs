@@ -10,14 +10,12 @@ use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, Polic
 use journal_core::{DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _};
 use nvm_journal::byte_delta::{Appends, Settings};
 use nvm_journal::{
-    AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
-    Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
+    AnyJournal, AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk,
+    FullBlock, Hint, Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
 };
 use sim_disk::{DiskImage, Image, Model as Medium, World};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
-
-type AnyJournal = Journal<AnyPolicy>;
 
 /// Small lanes and few slots: everything runs short again and again.
 fn small(policy: AnyPolicy) -> Options<AnyPolicy> {

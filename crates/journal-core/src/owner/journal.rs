@@ -60,7 +60,10 @@ pub struct Committed {
     pub stamp: Stamp,
 }
 
-/// An open journal.
+/// An open journal with the policy `L`, on the [machine](Machine) `M`.
+///
+/// [`open`](Self::open) infers both. A program that keeps a journal spells them, for example as
+/// `Journal<'m, L, On<P, D>>` with [`On`](crate::On).
 #[derive(Debug)]
 pub struct Journal<'m, L, M: Machine> {
     pub(crate) common: Common<L, M::Kernels>,
