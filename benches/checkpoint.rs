@@ -104,7 +104,7 @@ fn print_checkpoints<D: BlockDevice + Clone + Send + 'static>(
 }
 
 /// A journal that is filled again and again, and the times of its commits.
-struct Busy<D: Send> {
+struct Busy<D: BlockDevice + Clone + Send + 'static> {
     name: String,
     journal: Front<FullBlock, D>,
     /// Whether it is emptied before each turn, and has space for all of it.

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use criterion::{BatchSize, Criterion};
 use journal_core::policy::{Change, Class, Kind, Policy, Update};
 use journal_core::{BlockDevice as _, BlockNumber, Durability, Operation};
-use nvm_journal::{AnyPolicy, CheckpointReport, Journal, Options};
+use nvm_journal::{AnyPolicy, CheckpointReport, Journal, On, Options};
 use support::counted::{Counted, Counts};
 use support::latency::Times;
 use support::media::{MemoryDisk, warm};
@@ -42,7 +42,7 @@ const LOG_BLOCKS: u32 = 4096;
 const TRANSACTIONS: usize = 6_000;
 const SAMPLE: &[u8] = include_bytes!("../tests/traces/sample.btrc.zst");
 
-type Traced = Journal<AnyPolicy, Counted, MemoryDisk>;
+type Traced = Journal<AnyPolicy, On<Counted, MemoryDisk>>;
 
 fn main() {
     let asked = Asked::of_arguments();

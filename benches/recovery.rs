@@ -21,7 +21,7 @@ use journal_core::parts::Found;
 use journal_core::policy::{Change, Patch, Policy, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, Buffers, Durability, EXAMINE_BYTES_MAX, Geometry, Needs, NoHook,
+    BlockNumber, BlockSize, Buffers, Durability, EXAMINE_BYTES_MAX, Geometry, Needs, NoHook, On,
     Operation, Pmem as _, PmemShare as _, examine,
 };
 use nvm_journal::{FullBlock, Journal, MapOptions, ObjectLog, Options, Region};
@@ -61,7 +61,7 @@ fn main() {
 }
 
 /// A journal with one owner.
-type Owned<'m, L> = journal_core::Journal<'m, Region, Nowhere, L, NoHook, NativeKernels>;
+type Owned<'m, L> = journal_core::Journal<'m, L, On<Region, Nowhere, NoHook, NativeKernels>>;
 
 /// A journal as it lies in memory, and the size of its content.
 struct Left {

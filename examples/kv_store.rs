@@ -8,8 +8,10 @@
 
 use std::process::ExitCode;
 
-use nvm_journal::core::{DeviceFacts, NoHook, PmemShare, PmemSplit};
-use nvm_journal::{BlockDevice, BlockNumber, BlockSize, Error, FullBlock, Journal, Options};
+use nvm_journal::core::DeviceFacts;
+use nvm_journal::{
+    BlockNumber, BlockSize, Error, FullBlock, Journal, Machine, On, Options, Transaction,
+};
 use sim_disk::suite::{Promise, Store, StoreBudget, StoreFailure, StoreSummary, View, check_store};
 use sim_disk::{DiskImage, Image, SimDisk, SimPmem, World};
 
@@ -20,22 +22,16 @@ const BLOCKS: u8 = 9;
 /// Pairs of a key and the block of its value. A key of zero is none.
 const INDEX: BlockNumber = BlockNumber(0);
 
-type Transaction<'a, P, D> = nvm_journal::Transaction<'a, FullBlock, P, D, NoHook>;
-
 /// The store: an index block, and a block for each value, never written over in place.
-struct Kv<P: PmemShare, D: Send> {
-    journal: Journal<FullBlock, P, D>,
+struct Kv<M: Machine> {
+    journal: Journal<FullBlock, M>,
     /// Whether a put is two transactions, which is the bug.
     in_two: bool,
 }
 
-impl<P, D> Kv<P, D>
-where
-    P: PmemSplit + PmemShare<Reader: 'static> + Send + 'static,
-    D: BlockDevice + Clone + Send + 'static,
-{
+impl<M: Machine> Kv<M> {
     fn put(&self, key: u8, value: &str, later: bool) -> Result<(), Error> {
-        let pick = |tx: &mut Transaction<'_, P, D>| {
+        let pick = |tx: &mut Transaction<'_, FullBlock, M>| {
             let mut index = [0; BLOCK];
             tx.read(INDEX, &mut index)?;
             let used = |block: u8| index.chunks(2).any(|pair| pair[0] != 0 && pair[1] == block);
@@ -47,7 +43,7 @@ where
             tx.write_metadata(INDEX, &index)?;
             Ok::<_, Error>(BlockNumber(u64::from(block)))
         };
-        let fill = |tx: &mut Transaction<'_, P, D>, block| {
+        let fill = |tx: &mut Transaction<'_, FullBlock, M>, block| {
             let mut content = [0; BLOCK];
             content[0] = value.len() as u8;
             content[1..=value.len()].copy_from_slice(value.as_bytes());
@@ -57,7 +53,8 @@ where
             let block = self.journal.transact(pick)?;
             return self.journal.transact(|tx| fill(tx, block));
         }
-        let both = |tx: &mut Transaction<'_, P, D>| pick(tx).and_then(|block| fill(tx, block));
+        let both =
+            |tx: &mut Transaction<'_, FullBlock, M>| pick(tx).and_then(|block| fill(tx, block));
         if later { self.journal.transact_deferred(both) } else { self.journal.transact(both) }
     }
 
@@ -103,7 +100,7 @@ const fn options() -> Options {
 
 impl Store for Driven {
     type Operation = Ask;
-    type Open = Kv<SimPmem, SimDisk>;
+    type Open = Kv<On<SimPmem, SimDisk>>;
 
     fn media(&self) -> Image {
         let disk = DiskImage::blank(BlockSize::MIN, u64::from(BLOCKS), DeviceFacts::cautious());

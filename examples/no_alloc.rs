@@ -19,7 +19,7 @@ mod firmware {
     use journal_core::{
         Batched, BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation,
         Entry, Geometry, Granularity, Journal, JournalMemory, LINE_BYTES, LaneSlot, MediumError,
-        MediumErrorKind, Needs, NoHook, Node, Offset, OpenError, Pmem, PmemFacts, PmemRead,
+        MediumErrorKind, Needs, NoHook, Node, Offset, On, OpenError, Pmem, PmemFacts, PmemRead,
         PmemSplit, PortableKernels, Protocol,
     };
 
@@ -194,7 +194,7 @@ mod firmware {
         }
     }
 
-    pub(super) type Store<'r, 'f, 'c> = Journal<'r, Fram<'f>, Card<'c>, FullBlock>;
+    pub(super) type Store<'r, 'f, 'c> = Journal<'r, FullBlock, On<Fram<'f>, Card<'c>>>;
 
     /// Once in a device's life. The id has to be new each time, so a serial number will not do.
     pub(super) fn format(fram: &mut [u8], card: &[u8], id: [u8; 16]) -> Result<(), OpenError> {

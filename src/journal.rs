@@ -10,16 +10,16 @@ use journal_core::parts::{EntryPlaces, Found, Opened, Room, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
-    LaneSlot, Needs, NoHook, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
+    LaneSlot, Needs, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
 };
-use pmem_sys::{FarFence, NativeKernels, Region, StoreLock};
+use pmem_sys::{FarFence, NativeKernels, StoreLock};
 
 use crate::any_policy::AnyPolicy;
-use crate::disk::file::FileDisk;
 use crate::engine::background::Checkpointer;
 use crate::engine::commit::Sees;
 use crate::engine::scan::scan;
 use crate::error::Error;
+use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
@@ -28,7 +28,7 @@ use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_room::LaneRoom;
 use crate::shared::lending::Unshared;
 use crate::shared::share::Share;
-use crate::shared::{Done, Shared, SharedBy};
+use crate::shared::{Done, Shared};
 use crate::staging::seat::{Seat, Seats};
 use crate::stats::{LaneStats, Stats};
 use crate::threads::block_locks::{Age, BlockLocks};
@@ -72,13 +72,46 @@ const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
 ///
 /// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
 /// good order.
-pub struct Journal<L = FullBlock, P: PmemShare = Region, D: Send = FileDisk, H = NoHook> {
+///
+/// A program spells only what differs from the defaults. `Journal` logs whole blocks on the
+/// [`Native`] machine. `Journal<Lcow>` has another policy, and `Journal<FullBlock, On<P, D>>` has
+/// another memory and another disk. [`format`](Self::format) and [`open`](Self::open) infer all
+/// types from their arguments.
+pub struct Journal<L = FullBlock, M: Machine = Native> {
     /// `None` once it is closed.
-    shared: Option<Arc<SharedBy<L, P, D, H>>>,
+    shared: Option<Arc<Shared<L, M>>>,
     checkpointer: Option<Checkpointer>,
     plan: Plan,
     keep_on_close: bool,
 }
+
+/// A journal whose policy is chosen at run time: by its name, by its number, or by what the journal
+/// [says of itself](Journal::open_any).
+///
+/// Use it where a type parameter for the policy would go through a whole program, or where the
+/// policy is a setting. Each question to the policy then takes one branch. A program that knows
+/// its policy names that as a type instead, and pays for nothing.
+///
+/// ```no_run
+/// use nvm_journal::{
+///     AnyJournal, AnyPolicy, BlockNumber, Error, FileDisk, Journal, Options, Region,
+/// };
+///
+/// struct Store {
+///     journal: AnyJournal,
+/// }
+///
+/// impl Store {
+///     fn format(nvm: Region, disk: FileDisk, policy: AnyPolicy) -> Result<Self, Error> {
+///         Ok(Self { journal: Journal::format(nvm, disk, &Options::new().policy(policy))? })
+///     }
+///
+///     fn put(&self, number: u64, image: &[u8]) -> Result<(), Error> {
+///         self.journal.transact(|tx| tx.write(BlockNumber(number), image))
+///     }
+/// }
+/// ```
+pub type AnyJournal<M = Native> = Journal<AnyPolicy, M>;
 
 /// Whether a policy may use the image that an operation overwrites. The caller read the old image
 /// it brings when the block was not locked: another image may have been committed since.
@@ -98,11 +131,10 @@ fn says_all(operation: &Operation<'_>) -> bool {
     }
 }
 
-impl<L, P, D, H> Journal<L, P, D, H>
+impl<L, P, D, H> Journal<L, On<P, D, H>>
 where
     L: Policy + Clone + Send + Sync + 'static,
-    P: PmemSplit + PmemShare + Send + 'static,
-    P::Reader: 'static,
+    P: PmemSplit + PmemShare + Send + Sync + 'static,
     D: BlockDevice + Clone + Send + 'static,
     H: Hook + Clone + Send + Sync + 'static,
 {
@@ -118,10 +150,7 @@ where
     ///
     /// # Errors
     /// `Options`, with nothing changed, and the errors of [`open`](Self::open).
-    pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
-    where
-        P: Sync,
-    {
+    pub fn format(mut nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
         let plan = options.plan_on(nvm.len(), &disk)?;
         let (hook, kernels) = (options.hook.clone(), NativeKernels::detect());
         let (id, policy) = (new_id(), &options.policy);
@@ -139,18 +168,12 @@ where
     /// or something that was durable is damaged. The medium is untouched then, except after
     /// `Medium` and `Device`. `NoThread`, where the options ask for a thread in the background.
     /// With [`Options::drain_on_open`], those of [`checkpoint`](Self::checkpoint).
-    pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
-    where
-        P: Sync,
-    {
+    pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
         let kernels = NativeKernels::detect();
         Self::open_found(Found::load(nvm, options.hook.clone(), &kernels)?, disk, options)
     }
 
-    fn open_found(found: Found<P, H>, disk: D, options: &Options<L, H>) -> Result<Self, Error>
-    where
-        P: Sync,
-    {
+    fn open_found(found: Found<P, H>, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
         // 1. The plan, and the memory that it asks for.
         let kernels = NativeKernels::detect();
         let plan = options.plan_of(*found.geometry())?;
@@ -217,8 +240,10 @@ where
         }
         Ok(journal)
     }
+}
 
-    pub(crate) fn shared(&self) -> &SharedBy<L, P, D, H> {
+impl<L: Policy, M: Machine> Journal<L, M> {
+    pub(crate) fn shared(&self) -> &Shared<L, M> {
         self.shared.as_ref().expect("only close takes it, and that takes the journal")
     }
 
@@ -233,7 +258,7 @@ where
     /// # Errors
     /// `Failed`.
     #[inline]
-    pub fn begin(&self) -> Result<Transaction<'_, L, P, D, H>, Error> {
+    pub fn begin(&self) -> Result<Transaction<'_, L, M>, Error> {
         Transaction::begin(self.shared())
     }
 
@@ -267,7 +292,7 @@ where
     /// ```
     pub fn transact<R, E: From<Error>>(
         &self,
-        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+        body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.run(body, Transaction::commit)
     }
@@ -279,7 +304,7 @@ where
     /// The errors of [`transact`](Self::transact).
     pub fn transact_deferred<R, E: From<Error>>(
         &self,
-        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+        body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.run(body, Transaction::commit_deferred)
     }
@@ -291,7 +316,7 @@ where
     /// The errors of [`transact`](Self::transact).
     pub fn transact_gathered<R, E: From<Error>>(
         &self,
-        body: impl FnMut(&mut Transaction<'_, L, P, D, H>) -> Result<R, E>,
+        body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.run(body, Transaction::commit_gathered)
     }
@@ -312,8 +337,8 @@ where
     #[inline]
     fn run<'j, R, E: From<Error>, C>(
         &'j self,
-        mut body: impl FnMut(&mut Transaction<'j, L, P, D, H>) -> Result<R, E>,
-        end: impl FnOnce(Transaction<'j, L, P, D, H>) -> Result<C, Error>,
+        mut body: impl FnMut(&mut Transaction<'j, L, M>) -> Result<R, E>,
+        end: impl FnOnce(Transaction<'j, L, M>) -> Result<C, Error>,
     ) -> Result<R, E> {
         let mut transaction = self.begin()?;
         loop {
@@ -410,8 +435,8 @@ where
     /// Commits operations. After a conflict it waits for its turn and tries again.
     #[inline(never)]
     fn commit_waiting(
-        shared: &SharedBy<L, P, D, H>,
-        seat: &mut Seat<D>,
+        shared: &Shared<L, M>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
@@ -461,7 +486,7 @@ where
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let mut committed = None;
-        let body = |transaction: &mut Transaction<'_, L, P, D, H>| {
+        let body = |transaction: &mut Transaction<'_, L, M>| {
             operations.iter().try_for_each(|operation| transaction.stage(operation))
         };
         self.run(body, |transaction| {
@@ -652,10 +677,9 @@ where
     }
 }
 
-impl<P, D, H> Journal<AnyPolicy, P, D, H>
+impl<P, D, H> AnyJournal<On<P, D, H>>
 where
-    P: PmemSplit + PmemShare + Send + 'static,
-    P::Reader: 'static,
+    P: PmemSplit + PmemShare + Send + Sync + 'static,
     D: BlockDevice + Clone + Send + 'static,
     H: Hook + Clone + Send + Sync + 'static,
 {
@@ -677,11 +701,11 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    pub fn open_any<L>(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error>
-    where
-        L: Into<AnyPolicy> + Clone,
-        P: Sync,
-    {
+    pub fn open_any<L: Into<AnyPolicy> + Clone>(
+        nvm: P,
+        disk: D,
+        options: &Options<L, H>,
+    ) -> Result<Self, Error> {
         let kernels = NativeKernels::detect();
         let found = Found::load(nvm, options.hook.clone(), &kernels)?;
         let (given, id): (AnyPolicy, _) = (options.policy.clone().into(), found.policy());
@@ -691,7 +715,7 @@ where
     }
 }
 
-impl<L, P: PmemShare, D: Send, H> Journal<L, P, D, H> {
+impl<L, M: Machine> Journal<L, M> {
     fn stop_checkpointer(&mut self) {
         if let Some(Checkpointer { thread, stop }) = self.checkpointer.take() {
             stop.store(true, Ordering::Release);
@@ -703,7 +727,7 @@ impl<L, P: PmemShare, D: Send, H> Journal<L, P, D, H> {
 }
 
 /// Shows the layout, and whether the journal goes on. The contents belong to its users.
-impl<L, P: PmemShare, D: Send, H> fmt::Debug for Journal<L, P, D, H> {
+impl<L, M: Machine> fmt::Debug for Journal<L, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Journal");
         if let Some(shared) = &self.shared {
@@ -713,7 +737,7 @@ impl<L, P: PmemShare, D: Send, H> fmt::Debug for Journal<L, P, D, H> {
     }
 }
 
-impl<L, P: PmemShare, D: Send, H> Drop for Journal<L, P, D, H> {
+impl<L, M: Machine> Drop for Journal<L, M> {
     fn drop(&mut self) {
         self.stop_checkpointer();
     }

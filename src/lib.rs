@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod hint;
 mod journal;
+mod machine;
 mod options;
 mod shared;
 mod staging;
@@ -34,7 +35,7 @@ pub use error::Error;
 /// The full-block policy, the default.
 pub use full_block::FullBlock;
 pub use hint::Hint;
-pub use journal::Journal;
+pub use journal::{AnyJournal, Journal};
 /// The journal itself, with one owner.
 pub use journal_core as core;
 pub use journal_core::{
@@ -43,6 +44,7 @@ pub use journal_core::{
 };
 /// The policy that keeps blocks in persistent memory, and its settings.
 pub use lcow::{self, Lcow};
+pub use machine::{Machine, Native, On};
 /// The policy that logs objects, and its settings.
 pub use object_log::{self, ObjectLog};
 pub use options::{Options, OptionsError, Plan};

@@ -129,17 +129,9 @@ impl<L, H> Options<L, H> {
     /// # drop(options);
     /// ```
     #[must_use]
-    pub fn policy<M: Policy>(self, policy: M) -> Options<M, H> {
+    pub fn policy<N: Policy>(self, policy: N) -> Options<N, H> {
         let Self { hook, settings, .. } = self;
         Options { policy, hook, settings }
-    }
-
-    /// These settings for another policy.
-    pub(crate) fn with_policy<M: Policy>(&self, policy: M) -> Options<M, H>
-    where
-        H: Clone,
-    {
-        Options { policy, hook: self.hook.clone(), settings: self.settings }
     }
 
     /// A hook that sees every step of persistence, for crash tests.
@@ -346,7 +338,16 @@ impl<L, H> Options<L, H> {
         self.settings.keep_on_close = on;
         self
     }
+}
 
+impl<L, H: Clone> Options<L, H> {
+    /// These settings for another policy.
+    pub(crate) fn with_policy<N: Policy>(&self, policy: N) -> Options<N, H> {
+        Options { policy, hook: self.hook.clone(), settings: self.settings }
+    }
+}
+
+impl<L: Policy, H> Options<L, H> {
     /// The layout of a journal formatted with these settings in `span_bytes` bytes, and what it
     /// takes at worst. Where there is a disk-side log, this holds for a disk at least four times as
     /// large as the log. On a smaller disk the log is made smaller.
@@ -363,10 +364,7 @@ impl<L, H> Options<L, H> {
     /// assert!(plan.dram_bytes < 5 << 20);
     /// # Ok::<(), nvm_journal::OptionsError>(())
     /// ```
-    pub fn plan(&self, span_bytes: u64, block_size: BlockSize) -> Result<Plan, OptionsError>
-    where
-        L: Policy,
-    {
+    pub fn plan(&self, span_bytes: u64, block_size: BlockSize) -> Result<Plan, OptionsError> {
         self.plan_with_log(span_bytes, block_size, self.settings.lane_log_blocks)
     }
 
@@ -376,10 +374,7 @@ impl<L, H> Options<L, H> {
         span_bytes: u64,
         block_size: BlockSize,
         lane_log_blocks: Option<u32>,
-    ) -> Result<Plan, OptionsError>
-    where
-        L: Policy,
-    {
+    ) -> Result<Plan, OptionsError> {
         let line = LINE_BYTES as u64;
         let mut geometry = Geometry {
             block_size,
@@ -426,10 +421,7 @@ impl<L, H> Options<L, H> {
     }
 
     /// How many slots a lane has that has `per_lane` bytes, ring and slots together.
-    fn slots_in(&self, per_lane: u64, geometry: &Geometry) -> u32
-    where
-        L: Policy,
-    {
+    fn slots_in(&self, per_lane: u64, geometry: &Geometry) -> u32 {
         if let Some(slots) = self.settings.lane_slots {
             return slots;
         }
@@ -453,10 +445,7 @@ impl<L, H> Options<L, H> {
         &self,
         span_bytes: u64,
         disk: &impl BlockDevice,
-    ) -> Result<Plan, OptionsError>
-    where
-        L: Policy,
-    {
+    ) -> Result<Plan, OptionsError> {
         let (block_size, device_blocks) = (disk.block_size(), disk.block_count());
         let plan = self.plan(span_bytes, block_size)?;
         let tears = !disk.facts().block_atomic(block_size);
@@ -478,10 +467,7 @@ impl<L, H> Options<L, H> {
 
     /// How many blocks of the disk-side log a lane has that has `per_lane` bytes, with slots and
     /// entries.
-    fn log_blocks_in(&self, per_lane: u64) -> u32
-    where
-        L: Policy,
-    {
+    fn log_blocks_in(&self, per_lane: u64) -> u32 {
         let segment = u64::from(self.settings.segment_blocks.max(1));
         let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
         let segments = if self.policy.wants_log() { LOG_SEGMENTS } else { 0 };
@@ -489,10 +475,7 @@ impl<L, H> Options<L, H> {
     }
 
     /// What a journal of this geometry takes at worst, run with these settings.
-    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError>
-    where
-        L: Policy,
-    {
+    pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
         // 1. The cache.
         let default = if self.policy.wants_old() { CACHE_BYTES } else { 0 };
         let cached_bytes = self.settings.cache_bytes.unwrap_or(default);

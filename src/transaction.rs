@@ -2,13 +2,15 @@
 
 use core::fmt;
 
+use full_block::FullBlock;
 use journal_core::parts::Operations as _;
 use journal_core::policy::{Patch, Placement, Policy, Update};
-use journal_core::{BlockDevice, BlockNumber, Committed, Durability, Hook, Operation, PmemShare};
+use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::error::Error;
 use crate::hint::Hint;
-use crate::shared::SharedBy;
+use crate::machine::{Machine, Native};
+use crate::shared::Shared;
 use crate::staging::seat::{Seat, Seated};
 use crate::threads::block_locks::Age;
 
@@ -21,36 +23,43 @@ use crate::threads::block_locks::Age;
 ///
 /// The blocks' new contents are kept in memory until the commit.
 ///
+/// A function that works in a transaction of the default journal spells no types:
+///
+/// ```no_run
+/// use nvm_journal::{BlockNumber, Error, Journal, Transaction};
+///
+/// fn add(tx: &mut Transaction<'_>, block: BlockNumber, step: u64) -> Result<(), Error> {
+///     let mut sum = [0; 8];
+///     tx.read_at(block, 0, &mut sum)?;
+///     tx.write_at(block, 0, &(u64::from_le_bytes(sum) + step).to_le_bytes())
+/// }
+///
+/// fn add_to_two(journal: &Journal) -> Result<(), Error> {
+///     journal.transact(|tx| {
+///         add(tx, BlockNumber(1), 1)?;
+///         add(tx, BlockNumber(2), 1)
+///     })
+/// }
+/// ```
+///
 /// A transaction stays in its thread, to which its buffers belong. The thread must know which
 /// transactions are its own, or it would wait for itself:
 ///
 /// ```compile_fail,E0277
-/// use nvm_journal::core::NoHook;
-/// use nvm_journal::{FileDisk, FullBlock, Region, Transaction};
+/// use nvm_journal::Transaction;
 ///
 /// fn sent<T: Send>() {}
-/// sent::<Transaction<'static, FullBlock, Region, FileDisk, NoHook>>();
+/// sent::<Transaction<'static>>();
 /// ```
-pub struct Transaction<'j, L, P: PmemShare, D, H>
-where
-    L: Policy,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-{
-    shared: &'j SharedBy<L, P, D, H>,
-    seat: Seated<'j, D>,
+pub struct Transaction<'j, L: Policy = FullBlock, M: Machine = Native> {
+    shared: &'j Shared<L, M>,
+    seat: Seated<'j, M::Disk>,
     age: Age,
     /// The block that was in the way, if there was one. After that only beginning again helps.
     blocked: Option<BlockNumber>,
 }
 
-impl<L, P, D, H> SharedBy<L, P, D, H>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a request of `bytes` bytes is for one whole block, which the device has.
     #[inline]
     pub(crate) fn check_request(&self, block: BlockNumber, bytes: usize) -> Result<(), Error> {
@@ -73,15 +82,9 @@ where
     }
 }
 
-impl<'j, L, P, D, H> Transaction<'j, L, P, D, H>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-{
+impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     #[inline]
-    pub(crate) fn begin(shared: &'j SharedBy<L, P, D, H>) -> Result<Self, Error> {
+    pub(crate) fn begin(shared: &'j Shared<L, M>) -> Result<Self, Error> {
         shared.check_not_failed()?;
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
@@ -381,7 +384,7 @@ where
         // The running transaction may take in more than one transaction of a block.
         let patched: Vec<_> = self.seat.staged.patched().collect();
         patched.into_iter().try_for_each(|block| self.build_image(block))?;
-        let seat: &mut Seat<D> = &mut self.seat;
+        let seat: &mut Seat<M::Disk> = &mut self.seat;
         seat.defers = false;
         let result = self.shared.gather(&mut seat.work, &seat.staged);
         seat.staged.clear();
@@ -398,7 +401,7 @@ where
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        let seat: &mut Seat<D> = &mut self.seat;
+        let seat: &mut Seat<M::Disk> = &mut self.seat;
         seat.defers = durability == Durability::Deferred;
         if seat.work.on_gathered {
             // After an error the transaction is aborted when it is dropped, unless the journal has
@@ -446,7 +449,7 @@ where
     }
 
     fn give_up(&mut self) {
-        let seat: &mut Seat<D> = &mut self.seat;
+        let seat: &mut Seat<M::Disk> = &mut self.seat;
         self.shared.abort(&mut seat.work, &seat.staged);
         seat.staged.clear();
     }
@@ -480,7 +483,7 @@ where
             return Err(Error::Conflict { block });
         }
         self.await_room_to_begin(block)?;
-        let seat: &mut Seat<D> = &mut self.seat;
+        let seat: &mut Seat<M::Disk> = &mut self.seat;
         if seat.staged.has(block) {
             return Ok(());
         }
@@ -501,13 +504,7 @@ where
 }
 
 /// Shows how far the transaction is. What it writes belongs to its owner.
-impl<L, P, D, H> fmt::Debug for Transaction<'_, L, P, D, H>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-{
+impl<L: Policy, M: Machine> fmt::Debug for Transaction<'_, L, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Transaction");
         out.field("blocks", &self.seat.staged.count()).field("blocked", &self.blocked);
@@ -515,13 +512,7 @@ where
     }
 }
 
-impl<L, P, D, H> Drop for Transaction<'_, L, P, D, H>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-{
+impl<L: Policy, M: Machine> Drop for Transaction<'_, L, M> {
     fn drop(&mut self) {
         // After a failure no thread may see what has become of the blocks.
         let work = &self.seat.work;

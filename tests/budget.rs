@@ -10,7 +10,8 @@ use journal_core::policy::{
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
-    Journal, JournalError, NoHook, Operation, Overwrite, PortableKernels, Protocol, RelogReport,
+    Journal, JournalError, NoHook, On, Operation, Overwrite, PortableKernels, Protocol,
+    RelogReport,
 };
 use lcow::Lcow;
 use nvm_journal::Buffers;
@@ -56,7 +57,7 @@ impl Policy for FirstLine {
     }
 }
 
-type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
+type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk>>;
 
 /// Runs `calls` on a fresh journal.
 fn on_a_journal<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, Durability, Geometry, NoHook, Operation, Protocol,
+    BlockDevice, BlockNumber, BlockSize, Durability, Geometry, NoHook, On, Operation, Protocol,
 };
 use nvm_journal::{Buffers, Region};
 use pmem_sys::NativeKernels;
@@ -20,8 +20,8 @@ use crate::{BLOCKS, NOWHERE};
 const FRAMES: usize = 1 << 15;
 
 /// The owner of such a journal.
-pub(crate) struct Owner<L, D> {
-    journal: journal_core::Journal<'static, Region, D, L, NoHook, NativeKernels>,
+pub(crate) struct Owner<L, D: BlockDevice> {
+    journal: journal_core::Journal<'static, L, On<Region, D, NoHook, NativeKernels>>,
     commits: u64,
 }
 

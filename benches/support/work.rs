@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::{BlockDevice, BlockNumber, Durability, Operation};
-use nvm_journal::{FullBlock, Journal, Options, Region};
+use nvm_journal::{FullBlock, Journal, On, Options, Region};
 
 use super::media::{Aligned, BLOCK, Nowhere, warm};
 
 /// A front door on plain memory.
-pub(crate) type Front<L = FullBlock, D = Nowhere> = Journal<L, Region, D>;
+pub(crate) type Front<L = FullBlock, D = Nowhere> = Journal<L, On<Region, D>>;
 
 /// Bytes of a lane: enough for the commits of any batch.
 pub(crate) const LANE_BYTES: u64 = 64 << 20;

@@ -18,8 +18,8 @@ use std::io::Read;
 
 use journal_core::units::{LINE_BYTES, LaneNumber};
 use journal_core::{
-    BlockNumber, CommitError, DeviceFacts, Durability, Geometry, Journal, JournalError, OpenError,
-    PortableKernels,
+    BlockNumber, CommitError, DeviceFacts, Durability, Geometry, Journal, JournalError, On,
+    OpenError, PortableKernels,
 };
 use nvm_journal::Buffers;
 use sim_disk::{CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rng, SimDisk, SimPmem, World};
@@ -205,7 +205,7 @@ pub(crate) fn apply(state: &mut State, transaction: &Transaction) {
     }
 }
 
-type Opened<'m> = Journal<'m, SimPmem, SimDisk, Chosen, Mutator, PortableKernels>;
+type Opened<'m> = Journal<'m, Chosen, On<SimPmem, SimDisk, Mutator>>;
 type SimMemory = Buffers<SimPmem, Mutator>;
 
 /// One crash and what follows it.

@@ -14,7 +14,7 @@ use journal_core::slot::SlotEntry;
 use journal_core::units::{LINE_BYTES, LaneNumber};
 use journal_core::{
     BlockDevice as _, BlockNumber, BlockSize, CommitError, Durability, Geometry, GeometryError,
-    Journal, JournalError, OpenError, Operation, Protocol,
+    Journal, JournalError, On, OpenError, Operation, Protocol,
 };
 use nvm_journal::Buffers;
 use pmem_sys::NativeKernels;
@@ -287,7 +287,7 @@ pub(crate) fn memory<P, H>(geometry: &Geometry, known: &Known) -> Buffers<P, H> 
     Buffers::new(geometry, frames, BATCH_BLOCKS).run_blocks(RUN_BLOCKS, geometry)
 }
 
-type Opened<'m> = Journal<'m, PlainNvm, PlainDisk, Chosen, Counter, NativeKernels>;
+type Opened<'m> = Journal<'m, Chosen, On<PlainNvm, PlainDisk, Counter, NativeKernels>>;
 
 /// A journal and the account that is kept of it.
 pub(crate) struct Replay<'m> {

@@ -109,7 +109,7 @@ impl Tag {
     pub(crate) fn run(self, journal: &Journal, of: Mix) -> Result<bool, Error> {
         let Plan { durable, steps } = self.plan(of);
         let mut image = [0; BLOCK];
-        let body = |tx: &mut nvm_journal::Transaction<'_, _, _, _, _>| {
+        let body = |tx: &mut nvm_journal::Transaction<'_>| {
             for (block, written) in &steps {
                 if *written {
                     self.fill(*block, &mut image);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use journal_core::policy::Policy;
-use journal_core::{BlockDevice, Hook, PmemShare};
 
 use crate::error::Error;
-use crate::shared::SharedBy;
+use crate::machine::Machine;
+use crate::shared::Shared;
 use crate::threads::sync::thread::{self, JoinHandle};
 use crate::threads::sync::{AtomicBool, Ordering};
 
@@ -23,17 +23,12 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(crate) fn start<L, P, D, H>(shared: &Arc<SharedBy<L, P, D, H>>) -> Result<Self, Error>
-    where
-        L: Policy + Send + Sync + 'static,
-        P: PmemShare + Send + 'static,
-        P::Reader: 'static,
-        D: BlockDevice + Clone + Send + 'static,
-        H: Hook + Send + Sync + 'static,
-    {
+    pub(crate) fn start<L: Policy + Send + Sync + 'static, M: Machine>(
+        shared: &Arc<Shared<L, M>>,
+    ) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
         let (its, stops) = (Arc::clone(shared), Arc::clone(&stop));
-        let work = move |its: &SharedBy<L, P, D, H>| {
+        let work = move |its: &Shared<L, M>| {
             let begun = Instant::now();
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
                 // A failure makes the journal fail, which tells every caller.

@@ -8,11 +8,10 @@ use journal_core::parts::{
 };
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
-use journal_core::{
-    BlockDevice, BlockNumber, CheckpointReport, Hook, JournalError, Kernels, PmemShare, Scope,
-};
+use journal_core::{BlockNumber, CheckpointReport, JournalError, Scope};
 
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::home_room::HomeRoom;
 use crate::shared::lane_room::LaneState;
 use crate::shared::lending::{LanesOf, SharesOf};
@@ -27,19 +26,12 @@ enum Frees {
     Slots,
 }
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Runs `call` with the code that writes home. If it panics, in a device, a policy or an
     /// assertion, blocks may be half on their way: the journal has failed then.
     fn with_home<R>(
         &self,
-        call: impl FnOnce(&mut HomeRoom<P, D, H>) -> Result<R, Error>,
+        call: impl FnOnce(&mut HomeRoom<M>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut room = self.home.lock().map_err(|_| self.poisoned())?;
         self.watched(|| call(&mut room))
@@ -57,7 +49,7 @@ where
     /// Makes a checkpoint, and notes what stays for want of a shield.
     fn checkpoint_but(
         &self,
-        room: &mut HomeRoom<P, D, H>,
+        room: &mut HomeRoom<M>,
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
@@ -90,7 +82,7 @@ where
     /// Returns what stays for want of a shield.
     fn write_and_reclaim(
         &self,
-        room: &mut HomeRoom<P, D, H>,
+        room: &mut HomeRoom<M>,
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<Option<Error>, Error> {
@@ -165,7 +157,7 @@ where
     /// room is left.
     fn make_room_in(
         &self,
-        room: &mut HomeRoom<P, D, H>,
+        room: &mut HomeRoom<M>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
         // Read before the work: what is committed meanwhile may come free.
@@ -189,7 +181,7 @@ where
     /// ring.
     fn make_what_can_be(
         &self,
-        room: &mut HomeRoom<P, D, H>,
+        room: &mut HomeRoom<M>,
         is_there: impl Fn() -> bool,
         stays: &mut Option<Error>,
     ) -> Result<bool, Error> {
@@ -242,7 +234,7 @@ where
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
     fn clean_log(
         &self,
-        room: &mut HomeRoom<P, D, H>,
+        room: &mut HomeRoom<M>,
         is_enough: impl Fn() -> bool,
         stays: &mut Option<Error>,
     ) -> Result<(), Error> {
@@ -299,7 +291,7 @@ where
     }
 
     /// Frees what needs no write home.
-    fn free_in_memory(&self, room: &mut HomeRoom<P, D, H>, what: Frees) -> Result<(), Error> {
+    fn free_in_memory(&self, room: &mut HomeRoom<M>, what: Frees) -> Result<(), Error> {
         self.check_not_failed()?;
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
         let mut scratch = HomeScratch { batch, front, payload, blocks };

@@ -44,14 +44,12 @@ use journal_core::parts::{
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
-use journal_core::{
-    BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Kernels, Operation,
-    PmemShare, Rule,
-};
+use journal_core::{BlockNumber, CommitError, Committed, Durability, Operation, Rule};
 use pmem_sys::StoreLockGuard;
 
 use crate::engine::versions::SharedVersions;
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::lane_room::{LaneRoom, LaneState};
 use crate::shared::{Shared, failed_fence};
 use crate::staging::old_images::OnOlds;
@@ -64,7 +62,7 @@ use crate::threads::sync::thread::Patience;
 /// How many operations ahead of the one whose block is taken the prefetch into the caches goes.
 const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
-impl<L, P: PmemShare, D: Send, H, K> Shared<L, P, D, H, K> {
+impl<L, M: Machine> Shared<L, M> {
     /// Runs `call`; if that panics, the journal has failed.
     pub(crate) fn watched<R>(&self, call: impl FnOnce() -> R) -> R {
         let watch = self.failure.watch();
@@ -81,7 +79,7 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 }
 
 /// A lane, taken.
-pub(super) type LaneGuard<'s, P, H> = StoreLockGuard<'s, LaneState<P, H>>;
+pub(super) type LaneGuard<'s, M> = StoreLockGuard<'s, LaneState<M>>;
 
 /// What a policy sees of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,14 +106,7 @@ struct Recording {
     waits: bool,
 }
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
     /// nothing of them had to be logged.
     ///
@@ -149,7 +140,7 @@ where
     /// the policy sees them.
     pub(crate) fn commit_at_once(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
@@ -165,7 +156,7 @@ where
     #[inline]
     fn commit_unstaged(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
@@ -231,7 +222,11 @@ where
     }
 
     /// Keeps the old images of the blocks that a transaction writes anew.
-    fn keep_olds(&self, seat: &mut Seat<D>, operations: &[Operation<'_>]) -> Result<(), Error> {
+    fn keep_olds(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        operations: &[Operation<'_>],
+    ) -> Result<(), Error> {
         operations.iter().try_for_each(|operation| match operation {
             Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
             _ => Ok(()),
@@ -386,9 +381,9 @@ where
     #[inline(always)]
     pub(super) fn recording(
         &self,
-        mut state: LaneGuard<'_, P, H>,
+        mut state: LaneGuard<'_, M>,
         to: RecordTo,
-        store: impl FnOnce(&mut LaneState<P, H>, &mut OpenRecord) -> usize,
+        store: impl FnOnce(&mut LaneState<M>, &mut OpenRecord) -> usize,
     ) -> Result<Committed, Error> {
         let RecordTo { lane, overwritten, durability } = to;
         let room = self.lane(lane);
@@ -429,8 +424,8 @@ where
     #[inline(always)]
     fn begin_record(
         &self,
-        state: &LaneState<P, H>,
-        room: &LaneRoom<P, H>,
+        state: &LaneState<M>,
+        room: &LaneRoom<M>,
         overwritten: Stamp,
         durability: Durability,
     ) -> Recording {
@@ -448,7 +443,7 @@ where
     #[inline]
     fn store<O: Operations + ?Sized>(
         &self,
-        state: &mut LaneState<P, H>,
+        state: &mut LaneState<M>,
         open: &mut OpenRecord,
         work: &mut Work,
         operations: &O,
@@ -484,9 +479,9 @@ where
     #[inline(always)]
     fn finish(
         &self,
-        mut state: LaneGuard<'_, P, H>,
+        mut state: LaneGuard<'_, M>,
         record: Recording,
-        room: &LaneRoom<P, H>,
+        room: &LaneRoom<M>,
     ) -> Result<(), Error> {
         let Recording { open, durability, waits } = record;
         let sequence = open.sequence();
@@ -545,7 +540,7 @@ where
     /// no other thread may ever ask for the lane. So a thread that has waited a while looks for a
     /// panic.
     #[cold]
-    fn await_durable(&self, room: &LaneRoom<P, H>, sequence: Sequence) -> Result<(), Error> {
+    fn await_durable(&self, room: &LaneRoom<M>, sequence: Sequence) -> Result<(), Error> {
         let mut patience = Patience::default();
         while !room.reach.is_durable(sequence) {
             self.check_not_failed()?;
@@ -571,7 +566,7 @@ where
     #[cold]
     pub(super) fn settle_lane(
         &self,
-        room: &LaneRoom<P, H>,
+        room: &LaneRoom<M>,
         but: Option<LaneNumber>,
     ) -> Result<(), Error> {
         let mut state = self.lock_lane(room)?;

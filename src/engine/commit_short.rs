@@ -18,13 +18,12 @@ use journal_core::parts::{
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
-use journal_core::{
-    BlockDevice, BlockNumber, Committed, Durability, Hook, Kernels, Operation, PmemShare,
-};
+use journal_core::{BlockNumber, Committed, Durability, Operation};
 use pmem_sys::StoreLockGuard;
 
 use crate::engine::commit::{LaneGuard, RecordTo};
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::options::SHARES_MAX;
 use crate::shared::Shared;
 use crate::shared::lane_room::{LaneRoom, LaneState};
@@ -50,8 +49,8 @@ const NOT_HELD: u8 = FEW as u8;
 type ShareGuard<'s> = StoreLockGuard<'s, Share>;
 
 /// The shares of the blocks of a few operations, taken.
-struct HeldShares<'s, 'o, L, P: PmemShare, D: Send, H, K> {
-    shared: &'s Shared<L, P, D, H, K>,
+struct HeldShares<'s, 'o, L, M: Machine> {
+    shared: &'s Shared<L, M>,
     operations: &'o [Operation<'o>],
     guards: [Option<ShareGuard<'s>>; FEW],
     /// For each operation, the guard of its block.
@@ -64,8 +63,8 @@ struct HeldShares<'s, 'o, L, P: PmemShare, D: Send, H, K> {
     depends: bool,
 }
 
-impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L, P, D, H, K> {
-    fn none(shared: &'s Shared<L, P, D, H, K>, operations: &'o [Operation<'o>]) -> Self {
+impl<'s, 'o, L, M: Machine> HeldShares<'s, 'o, L, M> {
+    fn none(shared: &'s Shared<L, M>, operations: &'o [Operation<'o>]) -> Self {
         Self {
             shared,
             operations,
@@ -111,7 +110,7 @@ impl<'s, 'o, L, P: PmemShare, D: Send, H: Hook, K: Kernels> HeldShares<'s, 'o, L
     }
 }
 
-impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions for HeldShares<'_, '_, L, P, D, H, K> {
+impl<L, M: Machine> Versions for HeldShares<'_, '_, L, M> {
     fn older_slot(&mut self, _block: BlockNumber) -> Option<SlotNumber> {
         self.depends = true;
         None
@@ -139,14 +138,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions for HeldShares<'_, 
     }
 }
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Begins to bring into the caches what a look-up needs for one operation, or for a few. Call
     /// it at the very beginning (C9).
     #[inline(always)]
@@ -164,7 +156,7 @@ where
     #[inline(always)]
     pub(crate) fn commit_sole(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operation: &Operation<'_>,
         durability: Durability,
@@ -177,7 +169,7 @@ where
     #[inline(never)]
     pub(crate) fn commit_several(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operation: &Operation<'_>,
         durability: Durability,
@@ -186,9 +178,9 @@ where
     }
 
     #[inline(always)]
-    fn commit_alone<'o, A: Alone<'o, L, K>>(
+    fn commit_alone<'o, A: Alone<'o, L, M::Kernels>>(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operation: &Operation<'o>,
         durability: Durability,
@@ -268,7 +260,7 @@ where
     #[inline]
     pub(crate) fn commit_few(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
@@ -316,7 +308,7 @@ where
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
         let to = RecordTo { lane, overwritten: work.overwritten, durability };
-        let store = |state: &mut LaneState<P, H>, open: &mut OpenRecord| {
+        let store = |state: &mut LaneState<M>, open: &mut OpenRecord| {
             let (names, mut scratch, _) = work.for_preparing();
             let ends = Ends::Record;
             let LaneState { lane: at, slots, .. } = state;
@@ -372,12 +364,12 @@ where
     /// Whether `bytes` bytes of a lane are reserved for its holder. If they are not, some more than
     /// that are reserved, so that mostly nothing changes that others watch.
     #[inline]
-    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<M>, bytes: u64) -> bool {
         state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
     }
 
     #[cold]
-    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<P, H>, bytes: u64) -> bool {
+    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<M>, bytes: u64) -> bool {
         if self.is_room_awaited() {
             return false;
         }
@@ -390,7 +382,7 @@ where
 
     /// Gives back a lane that nothing was stored in.
     #[cold]
-    fn let_go(&self, room: &LaneRoom<P, H>, state: LaneGuard<'_, P, H>) -> Result<(), Error> {
+    fn let_go(&self, room: &LaneRoom<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
         let is_awaited = state.group.is_awaited();
         drop(state);
         // Other committers have left it to this one to fence.

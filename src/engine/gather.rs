@@ -22,23 +22,17 @@ use std::sync::Arc;
 
 use journal_core::parts::Operations;
 use journal_core::policy::{Policy, Update};
-use journal_core::{BlockDevice, BlockNumber, Durability, Hook, Kernels, Operation, PmemShare};
+use journal_core::{BlockNumber, Durability, Operation};
 
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::gathering::Batch;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 use crate::threads::sync::{MutexGuard, Ordering};
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gathers a transaction whose blocks are locked and for which room is reserved. However the
     /// call ends, the transaction is over, and holds nothing any more.
     pub(crate) fn gather(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {

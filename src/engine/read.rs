@@ -8,9 +8,10 @@
 use journal_core::parts::{FrameAt, NodeId, apply_frames};
 use journal_core::policy::{Kind, Policy};
 use journal_core::record::Form;
-use journal_core::{BlockDevice, BlockNumber, Hook, JournalError, Kernels, PmemShare};
+use journal_core::{BlockDevice, BlockNumber, JournalError};
 
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::share::Share;
 use crate::staging::seat::{Reading, Seat};
@@ -19,20 +20,13 @@ use crate::threads::sync::thread::Patience;
 /// How often the device is read without a lock; after that, with one.
 const TRIES: u32 = 16;
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Reads what is committed; `into` is one block long. Returns whether the block is live, as far
     /// as the lanes say. Where a discard is the block's newest frame, the content may still change,
     /// although no thread writes it.
     pub(crate) fn read(
         &self,
-        reading: Reading<'_, D>,
+        reading: Reading<'_, M::Disk>,
         block: BlockNumber,
         into: &mut [u8],
     ) -> Result<bool, Error> {
@@ -78,7 +72,7 @@ where
     /// that uses it. Only a live block has one; a block that cannot be read has none.
     pub(crate) fn keep_old(
         &self,
-        seat: &mut Seat<D>,
+        seat: &mut Seat<M::Disk>,
         block: BlockNumber,
         kind: Kind,
     ) -> Result<(), Error> {

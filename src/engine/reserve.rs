@@ -9,10 +9,11 @@ use journal_core::parts::{Operations, is_of_run};
 use journal_core::policy::Policy;
 use journal_core::record::Form;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, LINE_BYTES, Operation, PmemShare};
+use journal_core::{BlockNumber, LINE_BYTES, Operation};
 use pmem_sys::StoreLockGuard;
 
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::share::Share;
 use crate::staging::seat::Seat;
@@ -24,18 +25,11 @@ use crate::threads::waiting::{BlockWait, InCircle};
 /// What is kept of a lane is at most the lane divided by this.
 const KEPT_SHARE: u64 = 16;
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Chooses the lane of a transaction that begins, or begins again. This is done once, since the
     /// next choice knows nothing of a lane that was left.
     #[inline]
-    pub(crate) fn choose_lane(&self, seat: &mut Seat<D>) {
+    pub(crate) fn choose_lane(&self, seat: &mut Seat<M::Disk>) {
         let leaves = seat.work.leaves_lane;
         if self.lane(seat.favourite).turn.is_busy() || leaves {
             seat.work.leaves_lane = false;

@@ -33,9 +33,10 @@ use core::time::Duration;
 use journal_core::parts::{Operations, share_of};
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockDevice, BlockNumber, Hook, Kernels, Operation, PmemShare};
+use journal_core::{BlockNumber, Operation};
 
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::staging::work::{Wants, Work};
 use crate::threads::block_locks::{Age, Stripe};
@@ -69,7 +70,7 @@ impl Wants {
     }
 }
 
-impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
+impl<L, M: Machine> Shared<L, M> {
     /// Whether a transaction waits for room.
     #[inline(always)]
     pub(crate) fn is_room_awaited(&self) -> bool {
@@ -134,14 +135,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     }
 }
 
-impl<L, P, D, H, K> Shared<L, P, D, H, K>
-where
-    L: Policy,
-    P: PmemShare,
-    D: BlockDevice + Clone + Send,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Shared<L, M> {
     /// Waits for what a transaction gave up for: for room, or for a block. The transaction holds
     /// nothing now. A block is taken, so that the transaction has it when it begins again.
     ///
@@ -285,7 +279,7 @@ where
         self.each_lane().try_for_each(|lane| self.give_from_hand(lane))
     }
 
-    fn each_lane(&self) -> impl Iterator<Item = LaneNumber> + use<L, P, D, H, K> {
+    fn each_lane(&self) -> impl Iterator<Item = LaneNumber> + use<L, M> {
         (0..self.common.geometry.lanes).map(LaneNumber)
     }
 

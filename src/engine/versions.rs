@@ -10,14 +10,15 @@
 use journal_core::parts::{FrameAt, Full, Versions};
 use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
-use journal_core::{BlockNumber, Hook, Kernels, PmemShare, Rule};
+use journal_core::{BlockNumber, Rule};
 
+use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::staging::work::Answer;
 
 /// Knows versions by the shared index.
-pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D: Send, H, K> {
-    pub(crate) shared: &'s Shared<L, P, D, H, K>,
+pub(crate) struct SharedVersions<'s, 'w, L, M: Machine> {
+    pub(crate) shared: &'s Shared<L, M>,
     /// The lane that is committed through.
     pub(crate) lane: LaneNumber,
     /// Ascending by block.
@@ -28,7 +29,7 @@ pub(crate) struct SharedVersions<'s, 'w, L, P: PmemShare, D: Send, H, K> {
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
 }
 
-impl<L, P: PmemShare, D: Send, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K> {
+impl<L, M: Machine> SharedVersions<'_, '_, L, M> {
     fn answer(&mut self, block: BlockNumber) -> usize {
         match self.answers.binary_search_by_key(&block, |answer| answer.block) {
             Ok(at) => at,
@@ -47,9 +48,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> SharedVersions<'_, '_, L, P, D, H, K>
     }
 }
 
-impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Versions
-    for SharedVersions<'_, '_, L, P, D, H, K>
-{
+impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
     fn older_slot(&mut self, block: BlockNumber) -> Option<SlotNumber> {
         let at = self.answer(block);
         if let Some(known) = self.answers[at].older_slot {

@@ -3,10 +3,11 @@
 use journal_core::parts::Home;
 use journal_core::{Batched, Geometry, Needs};
 
+use crate::machine::Machine;
+
 /// What writes home, with its memory.
-#[derive(Debug)]
-pub(crate) struct HomeRoom<P, D, H> {
-    pub(crate) home: Home<P, D, H>,
+pub(crate) struct HomeRoom<M: Machine> {
+    pub(crate) home: Home<M::Pmem, M::Disk, M::Hook>,
     pub(crate) batch: Vec<Batched>,
     pub(crate) front: Vec<u8>,
     pub(crate) payload: Vec<u8>,
@@ -16,8 +17,12 @@ pub(crate) struct HomeRoom<P, D, H> {
     pub(crate) in_vain: Option<u64>,
 }
 
-impl<P, D, H> HomeRoom<P, D, H> {
-    pub(crate) fn new(home: Home<P, D, H>, geometry: &Geometry, batch_blocks: usize) -> Self {
+impl<M: Machine> HomeRoom<M> {
+    pub(crate) fn new(
+        home: Home<M::Pmem, M::Disk, M::Hook>,
+        geometry: &Geometry,
+        batch_blocks: usize,
+    ) -> Self {
         let needs = Needs::of(geometry, 1);
         Self {
             home,

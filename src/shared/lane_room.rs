@@ -2,19 +2,19 @@
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Lane, LaneReader};
-use journal_core::{Hook, PmemShare, SlotState};
+use journal_core::{PmemShare, SlotState};
 use pmem_sys::FarFence;
 
+use crate::machine::Machine;
 use crate::stats::LaneStats;
 use crate::threads::durable_to::Reach;
 use crate::threads::free_space::Unreserved;
 use crate::threads::lane_turn::{Group, Turn};
 
 /// A lane, and what others may know of it without its lock.
-#[derive(Debug)]
-pub(crate) struct LaneRoom<P: PmemShare, H> {
-    pub(crate) turn: Turn<LaneState<P, H>>,
-    pub(crate) reader: LaneReader<P::Reader>,
+pub(crate) struct LaneRoom<M: Machine> {
+    pub(crate) turn: Turn<LaneState<M>>,
+    pub(crate) reader: LaneReader<<M::Pmem as PmemShare>::Reader>,
     pub(crate) reach: Reach,
     /// Bytes.
     pub(crate) unreserved: CachePadded<Unreserved>,
@@ -23,9 +23,8 @@ pub(crate) struct LaneRoom<P: PmemShare, H> {
     pub(crate) unreserved_log: Unreserved,
 }
 
-#[derive(Debug)]
-pub(crate) struct LaneState<P, H> {
-    pub(crate) lane: Lane<P, H>,
+pub(crate) struct LaneState<M: Machine> {
+    pub(crate) lane: Lane<M::Pmem, M::Hook>,
     /// One for each of its slots.
     pub(crate) slots: Box<[SlotState]>,
     /// The group under way.
@@ -35,8 +34,12 @@ pub(crate) struct LaneState<P, H> {
     pub(crate) stats: LaneStats,
 }
 
-impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
-    pub(crate) fn new(lane: Lane<P, H>, slots: Box<[SlotState]>, far: Option<FarFence>) -> Self {
+impl<M: Machine> LaneRoom<M> {
+    pub(crate) fn new(
+        lane: Lane<M::Pmem, M::Hook>,
+        slots: Box<[SlotState]>,
+        far: Option<FarFence>,
+    ) -> Self {
         let state = |lane| LaneState {
             lane,
             slots,
@@ -56,7 +59,7 @@ impl<P: PmemShare, H: Hook> LaneRoom<P, H> {
 
     /// Tells all threads what the lane's holder has made durable. Plain stores only.
     #[inline]
-    pub(crate) fn publish(&self, lane: &Lane<P, H>) {
+    pub(crate) fn publish(&self, lane: &Lane<M::Pmem, M::Hook>) {
         self.reach.publish(lane.durable_to(), lane.has_deferred());
     }
 }

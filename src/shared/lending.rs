@@ -2,21 +2,22 @@
 
 use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, Hook, JournalError, MediumError, PmemShare};
+use journal_core::{BlockNumber, JournalError, MediumError};
 
+use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_room::LaneState;
 use crate::shared::share::Share;
 
 /// The lanes, as the code that writes home borrows them.
-pub(crate) struct LanesOf<'s, L, P: PmemShare, D: Send, H, K>(pub(crate) &'s Shared<L, P, D, H, K>);
+pub(crate) struct LanesOf<'s, L, M: Machine>(pub(crate) &'s Shared<L, M>);
 
-impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, H, K> {
+impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
     fn with<R>(
         &mut self,
         lane: LaneNumber,
-        call: impl FnOnce(&mut InLane<'_, P, H>) -> R,
+        call: impl FnOnce(&mut InLane<'_, M::Pmem, M::Hook>) -> R,
     ) -> Result<R, JournalError> {
         let room = self.0.lane(lane);
         let mut guard = self.0.lock_lane(room).map_err(|_| JournalError::Failed)?;
@@ -68,11 +69,9 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Lanes<P, H> for LanesOf<'_, L, P, D, 
 ///
 /// A share whose holder panicked cannot be given out. The journal has failed then, and an empty
 /// share is given instead. [`Lanes::check_all_there`] says so before anything is made of it.
-pub(crate) struct SharesOf<'s, L, P: PmemShare, D: Send, H, K>(
-    pub(crate) &'s Shared<L, P, D, H, K>,
-);
+pub(crate) struct SharesOf<'s, L, M: Machine>(pub(crate) &'s Shared<L, M>);
 
-impl<L, P: PmemShare, D: Send, H: Hook, K> Indexes for SharesOf<'_, L, P, D, H, K> {
+impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
     type Memory = IndexParts;
 
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {

@@ -46,12 +46,13 @@ use crossbeam_utils::CachePadded;
 use journal_core::parts::{Common, EntryPlaces, FrameAt, Full, Index, is_of_run, share_of};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, FoldReport, Hook, Kernels, LINE_BYTES, MediumError, Operation,
-    PmemShare, Recovery, Rule,
+    BlockNumber, CheckpointReport, FoldReport, Hook, LINE_BYTES, MediumError, Operation, Recovery,
+    Rule,
 };
-use pmem_sys::{NativeKernels, StoreLock, StoreLockGuard};
+use pmem_sys::{StoreLock, StoreLockGuard};
 
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
 use crate::shared::home_room::HomeRoom;
@@ -66,17 +67,16 @@ use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
 
 /// Everything of a journal that its threads share.
-#[derive(Debug)]
-pub(crate) struct Shared<L, P: PmemShare, D: Send, H, K> {
-    pub(crate) common: Common<L, K>,
-    pub(crate) hook: H,
-    pub(crate) lanes: Box<[CachePadded<LaneRoom<P, H>>]>,
+pub(crate) struct Shared<L, M: Machine> {
+    pub(crate) common: Common<L, M::Kernels>,
+    pub(crate) hook: M::Hook,
+    pub(crate) lanes: Box<[CachePadded<LaneRoom<M>>]>,
     pub(crate) shares: Box<[CachePadded<StoreLock<Share>>]>,
     /// The entries of each share.
     pub(crate) entries: Box<[EntryPlaces]>,
     pub(crate) blocks: BlockLocks,
-    pub(crate) seats: Seats<D>,
-    pub(crate) home: Mutex<HomeRoom<P, D, H>>,
+    pub(crate) seats: Seats<M::Disk>,
+    pub(crate) home: Mutex<HomeRoom<M>>,
     pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
     pub(crate) failure: Failure,
@@ -117,7 +117,7 @@ impl Done {
     }
 }
 
-impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
+impl<L, M: Machine> Shared<L, M> {
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.hook.keeps(rule)
     }
@@ -148,7 +148,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
         }
     }
 
-    pub(crate) fn lane(&self, lane: LaneNumber) -> &LaneRoom<P, H> {
+    pub(crate) fn lane(&self, lane: LaneNumber) -> &LaneRoom<M> {
         &self.lanes[usize::from(lane.raw())]
     }
 
@@ -156,16 +156,16 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     #[inline(always)]
     pub(crate) fn lock_to_commit<'s>(
         &'s self,
-        room: &'s LaneRoom<P, H>,
-    ) -> Result<StoreLockGuard<'s, LaneState<P, H>>, Error> {
+        room: &'s LaneRoom<M>,
+    ) -> Result<StoreLockGuard<'s, LaneState<M>>, Error> {
         room.turn.take_to_commit().map_err(|_| self.poisoned())
     }
 
     /// Takes a lane for anything else.
     pub(crate) fn lock_lane<'s>(
         &'s self,
-        room: &'s LaneRoom<P, H>,
-    ) -> Result<StoreLockGuard<'s, LaneState<P, H>>, Error> {
+        room: &'s LaneRoom<M>,
+    ) -> Result<StoreLockGuard<'s, LaneState<M>>, Error> {
         room.turn.take().map_err(|_| self.poisoned())
     }
 
@@ -187,10 +187,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     /// Begins to bring into the caches what a look-up of a block needs. Call it before taking a
     /// lock (C9).
     #[inline(always)]
-    pub(crate) fn prefetch_block(&self, block: BlockNumber)
-    where
-        K: Kernels,
-    {
+    pub(crate) fn prefetch_block(&self, block: BlockNumber) {
         let number = share_of(block, self.shares.len());
         let share = core::ptr::from_ref(&self.shares[number]).cast::<u8>();
         let holder = self.blocks.place(self.blocks.stripe(block));
@@ -202,10 +199,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
 
     /// Like [`prefetch_block`](Self::prefetch_block), for several blocks. What a run of them has in
     /// common is brought once.
-    pub(crate) fn prefetch_blocks(&self, operations: &[Operation<'_>])
-    where
-        K: Kernels,
-    {
+    pub(crate) fn prefetch_blocks(&self, operations: &[Operation<'_>]) {
         for run in operations.chunk_by(|a, b| is_of_run(a.block(), b.block())) {
             let [first, others @ ..] = run else { continue };
             self.prefetch_block(first.block());
@@ -237,7 +231,7 @@ impl<L, P: PmemShare, D: Send, H: Hook, K> Shared<L, P, D, H, K> {
     }
 }
 
-impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
+impl<L, M: Machine> Shared<L, M> {
     /// Locks the blocks of some operations, which are of one run and of this share. It locks one
     /// after the other until one is not free, and notes what their next frames will overwrite.
     /// Returns a bit for each block that was not this transaction's before, and how many blocks it
@@ -307,13 +301,11 @@ impl<L, P: PmemShare, D: Send, H: Hook, K: Kernels> Shared<L, P, D, H, K> {
 }
 
 /// A medium error behind a failed fence: the outcome is unknown, and stays so.
-pub(crate) fn failed_fence<T>(
-    shared: &Shared<impl Sized, impl PmemShare, impl Send, impl Hook, impl Sized>,
+pub(crate) fn failed_fence<L, M: Machine, T>(
+    shared: &Shared<L, M>,
     error: MediumError,
 ) -> Result<T, Error> {
     let error = Error::Medium(error);
     shared.fail_of(error);
     Err(error)
 }
-
-pub(crate) type SharedBy<L, P, D, H> = Shared<L, P, D, H, NativeKernels>;

@@ -3,7 +3,7 @@
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, Durability, Journal, JournalError, MediumErrorKind, NoHook,
+    BlockNumber, CheckpointReport, Durability, Journal, JournalError, MediumErrorKind, NoHook, On,
     OpenError, Operation as Asked, Scope,
 };
 use nvm_journal::Buffers;
@@ -35,7 +35,7 @@ pub(crate) struct Planted {
     pub(crate) may_refuse: bool,
 }
 
-type Opened<'m> = Journal<'m, PortPmem, PortDisk, Kind, PortHook, PortKernels>;
+type Opened<'m> = Journal<'m, Kind, On<PortPmem, PortDisk, PortHook, PortKernels>>;
 
 type Memory = Buffers<PortPmem, PortHook>;
 

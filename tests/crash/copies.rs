@@ -10,7 +10,7 @@ use full_block::FullBlock;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, Operation,
+    BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, On, Operation,
     Overwrite, PortableKernels, Protocol, Rule,
 };
 use nvm_journal::Buffers;
@@ -27,7 +27,7 @@ const LANE: u64 = 18 * 64;
 const IMAGES: [usize; 10] = [1, 3, 3, 3, 3, 1, 1, 3, 3, 3];
 
 type Blocks = [[u8; BLOCK]; BLOCKS as usize];
-type Opened<'m> = Journal<'m, SimPmem, SimDisk, FullBlock, Mutator, PortableKernels>;
+type Opened<'m> = Journal<'m, FullBlock, On<SimPmem, SimDisk, Mutator>>;
 
 /// An empty journal of two lanes.
 struct Copied {

@@ -7,7 +7,7 @@ use journal_core::policy::{Change, Update};
 use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, Offset, OpenError,
+    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, Offset, On, OpenError,
     Operation, Overwrite, Pmem as _, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
@@ -33,7 +33,7 @@ struct Shape {
     disk: u16,
 }
 
-type Opened<'m> = Journal<'m, SimPmem, SimDisk, Kind, Mutator, PortableKernels>;
+type Opened<'m> = Journal<'m, Kind, On<SimPmem, SimDisk, Mutator>>;
 
 impl Shape {
     fn geometry(&self) -> Geometry {

@@ -4,7 +4,7 @@ use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, DeviceFacts, Journal, NoHook, Operation, Overwrite, PortableKernels, Rule,
+    BlockNumber, DeviceFacts, Journal, NoHook, On, Operation, Overwrite, PortableKernels, Rule,
 };
 use nvm_journal::Buffers;
 use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS};
@@ -170,7 +170,7 @@ impl Policy for Xor {
     }
 }
 
-type Opened<'m> = Journal<'m, SimPmem, SimDisk, Xor, NoHook, PortableKernels>;
+type Opened<'m> = Journal<'m, Xor, On<SimPmem, SimDisk>>;
 
 /// Changes the first byte of a block, or writes all of it.
 fn fill(journal: &mut Opened<'_>, lane: u16, block: u64, byte: u8, is_change: bool) {

@@ -6,7 +6,7 @@ use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, Polic
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
-    Journal, OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule, Scope,
+    Journal, On, OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule, Scope,
 };
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
@@ -20,7 +20,7 @@ const LINE: u64 = 64;
 /// Bytes of a record of one image.
 const RECORD: u64 = 3 * LINE;
 
-type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKernels>;
+type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk, Mutator>>;
 
 fn geometry(lanes: u16, lane_bytes: u64, shield_blocks: u32) -> Geometry {
     let block_size = BlockSize::new(BLOCK as u32).expect("a block size");

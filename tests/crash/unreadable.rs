@@ -3,8 +3,8 @@
 
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, CommitError, Durability, Journal, JournalError, Operation,
-    Overwrite, PortableKernels, Rule,
+    BlockNumber, CheckpointReport, CommitError, Durability, Journal, JournalError, On, Operation,
+    Overwrite, Rule,
 };
 use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use sim_disk::suite::{Edit, Memory, Step};
@@ -13,7 +13,7 @@ use sim_disk::{Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World};
 use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, write, write_at};
 
-type Opened<'m> = Journal<'m, SimPmem, SimDisk, Kind, Mutator, PortableKernels>;
+type Opened<'m> = Journal<'m, Kind, On<SimPmem, SimDisk, Mutator>>;
 
 const SICK: BlockNumber = BlockNumber(0);
 const WELL: BlockNumber = BlockNumber(1);

@@ -26,7 +26,7 @@ const WAYS: [Way; 5] = [
         journal.commit(&operations, Durability::Durable).map(drop)
     },
     |journal, number| {
-        let write = |tx: &mut nvm_journal::Transaction<'_, _, _, _, _>| {
+        let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
             tx.read(block(number), &mut [0; BLOCK])?;
             tx.write(block(number), &[7; BLOCK])
         };

@@ -4,10 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, mpsc};
 
-use nvm_journal::core::NoHook;
-use nvm_journal::{
-    Durability, Error, FileDisk, FullBlock, Journal, Operation, Options, Region, Transaction,
-};
+use nvm_journal::{Durability, Error, Journal, Operation, Options, Transaction};
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
@@ -32,7 +29,7 @@ struct Crowd {
     keeps_open: bool,
 }
 
-type Tx<'j> = Transaction<'j, FullBlock, Region, FileDisk, NoHook>;
+type Tx<'j> = Transaction<'j>;
 
 /// Adds one to the counters of two of the blocks, as a transaction that may have to begin again.
 fn add(tx: &mut Tx<'_>, numbers: [u64; 2]) -> Result<(), Error> {

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, mpsc};
 
 use journal_core::{
-    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _,
-    Site,
+    BlockSize, Hook, MediumError, MediumErrorKind, Offset, Pmem, PmemRead, PmemShare as _, Site,
 };
 use nvm_journal::{
     Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
-    ObjectLog, Operation, Options, Region, Transaction,
+    ObjectLog, Operation, Options, Transaction,
 };
 
 use crate::claims::Dice;
@@ -252,7 +251,7 @@ fn with_four_frames(name: &str) -> (Files, Journal) {
 }
 
 /// A transaction that has reserved two of them.
-fn with_two_reserved(journal: &Journal) -> Transaction<'_, FullBlock, Region, FileDisk, NoHook> {
+fn with_two_reserved(journal: &Journal) -> Transaction<'_> {
     let mut tx = journal.begin().expect("begins");
     for at in [10, 11] {
         tx.write(block(at), &[1; BLOCK]).expect("fits");

@@ -10,32 +10,24 @@ use journal_core::pmem::Pmem;
 use journal_core::policy::Pacing;
 use journal_core::{MediumError, Policy};
 use nvm_journal::{
-    AnyPolicy, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, MapOptions, ObjectLog,
-    Operation, Options, Region, Stats,
+    AnyPolicy, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Machine, MapOptions,
+    ObjectLog, On, Operation, Options, Region, Stats,
 };
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
-fn journal<L>(files: &Files, options: &Options<L>) -> Journal<L, Region, FileDisk>
+fn journal<L>(files: &Files, options: &Options<L>) -> Journal<L>
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
     Journal::format(memory(4 << 20), files.disk(), options).expect("formats")
 }
 
-fn gather<L, H>(journal: &Journal<L, Region, FileDisk, H>, number: u64, byte: u8)
-where
-    L: Policy + Clone + Send + Sync + 'static,
-    H: Hook + Clone + Send + Sync + 'static,
-{
+fn gather<L: Policy, M: Machine>(journal: &Journal<L, M>, number: u64, byte: u8) {
     journal.transact_gathered(|tx| tx.write(block(number), &[byte; BLOCK])).expect("gathers");
 }
 
-fn read<L, H>(journal: &Journal<L, Region, FileDisk, H>, number: u64) -> u8
-where
-    L: Policy + Clone + Send + Sync + 'static,
-    H: Hook + Clone + Send + Sync + 'static,
-{
+fn read<L: Policy, M: Machine>(journal: &Journal<L, M>, number: u64) -> u8 {
     let mut into = vec![0; BLOCK];
     journal.read(block(number), &mut into).expect("reads");
     assert!(into.iter().all(|byte| *byte == into[0]), "a mixture in block {number}");
@@ -275,13 +267,13 @@ fn transfers(policy: AnyPolicy, background: bool) {
     let options = Options::new().policy(policy).lanes(2).lane_bytes(160 << 10);
     let options = options.lane_slots(if policy.wants_slots() { 20 } else { 0 });
     let options = options.background_checkpoint(background).buffer_bytes(6 * BLOCK);
-    let journal: Journal<AnyPolicy, Region, FileDisk> =
+    let journal: Journal<AnyPolicy> =
         Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     let work = |seed: u64| {
         for round in 0..500_u64 {
             let mix = (seed * 7919 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let (from, to) = (mix % 12, (mix >> 20) % 12);
-            let body = |tx: &mut nvm_journal::Transaction<'_, _, _, _, _>| {
+            let body = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
                 for (number, step) in [(from, u64::MAX), (to, 1)] {
                     let mut counter = [0; 8];
                     tx.read_at(block(number), 16, &mut counter)?;
@@ -347,7 +339,7 @@ fn what_runs_fails_with_the_journal_and_is_not_shown() {
     }
     let files = Files::new("fails");
     let options = Options::new().hook(Fails);
-    let journal: Journal<FullBlock, Region, FileDisk, Fails> =
+    let journal: Journal<FullBlock, On<Region, FileDisk, Fails>> =
         Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
     gather(&journal, 1, 1);
     assert!(matches!(journal.sync(), Err(Error::Medium(_))));

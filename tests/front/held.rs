@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use journal_core::policy::{
     ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
 };
-use nvm_journal::{ByteDelta, Durability, Error, FileDisk, Journal, Operation, Options, Region};
+use nvm_journal::{ByteDelta, Durability, Error, Journal, Operation, Options};
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
@@ -53,7 +53,7 @@ impl Policy for Stopping {
     }
 }
 
-type Stopped = Journal<Stopping, Region, FileDisk>;
+type Stopped = Journal<Stopping>;
 
 /// One lane with `slots` slots, and block 0 in it, in two versions.
 fn rewritten(files: &Files, policy: &Stopping, slots: u32) -> Arc<Stopped> {

@@ -15,7 +15,7 @@ use journal_core::{
     Overwrite, Pmem, PmemRead, PmemShare as _, Site,
 };
 use nvm_journal::{
-    BlockDevice, BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog,
+    BlockDevice, BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog, On,
     Operation, Options, OptionsError, Region,
 };
 
@@ -52,7 +52,7 @@ impl Hook for Panics {
     }
 }
 
-type Opened = Journal<FullBlock, Region, FileDisk, Panics>;
+type Opened = Journal<FullBlock, On<Region, FileDisk, Panics>>;
 type Call = fn(&Opened) -> Result<(), Error>;
 
 /// What a call answers; that it does.
@@ -356,7 +356,7 @@ fn a_part_of_the_index_that_a_panic_takes_is_not_taken_for_empty() {
         let reader = region.reader();
         let journal = Journal::format(region, disk.clone(), &options).expect("formats");
         let journal = Arc::new(journal);
-        let commit = |journal: &Journal<_, _, _, _>, number: u64, durability| {
+        let commit = |journal: &Journal<_, _>, number: u64, durability| {
             let image = [number as u8; BLOCK];
             let operations = [Operation::write(block(number), &image)];
             journal.commit(&operations, durability).expect("commits");

@@ -5,7 +5,7 @@ use nvm_journal::adaptive::{self, Wish};
 use nvm_journal::two_level;
 use nvm_journal::{
     Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Joined, Journal,
-    MapOptions, Operation, Options, OptionsError, Region, TwoLevel,
+    MapOptions, On, Operation, Options, OptionsError, Region, TwoLevel,
 };
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
@@ -115,7 +115,7 @@ fn the_log_may_have_a_disk_of_its_own() {
     let disk = Joined::new(files.disk(), other.disk()).expect("of one size");
     let lane_log_blocks = u32::try_from(BLOCKS / 2).expect("few");
     let options = options(policy).lane_log_blocks(lane_log_blocks);
-    let journal: Journal<AnyPolicy, Region, Joined<FileDisk, FileDisk>> =
+    let journal: Journal<AnyPolicy, On<Region, Joined<FileDisk, FileDisk>>> =
         Journal::format(memory(1 << 20), disk, &options).expect("formats");
     assert_eq!(journal.block_count(), BLOCKS, "the store has its own disk to itself");
     let image = noise(1);

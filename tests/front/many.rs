@@ -12,8 +12,8 @@ use journal_core::policy::{
 use journal_core::units::LaneNumber;
 use journal_core::{NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format};
 use nvm_journal::{
-    BlockSize, Durability, Error, FileDisk, FullBlock, Journal, NativeKernels, ObjectLog,
-    Operation, Options, Region,
+    BlockSize, Durability, Error, FullBlock, Journal, NativeKernels, ObjectLog, On, Operation,
+    Options, Region,
 };
 
 use crate::claims::Dice;
@@ -149,7 +149,7 @@ pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
     let reader = region.reader();
     let kernels = NativeKernels::detect();
     format(&mut region, NoHook, &kernels, &geometry, [7; 16], &policy, BLOCKS).expect("formats");
-    let journal: Journal<L, Region, _> =
+    let journal: Journal<L, On<Region, _>> =
         Journal::open(region, disk.clone(), &options).expect("opens");
     let mut dice = Dice(3);
     let mut left = Vec::new();
@@ -174,7 +174,7 @@ pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
             left.push(bytes_of(&reader));
         }
     }
-    let contents = |journal: &Journal<L, Region, FileDisk>| {
+    let contents = |journal: &Journal<L>| {
         let mut all = vec![0; BLOCKS as usize * BLOCK];
         for (number, into) in (0..).zip(all.chunks_mut(BLOCK)) {
             journal.read(block(number), into).expect("reads");
@@ -193,7 +193,7 @@ pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
 
 /// A block has what it was given last.
 fn holds<L: Policy + Clone + Send + Sync + 'static>(
-    journal: &Journal<L, Region, FileDisk>,
+    journal: &Journal<L>,
     operation: &Operation<'_>,
     name: &str,
     round: u64,

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use nvm_journal::{
-    BlockSize, FileDisk, Journal, MapOptions, ObjectLog, Options, Region, Transaction,
-};
+use nvm_journal::{BlockSize, FileDisk, Journal, MapOptions, ObjectLog, Options, Transaction};
 
 use crate::claims::Dice;
 use crate::use_it::{BLOCK, Files, block, memory};
 
-type Log = Journal<ObjectLog, Region, FileDisk>;
+type Log = Journal<ObjectLog>;
 
 fn options(cached_blocks: usize) -> Options<ObjectLog> {
     let options = Options::new().policy(ObjectLog::new()).lanes(2).lane_bytes(256 << 10);
@@ -26,7 +24,7 @@ fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
         (cached.hits, cached.misses)
     };
     // Three patches of two blocks, one of them changed again: 64 + 64 + 8 bytes are logged.
-    let patches = |tx: &mut Transaction<'_, ObjectLog, Region, FileDisk, _>| {
+    let patches = |tx: &mut Transaction<'_, ObjectLog>| {
         tx.write_at(block(7), 100, &[1; 64])?;
         tx.write_at(block(9), 0, &[2; 64])?;
         tx.write_at(block(7), 3000, &[3; 8])?;
@@ -41,9 +39,7 @@ fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
     assert_eq!(asked(&journal), (0, 1));
     // From now on block 7 is kept, and its patches are put there.
     for round in 5..9 {
-        let patch = |tx: &mut Transaction<'_, ObjectLog, Region, FileDisk, _>| {
-            tx.write_at(block(7), 200, &[round; 64])
-        };
+        let patch = |tx: &mut Transaction<'_, ObjectLog>| tx.write_at(block(7), 200, &[round; 64]);
         journal.transact(patch).expect("commits");
         journal.read(block(7), &mut content).expect("reads");
         assert_eq!((content[199], content[200], content[263]), (0, round, round));
@@ -56,11 +52,7 @@ fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
 type Model = BTreeMap<u64, Option<Vec<u8>>>;
 
 /// One transaction of some steps on few blocks, which checks what it reads.
-fn steps(
-    tx: &mut Transaction<'_, ObjectLog, Region, FileDisk, nvm_journal::core::NoHook>,
-    dice: &mut Dice,
-    model: &mut Model,
-) {
+fn steps(tx: &mut Transaction<'_, ObjectLog>, dice: &mut Dice, model: &mut Model) {
     for _ in 0..1 + dice.below(6) {
         let number = dice.below(6);
         let content = model.get_mut(&number).expect("a block of the model");

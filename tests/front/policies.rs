@@ -10,14 +10,12 @@ use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, Polic
 use journal_core::{DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _};
 use nvm_journal::byte_delta::{Appends, Settings};
 use nvm_journal::{
-    AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
-    Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Region, Stats,
+    AnyJournal, AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk,
+    FullBlock, Hint, Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
 };
 use sim_disk::{DiskImage, Image, Model as Medium, World};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
-
-type AnyJournal = Journal<AnyPolicy, Region, FileDisk>;
 
 /// Small lanes and few slots: everything runs short again and again.
 fn small(policy: AnyPolicy) -> Options<AnyPolicy> {
@@ -133,7 +131,7 @@ fn what_a_policy_encodes_may_be_no_bytes_at_all() {
         };
         let both = [1, 2].map(|number| Operation::write(block(number), &images[0]));
         journal.commit(&both, Durability::Durable).expect("commits");
-        let judge = |journal: &Journal<_, Region, FileDisk>, expected: [usize; 2]| {
+        let judge = |journal: &Journal<_>, expected: [usize; 2]| {
             for (number, turn) in [1, 2].into_iter().zip(expected) {
                 let mut found = [0; BLOCK];
                 journal.read(block(number), &mut found).expect("reads");
@@ -425,7 +423,7 @@ fn together(policy: AnyPolicy, background: bool) {
                     journal.commit(&operations, durability).expect("commits");
                 }
                 _ => {
-                    let write = |tx: &mut nvm_journal::Transaction<'_, _, _, _, _>| {
+                    let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
                         tx.write(block(number), &image)?;
                         tx.write_at(block(100 + thread), 8 * (round as usize % 512), &image[..8])
                     };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Kind, Patch, Placement, Policy, PolicyId, Span, Update,
 };
-use nvm_journal::{Durability, Error, FileDisk, Hint, Journal, Operation, Options, Region};
+use nvm_journal::{Durability, Error, Hint, Journal, Operation, Options};
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
@@ -71,12 +71,12 @@ impl Policy for Pieces {
     }
 }
 
-fn journal(files: &Files, policy: &Pieces) -> Journal<Pieces, Region, FileDisk> {
+fn journal(files: &Files, policy: &Pieces) -> Journal<Pieces> {
     let options = Options::new().policy(policy.clone());
     Journal::format(memory(1 << 20), files.disk(), &options).expect("formats")
 }
 
-fn read(journal: &Journal<Pieces, Region, FileDisk>, number: u64) -> Vec<u8> {
+fn read(journal: &Journal<Pieces>, number: u64) -> Vec<u8> {
     let mut into = vec![0; BLOCK];
     journal.read(block(number), &mut into).expect("reads");
     into

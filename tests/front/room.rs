@@ -144,7 +144,7 @@ fn who_finds_a_lane_reserved_goes_through_another() {
         let (its, ended) = (Arc::clone(&journal), ended.clone());
         std::thread::spawn(move || {
             let numbers = (20..28).map(block);
-            let body = |tx: &mut Transaction<'_, _, _, _, _>| {
+            let body = |tx: &mut Transaction<'_, _, _>| {
                 numbers.clone().try_for_each(|number| tx.write(number, &[6; BLOCK]))
             };
             let durability = [Durability::Durable, Durability::Deferred][turn / 2 % 2];

@@ -3,7 +3,7 @@
 use byte_delta::ByteDelta;
 use journal_core::{BlockSize, Geometry, NoHook, PortableKernels, Protocol};
 use lcow::Lcow;
-use nvm_journal::{AnyPolicy, Durability, Error, FileDisk, Journal, Operation, Options, Region};
+use nvm_journal::{AnyPolicy, Durability, Error, Journal, Operation, Options};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -107,7 +107,7 @@ fn transfers(policy: AnyPolicy, round: u64) {
     let files = Files::new(&format!("short-of-slots-{policy}-{round}"));
     let options = Options::new().policy(policy).lanes(2).lane_bytes(160 << 10).lane_slots(10);
     let options = options.background_checkpoint(true);
-    let journal: Journal<AnyPolicy, Region, FileDisk> =
+    let journal: Journal<AnyPolicy> =
         Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     let work = |seed: u64| {
         for step in 0..4_000_u64 {

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use journal_core::Offset;
 use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
-use nvm_journal::{Durability, Error, FileDisk, FullBlock, Journal, Operation, Options, Region};
+use nvm_journal::{
+    Durability, Error, FileDisk, FullBlock, Journal, On, Operation, Options, Region,
+};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -208,7 +210,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 
 /// A thread stores a record, and is held; others come and wait for the lane behind it.
 struct Behind {
-    journal: Arc<Journal<FullBlock, Region, FileDisk, Held>>,
+    journal: Arc<Journal<FullBlock, On<Region, FileDisk, Held>>>,
     hook: Held,
     done: mpsc::Sender<Result<(), Error>>,
     ends: mpsc::Receiver<Result<(), Error>>,

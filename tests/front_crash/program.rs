@@ -5,7 +5,7 @@ use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
     PortableKernels,
 };
-use nvm_journal::{Error, Journal, Options};
+use nvm_journal::{Error, Journal, On, Options};
 use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, SimPmem, World};
 
 use crate::oracle::{
@@ -17,8 +17,8 @@ use crate::probe::{Device, HALF_BYTES, Logged, Probe};
 /// Bytes of a media unit, where the second superblock copy begins.
 pub(crate) const SUPERBLOCK_UNIT: u64 = 256;
 
-pub(crate) type Front = Journal<Logged, SimPmem, Device, Probe>;
-type Transaction<'j> = nvm_journal::Transaction<'j, Logged, SimPmem, Device, Probe>;
+pub(crate) type Front = Journal<Logged, On<SimPmem, Device, Probe>>;
+type Transaction<'j> = nvm_journal::Transaction<'j, Logged, On<SimPmem, Device, Probe>>;
 
 /// A transaction of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]

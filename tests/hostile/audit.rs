@@ -4,8 +4,8 @@
 use journal_core::policy::{Change, Update};
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{
-    AuditError, BlockNumber, Durability, Hook, Journal, MediumErrorKind, Offset, Operation, Pmem,
-    PortableKernels, Rule, Site, SlotFault, SlotState,
+    AuditError, BlockNumber, Durability, Hook, Journal, MediumErrorKind, Offset, On, Operation,
+    Pmem, PortableKernels, Rule, Site, SlotFault, SlotState,
 };
 use nvm_journal::Buffers;
 use sim_disk::{Fault, FaultKind, Image, Model, Operation as Call, SimDisk, SimPmem, World};
@@ -70,7 +70,7 @@ impl Hook for Wrong {
     }
 }
 
-type Audited<'m> = Journal<'m, SimPmem, SimDisk, Kind, Wrong>;
+type Audited<'m> = Journal<'m, Kind, On<SimPmem, SimDisk, Wrong>>;
 
 /// Opens a journal, lets something go wrong in it, and does something with it.
 fn with<R>(

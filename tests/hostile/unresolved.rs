@@ -8,7 +8,7 @@
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, Durability, Journal, NoHook, OpenError, Operation, PortableKernels, Recovery,
+    BlockNumber, Durability, Journal, NoHook, On, OpenError, Operation, PortableKernels, Recovery,
 };
 use nvm_journal::Buffers;
 use sim_disk::{Image, Model, World};
@@ -33,7 +33,7 @@ fn content(record: u32, block: u64) -> Block {
 /// Opens it, does something, and says what opening has found.
 fn with(
     world: &World,
-    work: impl FnOnce(&mut Journal<'_, sim_disk::SimPmem, sim_disk::SimDisk, Kind>),
+    work: impl FnOnce(&mut Journal<'_, Kind, On<sim_disk::SimPmem, sim_disk::SimDisk>>),
 ) -> Result<Recovery, OpenError> {
     let mut buffers = Buffers::new(&SHAPE.geometry(), 2 * RECORDS as usize, 4);
     let (pmem, disk) = (world.pmem(), world.disk(0));

@@ -86,8 +86,8 @@ const HOUSES: [House; 4] = [
             ("threads", &[]),
             ("disk", &[]),
             ("staging", &["threads", "hint"]),
-            ("shared", &["staging", "threads", "error", "stats"]),
-            ("engine", &["shared", "staging", "threads", "error", "options"]),
+            ("shared", &["staging", "threads", "error", "machine", "stats"]),
+            ("engine", &["shared", "staging", "threads", "error", "machine", "options"]),
         ],
     },
     House {

@@ -7,7 +7,7 @@ use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{Change, Kind, Patch, Span, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, CommitError, Geometry, OpenError, Operation, PortableKernels};
-use nvm_journal::{AnyPolicy, Buffers, Options};
+use nvm_journal::{AnyPolicy, Buffers, On, Options};
 use sim_disk::{Mutator, SimDisk, SimPmem, World};
 
 use crate::ledger::Cell;
@@ -94,8 +94,8 @@ pub(crate) fn enter<R>(
     }
 }
 
-type Front = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Mutator>;
-type Owned<'m> = journal_core::Journal<'m, SimPmem, SimDisk, AnyPolicy, Mutator, PortableKernels>;
+type Front = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
+type Owned<'m> = journal_core::Journal<'m, AnyPolicy, journal_core::On<SimPmem, SimDisk, Mutator>>;
 
 fn at(block: usize) -> BlockNumber {
     BlockNumber(block as u64)

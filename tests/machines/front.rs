@@ -11,7 +11,7 @@ use journal_core::units::BlockSize;
 use journal_core::{
     DeviceFacts, Durability, Geometry, NoHook, Overwrite, PortableKernels, Protocol,
 };
-use nvm_journal::{AnyPolicy, Buffers, Options};
+use nvm_journal::{AnyPolicy, Buffers, On, Options};
 use proptest::prelude::*;
 use sim_disk::suite::Habits;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
@@ -24,9 +24,9 @@ use crate::session::{Session, read_all};
 
 use Change::{Append, Discard, Read, Touch, Write};
 
-pub(crate) type Journal = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Mutator>;
+pub(crate) type Journal = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
 pub(crate) type Transaction<'j> =
-    nvm_journal::Transaction<'j, AnyPolicy, SimPmem, SimDisk, Mutator>;
+    nvm_journal::Transaction<'j, AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
 
 /// Transactions that are open at once, at most.
 pub(crate) const SEATS: usize = 3;

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use journal_core::policy::{Pacing, Policy};
 use journal_core::units::BlockSize;
 use journal_core::{DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Rule};
-use nvm_journal::{AnyPolicy, Buffers, Error, Options};
+use nvm_journal::{AnyPolicy, Buffers, Error, On, Options};
 use sim_disk::rng::mix;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
@@ -39,8 +39,8 @@ use hook::{Marks, Watch};
 use memory::copied;
 use process::{Store, Wrong};
 
-type Journal = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Marks>;
-type Transaction<'j> = nvm_journal::Transaction<'j, AnyPolicy, SimPmem, SimDisk, Marks>;
+type Journal = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Marks>>;
+type Transaction<'j> = nvm_journal::Transaction<'j, AnyPolicy, On<SimPmem, SimDisk, Marks>>;
 
 /// Blocks of the disk-side log at most; the disk has room for it beside the store.
 const LOG_BLOCKS_MAX: u64 = 3 * 3 * 2;

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{BlockNumber, Durability};
-use nvm_journal::{Error, Journal, Options};
+use nvm_journal::{Error, Journal, On, Options};
 use sim_disk::{SimPmem, World};
 
 use crate::fuse::{BLOCK, FIRST, Fuse, Fused, Logs, PATCH, Ways};
@@ -17,7 +17,7 @@ use crate::{
     is_one_of, left_of, with_operations, worst_of,
 };
 
-type Opened = Journal<Ways, SimPmem, Fused, Fuse>;
+type Opened = Journal<Ways, On<SimPmem, Fused, Fuse>>;
 
 /// What the journal does while something panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ fn transact(
     truth: &Truth,
 ) -> Result<(), Error> {
     let after = changed(truth, changes);
-    let body = |tx: &mut nvm_journal::Transaction<'_, Ways, SimPmem, Fused, Fuse>| {
+    let body = |tx: &mut nvm_journal::Transaction<'_, Ways, On<SimPmem, Fused, Fuse>>| {
         changes.iter().try_for_each(|(block, how)| {
             let image = &after[*block as usize];
             match *how {

@@ -8,7 +8,7 @@ use journal_core::parts::{Common, InLane};
 use journal_core::policy::{Change, Span};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, CommitError, Durability, Journal, JournalError, Operation,
+    BlockNumber, CheckpointReport, CommitError, Durability, Journal, JournalError, On, Operation,
     PortableKernels, Scope,
 };
 use nvm_journal::Buffers;
@@ -20,7 +20,7 @@ use crate::{
     geometry, is_one_of, left_of, with_operations, worst_of,
 };
 
-type Opened<'m> = Journal<'m, SimPmem, Fused, Ways, Fuse, PortableKernels>;
+type Opened<'m> = Journal<'m, Ways, On<SimPmem, Fused, Fuse>>;
 
 /// What the journal does while something panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

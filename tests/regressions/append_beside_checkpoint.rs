@@ -10,7 +10,7 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Overwrite,
     Pmem, Rule, Site,
 };
-use nvm_journal::{AnyPolicy, Options};
+use nvm_journal::{AnyPolicy, On, Options};
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
 const BLOCK: usize = 512;
@@ -85,7 +85,7 @@ fn byte_delta() -> AnyPolicy {
 }
 
 /// What a thread does with the journal.
-type Call = dyn FnOnce(&nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Stopping>) + Send;
+type Call = dyn FnOnce(&nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Stopping>>) + Send;
 
 /// What block 5 shows in the end, and what is durable of it.
 fn round(without: Option<Rule>) -> u8 {

@@ -12,7 +12,7 @@ use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Journal as Core,
     JournalError, Operation, Overwrite, PortableKernels, Rule, Scope,
 };
-use nvm_journal::{AnyPolicy, Buffers, Error, Options};
+use nvm_journal::{AnyPolicy, Buffers, Error, On, Options};
 use sim_disk::{
     CrashPoints, DiskImage, Event, Fault, FaultKind, Image, Model, Mutator, Operation as Call, Rng,
     SimDisk, SimPmem, World,
@@ -22,8 +22,8 @@ const BLOCK: usize = 512;
 const BLOCKS: u64 = 64;
 const MODEL: Model = Model::Torn8;
 
-type Front = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Mutator>;
-type Owned<'m> = Core<'m, SimPmem, SimDisk, AnyPolicy, Mutator, PortableKernels>;
+type Front = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
+type Owned<'m> = Core<'m, AnyPolicy, journal_core::On<SimPmem, SimDisk, Mutator>>;
 
 /// Media with a journal, from process to process.
 struct Media {

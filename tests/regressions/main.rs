@@ -23,14 +23,14 @@ use journal_core::policy::{
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
-    Journal, JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, OpenError, Operation,
+    Journal, JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, On, OpenError, Operation,
     Overwrite, PortableKernels, Protocol,
 };
 use nvm_journal::Buffers;
 use sim_disk::FaultKind::Error;
 use sim_disk::{DiskImage, Fault, Image, Medium, Model, SimDisk, SimPmem, World};
 
-type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, NoHook, PortableKernels>;
+type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk>>;
 
 const BLOCK: usize = 64;
 const BLOCKS: u64 = 64;

@@ -5,7 +5,7 @@ use journal_core::{
     BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal as Core, NoHook, OpenError,
     Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::{AnyPolicy, Buffers, Error, Options, TwoLevel, two_level};
+use nvm_journal::{AnyPolicy, Buffers, Error, On, Options, TwoLevel, two_level};
 use policy_codec::bitmap::Unit;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
@@ -13,7 +13,7 @@ const BLOCK: usize = 512;
 const BLOCKS: u64 = 4096;
 const SPAN_BYTES: usize = 1 << 20;
 
-type Front = nvm_journal::Journal<AnyPolicy, SimPmem, SimDisk, Mutator>;
+type Front = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
 type Given = Options<AnyPolicy, Mutator>;
 type Set = fn(Given) -> Given;
 

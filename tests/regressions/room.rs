@@ -7,18 +7,17 @@ use std::sync::{Arc, Barrier, mpsc};
 
 use adaptive::Adaptive;
 use full_block::FullBlock;
-use journal_core::NoHook;
 use journal_core::policy::Policy;
 use lcow::Lcow;
 use nvm_journal::{
-    BlockNumber, Durability, Error, Journal, Operation, Options, Region, Transaction,
+    BlockNumber, Durability, Error, Journal, On, Operation, Options, Region, Transaction,
 };
 use object_log::ObjectLog;
 
 use crate::media::{BLOCK, MemoryDisk};
 
-type Crowded<L> = Journal<L, Region, MemoryDisk>;
-type Tx<'j, L> = Transaction<'j, L, Region, MemoryDisk, NoHook>;
+type Crowded<L> = Journal<L, On<Region, MemoryDisk>>;
+type Tx<'j, L> = Transaction<'j, L, On<Region, MemoryDisk>>;
 
 /// Bytes of a lane for a record of one block, with all that belongs to it.
 const RECORD: u64 = 4352;

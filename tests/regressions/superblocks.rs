@@ -4,7 +4,7 @@ use full_block::FullBlock;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, NoHook, OpenError,
+    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, NoHook, On, OpenError,
     Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
 use nvm_journal::{AnyPolicy, Buffers};
@@ -34,7 +34,7 @@ fn blank() -> World {
     World::boot(Image::blank(1 << 14).with_disk(disk), Model::Torn8)
 }
 
-type Opened<'m> = Journal<'m, SimPmem, SimDisk, FullBlock, Mutator, PortableKernels>;
+type Opened<'m> = Journal<'m, FullBlock, On<SimPmem, SimDisk, Mutator>>;
 
 fn on<R>(
     world: &World,

@@ -5,11 +5,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Barrier, mpsc};
 
-use nvm_journal::{BlockNumber, Error, Journal, Options, Region};
+use nvm_journal::{BlockNumber, Error, Journal, On, Options, Region};
 
 use crate::media::{BLOCK, MemoryDisk};
 
-type Crowded = Journal<full_block::FullBlock, Region, MemoryDisk>;
+type Crowded = Journal<full_block::FullBlock, On<Region, MemoryDisk>>;
 
 /// The counters belong to several shares of the index.
 const COUNTERS: [u64; 5] = [0, 3, 28, 47, 56];

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use journal_core::{DeviceFacts, Overwrite};
 use nvm_journal::{
-    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Operation, Options,
-    Region, Transaction,
+    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, On, Operation,
+    Options, Region, Transaction,
 };
 use shuttle::rand::Rng;
 use shuttle::scheduler::PctScheduler;
@@ -105,7 +105,7 @@ fn transactions_of_all_kinds_end() {
             0 => Durability::Deferred,
             _ => Durability::Durable,
         };
-        let body = |tx: &mut Transaction<'_, _, _, _, _>| {
+        let body = |tx: &mut Transaction<'_, _, _>| {
             tx.write(BlockNumber(one), &IMAGE)?;
             tx.write_at(BlockNumber(other), 0, &[3; 8])?;
             tx.write(BlockNumber(third), &IMAGE)
@@ -147,7 +147,7 @@ fn all_find_room(name: &str, scarce: fn() -> Scarce) {
                 for _ in 0..2 {
                     let mut rng = shuttle::rand::thread_rng();
                     let (first, count) = (rng.gen_range(0..blocks), rng.gen_range(1..=most));
-                    let body = |tx: &mut Transaction<'_, _, _, _, _>| {
+                    let body = |tx: &mut Transaction<'_, _, _>| {
                         tries.fetch_add(1, Ordering::SeqCst);
                         let numbers = (0..count).map(|at| BlockNumber((first + at) % blocks));
                         numbers.into_iter().try_for_each(|number| tx.write(number, &IMAGE))
@@ -207,7 +207,7 @@ fn a_tiny_index_is_shared() {
 /// for the lane in that moment does not take for durable what no longer waits for a fence.
 #[test]
 fn what_a_failed_fence_was_for_is_durable_for_nobody() {
-    type Failing = Journal<FullBlock, SimPmem>;
+    type Failing = Journal<FullBlock, On<SimPmem, FileDisk>>;
     let calls: [fn(&Failing) -> Result<(), Error>; 3] = [
         |journal| journal.checkpoint().map(drop),
         Failing::sync,
@@ -246,7 +246,7 @@ struct Versions {
     durable: [AtomicU64; LIVES],
 }
 
-type Simulated = Journal<FullBlock, SimPmem, SimDisk>;
+type Simulated = Journal<FullBlock, On<SimPmem, SimDisk>>;
 
 /// Commits version after version of a block of its own, in all ways, until something fails.
 fn life(journal: &Simulated, versions: &Versions, me: usize) -> Result<(), Error> {

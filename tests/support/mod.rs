@@ -20,8 +20,8 @@ use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
-    Journal, JournalMemory, LaneSlot, MediumErrorKind, Needs, NoHook, Node, OpenError, Operation,
-    Overwrite, PmemSplit, PortableKernels, Protocol, SlotState,
+    Journal, JournalMemory, LaneSlot, MediumErrorKind, Needs, NoHook, Node, On, OpenError,
+    Operation, Overwrite, PmemSplit, PortableKernels, Protocol, SlotState,
 };
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
@@ -218,7 +218,7 @@ impl Shape {
     }
 }
 
-pub(crate) type Opened<'m, P> = Journal<'m, P, SimDisk, Kind, NoHook, PortableKernels>;
+pub(crate) type Opened<'m, P> = Journal<'m, Kind, On<P, SimDisk>>;
 
 /// What a transaction does to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

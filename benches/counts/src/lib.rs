@@ -14,7 +14,7 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Durability, EXAMINE_BYTES_MAX,
     Operation, Overwrite, PmemRead as _, PmemShare as _, examine,
 };
-use nvm_journal::{CompressedDelta, FullBlock, Journal, ObjectLog, Options, Region};
+use nvm_journal::{CompressedDelta, FullBlock, Journal, ObjectLog, On, Options, Region};
 use pmem_sys::NativeKernels;
 
 const BLOCK: usize = 4096;
@@ -57,7 +57,7 @@ impl BlockDevice for Nowhere {
 
 /// A journal and an image.
 pub struct Ready<L> {
-    journal: Journal<L, Region, Nowhere>,
+    journal: Journal<L, On<Region, Nowhere>>,
     image: Vec<u8>,
 }
 

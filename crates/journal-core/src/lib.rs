@@ -88,6 +88,7 @@ pub use owner::audit::{AuditError, SlotFault};
 #[cfg(feature = "alloc")]
 pub use owner::buffers::Buffers;
 pub use owner::journal::{Committed, Durability, Journal};
+pub use owner::machine::{Machine, On};
 pub use owner::memory::{JournalMemory, Needs};
 pub use owner::stream::Streamed;
 pub use ports::block_device::{self, BlockDevice, DeviceFacts, Overwrite};

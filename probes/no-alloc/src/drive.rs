@@ -6,7 +6,7 @@ use journal_core::policy::{Change, Class, Kind, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CheckpointReport, CommitError, Durability, Entry, Geometry,
-    Hook, Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, OpenError, Operation,
+    Hook, Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, On, OpenError, Operation,
     PortableKernels, Protocol, Scope, SlotState,
 };
 
@@ -97,7 +97,7 @@ impl<'a, H> Memory<'a, H> {
     }
 }
 
-type Opened<'m, 'a, H> = Journal<'m, Region<'a>, &'a mut Disk, Sketch, H>;
+type Opened<'m, 'a, H> = Journal<'m, Sketch, On<Region<'a>, &'a mut Disk, H>>;
 
 /// Formats, and opens twice; returns how many transactions the second open found.
 pub(crate) fn run<H: Hook + Clone>(hook: &H) -> Result<u64, Failure> {

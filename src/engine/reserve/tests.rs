@@ -6,11 +6,12 @@ use pmem_sys::Region;
 
 use super::*;
 use crate::disk::file::tests::TinyDisk;
-use crate::{Durability, Journal, Operation, Options};
+use crate::{Durability, FullBlock, Journal, On, Operation, Options};
 
 const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
-type TinyJournal = Journal<full_block::FullBlock, Region, TinyDisk>;
+type TinyMachine = On<Region, TinyDisk>;
+type TinyJournal = Journal<FullBlock, TinyMachine>;
 
 /// One thread has a block, and another comes and waits for it. When the first has given it back, it
 /// goes on to write the block. By then it is the other's turn, which may be asleep. Returns whose
@@ -118,7 +119,7 @@ fn no_younger_transaction_takes_room_before_an_older_one_that_waits() {
         |journal| journal.transact(|tx| tx.write(BlockNumber(5), &[1; BLOCK])).expect("commits"),
         // It may not wait with the block that it has read, and begins again.
         |journal| {
-            let body = |tx: &mut crate::Transaction<'_, _, _, _, _>| {
+            let body = |tx: &mut crate::Transaction<'_, _, _>| {
                 tx.read(BlockNumber(7), &mut [0; BLOCK])?;
                 tx.write_at(BlockNumber(5), 3, &[2; 8])
             };
@@ -155,7 +156,7 @@ fn small_transactions_go_on_beside_an_idle_one_and_a_large_one() {
     let mut idle = journal.begin().expect("begins");
     idle.write(BlockNumber(900), &[1; BLOCK]).expect("fits");
     let small = std::thread::scope(|scope| {
-        let large = |tx: &mut crate::Transaction<'_, _, _, _, _>| {
+        let large = |tx: &mut crate::Transaction<'_, _, _>| {
             // As many as a lane has room for.
             let mut blocks = (0..600).map(BlockNumber);
             blocks.try_for_each(|block| match tx.write(block, &[1; BLOCK]) {
@@ -187,8 +188,7 @@ fn small_transactions_go_on_beside_an_idle_one_and_a_large_one() {
 /// behind an older one, whichever call it writes by.
 #[test]
 fn a_small_one_beside_another_of_its_thread_goes_on_whichever_way_it_writes() {
-    type Tx<'j> =
-        crate::Transaction<'j, full_block::FullBlock, Region, TinyDisk, journal_core::NoHook>;
+    type Tx<'j> = crate::Transaction<'j, FullBlock, TinyMachine>;
     type Body = fn(&mut Tx<'_>) -> Result<(), crate::Error>;
     let bodies: [(&str, Body); 3] = [
         ("write", |tx| tx.write(BlockNumber(5), &[2; BLOCK])),

@@ -66,7 +66,7 @@ pub struct Room<'m, P, H> {
 
 /// What an open journal consists of, beside its lanes and indexes.
 #[derive(Debug)]
-pub struct Opened<P, D, L, H, K> {
+pub struct Opened<L, P, D, H, K> {
     /// What nothing changes.
     pub common: Common<L, K>,
     /// What writes home.
@@ -119,7 +119,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         kernels: K,
         room: Room<'_, P, H>,
         indexes: &mut impl Indexes,
-    ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+    ) -> Result<Opened<L, P, D, H, K>, OpenError> {
         self.open_by(device, policy, kernels, room, indexes, |lanes, kernels, front| {
             lanes.scan(lanes.lanes(), kernels, front)
         })
@@ -142,7 +142,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         room: Room<'_, P, H>,
         indexes: &mut impl Indexes,
         scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
-    ) -> Result<Opened<P, D, L, H, K>, OpenError> {
+    ) -> Result<Opened<L, P, D, H, K>, OpenError> {
         // 1. The superblock copy that `load` has accepted suits policy and device.
         if self.hook.keeps(Rule::PartnersChecked) {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;

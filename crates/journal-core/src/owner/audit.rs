@@ -12,12 +12,9 @@
 use core::fmt;
 
 use crate::format::slot_entry::Found;
-use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
-use crate::ports::block_device::BlockDevice;
+use crate::owner::machine::Machine;
 use crate::ports::error::MediumError;
-use crate::ports::kernels::Kernels;
-use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::space::lane::InLane;
 use crate::units::{LaneNumber, SlotNumber};
@@ -69,14 +66,7 @@ impl fmt::Display for AuditError {
 
 impl core::error::Error for AuditError {}
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Journal<'_, L, M> {
     /// Looks whether what is known of slots agrees with itself and with the medium, as long as no
     /// content is [`Active`](crate::Active). Slow; for tests.
     ///

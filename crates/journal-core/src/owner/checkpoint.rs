@@ -2,23 +2,13 @@
 
 use crate::home::error::JournalError;
 use crate::home::report::FoldReport;
-use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
-use crate::ports::block_device::BlockDevice;
-use crate::ports::kernels::Kernels;
-use crate::ports::pmem::Pmem;
+use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::reclaim::relog::RelogReport;
 use crate::units::LaneNumber;
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Journal<'_, L, M> {
     /// Frees space in the lanes without writing to the device. What frames say of slots, the slots'
     /// entries say from now on, and the heads pass what is not needed any more.
     ///
@@ -39,16 +29,7 @@ where
             home.collect_garbage(common, lanes, index, scratch)
         })
     }
-}
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
     /// Frees space at the head of a lane without writing to the device. What is still needed there
     /// is copied to the lane's tail, if that frees more than it costs. At most a quarter of the
     /// lane and one batch of blocks are copied in a call.

@@ -2,23 +2,14 @@
 
 use crate::commit::error::CommitError;
 use crate::commit::scheme::Common;
-use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
-use crate::ports::block_device::BlockDevice;
-use crate::ports::kernels::Kernels;
-use crate::ports::pmem::Pmem;
+use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::{filled_by, pinned_by};
 use crate::space::lane::InLane;
 use crate::units::{BlockNumber, LaneNumber};
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Journal<'_, L, M> {
     /// A lane with what is known of its slots, to keep active content there; `None` when there is
     /// no such lane.
     ///
@@ -26,23 +17,14 @@ where
     pub fn with_active<R>(
         &mut self,
         lane: LaneNumber,
-        call: impl FnOnce(&mut InLane<'_, P, H>, &Common<L, K>) -> R,
+        call: impl FnOnce(&mut InLane<'_, M::Pmem, M::Hook>, &Common<L, M::Kernels>) -> R,
     ) -> Option<R> {
         let is_there = lane.raw() < self.common.geometry.lanes;
         is_there.then(|| {
             self.watched(|journal| call(&mut journal.lanes.in_lane(lane), &journal.common))
         })
     }
-}
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
     /// Blocks that the last write home or the last copy has left out, because they could not be
     /// read. A read says why; a whole new image, or a discard, is the end of it.
     pub fn unreadable(&self) -> impl Iterator<Item = BlockNumber> + '_ {

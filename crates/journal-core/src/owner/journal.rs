@@ -27,13 +27,10 @@ use crate::home::report::{CheckpointReport, Scope};
 use crate::home::{Home, HomeScratch};
 use crate::index::frame::NO_BOUNDS;
 use crate::index::{Index, Lead, Lent};
-use crate::order::hook::{Hook, NoHook};
 use crate::order::rule::Rule;
 use crate::owner::lanes::{Indexed, OwnLanes};
-use crate::ports::block_device::BlockDevice;
+use crate::owner::machine::Machine;
 use crate::ports::error::{DeviceError, MediumError};
-use crate::ports::kernels::{Kernels, PortableKernels};
-use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::segment_to_clean;
 use crate::scan::reader::IndexError;
@@ -63,13 +60,16 @@ pub struct Committed {
     pub stamp: Stamp,
 }
 
-/// An open journal.
+/// An open journal with the policy `L`, on the [machine](Machine) `M`.
+///
+/// [`open`](Self::open) infers both. A program that keeps a journal spells them, for example as
+/// `Journal<'m, L, On<P, D>>` with [`On`](crate::On).
 #[derive(Debug)]
-pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
-    pub(crate) common: Common<L, K>,
-    pub(crate) lanes: OwnLanes<'m, P, H>,
+pub struct Journal<'m, L, M: Machine> {
+    pub(crate) common: Common<L, M::Kernels>,
+    pub(crate) lanes: OwnLanes<'m, M::Pmem, M::Hook>,
     pub(crate) index: Index<Lent<'m>>,
-    pub(crate) home: Home<P, D, H>,
+    pub(crate) home: Home<M::Pmem, M::Disk, M::Hook>,
     pub(crate) batch: &'m mut [Batched],
     pub(crate) front: &'m mut [u8],
     pub(crate) encoded: &'m mut [u8],
@@ -81,9 +81,9 @@ pub struct Journal<'m, P, D, L, H = NoHook, K = PortableKernels> {
 
 /// A journal in the middle of something. Forgotten when that is done: dropped by a panic only,
 /// it makes the journal fail.
-struct Watched<'w, 'm, P, D, L, H, K>(&'w mut Journal<'m, P, D, L, H, K>);
+struct Watched<'w, 'm, L, M: Machine>(&'w mut Journal<'m, L, M>);
 
-impl<P, D, L, H, K> Drop for Watched<'_, '_, P, D, L, H, K> {
+impl<L, M: Machine> Drop for Watched<'_, '_, L, M> {
     fn drop(&mut self) {
         self.0.failed = true;
     }
@@ -119,7 +119,7 @@ macro_rules! versions {
     };
 }
 
-impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K> {
+impl<'m, L, M: Machine> Journal<'m, L, M> {
     /// Does what has no end but its own: where it panics, the journal refuses to go on.
     #[inline(always)]
     pub(crate) fn watched<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
@@ -130,14 +130,7 @@ impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K> {
     }
 }
 
-impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// The geometry it was formatted with.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
@@ -375,7 +368,7 @@ where
         stamp
     }
 
-    pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<P, H> {
+    pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<M::Pmem, M::Hook> {
         self.lanes.lane(lane)
     }
 
@@ -577,9 +570,9 @@ where
     pub(crate) fn at_home<R>(
         &mut self,
         work: impl FnOnce(
-            &mut Home<P, D, H>,
-            &Common<L, K>,
-            &mut OwnLanes<'m, P, H>,
+            &mut Home<M::Pmem, M::Disk, M::Hook>,
+            &Common<L, M::Kernels>,
+            &mut OwnLanes<'m, M::Pmem, M::Hook>,
             &mut Index<Lent<'m>>,
             &mut HomeScratch<'_>,
         ) -> Result<R, JournalError>,

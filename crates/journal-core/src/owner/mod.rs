@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod journal;
 pub(crate) mod lanes;
+pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod move_to_log;
 pub(crate) mod open;

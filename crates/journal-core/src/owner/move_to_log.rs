@@ -13,11 +13,8 @@ use crate::commit::operation::Operation;
 use crate::format::record::Form;
 use crate::home::error::JournalError;
 use crate::index::frame::NodeId;
-use crate::order::hook::Hook;
 use crate::owner::journal::{Durability, Journal};
-use crate::ports::block_device::BlockDevice;
-use crate::ports::kernels::Kernels;
-use crate::ports::pmem::Pmem;
+use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
@@ -46,14 +43,7 @@ impl Picked {
     }
 }
 
-impl<P, D, L, H, K> Journal<'_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Journal<'_, L, M> {
     /// Moves blocks of which changes are logged to new places in a lane's disk-side log. It takes
     /// those that were changed longest ago first, up to 16 of them, with one write, one sync and
     /// one fence. Returns how many it moved. A [fold](Self::fold) then lets the rings forget the

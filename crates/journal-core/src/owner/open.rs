@@ -6,6 +6,7 @@ use crate::open::found::{Found, Opened, Room};
 use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
 use crate::owner::lanes::OwnLanes;
+use crate::owner::machine::On;
 use crate::owner::memory::{JournalMemory, Needs};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
@@ -13,11 +14,11 @@ use crate::ports::pmem::PmemSplit;
 use crate::ports::policy::Policy;
 use crate::scan::error::OpenError;
 
-impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
+impl<'m, L, P, D, H, K> Journal<'m, L, On<P, D, H, K>>
 where
+    L: Policy,
     P: PmemSplit,
     D: BlockDevice,
-    L: Policy,
     H: Hook + Clone,
     K: Kernels,
 {

@@ -8,16 +8,15 @@
 //! **Crash** before the commit's fence: the parts that are there are void without a valid last one,
 //! whose check covers all of them, in order. What they were is not remembered.
 
+use core::fmt;
+
 use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;
 use crate::commit::prepared::{Content, NoVersions, Scratch};
 use crate::format::front::extent;
-use crate::order::hook::Hook;
 use crate::order::rule::Rule;
 use crate::owner::journal::{Committed, Journal, scratch};
-use crate::ports::block_device::BlockDevice;
-use crate::ports::kernels::Kernels;
-use crate::ports::pmem::Pmem;
+use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::space::lane::{FreePlaces, InLane};
 use crate::space::open_record::{Ends, Names, OpenRecord, Pace, PartStore};
@@ -26,16 +25,8 @@ use crate::units::{LaneNumber, Stamp};
 
 /// A transaction under way. Dropped, it is aborted. Of one that is forgotten (`mem::forget`) nobody
 /// fences what is on its way: the journal then refuses to go on, until it is opened again.
-#[derive(Debug)]
-pub struct Streamed<'j, 'm, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
-    journal: &'j mut Journal<'m, P, D, L, H, K>,
+pub struct Streamed<'j, 'm, L: Policy, M: Machine> {
+    journal: &'j mut Journal<'m, L, M>,
     lane: LaneNumber,
     /// `None` once it has ended, by a panic too.
     open: Option<OpenRecord>,
@@ -44,14 +35,7 @@ where
     frames: usize,
 }
 
-impl<'m, P, D, L, H, K> Journal<'m, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// Begins a transaction that is stored while it is made. Reserves `bytes` of the lane for it:
     /// what its parts take (see [`Streamed::write`]), and two lines to close it.
     ///
@@ -62,7 +46,7 @@ where
         &mut self,
         lane: LaneNumber,
         bytes: u64,
-    ) -> Result<Streamed<'_, 'm, P, D, L, H, K>, CommitError> {
+    ) -> Result<Streamed<'_, 'm, L, M>, CommitError> {
         self.check_usable(lane)?;
         let closing = extent(&self.common.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
         self.see_to_space(lane, bytes.max(closing), 0)?;
@@ -77,14 +61,7 @@ where
     }
 }
 
-impl<P, D, L, H, K> Streamed<'_, '_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+impl<L: Policy, M: Machine> Streamed<'_, '_, L, M> {
     /// Stores operations, ascending by block; a block may come again in a later call. Takes of the
     /// reserved bytes what a commit of the same operations would.
     ///
@@ -177,14 +154,17 @@ where
     }
 }
 
-impl<P, D, L, H, K> Drop for Streamed<'_, '_, P, D, L, H, K>
-where
-    P: Pmem,
-    D: BlockDevice,
-    L: Policy,
-    H: Hook,
-    K: Kernels,
-{
+/// Shows how far the transaction is. What the journal holds belongs to its owner.
+impl<L: Policy, M: Machine> fmt::Debug for Streamed<'_, '_, L, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lane, open, left_bytes, frames, .. } = self;
+        let mut out = f.debug_struct("Streamed");
+        out.field("lane", lane).field("open", open);
+        out.field("left_bytes", left_bytes).field("frames", frames).finish_non_exhaustive()
+    }
+}
+
+impl<L: Policy, M: Machine> Drop for Streamed<'_, '_, L, M> {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
             let abandoned = self.journal.lanes.in_lane(self.lane).lane.abandon(open);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use journal_core::policy::Policy;
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
-    BlockNumber, DeviceFacts, Geometry, Journal, JournalMemory, OpenError, Overwrite,
+    BlockNumber, DeviceFacts, Geometry, Journal, JournalMemory, On, OpenError, Overwrite,
     PortableKernels, Protocol, Row,
 };
 
@@ -271,7 +271,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
 }
 
 /// A journal of the suite.
-pub type Opened<'m, L> = Journal<'m, SimPmem, SimDisk, L, Mutator, PortableKernels>;
+pub type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk, Mutator>>;
 
 /// Reading a journal, whatever its policy.
 struct Access<'a, 'm, L: Policy>(&'a mut Opened<'m, L>);
