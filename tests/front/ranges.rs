@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Kind, Patch, Placement, Policy, PolicyId, Span, Update,
 };
-use nvm_journal::{Durability, Error, Hint, Journal, Operation, Options};
+use nvm_journal::{Durability, Error, FullBlock, Hint, Journal, ObjectLog, Operation, Options};
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
@@ -210,12 +210,16 @@ fn whole_blocks_are_logged_of_ranges_and_never_of_patches() {
 
 /// What the documentation of the policies says that an update costs.
 #[test]
-fn an_object_takes_six_lines_where_a_block_takes_sixty_six() {
-    fn lines_of<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> u64 {
+fn an_object_takes_six_lines_where_a_block_takes_sixty_six_and_a_patch_two() {
+    fn lines_of<L: Policy + Clone + Send + Sync + 'static>(
+        policy: L,
+        name: &str,
+        row: impl FnOnce(&Journal<L>) -> Result<(), Error>,
+    ) -> u64 {
         let files = Files::new(name);
         let options = Options::new().policy(policy);
         let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
-        journal.transact(|tx| tx.write_at(block(1), 700, b"row")).expect("commits");
+        row(&journal).expect("commits");
         let mut content = vec![0; BLOCK];
         journal.read(block(1), &mut content).expect("reads");
         assert_eq!(content[699..704], *b"\0row\0");
@@ -225,6 +229,18 @@ fn an_object_takes_six_lines_where_a_block_takes_sixty_six() {
         assert_eq!(content[699..704], *b"\0row\0");
         used_bytes / 64
     }
-    assert_eq!(lines_of(nvm_journal::ObjectLog::new(), "lines-object"), 6);
-    assert_eq!(lines_of(nvm_journal::FullBlock, "lines-block"), 66);
+    let mut image = [0; BLOCK];
+    image[700..703].copy_from_slice(b"row");
+    let of_image = |journal: &Journal<ObjectLog>| {
+        let ranges = [Span { at: 700, len: 3 }];
+        let change = Change::Ranges { image: &image, ranges: &ranges };
+        let operation = Operation::Update(Update::new(block(1), change));
+        journal.commit(&[operation], Durability::Durable).map(drop)
+    };
+    assert_eq!(lines_of(ObjectLog::new(), "lines-object", of_image), 6);
+    let patch =
+        |journal: &Journal<ObjectLog>| journal.transact(|tx| tx.write_at(block(1), 700, b"row"));
+    assert_eq!(lines_of(ObjectLog::new(), "lines-patch", patch), 2);
+    let whole = |journal: &Journal| journal.transact(|tx| tx.write_at(block(1), 700, b"row"));
+    assert_eq!(lines_of(FullBlock, "lines-block", whole), 66);
 }

@@ -3,8 +3,9 @@
 //!
 //! - **Costs** in persistent memory the objects that changed, 16 bytes per block, and at most
 //!   [`OVERHEAD_MAX`] more to say which they are. A record adds a header line and a check. One
-//!   object of 256 bytes takes 6 lines, where a block of 4 KiB takes 66. No memory beside the
-//!   index, which has a node for each frame: a block that changes often has many of them. Where the
+//!   object of 256 bytes takes 6 lines, where a block of 4 KiB takes 66. Of patches, the bytes
+//!   given are logged, and no more: one of 3 bytes takes 2 lines. No memory beside the index, which
+//!   has a node for each frame: a block that changes often has many of them. Where the
 //!   store does not say what changed and gives the old image, [`kernels`](ObjectLog::kernels)
 //!   compare the two. Without the old image the block is logged whole.
 //! - **Choose it** when blocks are tables of small things that change one at a time, as the
