@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use journal_core::parts::{
-    Content, HomeScratch, InLane, Operations, Scratch, Versions, filled_by, pinned_by,
+    Content, HomeScratch, InLane, Operations, Scratch, Versions, Waiting, filled_by, pinned_by,
     segment_to_clean,
 };
 use journal_core::policy::Policy;
@@ -17,6 +17,9 @@ use crate::shared::lane_room::LaneState;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::{Done, Shared};
 use crate::threads::sync::MutexGuard;
+
+/// The most blocks that one pass over the index lists. They take 8 MiB.
+const WAITING_MAX: usize = 1 << 20;
 
 /// What is freed without the device.
 enum Frees {
@@ -86,13 +89,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<Option<Error>, Error> {
-        let HomeRoom { home, batch, front, payload, blocks, .. } = room;
-        let mut scratch = HomeScratch { batch, front, payload, blocks };
+        let HomeRoom { home, batch, front, payload, blocks, waiting, .. } = room;
+        // Room for all that may wait now: the list is made by one pass over the index.
+        let frames = self.frames();
+        waiting.resize(frames.min(WAITING_MAX), BlockNumber(0));
+        let waiting = Waiting::in_memory(waiting);
+        let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         // Blocks that are written again and again meanwhile must not keep the checkpoint from
         // ending. So it writes as many blocks home as there are now. What comes later is for the
         // next checkpoint.
-        let mut left = self.frames() as u64;
+        let mut left = frames as u64;
         let stays = loop {
             let before = report.blocks;
             let (common, lanes) = (&self.common, &mut lanes);
@@ -294,7 +301,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn free_in_memory(&self, room: &mut HomeRoom<M>, what: Frees) -> Result<(), Error> {
         self.check_not_failed()?;
         let HomeRoom { home, batch, front, payload, blocks, .. } = room;
-        let mut scratch = HomeScratch { batch, front, payload, blocks };
+        let waiting = Waiting::in_memory(&mut []);
+        let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
         let report = match what {

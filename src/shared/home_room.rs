@@ -1,7 +1,7 @@
 //! What writes home, and the memory that it works in.
 
 use journal_core::parts::Home;
-use journal_core::{Batched, Geometry, Needs};
+use journal_core::{Batched, BlockNumber, Geometry, Needs};
 
 use crate::machine::Machine;
 
@@ -12,6 +12,8 @@ pub(crate) struct HomeRoom<M: Machine> {
     pub(crate) front: Vec<u8>,
     pub(crate) payload: Vec<u8>,
     pub(crate) blocks: Vec<u8>,
+    /// Blocks that are found and not written yet.
+    pub(crate) waiting: Vec<BlockNumber>,
     /// How far the lanes could be read when everything was tried to make room, and nothing came
     /// free. Until the lanes go on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
@@ -31,6 +33,7 @@ impl<M: Machine> HomeRoom<M> {
             payload: vec![0; needs.encoded_bytes],
             // A whole batch may lie in one run.
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
+            waiting: Vec::new(),
             in_vain: None,
         }
     }

@@ -31,6 +31,7 @@ pub use crate::commit::patches::{Pieces, PiecesOf, Several};
 pub use crate::commit::prepared::{Content, NoVersions, Places, Prepared, Scratch, Versions};
 pub use crate::commit::scheme::Common;
 pub use crate::home::content::{apply_frames, oldest_needed};
+pub use crate::home::waiting::Waiting;
 pub use crate::home::{Home, HomeScratch, Lanes};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{

@@ -18,6 +18,7 @@ use crate::format::record::Form;
 use crate::home::content::View;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
+use crate::home::search::{Search, may_be_rewritten};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::index::frame::{Bounds, NodeId};
@@ -107,8 +108,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
         let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let (count, left_out) =
-            self.collect(common, indexes, &settled.bounds, scope, scratch.batch);
+        let (count, left_out) = self.collect(common, indexes, &settled.bounds, scope, scratch);
         if count == 0 {
             if left_out {
                 return Ok(true);
@@ -219,57 +219,26 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         bounds: &Bounds,
         scope: Scope,
-        batch: &mut [Batched],
+        scratch: &mut HomeScratch<'_>,
     ) -> (usize, bool) {
-        let shield_room = common.geometry.shield_blocks as usize;
         let tears = !self.device.device().facts().block_atomic(common.geometry.block_size)
             && self.keeps(Rule::ShieldFirst);
-        let by_age = scope == Scope::OldestInSlots;
-        let (mut count, mut shielded, mut left_out) = (0_usize, 0_usize, false);
-        // The first block that there was no room for: those behind it wait with it.
-        let mut end: Option<BlockNumber> = None;
-        indexes.each(|index| {
-            for block in index.each_block() {
-                let newest = index.newest_below(block, bounds);
-                let goes = |newest: &NodeId| self.goes_home(index, *newest, scope);
-                let Some(newest) = newest.filter(goes) else { continue };
-                if count == batch.len() && !by_age {
-                    (count, end) = keep_lower_half(batch);
-                }
-                if end.is_some_and(|end| block >= end) {
-                    continue;
-                }
-                // A version behind the bounds may be on its way into that very slot.
-                if may_be_rewritten(index, newest) {
-                    left_out = true;
-                    continue;
-                }
-                // A torn overwrite would leave no whole copy of it.
-                let needs_shield = tears && crate::home::content::oldest_needed(index, newest).1;
-                let room = if by_age { shield_room.saturating_sub(shielded) } else { shield_room };
-                if needs_shield && room == 0 {
-                    continue;
-                }
-                let frame = index.frame(newest);
-                // Once nothing speaks of it any more, changes are built on what is home. Where
-                // that may not be what it looks like, it is written anew.
-                let discarded = frame.form == Form::Discard && !index.is_suspect(block);
-                let stamp = frame.stamp.raw();
-                let batched = Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY };
-                if let Some(place) = batch.get_mut(count) {
-                    *place = batched;
-                    count = count.saturating_add(1);
-                } else if by_age {
-                    let newest = batch.iter_mut().max_by_key(|known| known.stamp);
-                    if let Some(place) = newest.filter(|known| known.stamp > stamp) {
-                        *place = batched;
-                    }
-                }
-                shielded = shielded.saturating_add(usize::from(needs_shield));
-            }
-        });
-        let collected = keep_shielded(batch.get_mut(..count).unwrap_or_default(), shield_room);
-        count = 0;
+        let mut search = Search {
+            home: self,
+            bounds,
+            scope,
+            tears,
+            shield_room: common.geometry.shield_blocks as usize,
+            left_out: false,
+        };
+        let HomeScratch { batch, waiting, .. } = scratch;
+        // The oldest blocks are not taken in the order of their numbers.
+        let collected = match scope {
+            Scope::OldestInSlots => search.oldest(indexes, batch),
+            _ if waiting.has_memory() => search.next_of(indexes, waiting, batch),
+            _ => search.lowest(indexes, batch),
+        };
+        let (mut count, mut left_out) = (0_usize, search.left_out);
         for at in 0..collected {
             let Some(batched) = batch.get(at).copied() else { break };
             // From here on no slot of the block is written again; since it was collected one may
@@ -283,13 +252,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             left_out |= !leaves;
         }
         (count, left_out)
-    }
-
-    /// Whether a block, of which this is the newest frame, is to be written home, and may be.
-    fn goes_home(&self, index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
-        let block = index.frame(newest).block;
-        let is_left_out = index.unreadable_in(block) == self.attempt;
-        !index.is_home(newest) && !is_left_out && is_in_scope(index, newest, scope)
     }
 
     /// A block whose durable content is not home, and can be read, if there is any.
@@ -595,33 +557,6 @@ struct Batch<'a, L, K, N: ?Sized, I> {
     count: usize,
 }
 
-/// Makes room in a batch: the lower half of its blocks stay, so that neighbours go home together.
-/// Returns how many that are, and the first one that does not.
-fn keep_lower_half(batch: &mut [Batched]) -> (usize, Option<BlockNumber>) {
-    batch.sort_unstable_by_key(|batched| batched.block);
-    let kept = batch.len().div_ceil(2);
-    (kept, batch.get(kept).map(|batched| batched.block))
-}
-
-/// Sorts what was collected, and ends it where the shield has no more room, so that neighbours go
-/// home together. Returns how many are left.
-fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
-    batch.sort_unstable_by_key(|batched| batched.block);
-    let needing = batch.iter().enumerate().filter(|(_, batched)| batched.needs_shield);
-    needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
-}
-
-/// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer
-/// version is whole.
-fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
-    let whole = index.whole_below(newest);
-    let Some(whole) = whole.filter(|whole| index.frame(*whole).form == Form::Slot) else {
-        return false;
-    };
-    let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
-    newer.map(|id| index.frame(id)).any(|frame| frame.is_whole())
-}
-
 /// Notes that a block is about to be written home, unless what is to be written may be on its way
 /// out of its slot. Returns whether the block is about to be written.
 fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
@@ -632,22 +567,6 @@ fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: 
         index.set_leaving(block, false);
     }
     leaves
-}
-
-/// Whether a scope has a block, of which this is the newest frame.
-fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
-    match scope {
-        Scope::All => true,
-        Scope::Rings => !index.frame(newest).folded,
-        Scope::OldestInSlots => {
-            let whole = index.whole_below(newest);
-            whole.is_some_and(|whole| index.frame(whole).form == Form::Slot)
-        }
-        Scope::Segment { first, end } => {
-            let slot = index.whole_below(newest).and_then(|whole| index.frame(whole).slot());
-            slot.is_some_and(|slot| (first..end).contains(&slot))
-        }
-    }
 }
 
 /// Blocks from `at` on that follow each other, up to `end`.

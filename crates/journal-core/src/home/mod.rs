@@ -7,7 +7,9 @@ pub(crate) mod checkpoint;
 pub(crate) mod content;
 pub(crate) mod error;
 pub(crate) mod report;
+pub(crate) mod search;
 pub(crate) mod shield;
+pub(crate) mod waiting;
 pub(crate) mod write_ahead;
 
 use crate::commit::batched::Batched;
@@ -15,6 +17,7 @@ use crate::format::identity::Identity;
 use crate::home::content::{View, apply_frames};
 use crate::home::error::JournalError;
 use crate::home::shield::Shield;
+use crate::home::waiting::Waiting;
 use crate::index::Indexes;
 use crate::index::frame::FrameAt;
 use crate::order::hook::{Hook, NoHook};
@@ -69,6 +72,8 @@ pub struct HomeScratch<'m> {
     pub payload: &'m mut [u8],
     /// Whole blocks: where images are built. More make longer writes.
     pub blocks: &'m mut [u8],
+    /// Blocks that are found and not written yet.
+    pub waiting: Waiting<'m>,
 }
 
 /// What writes home.

@@ -24,6 +24,7 @@ use crate::format::geometry::Geometry;
 use crate::home::content::View;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, Scope};
+use crate::home::waiting::Waiting;
 use crate::home::{Home, HomeScratch};
 use crate::index::frame::NO_BOUNDS;
 use crate::index::{Index, Lead, Lent};
@@ -584,6 +585,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
                 front: journal.front,
                 payload: journal.encoded,
                 blocks: journal.blocks,
+                waiting: Waiting::in_memory(&mut []),
             };
             let (home, index) = (&mut journal.home, &mut journal.index);
             work(home, &journal.common, &mut journal.lanes, index, &mut scratch)

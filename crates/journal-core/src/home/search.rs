@@ -1,0 +1,207 @@
+//! Which blocks a checkpoint writes next.
+//!
+//! Neighbours go home together, so a batch has the lowest blocks that wait. One pass over the index
+//! finds as many of them as there is memory to note ([`Waiting`]), and batches are taken from that
+//! list. Each block is looked at again when it is taken, since commits go on meanwhile. Without
+//! such memory each batch costs a pass.
+
+use crate::commit::batched::Batched;
+use crate::format::record::Form;
+use crate::home::Home;
+use crate::home::content::oldest_needed;
+use crate::home::report::Scope;
+use crate::home::waiting::Waiting;
+use crate::index::frame::{Bounds, NodeId};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::hook::Hook;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::pmem::Pmem;
+use crate::units::BlockNumber;
+
+/// What a search for blocks goes by.
+pub(super) struct Search<'h, P, D, H> {
+    pub(super) home: &'h Home<P, D, H>,
+    pub(super) bounds: &'h Bounds,
+    pub(super) scope: Scope,
+    /// Whether a torn overwrite may destroy a block.
+    pub(super) tears: bool,
+    /// How many blocks of a batch the shield takes.
+    pub(super) shield_room: usize,
+    /// Whether a block was left out because it is being written anew.
+    pub(super) left_out: bool,
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
+    /// What a batch has of a block; `None` where the block is not to be written now.
+    fn look_at(&mut self, index: &Index<impl IndexMemory>, block: BlockNumber) -> Option<Batched> {
+        let newest = index.newest_below(block, self.bounds)?;
+        if !self.home.goes_home(index, newest, self.scope) {
+            return None;
+        }
+        // A version behind the bounds may be on its way into that very slot.
+        if may_be_rewritten(index, newest) {
+            self.left_out = true;
+            return None;
+        }
+        // A torn overwrite would leave no whole copy of it.
+        let needs_shield = self.tears && oldest_needed(index, newest).1;
+        if needs_shield && self.shield_room == 0 {
+            return None;
+        }
+        let frame = index.frame(newest);
+        // Once nothing speaks of it any more, changes are built on what is home. Where that may not
+        // be what it looks like, it is written anew.
+        let discarded = frame.form == Form::Discard && !index.is_suspect(block);
+        let stamp = frame.stamp.raw();
+        Some(Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY })
+    }
+
+    /// Takes the next blocks of a list, which is made anew when it is empty. Returns how many.
+    pub(super) fn next_of(
+        &mut self,
+        indexes: &mut impl Indexes,
+        waiting: &mut Waiting<'_>,
+        batch: &mut [Batched],
+    ) -> usize {
+        let (mut count, mut shielded) = (0_usize, 0_usize);
+        loop {
+            if waiting.first().is_none() {
+                if count > 0 {
+                    return count;
+                }
+                self.list(indexes, waiting);
+            }
+            let Some(block) = waiting.first() else { return count };
+            let found = indexes.of(block, |index| self.look_at(index, block));
+            if let Some(batched) = found {
+                let needed = shielded.saturating_add(usize::from(batched.needs_shield));
+                if needed > self.shield_room && batched.needs_shield {
+                    return count;
+                }
+                let Some(place) = batch.get_mut(count) else { return count };
+                *place = batched;
+                (count, shielded) = (count.saturating_add(1), needed);
+            }
+            waiting.pass_first();
+        }
+    }
+
+    /// Lists the lowest blocks that are not home.
+    fn list(&mut self, indexes: &mut impl Indexes, waiting: &mut Waiting<'_>) {
+        waiting.clear();
+        let mut limit = None;
+        indexes.each(|index| {
+            for block in index.each_block() {
+                if self.look_at(index, block).is_some() {
+                    waiting.add(block, &mut limit);
+                }
+            }
+        });
+        waiting.sort();
+    }
+
+    /// Finds the lowest blocks that are not home, in a pass of its own. Returns how many.
+    pub(super) fn lowest(&mut self, indexes: &mut impl Indexes, batch: &mut [Batched]) -> usize {
+        // The first block that there was no room for: those behind it wait with it.
+        let (mut count, mut end) = (0_usize, None::<BlockNumber>);
+        indexes.each(|index| {
+            for block in index.each_block() {
+                if end.is_some_and(|end| block >= end) {
+                    continue;
+                }
+                let Some(batched) = self.look_at(index, block) else { continue };
+                if count == batch.len() {
+                    (count, end) = keep_lower_half(batch);
+                    if end.is_some_and(|end| block >= end) {
+                        continue;
+                    }
+                }
+                if let Some(place) = batch.get_mut(count) {
+                    *place = batched;
+                    count = count.saturating_add(1);
+                }
+            }
+        });
+        keep_shielded(batch.get_mut(..count).unwrap_or_default(), self.shield_room)
+    }
+
+    /// Finds the blocks whose newest frames are oldest, as many as a batch and the shield have room
+    /// for. Returns how many.
+    pub(super) fn oldest(&mut self, indexes: &mut impl Indexes, batch: &mut [Batched]) -> usize {
+        let (mut count, whole_shield) = (0_usize, self.shield_room);
+        indexes.each(|index| {
+            for block in index.each_block() {
+                let Some(batched) = self.look_at(index, block) else { continue };
+                if let Some(place) = batch.get_mut(count) {
+                    *place = batched;
+                    count = count.saturating_add(1);
+                } else {
+                    let newest = batch.iter_mut().max_by_key(|known| known.stamp);
+                    if let Some(place) = newest.filter(|known| known.stamp > batched.stamp) {
+                        *place = batched;
+                    }
+                }
+                let needs_shield = usize::from(batched.needs_shield);
+                self.shield_room = self.shield_room.saturating_sub(needs_shield);
+            }
+        });
+        keep_shielded(batch.get_mut(..count).unwrap_or_default(), whole_shield)
+    }
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Whether a block, of which this is the newest frame, is to be written home, and may be.
+    pub(crate) fn goes_home(
+        &self,
+        index: &Index<impl IndexMemory>,
+        newest: NodeId,
+        scope: Scope,
+    ) -> bool {
+        let block = index.frame(newest).block;
+        let is_left_out = index.unreadable_in(block) == self.attempt;
+        !index.is_home(newest) && !is_left_out && is_in_scope(index, newest, scope)
+    }
+}
+
+/// Makes room in a batch: the lower half of its blocks stay, so that neighbours go home together.
+/// Returns how many that are, and the first one that does not.
+fn keep_lower_half(batch: &mut [Batched]) -> (usize, Option<BlockNumber>) {
+    batch.sort_unstable_by_key(|batched| batched.block);
+    let kept = batch.len().div_ceil(2);
+    (kept, batch.get(kept).map(|batched| batched.block))
+}
+
+/// Sorts what was collected, and ends it where the shield has no more room, so that neighbours go
+/// home together. Returns how many are left.
+fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
+    batch.sort_unstable_by_key(|batched| batched.block);
+    let needing = batch.iter().enumerate().filter(|(_, batched)| batched.needs_shield);
+    needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
+}
+
+/// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer
+/// version is whole.
+pub(super) fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
+    let whole = index.whole_below(newest);
+    let Some(whole) = whole.filter(|whole| index.frame(*whole).form == Form::Slot) else {
+        return false;
+    };
+    let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
+    newer.map(|id| index.frame(id)).any(|frame| frame.is_whole())
+}
+
+/// Whether a scope has a block, of which this is the newest frame.
+fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+    match scope {
+        Scope::All => true,
+        Scope::Rings => !index.frame(newest).folded,
+        Scope::OldestInSlots => {
+            let whole = index.whole_below(newest);
+            whole.is_some_and(|whole| index.frame(whole).form == Form::Slot)
+        }
+        Scope::Segment { first, end } => {
+            let slot = index.whole_below(newest).and_then(|whole| index.frame(whole).slot());
+            slot.is_some_and(|slot| (first..end).contains(&slot))
+        }
+    }
+}
