@@ -15,7 +15,7 @@
 //!
 //! Before that, what needs no crash (`harm.rs`): bits turned in a journal, operations that fail,
 //! and lanes of every length filled; and beside it, the bugs that other systems had, each as a
-//! mutant (`tests/catalogue`).
+//! mutant (`tests/known_bugs`).
 //!
 //! The whole of it takes ten minutes a policy on two cores; a shorter budget leaves things out, and
 //! says which. All policies share a budget, with gates of their own sizes (`sizes.rs`). Ends with a
@@ -26,22 +26,22 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a laboratory reports")]
 
-#[path = "../../tests/catalogue/mod.rs"]
+#[path = "../../tests/known_bugs/mod.rs"]
 mod catalogue;
-#[path = "../../tests/crash/damage.rs"]
+#[path = "../../tests/core_crash/damage.rs"]
 mod damage;
-#[path = "../../tests/crash/delta.rs"]
+#[path = "../../tests/core_crash/delta.rs"]
 mod delta;
-#[path = "../../tests/crash/format.rs"]
+#[path = "../../tests/core_crash/format.rs"]
 mod format;
-#[path = "../../tests/crash/format_over.rs"]
+#[path = "../../tests/core_crash/format_over.rs"]
 mod format_over;
 mod gates;
 mod harm;
 mod harmed;
-#[path = "../../tests/crash/mutants.rs"]
+#[path = "../../tests/core_crash/mutants.rs"]
 mod mutants;
-#[path = "../../tests/crash/program.rs"]
+#[path = "../../tests/core_crash/program.rs"]
 mod program;
 mod sizes;
 mod table;

@@ -1,4 +1,4 @@
-//! Any lives of a journal: each byte of the input is a choice of `tests/crash/lives.rs`. Which
+//! Any lives of a journal: each byte of the input is a choice of `tests/core_crash/lives.rs`. Which
 //! policy it has and what its lanes are, what is done with it, which call of its media fails, where
 //! a process is killed, where the power goes and what is kept then. Whatever is chosen, each life
 //! shows what it may after the one before, and all that is read in it is what was written.
@@ -9,11 +9,11 @@
 use libfuzzer_sys::fuzz_target;
 use sim_disk::generate::Source;
 
-#[path = "../../tests/crash/delta.rs"]
+#[path = "../../tests/core_crash/delta.rs"]
 mod delta;
-#[path = "../../tests/crash/lives.rs"]
+#[path = "../../tests/core_crash/lives.rs"]
 mod lives;
-#[path = "../../tests/crash/program.rs"]
+#[path = "../../tests/core_crash/program.rs"]
 mod program;
 
 fuzz_target!(|bytes: &[u8]| {

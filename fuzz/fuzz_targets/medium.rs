@@ -16,10 +16,10 @@ use images::{Sample, samples, slotted};
 use support::forge::{Target, put, seal, seal_span, targets};
 
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
-#[path = "../../tests/hostile/examine.rs"]
+#[path = "../../tests/hostile_media/examine.rs"]
 mod examine;
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
-#[path = "../../tests/hostile/images.rs"]
+#[path = "../../tests/hostile_media/images.rs"]
 mod images;
 #[path = "../../tests/support/mod.rs"]
 mod support;

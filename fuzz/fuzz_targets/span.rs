@@ -16,7 +16,7 @@ use support::forge::seal_span;
 use tiny::shapes;
 
 #[allow(dead_code, reason = "shared with the tests, which use more of it")]
-#[path = "../../tests/hostile/examine.rs"]
+#[path = "../../tests/hostile_media/examine.rs"]
 mod examine;
 #[path = "../../tests/support/mod.rs"]
 mod support;

@@ -36,13 +36,13 @@ use support::layout::BOOK;
 use trace::{class, flag, tag};
 use writer::TraceWriter;
 
-#[path = "../../../tests/crash/delta.rs"]
+#[path = "../../../tests/core_crash/delta.rs"]
 mod delta;
 #[path = "../../../examples/replay/frame.rs"]
 mod frame;
-#[path = "../../../tests/crash/lives.rs"]
+#[path = "../../../tests/core_crash/lives.rs"]
 mod lives;
-#[path = "../../../tests/crash/program.rs"]
+#[path = "../../../tests/core_crash/program.rs"]
 mod program;
 #[path = "../../../tests/support/mod.rs"]
 mod support;

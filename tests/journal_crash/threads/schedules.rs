@@ -3,7 +3,7 @@
 //! random steps.
 //!
 //! ```sh
-//! SCHEDULES=100000 RUSTFLAGS='--cfg shuttle' cargo test --release --test front_crash schedules
+//! SCHEDULES=100000 RUSTFLAGS='--cfg shuttle' cargo test --release --test journal_crash schedules
 //! ```
 //!
 //! `SCHEDULES` says how many schedules of each workload are run. Of one in fifty of them every

@@ -86,7 +86,7 @@ pub(super) fn bugs() -> Vec<Bug> {
             here: Here::Absent(
                 "no structure on the media points to another one of its kind: records follow each \
                  other by position, and a frame names a slot, which names nothing; \
-                 tests/hostile holds every open of damaged and forged media to a number of reads",
+                 tests/hostile_media holds every open of damaged and forged media to a number of reads",
             ),
         },
         bug(

@@ -19,7 +19,7 @@ mod large;
 mod ledger;
 mod lives;
 #[expect(dead_code, reason = "the front door's own tests use the rest of it")]
-#[path = "../front_crash/oracle.rs"]
+#[path = "../journal_crash/oracle.rs"]
 mod oracle;
 mod outside;
 mod owner;

@@ -5,11 +5,11 @@
 
 #[path = "mod.rs"]
 mod catalogue;
-#[path = "../crash/delta.rs"]
+#[path = "../core_crash/delta.rs"]
 mod delta;
-#[path = "../crash/format.rs"]
+#[path = "../core_crash/format.rs"]
 mod format;
-#[path = "../crash/program.rs"]
+#[path = "../core_crash/program.rs"]
 mod program;
 
 use std::collections::BTreeSet;
