@@ -6,8 +6,8 @@ use policy_codec::xor;
 use sim_disk::suite::{Edit, Program as ProgramOf, Step};
 use sim_disk::{Explorer, Report, Scenario};
 
-use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, write, write_at};
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Discard, Overwrite as Whole, Write};
 use journal_core::Durability::{Deferred, Durable};

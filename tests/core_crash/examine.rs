@@ -12,7 +12,7 @@ use nvm_journal::Buffers;
 use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Operation, Scenario, World};
 
-use crate::program::{Kind, Program};
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 

@@ -11,8 +11,8 @@ use sim_disk::suite::oracle::BLOCK_BYTES;
 use sim_disk::suite::{ID, Step};
 use sim_disk::{Image, Model, Scenario as _, World};
 
-use crate::program::{Kind, Program};
 use crate::rules::write;
+use lab::core_crash::program::{Kind, Program};
 
 fn program(steps: Vec<Step>) -> Program {
     Program::new(Kind::ByteDelta, 1, steps)

@@ -6,7 +6,7 @@ use journal_core::Rule;
 use sim_disk::suite::{Edit, FULL_LINES, Faults, Filled, Rot, RotSeen, Step, fill, fill_program};
 use sim_disk::{Mutant, Mutation, Mutator};
 
-use crate::program::{Kind, Program};
+use lab::core_crash::program::{Kind, Program};
 
 const KINDS: [Kind; 10] = [
     Kind::FullBlock,

@@ -8,8 +8,8 @@ use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS};
 use sim_disk::suite::{Edit, Memory, Step};
 use sim_disk::{Explorer, Model, Report, Scenario as _, World};
 
-use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, write, write_at};
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Discard, Overwrite as Whole, Write};
 

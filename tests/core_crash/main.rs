@@ -3,8 +3,6 @@
 
 mod between;
 mod copies;
-mod damage;
-mod delta;
 mod examine;
 mod forged;
 mod format;
@@ -13,7 +11,6 @@ mod harm;
 mod lives;
 mod log;
 mod mutants;
-mod program;
 mod relog;
 mod rings;
 mod rules;

@@ -11,8 +11,8 @@ use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS};
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{DiskImage, Explorer, Image, Model, Report, SimDisk, SimPmem, World};
 
-use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, needs_beside, write, write_at};
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Discard, Write, WriteAt};
 

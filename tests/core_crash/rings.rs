@@ -8,8 +8,8 @@ use sim_disk::generate::{Source, check};
 use sim_disk::suite::oracle::BLOCKS;
 use sim_disk::suite::{Edit, Step};
 
-use crate::lives::{Plan, edits, live};
-use crate::program::{Kind, Program};
+use lab::core_crash::lives::{Plan, edits, live};
+use lab::core_crash::program::{Kind, Program};
 
 /// More often than not the same few blocks are written.
 fn step(source: &mut Source, some: &[Edit]) -> Step {

@@ -6,11 +6,11 @@ use journal_core::{Overwrite, Rule};
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutator};
 
-use crate::damage::{
+use lab::core_crash::damage::{
     lose_the_newest_superblock, rot_first_record, rot_noted_record, rot_the_first_copy,
     stale_first_record,
 };
-use crate::program::{Kind, Program};
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 

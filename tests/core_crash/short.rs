@@ -5,7 +5,7 @@ use journal_core::Protocol::{self, OneFence, TailPointer};
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Report};
 
-use crate::program::{Kind, Program};
+use lab::core_crash::program::{Kind, Program};
 
 fn commit(lane: u16, changes: &[(usize, Edit)], durability: Durability) -> Step {
     Step::Commit(lane, changes.to_vec(), durability)

@@ -9,9 +9,9 @@ use sim_disk::mutants::Mutant;
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutation, Mutator, Report, Scenario as _, World};
 
-use crate::damage::rot_last_slot;
-use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, write, write_at};
+use lab::core_crash::damage::rot_last_slot;
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Append, Discard, Write};
 

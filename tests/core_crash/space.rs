@@ -11,7 +11,7 @@ use journal_core::{
 use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
 
-use crate::delta::Words;
+use lab::core_crash::delta::Words;
 
 const BLOCK: usize = 64;
 const BLOCKS: u64 = 16;

@@ -16,8 +16,8 @@ use sim_disk::{
     Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, OperationCounts, Scenario, World,
 };
 
-use crate::delta::Words;
-use crate::program::{Kind, Program};
+use lab::core_crash::delta::Words;
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Write, WriteAt};
 

@@ -13,7 +13,7 @@ use sim_disk::mutants::{Mutant, Mutation};
 use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario, World};
 
-use crate::program::{Kind, Program};
+use lab::core_crash::program::{Kind, Program};
 
 /// Where the tail word of the only lane lies, and where the lane begins behind it.
 const WORD: usize = 2 * SUPERBLOCK_UNIT as usize;

@@ -6,8 +6,8 @@ use sim_disk::mutants::Mutant;
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutation, Mutator};
 
-use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, needs, write, write_at};
+use lab::core_crash::program::{Kind, Program};
 
 use Edit::{Discard, Write};
 

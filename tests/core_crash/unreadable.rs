@@ -10,8 +10,8 @@ use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use sim_disk::suite::{Edit, Memory, Step};
 use sim_disk::{Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World};
 
-use crate::program::{Kind, Program};
 use crate::rules::{commit, explorer, write, write_at};
+use lab::core_crash::program::{Kind, Program};
 
 type Opened<'m> = Journal<'m, Kind, On<SimPmem, SimDisk, Mutator>>;
 

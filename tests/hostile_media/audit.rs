@@ -11,8 +11,8 @@ use nvm_journal::Buffers;
 use sim_disk::{Fault, FaultKind, Image, Model, Operation as Call, SimDisk, SimPmem, World};
 
 use crate::slots::twice_in_one_record;
-use crate::support::versions::entry_check;
-use crate::support::{Block, Kind, Shape, counting};
+use lab::second_reader::versions::entry_check;
+use lab::second_reader::{Block, Kind, Shape, counting};
 
 const LANE: LaneNumber = LaneNumber(0);
 

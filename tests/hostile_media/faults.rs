@@ -12,10 +12,10 @@ use journal_core::{
 };
 use sim_disk::{Fault, FaultKind, Model, Operation, SimPmem, World};
 
-use crate::examine::{Findings, agree_on_blocks, is_transient, open};
-use crate::images::{Expected, Sample, samples};
-use crate::support::reader::Content;
-use crate::support::{Kind, Memory, Opened, Shape, contents};
+use lab::second_reader::examine::{Findings, agree_on_blocks, is_transient, open};
+use lab::second_reader::images::{Expected, Sample, samples};
+use lab::second_reader::reader::Content;
+use lab::second_reader::{Kind, Memory, Opened, Shape, contents};
 
 #[test]
 fn a_read_that_fails_once_is_reported_and_nothing_is_lost() {

@@ -13,13 +13,13 @@ use journal_core::{
 use nvm_journal::Buffers;
 use sim_disk::{Image, Model, Rng, World};
 
-use crate::examine::{Findings, examine, examine_without, go_on};
-use crate::images::{Sample, samples, slotted};
-use crate::support::forge::{RingMut, Target, put, seal, seal_copy, seal_span, targets};
-use crate::support::layout::BOOK;
-use crate::support::reader::{Content, content_check, mark_of_close, record_seed};
-use crate::support::versions::State;
-use crate::support::{BLOCK_BYTES, Kind, Shape, contents, counting};
+use lab::second_reader::examine::{Findings, examine, examine_without, go_on};
+use lab::second_reader::forge::{RingMut, Target, put, seal, seal_copy, seal_span, targets};
+use lab::second_reader::images::{Sample, samples, slotted};
+use lab::second_reader::layout::BOOK;
+use lab::second_reader::reader::{Content, content_check, mark_of_close, record_seed};
+use lab::second_reader::versions::State;
+use lab::second_reader::{BLOCK_BYTES, Kind, Shape, contents, counting};
 
 /// What a number is changed to.
 fn values(number: usize, was: u64) -> u64 {
@@ -206,7 +206,7 @@ fn forgeries_go_deep() {
         let without = sample.shape.read_by_the_book(&image);
         seal(image.pmem_mut(), &sample.found, &target);
         let with = sample.shape.read_by_the_book(&image);
-        let blocks = |found: &Result<crate::support::reader::Found, _>| {
+        let blocks = |found: &Result<lab::second_reader::reader::Found, _>| {
             found.as_ref().ok().map(|found| found.blocks.clone())
         };
         changed += u32::from(blocks(&with) != blocks(&without));

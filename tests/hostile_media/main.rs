@@ -9,18 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod audit;
-mod examine;
 mod faults;
 mod forged;
-mod images;
 mod noise;
 mod requests;
 mod rot;
 mod scans;
 mod sights;
 mod slots;
-#[path = "../support/mod.rs"]
-mod support;
 mod tails;
 mod unresolved;
 mod wraps;

@@ -2,9 +2,9 @@
 
 use sim_disk::{Image, Rng};
 
-use crate::examine::{Findings, examine, go_on};
-use crate::images::{Sample, samples};
-use crate::support::{Kind, Shape};
+use lab::second_reader::examine::{Findings, examine, go_on};
+use lab::second_reader::images::{Sample, samples};
+use lab::second_reader::{Kind, Shape};
 
 fn random(rng: &mut Rng, len: usize) -> Vec<u8> {
     let words = (0..len.div_ceil(8)).map(|_| rng.next_u64().to_le_bytes());
@@ -108,7 +108,8 @@ fn an_older_journal_in_the_same_span_does_not_come_back() {
     let mut findings = Findings::default();
     for (old_unit, new_unit) in [(256, 512), (512, 256), (256, 256), (256, 1024), (1024, 256)] {
         let old = Shape { unit_bytes: old_unit, id: *b"the older one...", ..samples()[2].shape };
-        let acts = [crate::support::Act::Commit(0, vec![(0, crate::support::What::Fill(9))])];
+        let acts =
+            [lab::second_reader::Act::Commit(0, vec![(0, lab::second_reader::What::Fill(9))])];
         let (image, _) = old.made_by(&acts);
         let mut span = image.pmem().to_vec();
         span.resize(span.len() + 4096, 0);
@@ -118,7 +119,9 @@ fn an_older_journal_in_the_same_span_does_not_come_back() {
             let mut image = formatted.clone();
             image.pmem_mut()[at] ^= 1;
             let result = examine(&new, &image).and_then(|outcome| match &outcome.opened {
-                Ok(blocks) if blocks[0] == crate::support::reader::Content::Is([0; 64]) => Ok(()),
+                Ok(blocks) if blocks[0] == lab::second_reader::reader::Content::Is([0; 64]) => {
+                    Ok(())
+                }
                 other => Err(format!("{other:?}")),
             });
             findings.note(result, || format!("{old_unit}, then {new_unit}: byte {at}"));

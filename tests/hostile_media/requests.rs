@@ -6,7 +6,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, CommitError, Durability, JournalError, Operation};
 use sim_disk::{Model, World};
 
-use crate::support::{Act, BLOCK_BYTES, BLOCKS, Kind, Shape, Truth, What, contents, counting};
+use lab::second_reader::{Act, BLOCK_BYTES, BLOCKS, Kind, Shape, Truth, What, contents, counting};
 
 const NOWHERE: BlockNumber = BlockNumber(BLOCKS);
 
@@ -62,7 +62,7 @@ fn transactions_that_cannot_be_are_refused() {
 fn reads_that_cannot_be_are_refused() {
     let world = World::boot(shape().format(), Model::Torn8);
     let read = |block, bytes| {
-        let read = |journal: &mut crate::support::Opened<'_, _>| {
+        let read = |journal: &mut lab::second_reader::Opened<'_, _>| {
             journal.read(block, &mut vec![0; bytes]).expect_err("is refused")
         };
         shape().with(&world, read).expect("opens")

@@ -7,12 +7,12 @@ use journal_core::{MediumErrorKind, OpenError};
 use sim_disk::Image;
 use sim_disk::rng::mix;
 
-use crate::examine::{Findings, agree_on_blocks, examine, examine_without, go_on};
-use crate::images::{Expected, Sample, samples};
-use crate::support::layout::BOOK;
-use crate::support::reader::Content;
-use crate::support::reader::Refusal;
-use crate::support::refusal;
+use lab::second_reader::examine::{Findings, agree_on_blocks, examine, examine_without, go_on};
+use lab::second_reader::images::{Expected, Sample, samples};
+use lab::second_reader::layout::BOOK;
+use lab::second_reader::reader::Content;
+use lab::second_reader::reader::Refusal;
+use lab::second_reader::refusal;
 
 type Opened = Result<Vec<Content>, OpenError>;
 

@@ -10,10 +10,10 @@ use journal_core::{
 };
 use sim_disk::{Image, Model, Rng, SimPmem, World};
 
-use crate::examine::Findings;
-use crate::images::{Sample, samples, slotted};
-use crate::support::forge::{Target, put, seal, targets};
-use crate::support::{Kind, Shape};
+use lab::second_reader::examine::Findings;
+use lab::second_reader::forge::{Target, put, seal, targets};
+use lab::second_reader::images::{Sample, samples, slotted};
+use lab::second_reader::{Kind, Shape};
 
 /// Each lane by itself, the last one first; the lowest one that cannot be read says so.
 fn one_by_one<'u>(unscanned: &Unscanned<'u, SimPmem, NoHook>, front: &mut [u8]) -> Scanning<'u> {

@@ -6,8 +6,8 @@ use journal_core::{
 };
 use sim_disk::{Image, Model, World};
 
-use crate::support::versions::entry_check;
-use crate::support::{Act, Kind, Shape, What};
+use lab::second_reader::versions::entry_check;
+use lab::second_reader::{Act, Kind, Shape, What};
 
 const SHAPE: Shape = Shape { lane_slots: 8, ..Shape::new(Kind::Delta, 1) };
 

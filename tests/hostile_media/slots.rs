@@ -7,13 +7,13 @@ use journal_core::units::LaneNumber;
 use sim_disk::rng::mix;
 use sim_disk::{Image, Model, Rng, World};
 
-use crate::examine::{Findings, Outcome, examine, examine_without, go_on};
-use crate::images::{Sample, slotted};
-use crate::support::forge::{RingMut, Target, put, seal, targets};
-use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Refusal, content_check, record_seed};
-use crate::support::versions::{State, entry_check};
-use crate::support::{Act, Truth, What, counting};
+use lab::second_reader::examine::{Findings, Outcome, examine, examine_without, go_on};
+use lab::second_reader::forge::{RingMut, Target, put, seal, targets};
+use lab::second_reader::images::{Sample, slotted};
+use lab::second_reader::layout::BOOK;
+use lab::second_reader::reader::{Content, Refusal, content_check, record_seed};
+use lab::second_reader::versions::{State, entry_check};
+use lab::second_reader::{Act, Truth, What, counting};
 
 fn try_it(sample: &Sample, image: &Image) -> Result<Outcome, String> {
     let outcome = examine(&sample.shape, image)?;

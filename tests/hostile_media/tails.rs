@@ -3,10 +3,10 @@
 use journal_core::Protocol;
 use sim_disk::{Image, Model, World};
 
-use crate::examine::{Findings, examine, go_on};
-use crate::support::forge::{put, seal, targets};
-use crate::support::reader::{Content, Refusal, tail_word};
-use crate::support::{Act, Kind, Shape, Truth, What};
+use lab::second_reader::examine::{Findings, examine, go_on};
+use lab::second_reader::forge::{put, seal, targets};
+use lab::second_reader::reader::{Content, Refusal, tail_word};
+use lab::second_reader::{Act, Kind, Shape, Truth, What};
 
 fn shape() -> Shape {
     Shape { protocol: Protocol::TailPointer, ..Shape::new(Kind::Words, 2) }

@@ -13,8 +13,8 @@ use journal_core::{
 use nvm_journal::Buffers;
 use sim_disk::{Image, Model, World};
 
-use crate::support::reader::Content;
-use crate::support::{BLOCK_BYTES, Block, Kind, Shape};
+use lab::second_reader::reader::Content;
+use lab::second_reader::{BLOCK_BYTES, Block, Kind, Shape};
 
 /// Records, none of which is known durable. Each has both blocks, in slots.
 const RECORDS: u32 = 2_100;

@@ -7,11 +7,11 @@ use journal_core::units::LaneNumber;
 use journal_core::{MediumErrorKind, OpenError};
 use sim_disk::Image;
 
-use crate::examine::{Findings, examine, examine_without, go_on};
-use crate::support::forge::{RingMut, seal_copy};
-use crate::support::layout::BOOK;
-use crate::support::reader::record_seed;
-use crate::support::{Kind, Shape};
+use lab::second_reader::examine::{Findings, examine, examine_without, go_on};
+use lab::second_reader::forge::{RingMut, seal_copy};
+use lab::second_reader::layout::BOOK;
+use lab::second_reader::reader::record_seed;
+use lab::second_reader::{Kind, Shape};
 
 /// What the record is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use nvm_journal::{Error, Journal};
 use sim_disk::{Model, Mutator, Scenario as _, World};
 
 use crate::guards::within;
-use crate::oracle::{BLOCKS, Change, content_of};
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{Front, Program, read_block};
+use lab::oracle::{BLOCKS, Change, content_of};
 
 fn open(program: &Program, index_frames: usize, background: bool) -> Front {
     let world = World::boot(program.start(), Model::Torn8);

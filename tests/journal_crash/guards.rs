@@ -16,12 +16,12 @@ use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Sce
 #[cfg(not(shuttle))]
 use std::thread;
 
-use crate::oracle::{
-    Change, End, cover_label, judge, judge_read, late, next_number, number_in, shown_label,
-};
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{
     Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
+};
+use lab::oracle::{
+    Change, End, cover_label, judge, judge_read, late, next_number, number_in, shown_label,
 };
 
 use Change::{Read, Touch, Write};

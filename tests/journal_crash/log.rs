@@ -8,9 +8,9 @@ use nvm_journal::{Error, Journal};
 use sim_disk::{CrashPoints, Model, Mutator, Rules, Scenario as _, Tape, World};
 
 use crate::guards::{A_WHILE, within};
-use crate::oracle::{BLOCKS, Change, content_of};
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{Front, Program, read_block};
+use lab::oracle::{BLOCKS, Change, content_of};
 
 use Change::Write;
 

@@ -7,7 +7,6 @@ mod capacity;
 mod guards;
 mod log;
 mod mutants;
-mod oracle;
 mod probe;
 mod program;
 mod rules;

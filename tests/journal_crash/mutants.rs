@@ -5,10 +5,10 @@ use sim_disk::mutants::{Group, hunt};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario};
 
 use crate::guards::{a_group_around, within};
-use crate::oracle::{Change, End};
 use crate::probe::Logged;
 use crate::program::{Program, SUPERBLOCK_UNIT, Step, Tx};
 use crate::rules::one;
+use lab::oracle::{Change, End};
 
 use Change::{Append, Discard, Touch, Write};
 use End::{Deferred, Durable};

@@ -8,11 +8,11 @@ use journal_core::{
 use nvm_journal::{Error, Journal, On, Options};
 use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, SimPmem, World};
 
-use crate::oracle::{
+use crate::probe::{Device, HALF_BYTES, Logged, Probe};
+use lab::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge, judge_read, next_number,
     sync_label,
 };
-use crate::probe::{Device, HALF_BYTES, Logged, Probe};
 
 /// Bytes of a media unit, where the second superblock copy begins.
 pub(crate) const SUPERBLOCK_UNIT: u64 = 256;

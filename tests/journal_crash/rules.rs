@@ -13,9 +13,9 @@ use journal_core::{Overwrite, Rule};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario};
 
 use crate::guards::{Scripted, within};
-use crate::oracle::{Change, End};
 use crate::probe::Logged;
 use crate::program::{Program, SUPERBLOCK_UNIT, Step, Tx, covering};
+use lab::oracle::{Change, End};
 
 use Change::{Touch, Write};
 use End::{Deferred, Durable};

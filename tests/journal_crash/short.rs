@@ -3,9 +3,9 @@
 use journal_core::Overwrite;
 use sim_disk::{Explorer, Model, Report, Rng};
 
-use crate::oracle::{Change, End};
 use crate::probe::Logged;
 use crate::program::{Program, Step, Tx};
+use lab::oracle::{Change, End};
 
 use Change::{Append, Discard, Read, Touch, Write};
 use End::{Abort, Deferred, Durable, Gathered, Together};

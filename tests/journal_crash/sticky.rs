@@ -13,9 +13,9 @@ use sim_disk::{
 };
 
 use crate::guards::{Stage, within};
-use crate::oracle::{BLOCK_BYTES, Change, End, next_number, sync_label};
 use crate::probe::Logged;
 use crate::program::{Program, apply, read_block};
+use lab::oracle::{BLOCK_BYTES, Change, End, next_number, sync_label};
 
 use Change::{Read, Touch, Write};
 use End::{Deferred, Durable};

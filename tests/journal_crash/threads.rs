@@ -18,9 +18,9 @@ use shuttle::thread;
 use sim_disk::{Explorer, Image, Model, Report, Rng, Scenario, World};
 
 use crate::guards::{Stage, within};
-use crate::oracle::{Change, End, judge, number_in, shown_label};
 use crate::probe::Logged;
 use crate::program::{Program, Tx, covering, read_all, read_block};
+use lab::oracle::{Change, End, judge, number_in, shown_label};
 #[cfg(not(shuttle))]
 use std::thread;
 
@@ -77,9 +77,9 @@ impl Workload {
 
     /// The changes of one transaction, in any order of blocks.
     fn changes(&self, rng: &mut Rng, thread: u64) -> Vec<(usize, Change)> {
-        let own = (thread as usize + 2) % crate::oracle::BLOCKS;
+        let own = (thread as usize + 2) % lab::oracle::BLOCKS;
         if self.few && rng.below(4) > 0 {
-            let any = |_| rng.below(crate::oracle::BLOCKS as u64) as usize;
+            let any = |_| rng.below(lab::oracle::BLOCKS as u64) as usize;
             let mut blocks: Vec<_> = (0..3).map(any).collect();
             blocks.push(own);
             blocks.sort_unstable();
@@ -122,7 +122,7 @@ impl Workload {
     fn reader(&self, stage: &Stage, numbers: &Numbers) -> Result<(), Error> {
         let mut rng = Rng::new(self.seed << 8 | 0xFF);
         for _ in 0..self.rounds * 6 {
-            let block = rng.below(crate::oracle::BLOCKS as u64) as usize;
+            let block = rng.below(lab::oracle::BLOCKS as u64) as usize;
             let number = number_in(&read_block(&stage.journal, block)?);
             if numbers.is_durable(number) {
                 stage.world.returned(shown_label(number));

@@ -6,9 +6,9 @@ use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Image, Mark, Model, Mutator, Scenario, World};
 
 use crate::guards::within;
-use crate::oracle::{BLOCKS, Block, Change, content_of};
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{Front, Program, read_block};
+use lab::oracle::{BLOCKS, Block, Change, content_of};
 
 use Change::{Touch, Write};
 

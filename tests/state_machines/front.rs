@@ -17,10 +17,10 @@ use sim_disk::suite::Habits;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 use crate::lives::{Life, Machine, Process, lives, run};
-use crate::oracle::{BLOCK_BYTES, BLOCKS, Change, End, judge, sync_label};
 use crate::policies::{for_each_policy, tiny};
 use crate::run::{Sample, holds};
 use crate::session::{Session, read_all};
+use lab::oracle::{BLOCK_BYTES, BLOCKS, Change, End, judge, sync_label};
 
 use Change::{Append, Discard, Read, Touch, Write};
 

@@ -18,9 +18,6 @@ mod homes;
 mod large;
 mod ledger;
 mod lives;
-#[expect(dead_code, reason = "the front door's own tests use the rest of it")]
-#[path = "../journal_crash/oracle.rs"]
-mod oracle;
 mod outside;
 mod owner;
 mod policies;

@@ -30,9 +30,9 @@ use sim_disk::rng::mix;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 use crate::lives::{Ended, Machine, Process, run};
-use crate::oracle::{BLOCK_BYTES, BLOCKS, Block, Copies};
 use crate::policies::{for_each_policy, tiny};
 use crate::run::{Sample, cases, counterexample, holds};
+use lab::oracle::{BLOCK_BYTES, BLOCKS, Block, Copies};
 
 use acts::{Act, Case, Edit, Make, Settings, Shape, Tx};
 use hook::{Marks, Watch};

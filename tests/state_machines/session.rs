@@ -11,7 +11,7 @@ use sim_disk::Mark;
 
 use crate::front::{Act, Changes, FITS, Front, Journal, SEATS, Transaction};
 use crate::lives::Process;
-use crate::oracle::{
+use lab::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge_read, next_number, sync_label,
 };
 

@@ -118,6 +118,30 @@ pub(crate) fn too_long(source: &Source) -> Vec<Finding> {
     vec![source.finding(0, format!("{lines} lines, at most {LINES_MAX}"))]
 }
 
+/// A lesson is read from the first line to the last.
+const LESSON_LINES_MAX: usize = 200;
+
+/// Examples of the root package that are too long to be lessons, and those in several files.
+pub(crate) fn long_lessons(source: &Source) -> Vec<Finding> {
+    let Some(name) = source.path.strip_prefix("examples/") else { return Vec::new() };
+    let lines = source.line_count();
+    let is_long = lines > LESSON_LINES_MAX;
+    let long = is_long.then(|| format!("{lines} lines, at most {LESSON_LINES_MAX}"));
+    let parts = name.contains('/').then(|| "a lesson is one file".to_owned());
+    long.into_iter().chain(parts).map(|what| source.finding(0, what)).collect()
+}
+
+/// Files that become a part of another crate as well: a crate shares code through a library.
+pub(crate) fn borrowed_files(source: &Source) -> Vec<Finding> {
+    let code = source.code.as_str();
+    let attributes = code.match_indices("#[").map(|(at, _)| (at, inside_brackets(code, at + 1)));
+    let paths = attributes.filter(|(_, inside)| {
+        let inside = inside.trim_start();
+        inside.strip_prefix("path").is_some_and(|rest| rest.trim_start().starts_with('='))
+    });
+    paths.map(|(at, _)| source.finding(line_of(code, at), "a module by its path")).collect()
+}
+
 pub(crate) fn wide_lines(source: &Source) -> Vec<Finding> {
     let lines = source.text.lines().zip(1..);
     let wide = lines.filter(|(line, _)| line.chars().count() > COLUMNS_MAX);
@@ -229,6 +253,24 @@ mod tests {
         ] {
             assert_eq!(findings(rule, commit, ordered), 0, "{ordered}");
         }
+    }
+
+    #[test]
+    fn modules_by_their_paths_are_found() {
+        let rule: Rule = borrowed_files;
+        assert_eq!(findings(rule, "tests/a.rs", "#[path = \"../b.rs\"]\nmod b;"), 1);
+        assert_eq!(findings(rule, "tests/a.rs", "#[ path= \"b.rs\" ]\nmod b;"), 1);
+        assert_eq!(findings(rule, "tests/a.rs", "// #[path = \"b.rs\"]\n#[paths]\nmod b;"), 0);
+    }
+
+    #[test]
+    fn lessons_are_short_and_in_one_file() {
+        let rule: Rule = long_lessons;
+        let lines = |count| "\n".repeat(count);
+        assert_eq!(findings(rule, "examples/a.rs", &lines(LESSON_LINES_MAX)), 0);
+        assert_eq!(findings(rule, "examples/a.rs", &lines(LESSON_LINES_MAX + 1)), 1);
+        assert_eq!(findings(rule, "examples/a/main.rs", ""), 1);
+        assert_eq!(findings(rule, "tools/lab/examples/a.rs", &lines(LESSON_LINES_MAX + 1)), 0);
     }
 
     #[test]

@@ -18,6 +18,11 @@ enum Room {
     Policy,
     /// The root package.
     Front,
+    /// `tools`, but for those that follow: what tests, benches and fuzz targets share.
+    Lab,
+    /// `tools/bench-kit` and `tools/firmware`: tools that import the core at most, so that anything
+    /// may be tested with them.
+    Kit,
     /// Fuzz targets and probes, which are outside the workspace and import what they look at.
     Visitor,
     /// What compares with copyleft codecs: outside the workspace, and nobody imports it.
@@ -33,6 +38,8 @@ fn room(folder: &str) -> Option<Room> {
         "crates/policies/codec" => Room::Codec,
         _ if folder.starts_with("crates/policies/") => Room::Policy,
         _ if folder.starts_with("crates/") => return None,
+        "tools/bench-kit" | "tools/firmware" => Room::Kit,
+        _ if folder.starts_with("tools/") => Room::Lab,
         _ if folder.starts_with("oracles/") => Room::Oracle,
         _ => Room::Visitor,
     })
@@ -42,13 +49,17 @@ fn may_import(from: Room, to: Room, kind: Kind) -> bool {
     match (from, to) {
         // Not even a visitor: who links an oracle is under its licence.
         (_, Room::Oracle) => false,
-        (Room::Oracle, to) => matches!(to, Room::Codec | Room::Core),
+        (Room::Oracle, to) => matches!(to, Room::Codec | Room::Core | Room::Kit),
         (Room::Visitor, _) => true,
-        // The weather is for tests: a user's program carries no simulator.
-        (Room::Front, Room::Weather) => kind == Kind::Dev,
+        (Room::Lab, to) => to != Room::Visitor,
+        // Tools and the weather are for tests: a user's program carries no simulator.
+        (Room::Front, Room::Lab | Room::Weather) => kind == Kind::Dev,
+        (Room::Front | Room::Codec | Room::Policy, Room::Kit) => kind == Kind::Dev,
         (Room::Front, to) => !matches!(to, Room::Front | Room::Visitor),
         (Room::Policy, Room::Codec) => true,
-        (Room::Ground | Room::Weather | Room::Codec | Room::Policy, to) => to == Room::Core,
+        (Room::Ground | Room::Weather | Room::Codec | Room::Policy | Room::Kit, to) => {
+            to == Room::Core
+        }
         (Room::Core, _) => false,
     }
 }
@@ -123,7 +134,8 @@ pub(crate) fn own_facts(package: &Package) -> Vec<Finding> {
 
 /// Tools of the project stay at home.
 pub(crate) fn published_by_mistake(package: &Package) -> Vec<Finding> {
-    let is_at_home = matches!(room(&package.folder), Some(Room::Visitor | Room::Oracle));
+    let is_at_home =
+        matches!(room(&package.folder), Some(Room::Visitor | Room::Oracle | Room::Lab | Room::Kit));
     if !is_at_home || !package.is_published() {
         return Vec::new();
     }
@@ -188,7 +200,8 @@ pub(crate) fn not_members(packages: &[Package]) -> Vec<Finding> {
             None => member == folder,
         })
     };
-    let rooms = packages.iter().filter(|package| package.folder.starts_with("crates/"));
+    let is_ours = |folder: &str| ["crates/", "tools/"].iter().any(|row| folder.starts_with(row));
+    let rooms = packages.iter().filter(|package| is_ours(&package.folder));
     let strangers = rooms.filter(|package| !is_member(&package.folder));
     strangers.map(|package| Finding::new(&package.path(), 0, "is no member")).collect()
 }
@@ -201,6 +214,7 @@ pub(crate) fn missing_targets(readme: &str, files: &[String]) -> Vec<Finding> {
         for pair in words.windows(2) {
             let folder = match pair[0] {
                 "--bench" => "benches",
+                "--bin" => "src/bin",
                 "--example" => "examples",
                 "--test" => "tests",
                 _ => continue,
@@ -296,6 +310,25 @@ mod tests {
         assert_eq!(against("oracles/x", sim), 1);
         assert_eq!(against("oracles/x", codec), 0);
         assert_eq!(against("oracles/x", core), 0);
+        assert_eq!(against("tools/lab", sim), 0);
+        assert_eq!(against("tools/lab", sibling), 0);
+        assert_eq!(against("tools/bench-kit", core), 0);
+        assert_eq!(against("tools/bench-kit", codec), 1);
+        for (folder, tools, tests_alone) in [
+            ("crates/policies/full-block", "tools/bench-kit", true),
+            ("crates/policies/full-block", "tools/lab", false),
+            ("crates/sim-disk", "tools/lab", false),
+            ("oracles/x", "tools/lab", false),
+        ] {
+            let tool = || package(tools, "[package]\nname = \"tool\"");
+            let found = |kind: &str| {
+                let mut packages = house(folder, &format!("[{kind}]\ntool = \"1\""));
+                packages.push(tool());
+                arrows(&packages).len()
+            };
+            assert_eq!(found("dependencies"), 1, "{folder}");
+            assert_eq!(found("dev-dependencies"), usize::from(!tests_alone), "{folder}");
+        }
         let oracle = || package("oracles/x", "[package]\nname = \"oracle\"");
         for folder in ["fuzz", "oracles/y", "crates/policies/full-block"] {
             let text = "[dev-dependencies]\noracle = { path = \"../oracles/x\" }";
@@ -332,6 +365,7 @@ mod tests {
 
         assert_eq!(published_by_mistake(&package("fuzz", "[package]")).len(), 1);
         assert_eq!(published_by_mistake(&package("oracles/x", "[package]")).len(), 1);
+        assert_eq!(published_by_mistake(&package("tools/lab", "[package]")).len(), 1);
         assert_eq!(published_by_mistake(&package("fuzz", "[package]\npublish = false")), []);
         assert_eq!(published_by_mistake(&core("[package]")), []);
 
@@ -356,6 +390,7 @@ mod tests {
 
         assert_eq!(not_members(&house("crates/pmem-sys", "")).len(), 2);
         assert_eq!(not_members(&house("crates/policies/new", "")).len(), 1);
+        assert_eq!(not_members(&house("tools/lab", "")).len(), 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use journal_core::Overwrite;
 use journal_core::Protocol;
 
 use crate::lives::{Breaks, End as Ends, Life};
-use crate::oracle::{BLOCKS, End};
+use lab::oracle::{BLOCKS, End};
 
 /// Blocks of a transaction at most.
 const BLOCKS_MAX: usize = 4;

@@ -5,7 +5,7 @@ use std::thread;
 use super::Journal;
 use super::acts::{Crowd, Tx};
 use super::process::{Store, Wrong, read};
-use crate::oracle::{BLOCKS, End, judge_seen, shown_label};
+use lab::oracle::{BLOCKS, End, judge_seen, shown_label};
 
 impl Store<'_> {
     /// Runs all threads to their ends.

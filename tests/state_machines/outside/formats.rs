@@ -10,7 +10,7 @@ use sim_disk::suite::Habits;
 use super::acts::{Settings, Shape};
 use super::process::{Store, Wrong};
 use super::{Journal, Outside, count, policy};
-use crate::oracle::{BLOCK_BYTES, sync_label};
+use lab::oracle::{BLOCK_BYTES, sync_label};
 
 /// In the id of a format's label, beside the number of its policy.
 const FORMATS: u64 = 1 << 21;

@@ -13,7 +13,7 @@ use journal_core::{
 };
 use sim_disk::{Mutator, World};
 
-use crate::oracle::{BLOCKS, Change};
+use lab::oracle::{BLOCKS, Change};
 
 /// Where the first byte of a record is stored.
 const RECORD: [&str; 4] = ["commit.image", "commit.front", "deferred.image", "deferred.front"];

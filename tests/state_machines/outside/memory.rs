@@ -2,7 +2,7 @@
 
 use journal_core::units::LINE_BYTES;
 
-use crate::oracle::{BLOCK_BYTES, Block};
+use lab::oracle::{BLOCK_BYTES, Block};
 
 const LINE: u64 = LINE_BYTES as u64;
 /// Lanes of a journal at most.

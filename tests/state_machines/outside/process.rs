@@ -14,7 +14,7 @@ use super::acts::{Edit, FITS, Make, Tx};
 use super::hook::{Known, Marks, Pending};
 use super::{Journal, Outside, Transaction};
 use crate::lives::Process;
-use crate::oracle::{
+use lab::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, cover_label, judge_read_with,
     judge_with, late, next_number, sync_label,
 };
