@@ -1,4 +1,4 @@
-//! What `check_policy` says of policies: of this project's own, of the example, and of wrong ones.
+//! What `check_policy` says of policies: of this project's own, and of wrong ones.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

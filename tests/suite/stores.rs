@@ -1,4 +1,4 @@
-//! What `check_store` says of stores: of the example, and of a word with one thing wrong.
+//! What `check_store` says of a store: a word with one thing wrong.
 
 use journal_core::{Offset, Pmem};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};

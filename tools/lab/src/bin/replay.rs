@@ -1,6 +1,6 @@
 //! Real block traces through the journal: what each policy costs, and whether it survives crashes.
 //!
-//! `cargo run --release -p lab --bin replay -- [--policy P] [--results FILE] FILE.btrc.zst...`
+//! `cargo run --release -p lab --bin replay -- [--policy P] [--results FOLDER] FILE.btrc.zst...`
 //!
 //! Each trace is replayed under each policy twice. First on plain memory, where everything that
 //! goes out to the media is counted, and set against a bound that is computed from the images
@@ -65,8 +65,8 @@ struct Arguments {
     /// Of everything that is left to chance.
     #[arg(long, value_name = "N", default_value_t = PLAN.seed)]
     seed: u64,
-    /// Also writes the tables there, as Markdown.
-    #[arg(long, value_name = "FILE")]
+    /// Also writes the pages there: RESULTS.md, and the folder results with all tables.
+    #[arg(long, value_name = "FOLDER")]
     results: Option<PathBuf>,
     /// JSON in place of the tables, an object for each trace.
     #[arg(long)]
@@ -128,8 +128,10 @@ fn work() -> Result<bool, Box<dyn Error>> {
         sections.push(section);
     }
     if let Some(results) = &arguments.results {
-        let text = document::document(&sections, &command(&arguments), &arguments.room());
-        std::fs::write(results, text)?;
+        std::fs::create_dir_all(results.join("results"))?;
+        for (name, text) in document::pages(&sections, &command(&arguments), &arguments.room()) {
+            std::fs::write(results.join(name), text)?;
+        }
     }
     Ok(sections.iter().all(Section::holds))
 }
@@ -152,7 +154,7 @@ fn command(arguments: &Arguments) -> String {
             command += &format!(" {name} {number}");
         }
     }
-    command + " --results docs/RESULTS.md *.btrc.zst"
+    command + " --results docs *.btrc.zst"
 }
 
 fn open(file: &Path) -> Result<Trace<File>, Box<dyn Error>> {

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use crate::replay::run::Figures;
-use crate::replay::table::{Section, WORDS, markdown, share};
+use crate::replay::table::{Section, Table, WORDS, markdown, share};
 
 /// What a paper compares: a policy with another one, in one figure.
 struct Compared {
@@ -14,28 +14,55 @@ struct Compared {
     what: &'static str,
     count: fn(&Figures) -> u64,
     /// What it says, by the trace that comes closest.
-    says: &'static [(&'static str, &'static str)],
+    says: &'static [Says],
 }
 
-const FGM: &[(&str, &str)] = &[
-    ("ext4-varmail", "-92.6 / -99.3 / -91.0 %"),
-    ("ext4-fileserver", "up to -90.4 %"),
-    ("ext4-writefsync", "-93.7 %"),
-    ("ext4-postmark", "about -90 %"),
+/// What a paper says of a workload.
+struct Says {
+    /// The trace that comes closest.
+    trace: &'static str,
+    text: &'static str,
+    wants: Wants,
+}
+
+/// Which of our figures bear a paper out.
+#[derive(Clone, Copy)]
+enum Wants {
+    /// Percent, and less.
+    AtMost(f64),
+    /// Percent, and more.
+    AtLeast(f64),
+    /// None at all of what is counted.
+    Nothing,
+    /// The paper's workload is another one.
+    Incomparable,
+}
+
+use Wants::{AtLeast, AtMost, Incomparable, Nothing};
+
+const fn says(trace: &'static str, text: &'static str, wants: Wants) -> Says {
+    Says { trace, text, wants }
+}
+
+const FGM: &[Says] = &[
+    says("ext4-varmail", "-92.6 / -99.3 / -91.0 %", AtMost(-91.0)),
+    says("ext4-fileserver", "up to -90.4 %", AtMost(-90.4)),
+    says("ext4-writefsync", "-93.7 %", AtMost(-93.7)),
+    says("ext4-postmark", "about -90 %", AtMost(-90.0)),
 ];
 
-const NJS: &[(&str, &str)] = &[
-    ("ext4-postmark", "-41.7 %"),
-    ("ext4-fileserver", "-30.3 %"),
-    ("ext4-varmail", "-45.4 %"),
-    ("ext4-varmail-datajournal", "-45.4 %"),
+const NJS: &[Says] = &[
+    says("ext4-postmark", "-41.7 %", AtMost(-41.7)),
+    says("ext4-fileserver", "-30.3 %", AtMost(-30.3)),
+    says("ext4-varmail", "-45.4 %", AtMost(-45.4)),
+    says("ext4-varmail-datajournal", "-45.4 %", AtMost(-45.4)),
 ];
 
-const HASFS: &[(&str, &str)] = &[
-    ("ext4-varmail-datajournal", "no data at a checkpoint"),
-    ("ext4-iozone-datajournal", "no data at a checkpoint"),
-    ("sqlite-tpcc", "no data at a checkpoint"),
-    ("ext4-fileserver", "metadata alone"),
+const HASFS: &[Says] = &[
+    says("ext4-varmail-datajournal", "no data at a checkpoint", Nothing),
+    says("ext4-iozone-datajournal", "no data at a checkpoint", Nothing),
+    says("sqlite-tpcc", "no data at a checkpoint", Nothing),
+    says("ext4-fileserver", "metadata alone", Incomparable),
 ];
 
 const fn nvm_bytes(figures: &Figures) -> u64 {
@@ -94,15 +121,24 @@ struct Shown {
     paper: &'static str,
     policy: &'static str,
     what: &'static str,
-    value: fn(&Figures) -> String,
-    says: &'static [(&'static str, &'static str)],
+    value: fn(&Figures) -> Value,
+    says: &'static [Says],
+}
+
+/// A figure of ours.
+struct Value {
+    /// Percent, where it can be said so.
+    percent: Option<f64>,
+    /// Whether nothing was counted.
+    is_nothing: bool,
+    text: String,
 }
 
 /// Of the bytes of the disk that the log does not write and a block journal would, those that went
 /// to persistent memory instead.
-fn nvm_share(figures: &Figures) -> String {
+fn nvm_share(figures: &Figures) -> Value {
     let saved = figures.block_journal_blocks.saturating_sub(figures.log.blocks);
-    share(nvm_bytes(figures), saved * figures.block_bytes)
+    part(nvm_bytes(figures), saved * figures.block_bytes)
 }
 
 const TWO_LEVEL: Shown = Shown {
@@ -111,15 +147,15 @@ const TWO_LEVEL: Shown = Shown {
     what: "bytes that journaling writes to the disk, against a block journal there",
     value: |figures| change(figures.log.blocks, figures.block_journal_blocks),
     says: &[
-        ("ext4-mobibench-datajournal", "-78 %"),
-        ("ext4-varmail-datajournal", "-49 %, of filebench"),
+        says("ext4-mobibench-datajournal", "-78 %", AtMost(-78.0)),
+        says("ext4-varmail-datajournal", "-49 %, of filebench", AtMost(-49.0)),
     ],
 };
 
 const DELTA: Shown = Shown {
     paper: "Delta journaling",
     policy: "compressed-delta",
-    says: &[("ext4-tpcc-datajournal", "-58 %")],
+    says: &[says("ext4-tpcc-datajournal", "-58 %", AtMost(-58.0))],
     ..TWO_LEVEL
 };
 
@@ -129,46 +165,70 @@ const SHOWN: &[Shown] = &[
         what: "bytes in NVM, as a share of those saved on the disk",
         value: nvm_share,
         says: &[
-            ("ext4-mobibench-datajournal", "16 %"),
-            ("ext4-varmail-datajournal", "21 %, of filebench"),
+            says("ext4-mobibench-datajournal", "16 %", AtMost(16.0)),
+            says("ext4-varmail-datajournal", "21 %, of filebench", AtMost(21.0)),
         ],
         ..TWO_LEVEL
     },
     DELTA,
     Shown {
         what: "updates that change less than a tenth of the block",
-        value: |figures| share(figures.differences.below_a_tenth, figures.differences.count),
-        says: &[("ext4-tpcc-datajournal", "> 70 %")],
+        value: |figures| part(figures.differences.below_a_tenth, figures.differences.count),
+        says: &[says("ext4-tpcc-datajournal", "> 70 %", AtLeast(70.0))],
         ..DELTA
     },
     Shown {
         what: "mean delta, of a block",
         value: mean_delta,
-        says: &[("ext4-tpcc-datajournal", "3.7 %")],
+        says: &[says("ext4-tpcc-datajournal", "3.7 %", AtMost(3.7))],
         ..DELTA
     },
     Shown {
         policy: "compressed-delta, moves",
         what: "mean delta, of a block",
         value: mean_delta,
-        says: &[("ext4-tpcc-datajournal", "3.7 %")],
+        says: &[says("ext4-tpcc-datajournal", "3.7 %", AtMost(3.7))],
         ..DELTA
     },
 ];
 
-fn mean_delta(figures: &Figures) -> String {
-    share(figures.forms.bytes, figures.placed.encoded * figures.block_bytes)
+fn mean_delta(figures: &Figures) -> Value {
+    part(figures.forms.bytes, figures.placed.encoded * figures.block_bytes)
+}
+
+/// A part of a whole.
+fn part(part: u64, whole: u64) -> Value {
+    let percent = 100.0 * part as f64 / whole.max(1) as f64;
+    Value { percent: Some(percent), is_nothing: part == 0, text: share(part, whole) }
 }
 
 /// Of a policy's figures, how far they are from another one's.
-fn change(ours: u64, theirs: u64) -> String {
-    if theirs == 0 {
-        return format!("{ours} against 0");
-    }
-    format!("{:+.1} %", 100.0 * (ours as f64 / theirs as f64 - 1.0))
+fn change(ours: u64, theirs: u64) -> Value {
+    let percent = (theirs > 0).then(|| 100.0 * (ours as f64 / theirs as f64 - 1.0));
+    let text = match percent {
+        Some(percent) => format!("{percent:+.1} %"),
+        None => format!("{ours} against 0"),
+    };
+    Value { percent, is_nothing: ours == 0, text }
 }
 
-/// The papers' figures beside ours, of the policies and traces that there are.
+impl Wants {
+    /// Whether our figure bears the paper out, in a few words.
+    fn verdict(self, value: &Value) -> String {
+        let short = match (self, value.percent) {
+            (Incomparable, _) => return "another workload".to_owned(),
+            (Nothing, _) if value.is_nothing => return "as in the paper".to_owned(),
+            (Nothing, _) => return "not reached".to_owned(),
+            (AtMost(most), Some(percent)) => percent - most,
+            (AtLeast(least), Some(percent)) => least - percent,
+            (AtMost(_) | AtLeast(_), None) => return "not compared".to_owned(),
+        };
+        // The papers round to a tenth.
+        if short < 0.05 { "as in the paper".to_owned() } else { format!("{short:.1} points short") }
+    }
+}
+
+/// The papers' figures beside ours, of the policies and traces that there are: a table for each.
 pub fn papers(sections: &[Section]) -> String {
     let mut known: BTreeMap<(&str, &str), &Figures> = BTreeMap::new();
     for section in sections {
@@ -176,38 +236,42 @@ pub fn papers(sections: &[Section]) -> String {
             known.insert((&section.trace, row.known.name), &row.figures);
         }
     }
-    let mut text = String::new();
-    for Compared { paper, policy, against, what, count, says } in COMPARED {
-        let headings = ["trace", "the paper says", "here"];
-        let mut table = vec![headings.map(str::to_owned).to_vec()];
-        for (trace, says) in *says {
-            let pair = known.get(&(trace, policy)).zip(known.get(&(trace, against)));
-            let Some((ours, theirs)) = pair else { continue };
-            let row = [*trace, says, &change(count(ours), count(theirs))];
-            table.push(row.map(str::to_owned).to_vec());
+    let mut tables: Vec<(&str, Table)> = Vec::new();
+    let mut add = |paper: &'static str, what: &str, says: &Says, value: &Value| {
+        let row = [what, says.trace, says.text, &value.text, &says.wants.verdict(value)];
+        let row = row.map(str::to_owned).to_vec();
+        match tables.iter_mut().find(|(known, _)| *known == paper) {
+            Some((_, table)) => table.push(row),
+            None => {
+                let headings = ["what", "workload", "the paper", "here", "verdict"];
+                tables.push((paper, vec![headings.map(str::to_owned).to_vec(), row]));
+            }
         }
-        if table.len() > 1 {
-            let lead = if text.is_empty() { "" } else { "\n" };
-            writeln!(text, "{lead}{paper}: {what}.\n*{policy}* against *{against}*.\n")
-                .expect("room in memory");
-            text += &markdown(&table, WORDS);
+    };
+    for Compared { paper, policy, against, what, count, says } in COMPARED {
+        let what = format!("{what}: {policy} against {against}");
+        for one in *says {
+            let pair = known.get(&(one.trace, policy)).zip(known.get(&(one.trace, against)));
+            if let Some((ours, theirs)) = pair {
+                add(paper, &what, one, &change(count(ours), count(theirs)));
+            }
         }
     }
     for Shown { paper, policy, what, value, says } in SHOWN {
-        let headings = ["trace", "the paper says", "here"];
-        let mut table = vec![headings.map(str::to_owned).to_vec()];
-        for (trace, says) in *says {
-            let Some(figures) = known.get(&(trace, policy)) else { continue };
-            table.push([*trace, says, &value(figures)].map(str::to_owned).to_vec());
-        }
-        if table.len() > 1 {
-            let lead = if text.is_empty() { "" } else { "\n" };
-            writeln!(text, "{lead}{paper}: {what}.\n*{policy}*.\n").expect("room in memory");
-            text += &markdown(&table, WORDS);
+        for one in *says {
+            if let Some(figures) = known.get(&(one.trace, policy)) {
+                add(paper, &format!("{what}: {policy}"), one, &value(figures));
+            }
         }
     }
-    if text.is_empty() {
+    if tables.is_empty() {
         return "None of the policies that the papers propose was replayed.\n".to_owned();
+    }
+    let mut text = String::new();
+    for (paper, table) in &tables {
+        let lead = if text.is_empty() { "" } else { "\n" };
+        writeln!(text, "{lead}### {paper}\n").expect("room in memory");
+        text += &markdown(table, WORDS);
     }
     text
 }

@@ -316,6 +316,12 @@ impl Section {
         least_of_fixed(self.rows.iter().map(|row| (row.known, &row.figures)), time)
     }
 
+    /// What a policy takes on memory as fast as DRAM, as a multiple of the best fixed policy.
+    pub fn to_best_on_dram(&self, row: &Row) -> Option<f64> {
+        let time = |figures: &Figures| figures.time_ns(&MEMORIES[0]);
+        self.least(time).map(|least| time(&row.figures) as f64 / least.max(1) as f64)
+    }
+
     fn keeps_up(&self, row: &Row) -> bool {
         let least = |memory: &Memory| self.least(|figures| figures.time_ns(memory));
         keeps_up(row.known, &row.figures, least)
@@ -352,7 +358,7 @@ impl Section {
     }
 
     pub fn markdown(&self) -> String {
-        let mut text = format!("## {}\n\n{}.\n", self.trace, self.heading());
+        let mut text = format!("# {}\n\n{}.\n", self.trace, self.heading());
         let mut tables = self.tables();
         if self.has_crashes() {
             tables.extend(crash_cells(&self.rows));

@@ -1,7 +1,7 @@
 //! The replay of traces: its reader against files that are none, its figures against counts made
 //! once and looked at, and its crashes against a journal that gets its order wrong.
 //!
-//! What it is made of is shared with `examples/replay`, which replays longer traces.
+//! The program `replay` replays longer traces by the same parts.
 
 mod crashes;
 mod deltas_cost;
