@@ -1,4 +1,4 @@
-//! What `byte-delta` would cost without its idea, for the examples that compare.
+//! What `byte-delta` would cost without its idea, for the programs that compare.
 
 use journal_core::policy::{
     ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,

@@ -1,7 +1,7 @@
 //! A toy store: a redo log of whole blocks in persistent memory over a disk.
 //!
 //! It is small enough to be explored to the last state, and uses every kind of persist site. It is
-//! an example of how to test a store with the simulator, not of how to build one.
+//! an example of a test of a store with the simulator, not of a store.
 //!
 //! Memory: one control word, then a ring of two-line records.
 //!
