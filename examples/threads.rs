@@ -20,7 +20,7 @@ const TRANSFERS: u64 = 2_000;
 const ACCOUNTS: u64 = 64;
 /// What each account begins with.
 const EACH: u64 = 1_000;
-/// Every so many transfers of a thread, one is durable; those between are deferred.
+/// The tenth transfer of a thread, and each tenth after it, is durable. The others are deferred.
 const DURABLE_EVERY: u64 = 10;
 
 /// Moves money, if the account has it. Both blocks change or none does.

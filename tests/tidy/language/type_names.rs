@@ -31,7 +31,19 @@ fn crate_of(path: &str) -> Option<&str> {
     let (root, below) = path.split_at(at);
     let is_test = |part: &str| part == "explored" || part == "tests";
     let parts = below.strip_suffix(".rs")?.split('/');
+    let root = if root == LABORATORY { laboratory(path) } else { root };
     (!parts.into_iter().any(is_test)).then(|| root.trim_end_matches('/'))
+}
+
+/// Several programs in one crate: each of them may have a word for itself.
+const LABORATORY: &str = "tools/lab/";
+
+/// The folder of the laboratory that a source lies in, or the source itself.
+fn laboratory(path: &str) -> &str {
+    let below = path.strip_prefix("tools/lab/src/").unwrap_or(path);
+    let start = path.len() - below.len();
+    let ends = below.find('/').filter(|_| !below.starts_with("bin/"));
+    &path[..ends.map_or(path.len(), |end| start + end)]
 }
 
 /// The types that a source defines outside of functions and tests, with their lines.

@@ -80,15 +80,15 @@ const COLUMNS: &str = "\
   smallest of byte runs, compressed XOR, and copies from the old image (*moves*). How short a
   compressed XOR or a delta of moves can be, the coders say, called with the images alone. No
   policy may write more blocks to the log than its bound has.
-- *image*, *encoded*, *slot*, *home*, *log*, *unchanged*: the share of updates that was logged as a
-  whole image, as something shorter, as a version in a slot, as an append that was synced at home
-  before the record, as a block of the disk-side log; or not logged because the block holds that
-  already.
+- *image*, *encoded*, *slot*, *home*, *log* and *unchanged* are shares of the updates. An *image* is
+  logged whole, and *encoded* is something shorter. In a *slot* there is a version of a block. What
+  went *home* is an append that was synced there before its record. What went to the *log* is a
+  block of the disk-side log. An *unchanged* block held the update already, so nothing was logged.
 - *runs* to *moves* count the forms of deltas, and *mean bytes* are theirs without the 9 bytes that
   say which images they lead between.
-- *updates* in front of *byte runs* are those that change something, appends left out; behind it
-  stands, for each coder, the mean of what it makes of them, headers apart and at most the block,
-  and what was *logged*.
+- *updates* in front of *byte runs* are those that change something, appends left out. Behind it
+  stands the mean of what each coder makes of them: headers apart, and at most the block. *logged*
+  is what was logged.
 - *byte-delta* sends appends home, *all in slots* logs them as well (the paper's all-journal).
   *Whole slots* are the same without the idea: each version is written whole.
 - A policy makes room when so much of its lane or of its slots is in use as it says, three quarters
@@ -96,10 +96,10 @@ const COLUMNS: &str = "\
   *reclaimed* by copying, and written home when that is not enough. With slots, rings are *folded*,
   older versions *collected* when that is not enough, and then everything goes home in a
   *checkpoint*. lcow writes home only what rings hold, and *evicts* from slots by batches.
-- Where a policy has the disk-side log, folding and collecting come first too; then segments of the
-  log are *cleaned*, if it is the log that is short, and then what the ring would have to keep goes
-  home in a *ring checkpoint*. *block journal* is what one on the disk would write: the images, a
-  descriptor for each 254 of them and a commit for each transaction. What goes home is not in it.
+- Where a policy has the disk-side log, folding and collecting come first too. Then segments of the
+  log are *cleaned*, if it is the log that is short. Then what the ring would have to keep goes home
+  in a *ring checkpoint*. A *block journal* on the disk would write the images, a descriptor for
+  each 254 of them, and a commit for each transaction. It leaves out what goes home.
 - The disk is one that may tear an overwrite. *At the end* says how much of what went to the disk
   did so when the trace had ended; *appended* what did before its record.
 - *upkeep* is everything else that is written to NVM: superblocks, copies within the lane, and

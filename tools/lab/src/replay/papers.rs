@@ -32,7 +32,7 @@ enum Wants {
     AtMost(f64),
     /// Percent, and more.
     AtLeast(f64),
-    /// None at all of what is counted.
+    /// A count of zero.
     Nothing,
     /// The paper's workload is another one.
     Incomparable,

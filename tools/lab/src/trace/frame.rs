@@ -51,7 +51,7 @@ pub enum BadFrame {
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
+struct FrameHeader {
     /// Its own length.
     bytes: usize,
     content_bytes: u64,
@@ -61,7 +61,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-impl Header {
+impl FrameHeader {
     fn parse(bytes: &[u8]) -> Result<Self, BadFrame> {
         if !bytes.starts_with(&MAGIC) {
             return Err(BadFrame::NotZstd);
@@ -118,7 +118,7 @@ impl<R: Read> Frame<R> {
         let mut begin = Vec::with_capacity(HEADER_BYTES_MAX);
         let read = source.by_ref().take(HEADER_BYTES_MAX as u64).read_to_end(&mut begin);
         read.map_err(|error| BadFrame::Io(error.kind()))?;
-        let header = Header::parse(&begin)?;
+        let header = FrameHeader::parse(&begin)?;
         let source = io::Cursor::new(begin).chain(source);
         let decoder = StreamingDecoder::new_with_max_window_size(source, WINDOW_BYTES_MAX);
         let decoder = decoder.map_err(|_| BadFrame::Blocks)?;
@@ -182,9 +182,9 @@ mod tests {
     #[test]
     fn content_sizes_come_in_four_forms() {
         let parse = |descriptor: u8, rest: &[u8]| {
-            Header::parse(&[&MAGIC[..], &[descriptor | 4], rest].concat())
+            FrameHeader::parse(&[&MAGIC[..], &[descriptor | 4], rest].concat())
         };
-        let header = |bytes, content_bytes| Ok(Header { bytes, content_bytes });
+        let header = |bytes, content_bytes| Ok(FrameHeader { bytes, content_bytes });
         assert_eq!(parse(0x20, &[255]), header(6, 255));
         assert_eq!(parse(0x40, &[0, 1, 1]), header(8, 257 + 256));
         assert_eq!(parse(0x60, &[1, 1]), header(7, 257 + 256));
