@@ -167,7 +167,7 @@ impl Work<'_> {
             let (index, images) = (order[at], pace.images());
             let program = self.plan.numbered(index, 1).program;
             let mut report = self.explorer(index, images).explore(&program)?;
-            if at % self.thorough_one_in == 0 {
+            if at.is_multiple_of(self.thorough_one_in) {
                 let few = self.explorer(index, IMAGES_FEW);
                 report += without_program(few.clone().with_kills().explore(&program)?);
                 report += without_program(few.explore(&going_on(&program))?);
@@ -202,7 +202,7 @@ impl Work<'_> {
             let from = tape_length(&numbered.prefix);
             let explorer = self.explorer(index, images).with_points_from(from);
             let mut report = explorer.explore(&program)?;
-            if at % GOES_ON_ONE_IN == 0 {
+            if at.is_multiple_of(GOES_ON_ONE_IN) {
                 let few = self.explorer(index, IMAGES_FEW).with_points_from(from);
                 report += without_program(few.explore(&going_on(&program))?);
             }
