@@ -6,18 +6,16 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
-mod support;
-
 use std::path::Path;
 use std::time::Instant;
 
 use criterion::{BatchSize, Criterion};
 use journal_core::{BlockDevice, BlockSize};
+use lab::bench::latency::{Times, print_heading};
+use lab::bench::media::{Folder, MemoryDisk, warm};
+use lab::bench::work::{Front, commit_at_once, front, image, images, make_room};
+use lab::bench::{Asked, Shuffler, print_load, print_machine, quantile};
 use nvm_journal::{CheckpointReport, FileDisk, FullBlock, Journal, Options};
-use support::latency::{Times, print_heading};
-use support::media::{Folder, MemoryDisk, warm};
-use support::work::{Front, commit_at_once, front, image, images, make_room};
-use support::{Asked, Shuffler, print_load, print_machine, quantile};
 
 /// Blocks of the disk. Each has content before anything is measured.
 const BLOCKS: u64 = 1 << 16;

@@ -9,20 +9,18 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
-mod support;
-
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use journal_core::{Kernels, PortableKernels};
+use lab::bench::media::Aligned;
+use lab::bench::{Effort, Table, print_load, print_machine, timed};
 use pmem_sys::NativeKernels;
 use policy_codec::bitmap::{self, Unit};
 use policy_codec::lzo::{self, LzoTable};
 use policy_codec::moves::{self, MovesTable};
 use policy_codec::{Changed, runs, scratch, xor};
-use support::media::Aligned;
-use support::{Effort, Table, print_load, print_machine, timed};
 
 const BLOCK_BYTES: usize = 4096;
 const WORD_BYTES: usize = 8;

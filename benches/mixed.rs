@@ -11,14 +11,6 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
-#[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]
-#[path = "../examples/replay/frame.rs"]
-mod frame;
-mod support;
-#[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]
-#[path = "../examples/replay/trace.rs"]
-mod trace;
-
 use std::fs::File;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
@@ -27,12 +19,12 @@ use std::time::{Duration, Instant};
 use criterion::{BatchSize, Criterion};
 use journal_core::policy::{Change, Class, Kind, Policy, Update};
 use journal_core::{BlockDevice as _, BlockNumber, Durability, Operation};
+use lab::bench::counted::{Counted, Counts};
+use lab::bench::latency::Times;
+use lab::bench::media::{MemoryDisk, warm};
+use lab::bench::{Asked, print_load, print_machine};
+use lab::trace::{Header, State, Trace, Transaction, Write};
 use nvm_journal::{AnyPolicy, CheckpointReport, Journal, On, Options};
-use support::counted::{Counted, Counts};
-use support::latency::Times;
-use support::media::{MemoryDisk, warm};
-use support::{Asked, print_load, print_machine};
-use trace::{Header, State, Trace, Transaction, Write};
 
 /// Persistent memory of the journal.
 const SPAN_BYTES: u64 = 64 << 20;
@@ -40,13 +32,12 @@ const SPAN_BYTES: u64 = 64 << 20;
 const LOG_BLOCKS: u32 = 4096;
 /// A trace with fewer transactions is replayed until this many were run.
 const TRANSACTIONS: usize = 6_000;
-const SAMPLE: &[u8] = include_bytes!("../tests/traces/sample.btrc.zst");
 
 type Traced = Journal<AnyPolicy, On<Counted, MemoryDisk>>;
 
 fn main() {
     let asked = Asked::of_arguments();
-    let sample = Whole::read(SAMPLE);
+    let sample = Whole::read(lab::trace::SAMPLE);
     if asked != Asked::List {
         print_machine();
         println!("medium: plain memory, {} MiB, one lane\n", SPAN_BYTES >> 20);

@@ -10,8 +10,6 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
-mod support;
-
 use std::cell::{RefCell, RefMut};
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -19,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use journal_core::{Offset, Pmem, PmemRead, PmemSplit};
+use lab::bench::{Effort, Table, print_load, print_machine, timed};
 use pmem_sys::{FlushMethod, Method, Region, StreamMethod};
-use support::{Effort, Table, print_load, print_machine, timed};
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;

@@ -9,18 +9,18 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
-mod support;
-
 use std::collections::HashMap;
 use std::hint::black_box;
 
 use criterion::Criterion;
 use journal_core::policy::{Change, Patch, Policy};
 use journal_core::{BlockNumber, BlockSize, Durability};
+use lab::bench::media::{BLOCK, MemoryDisk, warm};
+use lab::bench::work::{
+    Front, INDEX_FRAMES, LANE_BYTES, both, commit_change, front, image, images,
+};
+use lab::bench::{Asked, Table, print_load, print_machine, timed};
 use nvm_journal::{FullBlock, Journal, ObjectLog, Options};
-use support::media::{BLOCK, MemoryDisk, warm};
-use support::work::{Front, INDEX_FRAMES, LANE_BYTES, both, commit_change, front, image, images};
-use support::{Asked, Table, print_load, print_machine, timed};
 
 /// Blocks of each kind.
 const BLOCKS: u64 = 1 << 10;

@@ -9,8 +9,6 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its tables")]
 #![allow(clippy::std_instead_of_core, reason = "a program")]
 
-mod support;
-
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
@@ -24,11 +22,11 @@ use journal_core::{
     BlockNumber, BlockSize, Buffers, Durability, EXAMINE_BYTES_MAX, Geometry, Needs, NoHook, On,
     Operation, Pmem as _, PmemShare as _, examine,
 };
+use lab::bench::media::{BLOCK, Folder, Nowhere, copy_of, memory_with, sum, warm};
+use lab::bench::work::{Front, commit_at_once, image, images, leaked};
+use lab::bench::{Asked, Effort, Table, print_load, print_machine, quantile, timed};
 use nvm_journal::{FullBlock, Journal, MapOptions, ObjectLog, Options, Region};
 use pmem_sys::NativeKernels;
-use support::media::{BLOCK, Folder, Nowhere, copy_of, memory_with, sum, warm};
-use support::work::{Front, commit_at_once, image, images, leaked};
-use support::{Asked, Effort, Table, print_load, print_machine, quantile, timed};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

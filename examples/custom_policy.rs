@@ -45,7 +45,7 @@ impl Policy for OneSpan {
     }
 }
 
-pub(crate) fn check(broken: bool, budget: &Budget) -> Result<Summary, Box<PolicyFailure>> {
+fn check(broken: bool, budget: &Budget) -> Result<Summary, Box<PolicyFailure>> {
     check_policy(&OneSpan { forgets: usize::from(broken) }, budget)
 }
 
@@ -58,4 +58,35 @@ fn main() -> ExitCode {
     };
     println!("{text}");
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_and_its_broken_form_does_not() {
+        let budget = Budget::new().images(2).longer(20, 10);
+        let summary = check(false, &budget).unwrap_or_else(|broken| panic!("{broken}"));
+        assert!(summary.tried.repeated > 1_000 && summary.programs[0] > 1_000, "{summary}");
+        let failure = check(true, &budget).expect_err("it forgets a byte");
+        let text = failure.to_string();
+        assert!(
+            text.starts_with("the policy breaks a law: apply(old, what place encoded"),
+            "{text}"
+        );
+        assert!(
+            text.contains("they differ first at byte") && text.contains("laws_of_case"),
+            "{text}"
+        );
+        // With no law tried, a crash shows it as well.
+        let failure = check(true, &budget.cases(0)).expect_err("it forgets a byte");
+        let PolicyFailure::Crash { .. } = *failure else { panic!("{failure}") };
+        let text = failure.to_string();
+        for told in
+            ["the program, on one lane", "  1. ", "found: block 0", "may be: block 0", "seed 1"]
+        {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+    }
 }

@@ -9,14 +9,19 @@
 #![allow(clippy::std_instead_of_core, reason = "a program with std, as most are")]
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nvm_journal::{BlockNumber, BlockSize, FileDisk, Journal, MapOptions, Options};
 
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join("nvm-journal-hello");
     let folder = std::env::args_os().nth(1).map_or(folder, PathBuf::from);
-    std::fs::create_dir_all(&folder)?;
+    println!("{}", hello(&folder)?);
+    Ok(())
+}
+
+fn hello(folder: &Path) -> Result<String, Box<dyn Error>> {
+    std::fs::create_dir_all(folder)?;
     // Persistent memory, or any file in its place, and 1024 blocks of 4 KiB on a disk.
     let (nvm, disk) = (folder.join("nvm"), folder.join("disk"));
     let (map, options) = (MapOptions::new(), Options::new());
@@ -37,7 +42,16 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let (mut runs, mut text) = ([0; 4096], [0; 4096]);
     journal.read(BlockNumber(1), &mut runs)?;
     journal.read(BlockNumber(2), &mut text)?;
-    println!("{}, for the {}. time", String::from_utf8_lossy(&text[..18]), runs[0]);
     journal.close()?;
-    Ok(())
+    Ok(format!("{}, for the {}. time", String::from_utf8_lossy(&text[..18]), runs[0]))
+}
+
+#[test]
+fn it_counts_its_runs() {
+    let folder = std::env::temp_dir().join(format!("nvm-journal-hello-{}", std::process::id()));
+    for run in 1..=3 {
+        let said = hello(&folder).expect("files can be made");
+        assert_eq!(said, format!("hello, block store, for the {run}. time"));
+    }
+    std::fs::remove_dir_all(&folder).expect("the files are there");
 }

@@ -152,7 +152,7 @@ impl Store for Driven {
     }
 }
 
-pub(crate) fn check(broken: bool, budget: &StoreBudget) -> Result<StoreSummary, Box<StoreFailure>> {
+fn check(broken: bool, budget: &StoreBudget) -> Result<StoreSummary, Box<StoreFailure>> {
     check_store(&Driven { in_two: broken }, budget)
 }
 
@@ -165,4 +165,28 @@ fn main() -> ExitCode {
     };
     println!("{text}");
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_and_its_broken_form_does_not() {
+        let budget = StoreBudget::new().images(16).longer(10, 4);
+        let summary = check(false, &budget).unwrap_or_else(|failure| panic!("{failure}"));
+        let report = &summary.report;
+        assert!(report.images > 50_000 && report.kills > 1_000 && report.nested > 100, "{summary}");
+        assert!(summary.programs == 2 * (5 + 25 + 10) && summary.faults > 100, "{summary}");
+        let failure = check(true, &budget).expect_err("a put is two transactions");
+        let text = failure.to_string();
+        for told in [
+            "after a crash the store shows what nobody may see; operation 1, Put('a', \"1\")",
+            "before the first operation:\n  key \"a\": expected nothing, found \"\"",
+            "after operation 1, Put('a', \"1\"):\n  key \"a\": expected \"1\", found \"\"",
+            "the program:\n  1. Put('a', \"1\")\nthen the power is lost after event",
+        ] {
+            assert!(text.contains(told), "{told}\n\n{text}");
+        }
+    }
 }

@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt as _;
 use journal_core::{Offset, Pmem as _, PmemRead as _};
 use nvm_journal::{FullBlock, Journal, MapOptions, Options};
 
-use crate::support::media::{BLOCK, Folder};
-use crate::support::work::{Front, INDEX_FRAMES, commit_at_once, image, make_room, record_bytes};
-use crate::support::{Effort, Table, timed};
 use crate::{BLOCKS, NOWHERE};
+use lab::bench::media::{BLOCK, Folder};
+use lab::bench::work::{Front, INDEX_FRAMES, commit_at_once, image, make_room, record_bytes};
+use lab::bench::{Effort, Table, timed};
 
 const FILE_BYTES: u64 = 64 << 20;
 

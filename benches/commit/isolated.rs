@@ -8,12 +8,12 @@ use journal_core::{BlockNumber, Durability, Protocol};
 use nvm_journal::{FullBlock, ObjectLog};
 
 use crate::owner::Owner;
-use crate::support::latency::Isolated;
-use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{
+use crate::{BLOCKS, NOWHERE, commit};
+use lab::bench::latency::Isolated;
+use lab::bench::media::{BLOCK, Bare, warm};
+use lab::bench::work::{
     LANE_BYTES, commit_at_once, commit_change, front, image, leaked, make_room,
 };
-use crate::{BLOCKS, NOWHERE, commit};
 
 /// A step to a block of another run. Such steps meet all blocks before one comes again.
 const FAR: u64 = 1_601;

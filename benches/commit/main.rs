@@ -19,8 +19,6 @@ mod isolated;
 mod matrix;
 mod owner;
 mod small;
-#[path = "../support/mod.rs"]
-mod support;
 mod threads;
 mod whole;
 
@@ -28,11 +26,11 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion};
 use journal_core::BlockNumber;
+use lab::bench::media::Nowhere;
+use lab::bench::work::{Front, LANE_BYTES, front, image, images};
+use lab::bench::{Asked, print_load, print_machine};
 use nvm_journal::FullBlock;
 use pmem_sys::NativeKernels;
-use support::media::Nowhere;
-use support::work::{Front, LANE_BYTES, front, image, images};
-use support::{Asked, print_load, print_machine};
 
 /// Blocks of the device.
 const BLOCKS: u64 = 1 << 12;

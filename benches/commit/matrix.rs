@@ -13,10 +13,10 @@ use journal_core::policy::{Change, Span, Update};
 use journal_core::{BlockNumber, BlockSize, Durability, Operation};
 use nvm_journal::AnyPolicy;
 
-use crate::support::media::{Aligned, BLOCK, Bare, MemoryDisk};
-use crate::support::work::{Front, both, front, leaked, make_room};
-use crate::support::{Effort, Table, timed};
 use crate::threads::halves;
+use lab::bench::media::{Aligned, BLOCK, Bare, MemoryDisk};
+use lab::bench::work::{Front, both, front, leaked, make_room};
+use lab::bench::{Effort, Table, timed};
 
 /// Blocks of a row. The cache of old images holds the blocks of all rows.
 const ROW_BLOCKS: u64 = 256;

@@ -11,10 +11,10 @@ use journal_core::{
 use nvm_journal::{Buffers, Region};
 use pmem_sys::NativeKernels;
 
-use crate::support::media::{BLOCK, warm};
-use crate::support::timed;
-use crate::support::work::{LANE_BYTES, image, leaked};
 use crate::{BLOCKS, NOWHERE};
+use lab::bench::media::{BLOCK, warm};
+use lab::bench::timed;
+use lab::bench::work::{LANE_BYTES, image, leaked};
 
 /// Frames of the index: twice as many as a lane has of whole blocks.
 const FRAMES: usize = 1 << 15;

@@ -11,12 +11,12 @@ use nvm_journal::{Adaptive, CompressedDelta, Error, FullBlock, ObjectLog};
 use pmem_sys::NativeKernels;
 
 use crate::owner::{Owner, whole_block};
-use crate::support::media::{Aligned, BLOCK, Bare, MemoryDisk, warm};
-use crate::support::work::{
+use crate::{BLOCKS, NOWHERE};
+use lab::bench::media::{Aligned, BLOCK, Bare, MemoryDisk, warm};
+use lab::bench::work::{
     Front, LANE_BYTES, commit_at_once, commit_change, front, image, leaked, make_room, record_bytes,
 };
-use crate::support::{Table, timed};
-use crate::{BLOCKS, NOWHERE};
+use lab::bench::{Table, timed};
 
 /// The bytes of an object somewhere in a block.
 fn object(images: &[u8], turn: u64, bytes: usize) -> [Patch<'_>; 1] {

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use journal_core::{BlockNumber, Kernels as _, Offset, PmemSplit as _};
 use nvm_journal::{FullBlock, NativeKernels};
 
-use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{LANE_BYTES, both, commit_at_once, front, image, leaked, make_room};
-use crate::support::{Table, timed};
 use crate::{BLOCKS, NOWHERE, commit};
+use lab::bench::media::{BLOCK, Bare, warm};
+use lab::bench::work::{LANE_BYTES, both, commit_at_once, front, image, leaked, make_room};
+use lab::bench::{Table, timed};
 
 /// The bare medium for each of two threads.
 pub(crate) fn halves() -> &'static [Mutex<Bare>; 2] {

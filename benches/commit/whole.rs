@@ -8,12 +8,10 @@ use journal_core::{BlockNumber, Durability, Operation, Protocol};
 use nvm_journal::FullBlock;
 
 use crate::owner::whole_block;
-use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{
-    LANE_BYTES, commit_at_once, front, image, leaked, make_room, record_bytes,
-};
-use crate::support::{Table, timed};
 use crate::{BLOCKS, NOWHERE, commit};
+use lab::bench::media::{BLOCK, Bare, warm};
+use lab::bench::work::{LANE_BYTES, commit_at_once, front, image, leaked, make_room, record_bytes};
+use lab::bench::{Table, timed};
 
 /// Writes of `blocks` neighbours.
 fn writes(images: &[u8], first: u64, blocks: u64) -> Vec<Operation<'_>> {

@@ -9,10 +9,10 @@ use nvm_journal::FullBlock;
 
 use crate::NOWHERE;
 use crate::curves::Curves;
-use crate::plot::Plot;
-use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{LANE_BYTES, front, image, make_room};
-use crate::support::{Asked, timed};
+use lab::bench::media::{BLOCK, Bare, warm};
+use lab::bench::work::{LANE_BYTES, front, image, make_room};
+use lab::bench::{Asked, timed};
+use lab::plot::Plot;
 
 /// Blocks that are written in turn.
 const WRITTEN: u64 = 1 << 12;

@@ -9,11 +9,11 @@ use journal_core::{BlockNumber, Durability};
 use nvm_journal::ObjectLog;
 
 use crate::curves::Curves;
-use crate::plot::Plot;
-use crate::support::media::BLOCK;
-use crate::support::work::{Front, commit_change, front_of, image};
-use crate::support::{Asked, timed};
 use crate::{MIB, NOWHERE, OBJECT_BYTES};
+use lab::bench::media::BLOCK;
+use lab::bench::work::{Front, commit_change, front_of, image};
+use lab::bench::{Asked, timed};
+use lab::plot::Plot;
 
 /// Blocks with a chain of each length: more than the nearer caches hold.
 const BLOCKS: u64 = 1 << 10;

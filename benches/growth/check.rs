@@ -1,7 +1,7 @@
 //! Whether a viewer can show a plot: its tags close, its points lie where its axes are, and names
 //! have space beside them.
 
-use crate::plot::{BOTTOM, HEIGHT, LEFT, Plot, RIGHT, Scale, TOP, WIDTH};
+use lab::plot::{BOTTOM, HEIGHT, LEFT, Plot, RIGHT, Scale, TOP, WIDTH};
 
 /// Escapes that a text may have.
 const ESCAPES: [&str; 3] = ["&amp;", "&lt;", "&gt;"];

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::plot::{Plot, Scale};
-use crate::support::{Effort, Table};
+use lab::bench::{Effort, Table};
+use lab::plot::{Plot, Scale};
 
 /// Curves over common steps, with all points measured in the same rounds.
 pub(crate) struct Curves<'a> {

@@ -9,11 +9,11 @@ use nvm_journal::{FullBlock, ObjectLog};
 
 use crate::curves::Curves;
 use crate::emptied::Emptied;
-use crate::plot::Plot;
-use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{Front, LANE_BYTES, commit_at_once, commit_change, front_of, image};
-use crate::support::{Asked, timed};
 use crate::{MIB, NOWHERE, OBJECT_BYTES};
+use lab::bench::media::{BLOCK, Bare, warm};
+use lab::bench::work::{Front, LANE_BYTES, commit_at_once, commit_change, front_of, image};
+use lab::bench::{Asked, timed};
+use lab::plot::Plot;
 
 /// Commits between two checkpoints, after those that make all blocks dirty.
 const MOST: u64 = 1 << 13;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use journal_core::policy::Policy;
 
-use crate::support::timed;
-use crate::support::work::Front;
+use lab::bench::timed;
+use lab::bench::work::Front;
 
 /// A journal whose first blocks are written round and round, in turn. Emptying it is not timed, nor
 /// is the round behind that, in which they all become dirty again.

@@ -17,20 +17,16 @@ mod check;
 mod curves;
 mod dirty;
 mod emptied;
-#[path = "../../examples/support/plot.rs"]
-mod plot;
 mod size;
-#[path = "../support/mod.rs"]
-mod support;
 mod threads;
 
 use std::path::{Path, PathBuf};
 
-use plot::Plot;
+use lab::bench::media::Nowhere;
+use lab::bench::work::images;
+use lab::bench::{Asked, print_load, print_machine};
+use lab::plot::Plot;
 use pmem_sys::NativeKernels;
-use support::media::Nowhere;
-use support::work::images;
-use support::{Asked, print_load, print_machine};
 
 const MIB: u64 = 1 << 20;
 /// Bytes of a change of less than a block.

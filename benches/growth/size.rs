@@ -9,11 +9,11 @@ use nvm_journal::{FullBlock, Journal, Options, Region};
 
 use crate::curves::Curves;
 use crate::emptied::Emptied;
-use crate::plot::{Plot, Scale};
-use crate::support::media::{BLOCK, Bare, copy_of, memory_with, sum, warm};
-use crate::support::work::{Front, INDEX_FRAMES, commit_at_once, image};
-use crate::support::{Asked, Shuffler, quantile, timed};
 use crate::{MIB, NOWHERE};
+use lab::bench::media::{BLOCK, Bare, copy_of, memory_with, sum, warm};
+use lab::bench::work::{Front, INDEX_FRAMES, commit_at_once, image};
+use lab::bench::{Asked, Shuffler, quantile, timed};
+use lab::plot::{Plot, Scale};
 
 /// Blocks that are written in turn. They fit into the smallest lane.
 const WRITTEN: u64 = 1 << 9;

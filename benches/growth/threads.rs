@@ -8,13 +8,13 @@ use journal_core::policy::{Change, Patch};
 use nvm_journal::{FullBlock, ObjectLog};
 
 use crate::curves::Curves;
-use crate::plot::Plot;
-use crate::support::Asked;
-use crate::support::media::{BLOCK, Bare, warm};
-use crate::support::work::{
+use crate::{NOWHERE, OBJECT_BYTES};
+use lab::bench::Asked;
+use lab::bench::media::{BLOCK, Bare, warm};
+use lab::bench::work::{
     LANE_BYTES, commit_at_once, commit_change, front, image, make_room, together,
 };
-use crate::{NOWHERE, OBJECT_BYTES};
+use lab::plot::Plot;
 
 /// Blocks that a thread writes in turn.
 const WRITTEN: u64 = 1 << 11;

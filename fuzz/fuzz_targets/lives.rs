@@ -1,20 +1,13 @@
-//! Any lives of a journal: each byte of the input is a choice of `tests/crash/lives.rs`. Which
+//! Any lives of a journal: each byte of the input is a choice of `lab::core_crash::lives`. Which
 //! policy it has and what its lanes are, what is done with it, which call of its media fails, where
 //! a process is killed, where the power goes and what is kept then. Whatever is chosen, each life
 //! shows what it may after the one before, and all that is read in it is what was written.
 
 #![no_main]
-#![allow(dead_code, reason = "shared with the tests, which use more of it")]
 
+use lab::core_crash::lives;
 use libfuzzer_sys::fuzz_target;
 use sim_disk::generate::Source;
-
-#[path = "../../tests/crash/delta.rs"]
-mod delta;
-#[path = "../../tests/crash/lives.rs"]
-mod lives;
-#[path = "../../tests/crash/program.rs"]
-mod program;
 
 fuzz_target!(|bytes: &[u8]| {
     let choices = bytes.iter().map(|byte| u64::from(*byte)).collect();

@@ -8,21 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
+use lab::second_reader::examine::{examine_without, go_on};
+use lab::second_reader::images::{Sample, samples, slotted};
 use libfuzzer_sys::fuzz_target;
 use sim_disk::Image;
 
-use examine::{examine_without, go_on};
-use images::{Sample, samples, slotted};
-use support::forge::{Target, put, seal, seal_span, targets};
-
-#[allow(dead_code, reason = "shared with the tests, which use more of it")]
-#[path = "../../tests/hostile/examine.rs"]
-mod examine;
-#[allow(dead_code, reason = "shared with the tests, which use more of it")]
-#[path = "../../tests/hostile/images.rs"]
-mod images;
-#[path = "../../tests/support/mod.rs"]
-mod support;
+use lab::second_reader::forge::{Target, put, seal, seal_span, targets};
 
 // Small, since speed finds more than size.
 const EDITS_MAX: usize = 6;

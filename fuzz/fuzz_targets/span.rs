@@ -10,19 +10,10 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use sim_disk::{DiskImage, Image};
 
-use examine::{examine, go_on};
-use support::Shape;
-use support::forge::seal_span;
-use tiny::shapes;
-
-#[allow(dead_code, reason = "shared with the tests, which use more of it")]
-#[path = "../../tests/hostile/examine.rs"]
-mod examine;
-#[path = "../../tests/support/mod.rs"]
-mod support;
-#[allow(dead_code, reason = "shared with the seeds, which use more of it")]
-#[path = "../examples/seeds/tiny.rs"]
-mod tiny;
+use lab::second_reader::Shape;
+use lab::second_reader::examine::{examine, go_on};
+use lab::second_reader::forge::seal_span;
+use lab::second_reader::tiny::shapes;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {

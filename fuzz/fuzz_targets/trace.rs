@@ -5,21 +5,12 @@
 //! 2. A trace that was read, written again, is read as the same.
 
 #![no_main]
-#![allow(dead_code, reason = "shared with the example, which uses more of it")]
 
 use arbitrary::Arbitrary;
 use journal_core::BlockSize;
+use lab::trace::writer::TraceWriter;
+use lab::trace::{self, Header, State, Trace, TraceError, Transaction, frame};
 use libfuzzer_sys::fuzz_target;
-
-use trace::{Header, State, Trace, TraceError, Transaction};
-use writer::TraceWriter;
-
-#[path = "../../examples/replay/frame.rs"]
-mod frame;
-#[path = "../../examples/replay/trace.rs"]
-mod trace;
-#[path = "../../examples/replay/writer.rs"]
-mod writer;
 
 #[derive(Arbitrary, Debug)]
 enum Input<'a> {

@@ -11,8 +11,8 @@ use journal_core::superblock::{
 };
 use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
 
-use crate::support::layout::{FORMAT, Field, Layout, layout, table, value};
-use crate::support::{Kind, Shape, reader};
+use lab::second_reader::layout::{FORMAT, Field, Layout, layout, table, value};
+use lab::second_reader::{Kind, Shape, reader};
 
 /// A structure's fields as the compiler places them. It does not compile unless all are named.
 macro_rules! fields {

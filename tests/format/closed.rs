@@ -3,10 +3,10 @@
 
 use sim_disk::{CrashPoints, Image, Mark, Model, Rng, World};
 
-use crate::support::forge::{RingMut, seal_copy};
-use crate::support::layout::BOOK;
-use crate::support::reader::{Content, Refusal, lanes_at, mark_of_close, small_check};
-use crate::support::{
+use lab::second_reader::forge::{RingMut, seal_copy};
+use lab::second_reader::layout::BOOK;
+use lab::second_reader::reader::{Content, Refusal, lanes_at, mark_of_close, small_check};
+use lab::second_reader::{
     Act, BLOCK_BYTES, Kind, Memory, Shape, Truth, What, contents, counting, refusal,
 };
 

@@ -13,10 +13,10 @@ use journal_core::superblock::SuperblockError;
 use journal_core::{BlockNumber, DeviceFacts, OpenError, Overwrite};
 use sim_disk::{DiskImage, Fault, FaultKind, Image, Model, Operation, World};
 
-use crate::support::layout::{BOOK, Layout};
-use crate::support::reader::{Content, Found, Part, Refusal};
-use crate::support::versions::State;
-use crate::support::{Act, Block, Kind, Shape, Truth, What, contents, counting};
+use lab::second_reader::layout::{BOOK, Layout};
+use lab::second_reader::reader::{Content, Found, Part, Refusal};
+use lab::second_reader::versions::State;
+use lab::second_reader::{Act, Block, Kind, Shape, Truth, What, contents, counting};
 
 /// A journal that shows one thing after the other.
 struct Golden {

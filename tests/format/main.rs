@@ -5,6 +5,4 @@
 mod book;
 mod closed;
 mod golden;
-#[path = "../support/mod.rs"]
-mod support;
 mod versions;

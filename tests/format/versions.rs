@@ -4,9 +4,9 @@ use journal_core::superblock::{DISK_LOG, FORMAT_VERSION, SLOTS, SuperblockError,
 use journal_core::{OpenError, PmemRead as _};
 use sim_disk::{Image, Model, World};
 
-use crate::support::layout::BOOK;
-use crate::support::reader::{Refusal, crc64};
-use crate::support::{Act, Kind, Shape, What, contents};
+use lab::second_reader::layout::BOOK;
+use lab::second_reader::reader::{Refusal, crc64};
+use lab::second_reader::{Act, Kind, Shape, What, contents};
 
 fn shape() -> Shape {
     Shape::new(Kind::Words, 2)
@@ -71,12 +71,12 @@ fn compatible_features_and_reserved_bytes_are_kept() {
         put(&mut image, &BOTH, name, value);
         let world = World::boot(image, Model::Torn8);
         let acts = [Act::Commit(1, vec![(1, What::Fill(9))]), Act::Checkpoint, Act::Reopen];
-        shape().drive(&world, &acts, &mut crate::support::Truth::default());
+        shape().drive(&world, &acts, &mut lab::second_reader::Truth::default());
         shape()
             .with(&world, |journal| {
                 let found = contents(journal);
-                let expected = crate::support::counting(9);
-                assert_eq!(found[1], crate::support::reader::Content::Is(expected));
+                let expected = lab::second_reader::counting(9);
+                assert_eq!(found[1], lab::second_reader::reader::Content::Is(expected));
             })
             .expect("opens");
         let pmem = world.pmem();

@@ -1,19 +1,16 @@
-//! What only processes can show: who has a journal, what a kill leaves, and that the examples do
-//! what they say.
+//! What only processes can show: who has a journal, what a kill leaves, and that the tour does what
+//! it says.
 //!
-//! The program starts itself again in the role of the other process, and of the examples, which
-//! are a part of it: so no test depends on what was built before.
+//! The program starts itself again in the role of the other process, and of the tour, which is a
+//! part of it: so no test depends on what was built before.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 #![allow(clippy::std_instead_of_core, reason = "a part of it is a program with std")]
 
-#[path = "../../examples/hello.rs"]
-mod hello;
 mod owner;
-#[path = "../../examples/tour/main.rs"]
-mod tour;
 
+use lab::tour;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
@@ -27,11 +24,10 @@ fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return play(&role);
     }
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 5] = [
         ("a journal has one owner at a time", owner::one_at_a_time),
         ("a killed owner leaves the journal free, with what it committed", owner::killed),
         ("a journal without a thread of its own says so", owner::no_thread),
-        ("hello counts its runs", hello_counts),
         ("the oracle of the tour sees a changed byte", oracle_sees),
         ("a short tour ends well", tour_ends_well),
     ];
@@ -63,13 +59,6 @@ impl Drop for Folder {
 fn play(role: &str) -> ExitCode {
     match role {
         "tour" => tour::main(),
-        "hello" => match hello::main() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        },
         "hold" => owner::hold(),
         "open" => owner::open(),
         "alone" => owner::alone(),
@@ -91,14 +80,6 @@ fn program(role: &str, folder: &Path) -> Command {
 fn text(output: &Output) -> String {
     let text = [&*output.stdout, &*output.stderr].concat();
     String::from_utf8(text).expect("it is text")
-}
-
-fn hello_counts(folder: &Path) {
-    for run in 1..=3 {
-        let said = program("hello", folder).output().expect("processes are to be had");
-        assert!(said.status.success(), "{}", text(&said));
-        assert_eq!(text(&said), format!("hello, block store, for the {run}. time\n"));
-    }
 }
 
 fn oracle_sees(_: &Path) {

@@ -1,4 +1,4 @@
-//! What `check_policy` says of policies: of this project's own, of the example, and of wrong ones.
+//! What `check_policy` says of policies: of this project's own, and of wrong ones.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +10,6 @@ use journal_core::policy::{
 use lcow::Lcow;
 use object_log::{ObjectLog, Settings};
 use sim_disk::suite::{Budget, PolicyFailure, Summary, check_policy};
-
-use crate::custom_policy;
 
 fn holds(policy: &(impl Policy + Clone + core::fmt::Debug)) -> Summary {
     let budget = Budget::new().images(2).longer(100, 50);
@@ -42,25 +40,6 @@ fn versions_in_slots_hold() {
 #[test]
 fn content_that_lives_in_slots_holds() {
     assert!(holds(&Lcow::new()).tried.encoded > 1_000);
-}
-
-#[test]
-fn the_example_holds_and_its_broken_form_does_not() {
-    let budget = Budget::new().images(2).longer(20, 10);
-    let summary = custom_policy::check(false, &budget).unwrap_or_else(|broken| panic!("{broken}"));
-    assert!(summary.tried.repeated > 1_000 && summary.programs[0] > 1_000, "{summary}");
-    let failure = custom_policy::check(true, &budget).expect_err("it forgets a byte");
-    let text = failure.to_string();
-    assert!(text.starts_with("the policy breaks a law: apply(old, what place encoded"), "{text}");
-    assert!(text.contains("they differ first at byte") && text.contains("laws_of_case"), "{text}");
-    // With no law tried, a crash shows it as well.
-    let failure = custom_policy::check(true, &budget.cases(0)).expect_err("it forgets a byte");
-    let PolicyFailure::Crash { .. } = *failure else { panic!("{failure}") };
-    let text = failure.to_string();
-    for told in ["the program, on one lane", "  1. ", "found: block 0", "may be: block 0", "seed 1"]
-    {
-        assert!(text.contains(told), "{told}: {text}");
-    }
 }
 
 /// Words that differ, in a form that one thing is wrong with.

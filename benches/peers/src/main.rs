@@ -18,15 +18,13 @@
 
 mod ffi;
 mod peers;
-#[path = "../../support/mod.rs"]
-mod support;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use support::media::Folder;
-use support::work::images;
-use support::{Asked, print_load, print_machine};
+use lab::bench::media::Folder;
+use lab::bench::work::images;
+use lab::bench::{Asked, print_load, print_machine};
 
 fn main() -> ExitCode {
     if std::env::var_os("PMEM_IS_PMEM_FORCE").is_none_or(|value| value != "1") {

@@ -13,9 +13,9 @@ use redb::{Database, TableDefinition};
 use rusqlite::Connection;
 
 use crate::ffi::{Log, Mapped, Objects};
-use crate::support::media::{Bare, Nowhere, warm};
-use crate::support::work::{LANE_BYTES, commit_change, front, image, make_room};
-use crate::support::{Table, timed};
+use lab::bench::media::{Bare, Nowhere, warm};
+use lab::bench::work::{LANE_BYTES, commit_change, front, image, make_room};
+use lab::bench::{Table, timed};
 
 const POOL_BYTES: usize = 256 << 20;
 const FILE_BYTES: u64 = 64 << 20;

@@ -64,7 +64,8 @@
 //! | have a policy of the journal tried | [`suite::check_policy`] |
 //! | run programs on a journal of a policy | [`suite`] |
 //!
-//! `examples/toy_log` is a whole store with its oracle, its exploration and its mutants, by hand.
+//! `tools/lab/src/toy_log` in the repository is a whole store with its oracle, its exploration and
+//! its mutants, by hand.
 //! [`suite::check_store`] explores any store that says what it is asked, what can be read of it,
 //! and what should be.
 //!

@@ -10,15 +10,11 @@ use std::env;
 use std::hint::black_box;
 use std::time::Duration;
 
+use bench_kit::rounds::{self, Effort, Table, timed};
+use bench_kit::samples;
 use lzo1x::CompressLevel;
 use policy_codec::lzo::{self, LzoTable};
-use support::{Effort, Table, timed};
 
-#[path = "../../../crates/policies/codec/src/samples.rs"]
-#[allow(dead_code, reason = "the tests use the others")]
-mod samples;
-#[path = "../../../benches/support/rounds.rs"]
-mod support;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +32,7 @@ fn main() {
     let quick = env::args().any(|argument| argument == "--quick");
     let (rounds, millis) = if quick { (15, 1) } else { (101, 1) };
     let effort = Effort { rounds, batch: Duration::from_millis(millis) };
-    support::print_machine();
+    rounds::print_machine();
     for words in [5, 26, 51, 128] {
         let pages = pages(words);
         let bound = lzo::bound(PAGE_BYTES);
@@ -82,5 +78,5 @@ fn main() {
         }
         table.print(effort);
     }
-    support::print_load("after");
+    rounds::print_load("after");
 }

@@ -1,9 +1,7 @@
+use bench_kit::samples;
 use policy_codec::lzo;
 
 use super::*;
-
-#[path = "../../../crates/policies/codec/src/samples.rs"]
-mod samples;
 
 /// Inputs of all kinds and lengths, and XOR pages.
 fn inputs() -> Vec<Vec<u8>> {

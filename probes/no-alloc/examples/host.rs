@@ -3,18 +3,12 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "../src/drive.rs"]
-mod drive;
-#[path = "../src/media.rs"]
-mod media;
-#[path = "../src/sketch.rs"]
-mod sketch;
-
+use firmware::program;
 use journal_core::{NoHook, SITES};
 
 fn main() {
     // Of the second life: six transactions, and the discard that comes before an append.
-    assert_eq!(drive::run(&NoHook).expect("nothing fails"), 7, "records that are found");
+    assert_eq!(program::run(&NoHook).expect("nothing fails"), 7, "records that are found");
     for site in SITES.iter().copied().flatten() {
         println!("{}", site.name);
     }

@@ -7,25 +7,24 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-mod drive;
-mod media;
 #[cfg(feature = "keeps-names")]
 mod names;
-mod sketch;
 
 use core::hint::black_box;
 
-fn run() -> Result<u64, drive::Failure> {
+use firmware::program::{self, Failure};
+
+fn run() -> Result<u64, Failure> {
     #[cfg(not(feature = "keeps-names"))]
     let hook = journal_core::NoHook;
     #[cfg(feature = "keeps-names")]
     let hook = names::KeepsNames;
-    black_box(drive::run(&hook))
+    black_box(program::run(&hook))
 }
 
 /// Keeps `run` in the library without an exported symbol, which would need an unsafe attribute.
 #[used]
-static RUN: fn() -> Result<u64, drive::Failure> = run;
+static RUN: fn() -> Result<u64, Failure> = run;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::samples;
+    use bench_kit::samples;
 
     const UNITS: [usize; 6] = [8, 16, 64, 128, 1024, 32768];
 

@@ -202,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::samples;
+    use bench_kit::samples;
 
     const KERNELS: &PortableKernels = &PortableKernels;
 

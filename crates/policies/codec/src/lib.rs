@@ -64,8 +64,6 @@ mod error;
 pub mod lzo;
 pub mod moves;
 pub mod runs;
-#[cfg(test)]
-mod samples;
 pub mod scratch;
 mod unit;
 pub mod xor;

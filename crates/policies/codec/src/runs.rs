@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::samples;
+    use bench_kit::samples;
 
     fn check(old: &[u8], new: &[u8]) {
         let changed = Changed::between(&PortableKernels, old, new).expect("a block's length");

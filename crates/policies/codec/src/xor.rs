@@ -68,7 +68,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::samples;
+    use bench_kit::samples;
 
     #[test]
     fn an_xor_leads_from_each_image_to_the_other() {

@@ -7,8 +7,7 @@
 //! The second makes a tiny journal ([`oracle::BLOCKS`] blocks of [`oracle::BLOCK_BYTES`] bytes)
 //! over simulated media. It runs [programs](Program) of [steps](Step) on the journal, crashes them,
 //! and has an [oracle] judge what an open shows after that. The journal's own tests are made of
-//! these parts, and `examples/crash_lab` of the `nvm-journal` package runs through a whole
-//! [`Plan`].
+//! these parts, and `crash_lab` of the repository's `tools/lab` runs through a whole [`Plan`].
 //!
 //! A policy is not asked what it is: how it answers the updates of the suite says which programs
 //! make sense for it ([`Habits`]).

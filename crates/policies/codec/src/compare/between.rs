@@ -119,7 +119,8 @@ mod tests {
     use journal_core::PortableKernels;
 
     use super::*;
-    use crate::{samples, xor};
+    use crate::xor;
+    use bench_kit::samples;
 
     const LEN: usize = 64;
 

@@ -325,7 +325,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::samples;
+    use bench_kit::samples;
 
     /// The new words, found one by one.
     fn by_hand(old: &[u8], new: &[u8]) -> Vec<bool> {

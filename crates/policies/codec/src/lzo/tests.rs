@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::DecodeError;
-use crate::samples;
+use bench_kit::samples;
 
 fn encoded(input: &[u8]) -> Vec<u8> {
     let mut out = vec![0; bound(input.len())];

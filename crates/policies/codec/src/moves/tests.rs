@@ -6,7 +6,8 @@ use journal_core::policy::{ApplyError, NoRoom};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{DecodeError, samples};
+use crate::DecodeError;
+use bench_kit::samples;
 
 fn encoded(old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut out = vec![0; bound(new.len())];

@@ -1,0 +1,16 @@
+//! The front door under the simulator: what its documentation promises of transactions, after every
+//! crash of short programs, and of threads that run at once.
+
+#![forbid(unsafe_code)]
+
+mod capacity;
+mod guards;
+mod log;
+mod mutants;
+mod probe;
+mod program;
+mod rules;
+mod short;
+mod sticky;
+mod threads;
+mod unreadable;

@@ -1,0 +1,348 @@
+//! Threads that run at once, and every crash of what they did.
+//!
+//! A run is one schedule, and the machine's; the tape says which it was. A seed names a workload.
+//! `schedules.rs` runs the same workloads under schedules of an explorer.
+
+#[cfg(shuttle)]
+mod schedules;
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use journal_core::Overwrite;
+use nvm_journal::Error;
+#[cfg(shuttle)]
+use shuttle::thread;
+use sim_disk::{Explorer, Image, Model, Report, Rng, Scenario, World};
+
+use crate::guards::{Stage, within};
+use crate::probe::Logged;
+use crate::program::{Program, Tx, covering, read_all, read_block};
+use lab::oracle::{Change, End, judge, number_in, shown_label};
+#[cfg(not(shuttle))]
+use std::thread;
+
+use Change::{Append, Read, Touch, Write};
+use End::{Deferred, Durable, Gathered};
+
+/// A workload.
+#[derive(Clone)]
+struct Workload {
+    seed: u64,
+    program: Program,
+    threads: u64,
+    rounds: u64,
+    /// Blocks that all of them change; each has one of its own besides.
+    shared: u64,
+    /// How many of four transactions are deferred.
+    deferred: u64,
+    /// How many of them are gathered.
+    gathered: u64,
+    /// Whether another thread syncs and checkpoints.
+    checkpoints: bool,
+    /// Whether another thread reads.
+    reads: bool,
+    /// Whether most transactions are of a few blocks that all of them change, in one call.
+    few: bool,
+    /// What a thread that stores or fences a record does meanwhile.
+    pause: fn(),
+    /// Commits and fences of all runs.
+    totals: Arc<(AtomicU64, AtomicU64)>,
+}
+
+impl Workload {
+    fn new(lanes: u16, threads: u64) -> Self {
+        Self::of(Logged::Halves, lanes, threads)
+    }
+
+    fn of(logs: Logged, lanes: u16, threads: u64) -> Self {
+        let program = Program::new(logs, lanes, Vec::new());
+        Self {
+            seed: 0,
+            program: Program { lane_bytes: 16 * 64, ..program },
+            threads,
+            rounds: 3,
+            shared: 1,
+            deferred: 0,
+            gathered: 0,
+            checkpoints: false,
+            reads: false,
+            few: false,
+            pause: || thread::sleep(Duration::from_micros(100)),
+            totals: Arc::default(),
+        }
+    }
+
+    /// The changes of one transaction, in any order of blocks.
+    fn changes(&self, rng: &mut Rng, thread: u64) -> Vec<(usize, Change)> {
+        let own = (thread as usize + 2) % lab::oracle::BLOCKS;
+        if self.few && rng.below(4) > 0 {
+            let any = |_| rng.below(lab::oracle::BLOCKS as u64) as usize;
+            let mut blocks: Vec<_> = (0..3).map(any).collect();
+            blocks.push(own);
+            blocks.sort_unstable();
+            blocks.dedup();
+            return blocks.into_iter().map(|block| (block, Write)).collect();
+        }
+        let mut changes = vec![(own, [Write, Touch, Append][rng.below(3) as usize])];
+        if self.shared > 0 && rng.below(3) > 0 {
+            let shared = rng.below(self.shared) as usize;
+            changes.push((shared, [Write, Touch, Read][rng.below(3) as usize]));
+            if rng.below(2) == 0 {
+                changes.reverse();
+            }
+        }
+        changes
+    }
+
+    fn writer(&self, stage: &Stage, numbers: &Numbers, thread: u64) -> Result<(), Error> {
+        let mut rng = Rng::new(self.seed << 8 | thread);
+        for _ in 0..self.rounds {
+            let ends = match rng.below(4) {
+                dice if dice < self.deferred => Deferred,
+                dice if dice < self.deferred + self.gathered => Gathered,
+                _ => Durable,
+            };
+            let number = numbers.next(ends);
+            let mut changes = self.changes(&mut rng, thread);
+            if ends != Gathered
+                && changes.iter().all(|(_, change)| matches!(change, Write | Append))
+            {
+                changes.sort_by_key(|(block, _)| *block);
+                stage.transact_at_once(number, &Tx::new(0, &changes, ends))?;
+            } else {
+                stage.transact(number, &changes, ends)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reader(&self, stage: &Stage, numbers: &Numbers) -> Result<(), Error> {
+        let mut rng = Rng::new(self.seed << 8 | 0xFF);
+        for _ in 0..self.rounds * 6 {
+            let block = rng.below(lab::oracle::BLOCKS as u64) as usize;
+            let number = number_in(&read_block(&stage.journal, block)?);
+            if numbers.is_durable(number) {
+                stage.world.returned(shown_label(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn checkpointer(&self, stage: &Stage) -> Result<(), String> {
+        for round in 0..self.rounds {
+            if round % 2 == self.seed % 2 {
+                covering(&stage.world, || stage.journal.sync())?;
+            } else {
+                covering(&stage.world, || stage.journal.checkpoint().map(drop))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs it many times, and explores a sample of every run's crashes.
+    fn survives(self, runs: u64) -> Report {
+        within(120, move || {
+            let mut total = Report::default();
+            for seed in 0..runs {
+                let explorer = Explorer::new(Model::Torn8)
+                    .with_seed(seed)
+                    .with_images_per_point_max(1 << 4)
+                    .with_random_per_point(4);
+                let workload = Self { seed, ..self.clone() };
+                let explored = explorer.explore(&workload);
+                total += explored.unwrap_or_else(|failure| panic!("workload {seed}: {failure}"));
+            }
+            total
+        })
+    }
+}
+
+/// Gives numbers to transactions, and knows which are durable as soon as they are seen.
+struct Numbers {
+    next: AtomicU64,
+    durable: Mutex<HashSet<u64>>,
+}
+
+impl Numbers {
+    fn next(&self, ends: End) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if ends == Durable {
+            self.durable.lock().expect("nobody panics").insert(number);
+        }
+        number
+    }
+
+    fn is_durable(&self, number: u64) -> bool {
+        self.durable.lock().expect("nobody panics").contains(&number)
+    }
+}
+
+impl Scenario for Workload {
+    fn name(&self) -> String {
+        format!("workload {}, {} threads, {} lanes", self.seed, self.threads, self.program.lanes)
+    }
+
+    fn start(&self) -> Image {
+        self.program.start()
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        let stage = Stage::open(&self.program, world).map_err(|error| error.to_string())?;
+        // A thread that stores or fences a record takes its time, so that others come and wait for
+        // the lane, and return before they should if they can.
+        let (its, pause) = (world.clone(), self.pause);
+        stage.probe.watch(move |site| {
+            Stage::mark_calls(&its, site);
+            if site.name.ends_with(".front") || site.name == "commit.fence" {
+                pause();
+            }
+        });
+        let numbers = Numbers { next: AtomicU64::new(1), durable: Mutex::default() };
+        let (numbers, stage_of_all) = (&numbers, &stage);
+        thread::scope(|scope| {
+            let mut running = Vec::new();
+            for thread in 0..self.threads {
+                running.push(scope.spawn(move || {
+                    let result = self.writer(stage_of_all, numbers, thread);
+                    result.map_err(|error| format!("writer {thread}: {error}"))
+                }));
+            }
+            if self.checkpoints {
+                running.push(scope.spawn(move || self.checkpointer(stage_of_all)));
+            }
+            if self.reads {
+                running.push(scope.spawn(move || {
+                    let result = self.reader(stage_of_all, numbers);
+                    result.map_err(|error| format!("reader: {error}"))
+                }));
+            }
+            running.into_iter().try_for_each(|thread| thread.join().map_err(|_| "panicked")?)
+        })?;
+        stage.probe.look_away();
+        judge(world, &read_all(&stage.journal)?)?;
+        let stats = stage.journal.stats().map_err(|error| error.to_string())?;
+        let (total, gathered) = (stats.total(), stats.gathered);
+        let ended = total.commits - gathered.commits + gathered.transactions;
+        if ended != self.threads * self.rounds {
+            return Err(format!("{total:?}"));
+        }
+        self.totals.0.fetch_add(total.commits, Ordering::Relaxed);
+        self.totals.1.fetch_add(total.fences, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        self.program.recover(world)
+    }
+}
+
+#[test]
+fn groups_on_one_lane_survive_sampled_crashes() {
+    let workload = Workload { reads: true, ..Workload::new(1, 4) };
+    let totals = Arc::clone(&workload.totals);
+    let report = workload.survives(20);
+    let (commits, fences) = (totals.0.load(Ordering::Relaxed), totals.1.load(Ordering::Relaxed));
+    assert!(fences < commits, "no fence made more than one record durable: {commits} commits");
+    assert!(report.images > 5_000, "{report}");
+}
+
+#[test]
+fn disjoint_blocks_on_several_lanes_survive_sampled_crashes() {
+    let workload = Workload { shared: 0, reads: true, ..Workload::new(3, 3) };
+    let report = workload.survives(15);
+    assert!(report.images > 5_000, "{report}");
+}
+
+#[test]
+fn shared_blocks_on_two_lanes_with_deferred_commits_survive_sampled_crashes() {
+    let workload = Workload { shared: 2, deferred: 2, reads: true, ..Workload::new(2, 3) };
+    let report = workload.survives(20);
+    assert!(report.images > 5_000, "{report}");
+}
+
+#[test]
+fn everything_beside_a_checkpointing_thread_survives_sampled_crashes() {
+    for (lanes, seed_runs) in [(1, 10), (2, 10)] {
+        let mut workload = Workload::new(lanes, 3);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        let workload = Workload { shared: 2, deferred: 1, checkpoints: true, ..workload };
+        let report = workload.survives(seed_runs);
+        assert!(report.images > 5_000, "{report}");
+    }
+}
+
+/// The first of these journals has to make room by itself; the second has one that does.
+#[test]
+fn versions_in_slots_survive_sampled_crashes() {
+    for logs in [Logged::Versions, Logged::Cached, Logged::Compressed, Logged::Levels] {
+        for (lanes, checkpoints) in [(1, false), (2, false), (2, true)] {
+            let mut workload = Workload::of(logs, lanes, 3);
+            workload.program.overwrite = Overwrite::MayLeaveGarbage;
+            let workload = Workload { shared: 2, deferred: 1, reads: true, ..workload };
+            let report = Workload { rounds: 5, checkpoints, ..workload }.survives(6);
+            assert!(report.images > 2_000, "{report}");
+        }
+    }
+}
+
+/// Gathered ones among others, in buffers so small that they are full again and again.
+#[test]
+fn running_transactions_survive_sampled_crashes() {
+    for logs in [Logged::Halves, Logged::Versions, Logged::Compressed, Logged::Levels] {
+        for (lanes, checkpoints) in [(1, true), (2, false), (2, true)] {
+            let mut workload = Workload::of(logs, lanes, 3);
+            workload.program.overwrite = Overwrite::MayLeaveGarbage;
+            workload.program.lane_bytes = 32 * 64;
+            workload.program.buffer = 3;
+            let workload = Workload { shared: 2, deferred: 1, gathered: 2, ..workload };
+            let report = Workload { rounds: 5, checkpoints, ..workload }.survives(8);
+            assert!(report.images > 2_000, "{report}");
+        }
+    }
+}
+
+/// Transactions of one image take a way of their own.
+#[test]
+fn images_alone_survive_sampled_crashes() {
+    for (lanes, deferred, gathered) in [(1, 0, 0), (2, 0, 0), (2, 0, 1), (1, 1, 1)] {
+        let mut workload = Workload::of(Logged::Whole, lanes, 3);
+        workload.program.lane_bytes = 16 * 64;
+        let shared = 2;
+        let (reads, checkpoints, rounds) = (true, true, 5);
+        Workload { shared, deferred, gathered, reads, checkpoints, rounds, ..workload }.survives(6);
+    }
+}
+
+#[test]
+fn images_alone_beside_deferred_ones_survive_sampled_crashes() {
+    let mut workload = Workload::of(Logged::Whole, 2, 4);
+    workload.program.lane_bytes = 16 * 64;
+    Workload { shared: 1, deferred: 2, rounds: 6, ..workload }.survives(12);
+}
+
+/// A few operations in one call take a way of their own.
+#[test]
+fn a_few_in_one_call_survive_sampled_crashes() {
+    for logs in [Logged::Halves, Logged::Whole] {
+        for (lanes, deferred, gathered, checkpoints) in [
+            (1, 0, 0, false),
+            (2, 0, 0, true),
+            (3, 1, 0, true),
+            (2, 2, 0, false),
+            (2, 1, 1, true),
+            (1, 1, 1, true),
+        ] {
+            let mut workload = Workload::of(logs, lanes, 4);
+            workload.program.lane_bytes = 32 * 64;
+            if logs == Logged::Halves {
+                workload.program.overwrite = Overwrite::MayLeaveGarbage;
+            }
+            let (few, reads, rounds) = (true, true, 5);
+            Workload { shared: 2, few, deferred, gathered, reads, checkpoints, rounds, ..workload }
+                .survives(12);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! One type, one name: no two types inside a crate share one.
+
+use std::collections::BTreeMap;
+
+use crate::source::{Finding, Source, line_of, words};
+
+/// Names that stand for two types today, each with its crate. The list may only shrink.
+const TWICE: [(&str, &str); 17] = [
+    ("crates/journal-core", "Found"),
+    ("crates/journal-core", "Lent"),
+    ("crates/journal-core", "Part"),
+    ("crates/journal-core", "Pieces"),
+    ("crates/journal-core", "View"),
+    ("crates/pmem-sys", "Cpu"),
+    ("crates/pmem-sys", "Details"),
+    ("crates/pmem-sys", "Step"),
+    ("crates/pmem-sys", "Thread"),
+    ("crates/pmem-sys", "Width"),
+    ("crates/sim-disk", "Check"),
+    ("crates/sim-disk", "Group"),
+    ("crates/sim-disk", "Life"),
+    ("crates/sim-disk", "Program"),
+    ("crates/sim-disk", "Read"),
+    ("crates/sim-disk", "Run"),
+    ("crates/sim-disk", "Step"),
+];
+
+/// The crate that a source belongs to, by its folder of sources.
+fn crate_of(path: &str) -> Option<&str> {
+    let at = if path.starts_with("src/") { 0 } else { path.find("/src/")? + 1 };
+    let (root, below) = path.split_at(at);
+    let is_test = |part: &str| part == "explored" || part == "tests";
+    let parts = below.strip_suffix(".rs")?.split('/');
+    let root = if root == LABORATORY { laboratory(path) } else { root };
+    (!parts.into_iter().any(is_test)).then(|| root.trim_end_matches('/'))
+}
+
+/// Several programs in one crate: each of them may have a word for itself.
+const LABORATORY: &str = "tools/lab/";
+
+/// The folder of the laboratory that a source lies in, or the source itself.
+fn laboratory(path: &str) -> &str {
+    let below = path.strip_prefix("tools/lab/src/").unwrap_or(path);
+    let start = path.len() - below.len();
+    let ends = below.find('/').filter(|_| !below.starts_with("bin/"));
+    &path[..ends.map_or(path.len(), |end| start + end)]
+}
+
+/// The types that a source defines outside of functions and tests, with their lines.
+fn types(source: &Source) -> Vec<(&str, usize)> {
+    let code = source.code_without_tests();
+    let mut found = Vec::new();
+    for keyword in ["enum", "struct", "trait", "union"] {
+        for at in words(code, keyword) {
+            let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
+            let before = code[line..at].trim();
+            let is_item = before.is_empty() || before.starts_with("pub") || before == "unsafe";
+            let name = code[at + keyword.len()..].trim_start();
+            let length = name.bytes().take_while(|this| this.is_ascii_alphanumeric()).count();
+            let is_top = !code[line..].starts_with(' ');
+            if is_item && is_top && name.starts_with(|first: char| first.is_ascii_uppercase()) {
+                found.push((&name[..length], line_of(code, at)));
+            }
+        }
+    }
+    found
+}
+
+/// Types of one name inside a crate, but for those of the list; and what need not be on it any
+/// more.
+pub(crate) fn shared(sources: &[Source]) -> Vec<Finding> {
+    shared_but(sources, &TWICE)
+}
+
+fn shared_but(sources: &[Source], twice: &[(&str, &str)]) -> Vec<Finding> {
+    let mut known: BTreeMap<(&str, &str), Vec<(&Source, usize)>> = BTreeMap::new();
+    for source in sources {
+        let Some(root) = crate_of(&source.path) else { continue };
+        for (name, line) in types(source) {
+            known.entry((root, name)).or_default().push((source, line));
+        }
+    }
+    known.retain(|_, places| places.len() > 1);
+    let listed = twice.iter().filter(|listed| !known.contains_key(*listed));
+    let mut found: Vec<Finding> = listed
+        .map(|(root, name)| Finding::new(root, 0, format!("{name} is one type: strike it out")))
+        .collect();
+    for ((root, name), places) in &known {
+        if twice.contains(&(*root, *name)) {
+            continue;
+        }
+        let others = places.iter().map(|(source, line)| format!("{}:{line}", source.path));
+        let others = others.collect::<Vec<_>>().join(", ");
+        let (source, line) = places[0];
+        found.push(source.finding(line, format!("{name} is several types: {others}")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(files: &[(&str, &str)], twice: &[(&str, &str)]) -> Vec<String> {
+        let source = |(path, text): &(&str, &str)| Source::new(path, text);
+        let sources: Vec<Source> = files.iter().map(source).collect();
+        shared_but(&sources, twice).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_name_shared_by_two_types_is_found() {
+        let a = ("crates/x/src/a.rs", "pub(crate) struct View;");
+        let b = ("crates/x/src/b/c.rs", "\n/// A view.\nenum View<'a> { A(&'a u8) }");
+        let both = "crates/x/src/a.rs:1: View is several types: \
+                    crates/x/src/a.rs:1, crates/x/src/b/c.rs:3";
+        assert_eq!(told(&[a, b], &[]), [both]);
+        assert!(told(&[a, b], &[("crates/x", "View")]).is_empty());
+        let one = "crates/x:0: View is one type: strike it out";
+        assert_eq!(told(&[a], &[("crates/x", "View")]), [one]);
+    }
+
+    #[test]
+    fn other_crates_tests_and_uses_share_nothing() {
+        let files = [
+            ("crates/x/src/a.rs", "struct View;\nfn f(view: View) {}\n// struct View"),
+            ("src/a.rs", "struct View;"),
+            ("crates/x/src/a/tests.rs", "struct View;"),
+            ("crates/x/tests/b.rs", "struct View;"),
+            ("crates/x/src/d.rs", "#[cfg(test)]\nmod tests {\nstruct View;\n}"),
+        ];
+        assert!(told(&files, &[]).is_empty());
+    }
+}

@@ -1,0 +1,260 @@
+//! The storeys of five crates: which folder may import which, and that no files import each other
+//! in a circle.
+//!
+//! A file *imports* another one of its crate when its code, tests apart, names a path into that
+//! module. `mod` declarations are no imports, so a folder's `mod.rs` may list its files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::{Finding, Source, arguments, inside_brackets, words};
+
+/// A folder of a crate, and the folders that it may import.
+type Storey = (&'static str, &'static [&'static str]);
+
+/// A crate's sources, and its folders from the ground up. Files beside the folders may import all.
+pub(crate) struct House {
+    pub(crate) sources: &'static str,
+    pub(crate) storeys: &'static [Storey],
+}
+
+/// More files than this in one folder hide each other.
+const FILES_MAX: usize = 12;
+
+/// One file of a crate.
+struct File<'a> {
+    source: &'a Source,
+    /// Its module path in the crate.
+    module: Vec<String>,
+}
+
+/// The files of a crate, and what each of them imports, by their places in the list.
+struct Graph<'a> {
+    files: Vec<File<'a>>,
+    imports: Vec<BTreeSet<usize>>,
+}
+
+/// The module that a file is, by its path below the sources; none for a crate's root and for tests.
+fn module_of(below: &str) -> Option<Vec<String>> {
+    let path = below.strip_suffix(".rs")?;
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    let module: Vec<String> = path.split('/').map(str::to_owned).collect();
+    let last = module.last()?;
+    let is_test = last == "tests" || module.iter().any(|name| name == "explored");
+    let is_root = path == "lib" || path == "main" || path.starts_with("bin/");
+    (!is_test && !is_root).then_some(module)
+}
+
+/// Every path that code names from `crate`, `self` or `super` on, split at `::`.
+fn paths(code: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for start in ["crate", "super", "self"] {
+        for at in words(code, start) {
+            let is_inner = code[..at].trim_end().ends_with("::");
+            // `pub(crate)`, `pub(in crate::suite)`.
+            let opened = code[..at].rfind(['(', ';', '{', '}']).map_or("", |open| &code[..open]);
+            let says_who_sees =
+                words(opened, "pub").last().is_some_and(|word| word + 3 == opened.len());
+            if !is_inner && !says_who_sees {
+                tree(&code[at..], &[], &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Reads a path, or the tree of paths of a `use`.
+fn tree(code: &str, before: &[String], found: &mut Vec<Vec<String>>) {
+    let mut path = before.to_vec();
+    let mut rest = code.trim_start();
+    loop {
+        if rest.starts_with('{') {
+            for branch in arguments(inside_brackets(rest, 0)) {
+                tree(branch, &path, found);
+            }
+            return;
+        }
+        let is_in_name = |this: char| this.is_ascii_alphanumeric() || this == '_';
+        let name: String = rest.chars().take_while(|this| is_in_name(*this)).collect();
+        if name.is_empty() {
+            break;
+        }
+        rest = &rest[name.len()..];
+        path.push(name);
+        let Some(behind) = rest.trim_start().strip_prefix("::") else { break };
+        rest = behind.trim_start();
+    }
+    found.push(path);
+}
+
+impl<'a> Graph<'a> {
+    fn of(sources: &'a [Source], folder: &str) -> Self {
+        let file = |source: &'a Source| {
+            let module = module_of(source.path.strip_prefix(folder)?)?;
+            Some(File { source, module })
+        };
+        let files: Vec<File<'a>> = sources.iter().filter_map(file).collect();
+        let named: BTreeMap<&[String], usize> =
+            files.iter().enumerate().map(|(at, file)| (&file.module[..], at)).collect();
+        let imports = |(at, file): (usize, &File<'_>)| {
+            // Whatever its tests are compiled for, they come last.
+            let code = file.source.code_without_tests();
+            let code = code.find("\nmod tests {").map_or(code, |tests| &code[..tests]);
+            let paths = paths(code);
+            let absolute = paths.into_iter().filter_map(|path| absolute(&file.module, path));
+            let targets = absolute.filter_map(|path| {
+                (1..=path.len()).rev().find_map(|len| named.get(&path[..len]).copied())
+            });
+            targets.filter(|target| *target != at).collect()
+        };
+        let imports = files.iter().enumerate().map(imports).collect();
+        Self { files, imports }
+    }
+
+    fn name(&self, at: usize) -> &str {
+        &self.files[at].source.path
+    }
+
+    /// The folder that a file lies in, if it lies in one; a folder's `mod.rs` does.
+    fn folder(&self, at: usize, house: &House) -> Option<&'static str> {
+        let first = self.files[at].module.first()?;
+        house.storeys.iter().map(|(folder, _)| *folder).find(|folder| folder == first)
+    }
+
+    /// The files that can be reached from one.
+    fn reached(&self, from: usize) -> BTreeSet<usize> {
+        let (mut reached, mut left) = (BTreeSet::new(), vec![from]);
+        while let Some(at) = left.pop() {
+            left.extend(self.imports[at].iter().filter(|next| reached.insert(**next)));
+        }
+        reached
+    }
+}
+
+/// A path from the crate's root.
+fn absolute(module: &[String], path: Vec<String>) -> Option<Vec<String>> {
+    let supers = path.iter().take_while(|name| *name == "super").count();
+    match path.first()?.as_str() {
+        "crate" => Some(path[1..].to_vec()),
+        "super" => {
+            let base = &module[..module.len().checked_sub(supers)?];
+            Some([base, &path[supers..]].concat())
+        }
+        _ => Some([module, &path[1..]].concat()),
+    }
+}
+
+/// Imports of a folder that the table does not allow, and files outside of all folders that a
+/// folder imports.
+pub(crate) fn upward(sources: &[Source], house: &House) -> Vec<Finding> {
+    let graph = Graph::of(sources, house.sources);
+    let mut found = Vec::new();
+    for (at, imports) in graph.imports.iter().enumerate() {
+        let Some(folder) = graph.folder(at, house) else { continue };
+        let allowed = house.storeys.iter().find(|(name, _)| *name == folder);
+        let allowed = allowed.map_or(&[][..], |(_, allowed)| allowed);
+        for target in imports {
+            let other = graph.folder(*target, house);
+            let is_allowed = other == Some(folder)
+                || other.is_some_and(|other| allowed.contains(&other))
+                || allowed.contains(&graph.files[*target].module[0].as_str());
+            if !is_allowed {
+                let target = graph.name(*target);
+                found.push(Finding::new(graph.name(at), 0, format!("imports {target}")));
+            }
+        }
+    }
+    found
+}
+
+/// Files that import each other in a circle: each with the next one that leads back to it.
+pub(crate) fn circles(sources: &[Source], house: &House) -> Vec<Finding> {
+    let graph = Graph::of(sources, house.sources);
+    let reached: Vec<_> = (0..graph.files.len()).map(|at| graph.reached(at)).collect();
+    let mut found = Vec::new();
+    for (at, imports) in graph.imports.iter().enumerate() {
+        for target in imports.iter().filter(|target| reached[**target].contains(&at)) {
+            let target = graph.name(*target);
+            let what = format!("imports {target}, which leads back here");
+            found.push(Finding::new(graph.name(at), 0, what));
+        }
+    }
+    found
+}
+
+/// Folders with too many files, those below them apart.
+pub(crate) fn crowded(sources: &[Source], house: &House) -> Vec<Finding> {
+    let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in sources.iter().filter(|source| source.path.starts_with(house.sources)) {
+        let (folder, _) = source.path.rsplit_once('/').unwrap_or_default();
+        *folders.entry(folder).or_default() += 1;
+    }
+    let crowded = folders.into_iter().filter(|(_, files)| *files > FILES_MAX);
+    let finding =
+        |(folder, files)| Finding::new(folder, 0, format!("{files} files, at most {FILES_MAX}"));
+    crowded.map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUSE: House =
+        House { sources: "src/", storeys: &[("ground", &[]), ("roof", &["ground"])] };
+
+    fn sources(files: &[(&str, &str)]) -> Vec<Source> {
+        files.iter().map(|(path, text)| Source::new(path, text)).collect()
+    }
+
+    #[test]
+    fn an_arrow_up_is_found_with_both_names() {
+        let files = [
+            ("src/ground/stone.rs", "use crate::roof::tile::Tile;"),
+            ("src/roof/tile.rs", "pub(crate) struct Tile;"),
+        ];
+        let found = upward(&sources(&files), &HOUSE);
+        assert_eq!(found[0].to_string(), "src/ground/stone.rs:0: imports src/roof/tile.rs");
+        assert_eq!(found.len(), 1);
+        let down = [
+            ("src/ground/stone.rs", "pub struct Stone; // crate::roof::tile"),
+            ("src/roof/tile.rs", "use crate::{ground::{stone, stone::Stone}};"),
+            ("src/roof/mod.rs", "mod tile;"),
+        ];
+        assert!(upward(&sources(&down), &HOUSE).is_empty());
+        assert!(circles(&sources(&down), &HOUSE).is_empty());
+    }
+
+    #[test]
+    fn a_circle_is_found_with_both_names() {
+        for path in
+            ["use super::b::B;", "use crate::ground::{b::B};", "type B = crate::ground::b::B;"]
+        {
+            let files = [("src/ground/a.rs", path), ("src/ground/b.rs", "use super::a::A;")];
+            let found = circles(&sources(&files), &HOUSE);
+            let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert!(told[0].contains("a.rs") && told[0].contains("b.rs"), "{told:?}");
+            assert_eq!(told.len(), 2, "{path}");
+        }
+        let tests = "struct A;\n#[cfg(test)]\nmod tests { use super::b::B; }";
+        let files = [("src/ground/a.rs", tests), ("src/ground/b.rs", "use super::a::A;")];
+        assert!(circles(&sources(&files), &HOUSE).is_empty());
+    }
+
+    #[test]
+    fn who_may_see_an_item_is_no_import() {
+        let files = [
+            ("src/ground/a.rs", "pub(in crate::ground) struct A; pub(crate) struct B;"),
+            ("src/ground/mod.rs", "mod a; pub(crate) use a::A;"),
+        ];
+        assert!(circles(&sources(&files), &HOUSE).is_empty());
+    }
+
+    #[test]
+    fn a_crowd_is_counted() {
+        let names: Vec<String> = (0..=FILES_MAX).map(|at| format!("src/ground/{at}.rs")).collect();
+        let of = |count| -> Vec<Source> {
+            names.iter().take(count).map(|name| Source::new(name, "")).collect()
+        };
+        assert!(crowded(&of(FILES_MAX), &HOUSE).is_empty());
+        assert_eq!(crowded(&of(FILES_MAX + 1), &HOUSE).len(), 1);
+    }
+}

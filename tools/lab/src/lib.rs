@@ -1,0 +1,44 @@
+//! What the tests, benches and fuzz targets of the journal share, and its laboratories.
+//!
+//! | folder | what | used by |
+//! |---|---|---|
+//! | `trace` | real block traces: reader, writer, versions | `replay`, benches, fuzzing |
+//! | `bounds` | how few bytes a policy can log, computed from images alone | `replay` |
+//! | `replay` | a trace under each policy: counts, crashes, tables | `replay` |
+//! | `core_crash` | programs of the core, damage and mutants | `crash_lab`, tests, fuzzing |
+//! | `known_bugs` | bugs of other systems, as mutants of this one | `crash_lab`, tests |
+//! | `gates` | what is required, and what was reached | `crash_lab` |
+//! | `crash_lab` | every crash of short programs | `crash_lab` |
+//! | `second_reader` | a reader made from FORMAT.md alone | tests, fuzzing |
+//! | `oracle` | what the front door promises of transactions | tests |
+//! | `sweeps` | what rewrites cost by how much of a block differs | `sweeps` |
+//! | `tour` | killed processes and power cuts, shown | `tour`, tests |
+//! | `toy_log` | a small store that the simulator explores to the last state | tests |
+//! | `bench` | media, work and latencies | benches |
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "laboratories report")]
+#![allow(clippy::std_instead_of_core, reason = "a part of programs with std")]
+#![allow(missing_docs, missing_debug_implementations, reason = "it is published nowhere")]
+#![allow(
+    clippy::len_without_is_empty,
+    clippy::new_without_default,
+    reason = "it is published nowhere"
+)]
+
+pub mod bench;
+pub mod bounds;
+pub mod core_crash;
+pub mod crash_lab;
+pub mod gates;
+pub mod known_bugs;
+pub mod oracle;
+pub mod plot;
+pub mod progress;
+pub mod replay;
+pub mod second_reader;
+pub mod sweeps;
+pub mod tour;
+pub mod toy_log;
+pub mod trace;
+pub mod whole_slots;

@@ -1,0 +1,298 @@
+//! The policies that are replayed, and what each of them may cost at most.
+//!
+//! A policy's *bound* is what its idea of a change comes to (`bound.rs`). To add a policy: one row
+//! in [`ALL`], and a bound where none fits.
+
+use core::fmt;
+
+use journal_core::policy::{ApplyError, Encoder, Pacing, Patch, Placement, Thresholds, Update};
+use journal_core::{Operation, Policy, PolicyId};
+
+use adaptive::{self, Adaptive, Form, Medium, Wish, coding_ns};
+use byte_delta::{Appends, ByteDelta};
+use compressed_delta::CompressedDelta;
+use full_block::FullBlock;
+use lcow::Lcow;
+use object_log::ObjectLog;
+use policy_codec::deltas::SHORT_BYTES;
+use two_level::TwoLevel;
+
+use crate::bounds::deltas::{Compressed, Smallest, SubBlocks};
+use crate::bounds::{Bound, ChangedObjects, InSlots, Rewrite, WholeBlock};
+use crate::replay::count::Place;
+use crate::whole_slots::WholeSlots;
+
+/// A policy, whichever.
+#[derive(Clone, Copy)]
+pub struct Chosen(pub &'static (dyn Policy + Sync));
+
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.id().fmt(f)
+    }
+}
+
+impl Policy for Chosen {
+    fn id(&self) -> PolicyId {
+        self.0.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        self.0.place(update, out)
+    }
+
+    fn logs_images(&self) -> bool {
+        self.0.logs_images()
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        self.0.apply(payload, block)
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        self.0.check(payload, block)
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        self.0.rewrite_slot(older, newer, rewrite);
+    }
+
+    fn wants_log(&self) -> bool {
+        self.0.wants_log()
+    }
+
+    fn wants_old(&self) -> bool {
+        self.0.wants_old()
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        self.0.bypasses_when_full()
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        self.0.keeps_in_slots()
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        self.0.thresholds()
+    }
+
+    fn pacing(&self) -> Pacing {
+        self.0.pacing()
+    }
+}
+
+/// Which traces a policy is replayed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traces {
+    All,
+    /// Those that hold the data of files as well.
+    WithData,
+}
+
+/// What a policy is compared as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One that does one thing.
+    Fixed,
+    /// A policy without its idea, for comparison alone.
+    Without,
+    /// Chooses what takes the fewest bytes.
+    LeastBytes,
+    /// Chooses what takes the least time on this medium.
+    LeastTime(&'static Medium),
+}
+
+/// A policy that can be replayed.
+#[derive(Clone, Copy)]
+pub struct Known {
+    pub name: &'static str,
+    pub policy: Chosen,
+    /// Its bound, with books that are empty.
+    pub bound: fn() -> Box<dyn Bound>,
+    /// Whether it needs slots.
+    pub has_slots: bool,
+    /// Whether appends go home before they are committed: what is home of a block that was new in
+    /// a transaction which did not come about is then undefined.
+    pub appends_go_home: bool,
+    pub traces: Traces,
+    pub role: Role,
+    pub coding: Coding,
+}
+
+impl Known {
+    /// Whether it is replayed with a trace of this name.
+    pub fn is_for(&self, trace: &str) -> bool {
+        self.traces == Traces::All || trace.ends_with("-datajournal")
+    }
+
+    /// Whether it needs the disk-side log.
+    pub fn has_log(&self) -> bool {
+        self.policy.wants_log()
+    }
+
+    /// Whether it may log nothing but frames with a few bytes each.
+    pub fn has_short_frames(&self) -> bool {
+        self.has_slots || self.coding.says_forms()
+    }
+}
+
+const FULL_BLOCK: Known = Known {
+    name: "full-block",
+    policy: Chosen(&FullBlock),
+    bound: || Box::new(WholeBlock),
+    has_slots: false,
+    appends_go_home: false,
+    traces: Traces::All,
+    role: Role::Fixed,
+    coding: Coding::Nothing,
+};
+
+const BYTE_DELTA: Known = Known {
+    name: "byte-delta",
+    policy: Chosen(&ByteDelta::new()),
+    bound: || Box::new(InSlots::new(Rewrite::Words, true)),
+    has_slots: true,
+    appends_go_home: true,
+    coding: Coding::EachSlot(Form::Words),
+    ..FULL_BLOCK
+};
+
+/// Appends go to slots as well.
+const ALL_IN_SLOTS: ByteDelta =
+    ByteDelta::with(byte_delta::Settings::new().appends(Appends::Slots));
+
+/// Copies from the old image are tried as well.
+const WITH_MOVES: CompressedDelta =
+    CompressedDelta::with(compressed_delta::Settings::new().moves(true));
+
+const FOR_WEAR: Adaptive = Adaptive::with(adaptive::Settings::new().wish(Wish::Wear));
+const FOR_DRAM: Adaptive = Adaptive::with(adaptive::Settings::new().medium(Medium::DRAM));
+const FOR_PCM: Adaptive = Adaptive::with(adaptive::Settings::new().medium(Medium::PCM));
+
+/// All of them.
+pub const ALL: &[Known] = &[
+    FULL_BLOCK,
+    Known {
+        name: "object-log",
+        policy: Chosen(&ObjectLog::new()),
+        bound: || Box::new(ChangedObjects),
+        coding: Coding::Each(Form::SubBlocks),
+        ..FULL_BLOCK
+    },
+    BYTE_DELTA,
+    Known {
+        name: "byte-delta, whole slots",
+        policy: Chosen(&WholeSlots(ByteDelta::new())),
+        bound: || Box::new(InSlots::new(Rewrite::Whole, true)),
+        role: Role::Without,
+        coding: Coding::Nothing,
+        ..BYTE_DELTA
+    },
+    Known {
+        name: "byte-delta, all in slots",
+        policy: Chosen(&ALL_IN_SLOTS),
+        bound: || Box::new(InSlots::new(Rewrite::Words, false)),
+        appends_go_home: false,
+        traces: Traces::WithData,
+        ..BYTE_DELTA
+    },
+    Known {
+        name: "byte-delta, all in whole slots",
+        policy: Chosen(&WholeSlots(ALL_IN_SLOTS)),
+        bound: || Box::new(InSlots::new(Rewrite::Whole, false)),
+        appends_go_home: false,
+        traces: Traces::WithData,
+        role: Role::Without,
+        coding: Coding::Nothing,
+        ..BYTE_DELTA
+    },
+    Known { name: "lcow", policy: Chosen(&Lcow::new()), has_slots: true, ..FULL_BLOCK },
+    Known {
+        name: "compressed-delta",
+        policy: Chosen(&CompressedDelta::new()),
+        bound: || Box::new(Compressed { with_moves: false }),
+        coding: Coding::Tried(&[Form::Runs, Form::Words, Form::Xor]),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "compressed-delta, moves",
+        policy: Chosen(&WITH_MOVES),
+        bound: || Box::new(Compressed { with_moves: true }),
+        coding: Coding::Tried(&[Form::Runs, Form::Words, Form::Xor, Form::Moves]),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "two-level",
+        policy: Chosen(&TwoLevel::new()),
+        bound: || Box::new(SubBlocks),
+        coding: Coding::Each(Form::SubBlocks),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "adaptive, wear",
+        policy: Chosen(&FOR_WEAR),
+        bound: || Box::new(Smallest),
+        role: Role::LeastBytes,
+        coding: Coding::Chosen(&FOR_WEAR),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "adaptive, DRAM",
+        policy: Chosen(&FOR_DRAM),
+        role: Role::LeastTime(&Medium::DRAM),
+        coding: Coding::Chosen(&FOR_DRAM),
+        ..FULL_BLOCK
+    },
+    Known {
+        name: "adaptive, PCM",
+        policy: Chosen(&FOR_PCM),
+        role: Role::LeastTime(&Medium::PCM),
+        coding: Coding::Chosen(&FOR_PCM),
+        ..FULL_BLOCK
+    },
+];
+
+/// How long encoding takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Coding {
+    Nothing,
+    /// For each frame with a delta as long as this form.
+    Each(Form),
+    /// For each frame that names a slot.
+    EachSlot(Form),
+    /// For each frame with a delta as long as these forms together, unless a short one is found.
+    Tried(&'static [Form]),
+    /// As long as the policy says itself.
+    Chosen(&'static Adaptive),
+}
+
+impl Coding {
+    /// Whether a delta begins with its form.
+    pub const fn says_forms(&self) -> bool {
+        matches!(self, Self::Tried(_) | Self::Chosen(_))
+    }
+
+    /// For a frame.
+    pub fn of_frame(&self, place: Place, block_bytes: usize) -> u64 {
+        match (self, place) {
+            (Self::Each(form), Place::Encoded { .. }) | (Self::EachSlot(form), Place::Slot) => {
+                coding_ns(*form, block_bytes)
+            }
+            (Self::Tried(forms), Place::Encoded { first, bytes }) => {
+                let ends = |form: &&Form| bytes <= SHORT_BYTES as u64 && **form as u8 == first;
+                let tried =
+                    forms.iter().position(|form| ends(&form)).map_or(forms.len(), |at| at + 1);
+                forms[..tried].iter().map(|form| coding_ns(*form, block_bytes)).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// For an update, whatever becomes of it.
+    pub fn of_update(&self, operation: &Operation<'_>) -> u64 {
+        let (Self::Chosen(policy), Operation::Update(update)) = (self, operation) else { return 0 };
+        let mut room = vec![0; update.change.image().map_or(0, <[u8]>::len)];
+        policy.choose(update, &mut Encoder::new(&mut room)).coding_ns
+    }
+}
