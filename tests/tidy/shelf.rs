@@ -125,6 +125,12 @@ pub(crate) fn own_facts(package: &Package) -> Vec<Finding> {
         if package.manifest.value("package.description").is_none() {
             miss("has no description");
         }
+        if package.manifest.value("package.documentation").is_none() {
+            miss("does not say where its documentation is");
+        }
+        if package.manifest.value("package.metadata.docs.rs.all-features") != Some("true") {
+            miss("has documentation of some features only");
+        }
         if !package.manifest.inherits("lints") {
             miss("has its own lints");
         }
