@@ -36,14 +36,14 @@
 //!
 //! | after | survives every crash |
 //! |---|---|
-//! | [`commit`], [`transact`], a durable [`Journal::commit`] | the transaction, and everything that it read or overwrote |
+//! | [`commit`], [`transact`], a durable [`Journal::commit`] | it, and all it read or overwrote |
 //! | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
-//! | [`commit_gathered`], [`transact_gathered`] | nothing yet; others can read it; many of them become one record |
+//! | [`commit_gathered`], [`transact_gathered`] | nothing yet; many of them become one record |
 //! | [`sync`] | every transaction committed before the call |
-//! | [`checkpoint`] | as after `sync`; blocks are on the disk, their NVM space is free, except [unreadable ones](Journal::unreadable) |
-//! | [`close`] | as after `checkpoint`; the disk alone holds everything, unless [`keep_on_close`] is set |
-//! | a drop, a killed process | what survived before; perhaps also what was deferred; nothing that was only gathered |
-//! | a power cut | what survived before; each other transaction is wholly there or not at all |
+//! | [`checkpoint`] | as after `sync`; blocks are on the disk, except [unreadable] ones |
+//! | [`close`] | as after `checkpoint`; the disk alone holds everything (see [`keep_on_close`]) |
+//! | a drop, a killed process | what survived before, perhaps what was deferred, nothing gathered |
+//! | a power cut | what survived before; each other transaction wholly, or not at all |
 //!
 //! [`commit`]: Transaction::commit
 //! [`transact`]: Journal::transact
@@ -55,6 +55,7 @@
 //! [`checkpoint`]: Journal::checkpoint
 //! [`close`]: Journal::close
 //! [`keep_on_close`]: Options::keep_on_close
+//! [unreadable]: Journal::unreadable
 //!
 //! # Where to look
 //!
@@ -67,11 +68,10 @@
 //!
 //! # Features
 //!
-//! | feature | default | adds |
-//! |---|---|---|
-//! | `adaptive`, `byte-delta`, `compressed-delta`, `lcow`, `object-log`, `two-level` | on | the policy of that name |
-//! | `serde` | off | `Serialize` for [`Stats`], [`Plan`], [`Recovery`] and the reports |
-//! | `tracing` | off | events of an open, a checkpoint, a failure and a close; none for a record |
+//! - `adaptive`, `byte-delta`, `compressed-delta`, `lcow`, `object-log`, `two-level`: the policy of
+//!   that name. They are on by default.
+//! - `serde`: `Serialize` for [`Stats`], [`Plan`], [`Recovery`] and the reports.
+//! - `tracing`: events of an open, a checkpoint, a failure and a close. None is of a record.
 //!
 //! [`FullBlock`] is always there. [`AnyPolicy`] has the policies whose features are on.
 

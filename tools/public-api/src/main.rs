@@ -11,6 +11,8 @@
 //!
 //! It needs a nightly compiler, since rustdoc writes JSON only there.
 
+#![forbid(unsafe_code)]
+
 use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
