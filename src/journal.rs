@@ -218,7 +218,7 @@ where
         let begins = options.settings.background.then(|| Checkpointer::start(&shared));
         let checkpointer = begins.transpose()?;
         let keep_on_close = options.settings.keep_on_close;
-        trace::opened(&plan, &shared.recovery);
+        trace::opened(shared.common.policy.id(), &plan, &shared.recovery);
         let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
         if options.settings.drain_on_open {
             journal.checkpoint()?;

@@ -12,7 +12,7 @@
 //!
 //! impl Policy for Whole {
 //!     fn id(&self) -> PolicyId {
-//!         PolicyId(0x8000_0001)
+//!         PolicyId(1_000)
 //!     }
 //!
 //!     fn place(&self, _: &Update<'_>, _: &mut Encoder<'_>) -> Placement {

@@ -1,26 +1,28 @@
 //! What the feature `tracing` tells: an open, checkpoints, a failure and a close. Nothing here is
 //! called for a record.
 
-use journal_core::{CheckpointReport, Recovery};
+use journal_core::{CheckpointReport, PolicyId, Recovery};
 
 use crate::error::Error;
 use crate::options::Plan;
 
 /// A journal is open, and this is what its recovery found.
-pub(crate) fn opened(plan: &Plan, recovery: &Recovery) {
+pub(crate) fn opened(policy: PolicyId, plan: &Plan, recovery: &Recovery) {
     #[cfg(feature = "tracing")]
     tracing::info!(
+        policy = policy.0,
         records = recovery.records,
         found = recovery.found,
         tails = recovery.tails,
         voids = recovery.voids,
         torn_slots = recovery.torn_slots,
+        lanes_with_records_behind = recovery.lanes_with_records_behind,
         lanes = plan.geometry.lanes,
         nvm_bytes = plan.nvm_bytes,
         "journal opened"
     );
     #[cfg(not(feature = "tracing"))]
-    let _ = (plan, recovery);
+    let _ = (policy, plan, recovery);
 }
 
 /// A journal was not opened.
