@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use nvm_journal::core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
+use nvm_journal::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 use sim_disk::suite::{Budget, PolicyFailure, Summary, check_policy};
 
 /// Logs a block from the first byte that changes to the last one.

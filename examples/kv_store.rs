@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use nvm_journal::core::DeviceFacts;
+use nvm_journal::ports::DeviceFacts;
 use nvm_journal::{
     BlockNumber, BlockSize, Error, FullBlock, Journal, Machine, On, Options, Transaction,
 };

@@ -6,20 +6,34 @@
 use core::fmt;
 use core::str::FromStr;
 
+#[cfg(feature = "adaptive")]
 use adaptive::Adaptive;
+#[cfg(feature = "byte-delta")]
 use byte_delta::ByteDelta;
+#[cfg(feature = "compressed-delta")]
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
+#[cfg(feature = "object-log")]
+use journal_core::policy::Change;
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
-    Update,
+    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds, Update,
 };
+#[cfg(feature = "lcow")]
 use lcow::Lcow;
+#[cfg(feature = "object-log")]
 use object_log::ObjectLog;
+#[cfg(any(
+    feature = "adaptive",
+    feature = "compressed-delta",
+    feature = "object-log",
+    feature = "two-level"
+))]
 use pmem_sys::NativeKernels;
+#[cfg(feature = "two-level")]
 use two_level::TwoLevel;
 
-/// One of the policies that this crate brings along.
+/// One of the policies that this crate brings along: [`FullBlock`], and those whose features are
+/// on.
 ///
 /// ```
 /// use nvm_journal::{AnyPolicy, BlockSize, Options};
@@ -35,16 +49,22 @@ pub enum AnyPolicy {
     /// Whole blocks.
     FullBlock(FullBlock),
     /// Versions in slots, rewritten by the word.
+    #[cfg(feature = "byte-delta")]
     ByteDelta(ByteDelta),
     /// The objects of a block that changed.
+    #[cfg(feature = "object-log")]
     ObjectLog(ObjectLog),
     /// Data in slots, metadata in the records.
+    #[cfg(feature = "lcow")]
     Lcow(Lcow),
     /// What differs, compressed; what differs much in the disk-side log.
+    #[cfg(feature = "compressed-delta")]
     CompressedDelta(CompressedDelta),
     /// Sub-blocks that change in the records; blocks that change much in the disk-side log.
+    #[cfg(feature = "two-level")]
     TwoLevel(TwoLevel),
     /// The cheapest form of each update.
+    #[cfg(feature = "adaptive")]
     Adaptive(Adaptive),
 }
 
@@ -52,11 +72,17 @@ impl AnyPolicy {
     /// All of them, with their default settings, ascending by number.
     pub const ALL: &[Self] = &[
         Self::FullBlock(FullBlock),
+        #[cfg(feature = "byte-delta")]
         Self::ByteDelta(ByteDelta::new()),
+        #[cfg(feature = "object-log")]
         Self::ObjectLog(ObjectLog::new()),
+        #[cfg(feature = "lcow")]
         Self::Lcow(Lcow::new()),
+        #[cfg(feature = "compressed-delta")]
         Self::CompressedDelta(CompressedDelta::new()),
+        #[cfg(feature = "two-level")]
         Self::TwoLevel(TwoLevel::new()),
+        #[cfg(feature = "adaptive")]
         Self::Adaptive(Adaptive::new()),
     ];
 
@@ -77,11 +103,17 @@ impl AnyPolicy {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::FullBlock(_) => "full-block",
+            #[cfg(feature = "byte-delta")]
             Self::ByteDelta(_) => "byte-delta",
+            #[cfg(feature = "object-log")]
             Self::ObjectLog(_) => "object-log",
+            #[cfg(feature = "lcow")]
             Self::Lcow(_) => "lcow",
+            #[cfg(feature = "compressed-delta")]
             Self::CompressedDelta(_) => "compressed-delta",
+            #[cfg(feature = "two-level")]
             Self::TwoLevel(_) => "two-level",
+            #[cfg(feature = "adaptive")]
             Self::Adaptive(_) => "adaptive",
         }
     }
@@ -93,17 +125,23 @@ macro_rules! of_chosen {
     ($self:ident, $policy:ident => $call:expr) => {
         match $self {
             AnyPolicy::FullBlock($policy) => $call,
+            #[cfg(feature = "byte-delta")]
             AnyPolicy::ByteDelta($policy) => $call,
+            #[cfg(feature = "object-log")]
             AnyPolicy::ObjectLog($policy) => $call,
+            #[cfg(feature = "lcow")]
             AnyPolicy::Lcow($policy) => $call,
+            #[cfg(feature = "compressed-delta")]
             AnyPolicy::CompressedDelta(chosen) => {
                 let $policy = chosen.kernels(NativeKernels::detect());
                 $call
             }
+            #[cfg(feature = "two-level")]
             AnyPolicy::TwoLevel(chosen) => {
                 let $policy = chosen.kernels(NativeKernels::detect());
                 $call
             }
+            #[cfg(feature = "adaptive")]
             AnyPolicy::Adaptive(chosen) => {
                 let $policy = chosen.kernels(NativeKernels::detect());
                 $call
@@ -120,8 +158,10 @@ impl Policy for AnyPolicy {
     #[inline]
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         // To find out what there is takes a while: only where there is something to compare.
-        let compares = matches!(update.change, Change::Image(_)) && update.old.is_some();
-        if let (Self::ObjectLog(chosen), true) = (self, compares) {
+        #[cfg(feature = "object-log")]
+        if let (Self::ObjectLog(chosen), Change::Image(_), Some(_)) =
+            (self, &update.change, update.old)
+        {
             return chosen.kernels(NativeKernels::detect()).place(update, out);
         }
         of_chosen!(self, policy => policy.place(update, out))
@@ -206,36 +246,42 @@ impl From<FullBlock> for AnyPolicy {
     }
 }
 
+#[cfg(feature = "byte-delta")]
 impl From<ByteDelta> for AnyPolicy {
     fn from(policy: ByteDelta) -> Self {
         Self::ByteDelta(policy)
     }
 }
 
+#[cfg(feature = "object-log")]
 impl From<ObjectLog> for AnyPolicy {
     fn from(policy: ObjectLog) -> Self {
         Self::ObjectLog(policy)
     }
 }
 
+#[cfg(feature = "lcow")]
 impl From<Lcow> for AnyPolicy {
     fn from(policy: Lcow) -> Self {
         Self::Lcow(policy)
     }
 }
 
+#[cfg(feature = "compressed-delta")]
 impl From<CompressedDelta> for AnyPolicy {
     fn from(policy: CompressedDelta) -> Self {
         Self::CompressedDelta(policy)
     }
 }
 
+#[cfg(feature = "two-level")]
 impl From<TwoLevel> for AnyPolicy {
     fn from(policy: TwoLevel) -> Self {
         Self::TwoLevel(policy)
     }
 }
 
+#[cfg(feature = "adaptive")]
 impl From<Adaptive> for AnyPolicy {
     fn from(policy: Adaptive) -> Self {
         Self::Adaptive(policy)

@@ -36,6 +36,7 @@ use crate::threads::checkpoint_flag::UnderWay;
 use crate::threads::sync::{Mutex, Ordering};
 use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
+use crate::trace;
 use crate::transaction::Transaction;
 
 /// The number of locks that blocks share.
@@ -43,35 +44,16 @@ const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
 
 /// An open journal.
 ///
-/// Threads use it at once through `&Journal`. What is durable when:
-///
-/// | after | survives every crash |
-/// |---|---|
-/// | [`commit`], [`transact`], a durable [`Self::commit`] | it, and all it read or overwrote |
-/// | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
-/// | [`commit_gathered`], [`transact_gathered`] | the same; many of them become one record |
-/// | [`sync`] | every transaction committed before the call |
-/// | [`checkpoint`] | the same; it is on the device, and its space is free, if it can be read |
-/// | [`close`] | the same, and the device alone holds it (see [`Options::keep_on_close`]) |
-/// | a drop | what survived before; what was deferred may be there, what was gathered is gone |
-///
-/// [`commit`]: Transaction::commit
-/// [`transact`]: Self::transact
-/// [`commit_deferred`]: Transaction::commit_deferred
-/// [`transact_deferred`]: Self::transact_deferred
-/// [`commit_gathered`]: Transaction::commit_gathered
-/// [`transact_gathered`]: Self::transact_gathered
-/// [`sync`]: Self::sync
-/// [`checkpoint`]: Self::checkpoint
-/// [`close`]: Self::close
+/// Threads use it at once through `&Journal`. The crate's first page says
+/// [what is durable when](crate#what-is-durable-when).
 ///
 /// After a crash, a transaction that was not acknowledged as durable is there wholly or not at all.
 /// It is never there without the transactions whose blocks it read or overwrote. Transactions that
 /// have no block in common are independent: if neither was acknowledged, either may be there
 /// without the other.
 ///
-/// Dropping a journal is like a crash of the process: what is durable stays. [`close`] ends it in
-/// good order.
+/// Dropping a journal is like a crash of the process: what is durable stays. [`close`](Self::close)
+/// ends it in good order.
 ///
 /// A program spells only what differs from the defaults. `Journal` logs whole blocks on the
 /// [`Native`] machine. `Journal<Lcow>` has another policy, and `Journal<FullBlock, On<P, D>>` has
@@ -170,7 +152,9 @@ where
     /// With [`Options::drain_on_open`], those of [`checkpoint`](Self::checkpoint).
     pub fn open(nvm: P, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
         let kernels = NativeKernels::detect();
-        Self::open_found(Found::load(nvm, options.hook.clone(), &kernels)?, disk, options)
+        let found = Found::load(nvm, options.hook.clone(), &kernels).map_err(Error::from);
+        let opened = found.and_then(|found| Self::open_found(found, disk, options));
+        opened.inspect_err(|error| trace::refused(*error))
     }
 
     fn open_found(found: Found<P, H>, disk: D, options: &Options<L, H>) -> Result<Self, Error> {
@@ -234,6 +218,7 @@ where
         let begins = options.settings.background.then(|| Checkpointer::start(&shared));
         let checkpointer = begins.transpose()?;
         let keep_on_close = options.settings.keep_on_close;
+        trace::opened(shared.common.policy.id(), &plan, &shared.recovery);
         let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
         if options.settings.drain_on_open {
             journal.checkpoint()?;
@@ -361,7 +346,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// is this thread itself, or waits for a transaction that this thread has open.
     ///
     /// An update may come with the ranges in which its image differs, or as patches alone
-    /// ([`Change`](crate::core::policy::Change)). A policy that cannot log patches answers
+    /// ([`Change`](crate::policy::Change)). A policy that cannot log patches answers
     /// `CannotPlace`.
     ///
     /// A policy that [compares images](Policy::wants_old) is shown what is committed when the call
@@ -576,7 +561,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// and all others are home. For what is gathered, those of [`sync`](Self::sync).
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         self.shared().commit_gathered()?;
-        self.shared().checkpoint()
+        self.shared().checkpoint().inspect(trace::checkpointed)
     }
 
     /// Ends the journal: everything committed is durable, and goes home unless
@@ -594,6 +579,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             is_home = self.checkpoint()?.unreadable == 0;
         }
         self.shared().close()?;
+        trace::closed(is_home && !self.keep_on_close);
         let left = self.unreadable()?.first().copied().filter(|_| !is_home);
         left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
@@ -707,11 +693,14 @@ where
         options: &Options<L, H>,
     ) -> Result<Self, Error> {
         let kernels = NativeKernels::detect();
-        let found = Found::load(nvm, options.hook.clone(), &kernels)?;
+        let found = Found::load(nvm, options.hook.clone(), &kernels)
+            .inspect_err(|error| trace::refused(Error::from(*error)))?;
         let (given, id): (AnyPolicy, _) = (options.policy.clone().into(), found.policy());
         let policy = if given.id() == id { Some(given) } else { AnyPolicy::by_id(id) };
-        let Some(policy) = policy else { return Err(Error::UnknownPolicy { id }) };
-        Self::open_found(found, disk, &options.with_policy(policy))
+        let policy = policy.ok_or(Error::UnknownPolicy { id });
+        let opened =
+            policy.and_then(|policy| Self::open_found(found, disk, &options.with_policy(policy)));
+        opened.inspect_err(|error| trace::refused(*error))
     }
 }
 

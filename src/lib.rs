@@ -1,8 +1,79 @@
-//! An embeddable journal engine for block stores on byte-addressable non-volatile memory.
+//! An embeddable journal engine for block stores on byte-addressable non-volatile memory (NVM).
 //!
-//! [`Journal`] is the front door; the README has a program. [`core`] is the journal itself, with
-//! one owner and memory of the caller's, for where there is no operating system; [`pmem`] is
-//! persistent memory on real machines.
+//! You give it a block device and a span of such memory, or a plain file in its place. It gives you
+//! transactions of several blocks that are durable at the speed of that memory. The blocks reach
+//! the device later, fewer and sorted.
+//!
+//! ```
+//! use nvm_journal::{BlockNumber, BlockSize, FileDisk, Journal, MapOptions, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = std::env::temp_dir().join(format!("nvm-journal-doc-{}", std::process::id()));
+//! # std::fs::create_dir(&folder)?;
+//! // Persistent memory, or any file in its place, and a disk of 256 blocks of 4 KiB.
+//! let nvm = MapOptions::new().create(folder.join("nvm"), 1 << 20)?;
+//! let disk = FileDisk::create(folder.join("disk"), BlockSize::DEFAULT, 256)?;
+//! let journal = Journal::format(nvm, disk, &Options::new())?;
+//! journal.transact(|tx| {
+//!     tx.write_at(BlockNumber(1), 0, b"both blocks")?;
+//!     tx.write_at(BlockNumber(2), 0, b"or none")
+//! })?; // Now no crash takes them back.
+//! drop(journal); // To the files, this is a crash of the process.
+//!
+//! let nvm = MapOptions::new().open(folder.join("nvm"))?;
+//! let disk = FileDisk::open(folder.join("disk"), BlockSize::DEFAULT)?;
+//! let journal = Journal::open(nvm, disk, &Options::new())?;
+//! let mut block = [0; 4096];
+//! journal.read(BlockNumber(2), &mut block)?;
+//! assert!(block.starts_with(b"or none"));
+//! journal.close()?; // Now the disk alone holds everything.
+//! # std::fs::remove_dir_all(folder)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is durable when
+//!
+//! | after | survives every crash |
+//! |---|---|
+//! | [`commit`], [`transact`], a durable [`Journal::commit`] | it, and all it read or overwrote |
+//! | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
+//! | [`commit_gathered`], [`transact_gathered`] | nothing yet; many of them become one record |
+//! | [`sync`] | every transaction committed before the call |
+//! | [`checkpoint`] | as after `sync`; blocks are on the disk, except [unreadable] ones |
+//! | [`close`] | as after `checkpoint`; the disk alone holds everything (see [`keep_on_close`]) |
+//! | a drop, a killed process | what survived before, perhaps what was deferred, nothing gathered |
+//! | a power cut | what survived before; each other transaction wholly, or not at all |
+//!
+//! [`commit`]: Transaction::commit
+//! [`transact`]: Journal::transact
+//! [`commit_deferred`]: Transaction::commit_deferred
+//! [`transact_deferred`]: Journal::transact_deferred
+//! [`commit_gathered`]: Transaction::commit_gathered
+//! [`transact_gathered`]: Journal::transact_gathered
+//! [`sync`]: Journal::sync
+//! [`checkpoint`]: Journal::checkpoint
+//! [`close`]: Journal::close
+//! [`keep_on_close`]: Options::keep_on_close
+//! [unreadable]: Journal::unreadable
+//!
+//! # Where to look
+//!
+//! - An author of a store needs this page: [`Journal`], [`Transaction`], [`Options`] and the
+//!   policies.
+//! - [`policy`] has what an author of a policy needs.
+//! - [`ports`] has what an author of a memory or of a disk needs.
+//! - The crate `nvm-journal-core` has the journal of one owner, for where there is no operating
+//!   system. It also has the building blocks, the names of the test hooks, and `examine`.
+//!
+//! # Features
+//!
+//! - `adaptive`, `byte-delta`, `compressed-delta`, `lcow`, `object-log`, `two-level`: the policy of
+//!   that name. They are on by default.
+//! - `serde`: `Serialize` for [`Stats`], [`Plan`], [`Recovery`] and the reports.
+//! - `tracing`: events of an open, a checkpoint, a failure and a close. None is of a record.
+//!
+//! [`FullBlock`] is always there. [`AnyPolicy`] has the policies whose features are on.
 
 #![forbid(unsafe_code)]
 
@@ -18,43 +89,50 @@ mod shared;
 mod staging;
 mod stats;
 mod threads;
+mod trace;
 mod transaction;
 
-/// The policy that chooses a form for each update, and its settings.
-pub use adaptive::{self, Adaptive};
+pub mod policy;
+pub mod ports;
+
+#[cfg(feature = "adaptive")]
+#[doc(inline)]
+pub use adaptive::{Adaptive, Wish};
 pub use any_policy::{AnyPolicy, UnknownPolicy};
-/// The policy that rewrites older versions of blocks, and its settings.
-pub use byte_delta::{self, ByteDelta};
-/// The policy that logs compressed differences, and its settings.
-pub use compressed_delta::{self, CompressedDelta};
+#[cfg(feature = "byte-delta")]
+#[doc(inline)]
+pub use byte_delta::{Appends, ByteDelta};
+#[cfg(feature = "compressed-delta")]
+#[doc(inline)]
+pub use compressed_delta::CompressedDelta;
 pub use disk::error::{FileDiskError, FileDiskErrorKind};
 pub use disk::file::FileDisk;
 pub use disk::joined::{DifferentBlocks, Joined};
 pub use disk::options::FileDiskOptions;
 pub use error::Error;
-/// The full-block policy, the default.
+#[doc(inline)]
 pub use full_block::FullBlock;
 pub use hint::Hint;
 pub use journal::{AnyJournal, Journal};
-/// The journal itself, with one owner.
-pub use journal_core as core;
+#[doc(inline)]
 pub use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, Buffers, CheckpointReport, Committed, Durability,
-    Geometry, Operation, Protocol, Recovery,
+    BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Geometry, Operation, Recovery,
 };
-/// The policy that keeps blocks in persistent memory, and its settings.
-pub use lcow::{self, Lcow};
+#[cfg(feature = "lcow")]
+#[doc(inline)]
+pub use lcow::Lcow;
 pub use machine::{Machine, Native, On};
-/// The policy that logs objects, and its settings.
-pub use object_log::{self, ObjectLog};
+#[cfg(feature = "object-log")]
+#[doc(inline)]
+pub use object_log::ObjectLog;
 pub use options::{Options, OptionsError, Plan};
-/// Persistent memory on real machines.
-pub use pmem_sys as pmem;
-pub use pmem_sys::{MapError, MapErrorKind, MapOptions, NativeKernels, Region};
+#[doc(inline)]
+pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use stats::{CacheStats, GatherStats, LaneStats, Stats};
 pub use transaction::Transaction;
-/// The policy of two levels, and its settings.
-pub use two_level::{self, TwoLevel};
+#[cfg(feature = "two-level")]
+#[doc(inline)]
+pub use two_level::TwoLevel;
 
 /// Runs the program in the README.
 #[cfg(doctest)]

@@ -12,7 +12,7 @@ use crate::disk::file::FileDisk;
 /// type parameter for all of them:
 ///
 /// ```
-/// use nvm_journal::core::policy::Policy;
+/// use nvm_journal::policy::Policy;
 /// use nvm_journal::{BlockNumber, Error, Machine, Transaction};
 ///
 /// fn clear<L: Policy, M: Machine>(tx: &mut Transaction<'_, L, M>) -> Result<(), Error> {

@@ -122,9 +122,20 @@ impl<L, H> Options<L, H> {
     /// machine has from `kernels`. [`AnyPolicy`](crate::AnyPolicy) does that by itself:
     ///
     /// ```
-    /// use nvm_journal::{CompressedDelta, NativeKernels, Options};
+    /// use nvm_journal::ports::NativeKernels;
+    /// use nvm_journal::{CompressedDelta, Options};
     ///
     /// let policy = CompressedDelta::new().kernels(NativeKernels::detect());
+    /// let options = Options::new().policy(policy);
+    /// # drop(options);
+    /// ```
+    ///
+    /// A policy's own settings begin as its defaults are:
+    ///
+    /// ```
+    /// use nvm_journal::{Lcow, Options};
+    ///
+    /// let policy = Lcow::with(Lcow::new().settings().reclaim_at(160));
     /// let options = Options::new().policy(policy);
     /// # drop(options);
     /// ```
@@ -227,10 +238,12 @@ impl<L, H> Options<L, H> {
     }
 
     /// Format: how a commit becomes durable. By default with one fence;
-    /// [`TailPointer`](Protocol::TailPointer), with two, is a baseline for comparison.
+    /// [`TailPointer`](Protocol::TailPointer), with two, is a baseline for comparison. To name it,
+    /// depend on `nvm-journal-core`.
     ///
     /// ```
-    /// use nvm_journal::{BlockSize, Options, Protocol};
+    /// use journal_core::Protocol;
+    /// use nvm_journal::{BlockSize, Options};
     ///
     /// let baseline = Options::new().lanes(2).protocol(Protocol::TailPointer);
     /// let plan = baseline.plan(1 << 20, BlockSize::DEFAULT)?;
@@ -548,6 +561,7 @@ const fn slot_bytes(block_size: BlockSize) -> u64 {
 
 /// What the settings come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Plan {
     /// The layout in persistent memory.
@@ -572,8 +586,10 @@ pub struct Plan {
     /// Bytes of the largest transaction's record: its blocks, and some 90 bytes for each of them.
     pub transaction_bytes_max: u64,
     /// Shares of the index.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) shares: usize,
     /// Frames that each share has room for.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) share_frames: usize,
 }
 

@@ -6,6 +6,7 @@ use journal_core::{CheckpointReport, FoldReport};
 
 /// What was counted in one lane since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LaneStats {
     /// Transactions committed.
@@ -42,6 +43,7 @@ impl LaneStats {
 
 /// What running transactions have gathered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GatherStats {
     /// Transactions that were gathered.
@@ -56,6 +58,7 @@ pub struct GatherStats {
 
 /// How often the cache was asked, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CacheStats {
     /// Reads that found their block in the cache.
@@ -68,6 +71,7 @@ pub struct CacheStats {
 
 /// What a journal has done since it was opened, and what it holds now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Lane by lane.
@@ -140,5 +144,32 @@ impl fmt::Display for Stats {
             write!(f, "\n{logged} blocks written to the disk-side log, {free_log_blocks} free")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use journal_core::{BlockSize, Recovery};
+
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn what_a_journal_tells_of_itself_has_its_names() {
+        let lane = LaneStats { commits: 3, used_bytes: 64, ..LaneStats::default() };
+        let stats = Stats { lanes: vec![lane], checkpoints: 2, ..Stats::default() };
+        let stats = serde_json::to_value(&stats).expect("numbers");
+        assert_eq!(stats["lanes"][0]["commits"], 3);
+        assert_eq!(stats["lanes"][0]["used_bytes"], 64);
+        assert_eq!(stats["checkpoints"], 2);
+        assert_eq!(stats["checkpointed"]["blocks"], 0);
+        assert_eq!(stats["folded"]["fences"], 0);
+        let plan = Options::new().plan(1 << 20, BlockSize::DEFAULT).expect("can be");
+        let plan = serde_json::to_value(plan).expect("numbers");
+        assert_eq!(plan["geometry"]["block_size"], 4096);
+        assert_eq!(plan["geometry"]["protocol"], "OneFence");
+        assert!(plan.get("shares").is_none(), "what is private stays so");
+        let recovery = serde_json::to_value(Recovery::default()).expect("numbers");
+        assert_eq!(recovery["records"], 0);
     }
 }

@@ -4,6 +4,7 @@ use adaptive::{Adaptive, Settings, Wish};
 use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
+use journal_core::Buffers;
 use journal_core::policy::{
     ApplyError, Change, Encoder, Kind, Patch, Placement, Policy, PolicyId, Update,
 };
@@ -14,7 +15,6 @@ use journal_core::{
     RelogReport,
 };
 use lcow::Lcow;
-use nvm_journal::Buffers;
 use sim_disk::{
     Counts, DiskImage, Fault, FaultKind, Image, Model, Operation as Media, SimDisk, SimPmem, World,
 };

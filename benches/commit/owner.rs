@@ -6,9 +6,10 @@ use std::time::Duration;
 use journal_core::policy::{Change, Policy, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, Durability, Geometry, NoHook, On, Operation, Protocol,
+    BlockDevice, BlockNumber, BlockSize, Buffers, Durability, Geometry, NoHook, On, Operation,
+    Protocol,
 };
-use nvm_journal::{Buffers, Region};
+use nvm_journal::Region;
 use pmem_sys::NativeKernels;
 
 use crate::{BLOCKS, NOWHERE};

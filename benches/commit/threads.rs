@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use journal_core::{BlockNumber, Kernels as _, Offset, PmemSplit as _};
-use nvm_journal::{FullBlock, NativeKernels};
+use nvm_journal::FullBlock;
+use pmem_sys::NativeKernels;
 
 use crate::{BLOCKS, NOWHERE, commit};
 use lab::bench::media::{BLOCK, Bare, warm};

@@ -1,7 +1,7 @@
 //! Why a file could not be had as a disk, with types, the path and the system's own words.
 //!
 //! Nothing here happens after a [`FileDisk`](crate::FileDisk) was handed out; from then on errors
-//! are [`DeviceError`](crate::core::DeviceError)s, which carry the system's error number.
+//! are [`DeviceError`](crate::ports::DeviceError)s, which carry the system's error number.
 
 use core::fmt;
 use std::io;

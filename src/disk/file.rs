@@ -38,7 +38,8 @@ const SLICES_MAX: usize = 1024;
 /// journal calls it no more, and answers every caller with an error until it is opened again.
 ///
 /// ```
-/// use nvm_journal::{BlockDevice, BlockNumber, BlockSize, FileDisk};
+/// use nvm_journal::ports::BlockDevice;
+/// use nvm_journal::{BlockNumber, BlockSize, FileDisk};
 ///
 /// # let path = std::env::temp_dir().join(format!("file-disk-{}", std::process::id()));
 /// let mut disk = FileDisk::create(&path, BlockSize::DEFAULT, 100)?;

@@ -53,7 +53,12 @@ impl Failure {
     }
 
     fn note(&self, error: Error) {
-        self.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        let mut cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(feature = "tracing")]
+        if cause.is_none() {
+            tracing::error!(%error, "journal failed");
+        }
+        cause.get_or_insert(error);
     }
 
     /// The cause, as far as it is noted: `Failed` where it is not.

@@ -23,11 +23,15 @@ impl UnderWay {
     /// Begins: a checkpoint is about to settle. One at a time is under way.
     pub(crate) fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
+        #[cfg(feature = "tracing")]
+        tracing::debug!("checkpoint begins");
     }
 
     /// Ends: the checkpoint uses nothing any more that it has settled.
     pub(crate) fn end(&self) {
         self.0.store(false, Ordering::Relaxed);
+        #[cfg(feature = "tracing")]
+        tracing::debug!("checkpoint ends");
     }
 
     /// Whether every checkpoint finds durable what `is_durable` reports as durable.

@@ -7,13 +7,13 @@
 //! of the lane.
 
 use full_block::FullBlock;
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Geometry, Journal, On, Operation,
     Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 const BLOCKS: u64 = 8;

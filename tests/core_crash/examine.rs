@@ -3,12 +3,12 @@
 use core::cell::RefCell;
 use std::collections::BTreeSet;
 
+use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{
     CopyState, EXAMINE_BYTES_MAX, Examination, OpenError, Overwrite, PmemRead as _,
     PortableKernels, Row, examine,
 };
-use nvm_journal::Buffers;
 use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Operation, Scenario, World};
 

@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::sync::mpsc;
 
 use byte_delta::ByteDelta;
+use journal_core::Buffers;
 use journal_core::check::crc64;
 use journal_core::superblock::FORMAT_VERSION;
-use nvm_journal::Buffers;
 use sim_disk::suite::oracle::BLOCK_BYTES;
 use sim_disk::suite::{ID, Step};
 use sim_disk::{Image, Model, Scenario as _, World};

@@ -1,12 +1,12 @@
 //! Re-logging under the simulator: a block that rests at the head of a lane is copied to its tail.
 
+use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, DeviceFacts, Journal, NoHook, On, Operation, Overwrite, PortableKernels, Rule,
 };
-use nvm_journal::Buffers;
 use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS};
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{DiskImage, Explorer, Image, Model, Report, SimDisk, SimPmem, World};

@@ -2,13 +2,13 @@
 //! other not.
 
 use byte_delta::ByteDelta;
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::units::{BlockSize, LaneNumber};
 use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, Journal, Operation, Overwrite, PortableKernels,
     Protocol, Rule,
 };
-use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Explorer, Image, Mark, Model, Mutator, Scenario, World};
 
 const BLOCK: usize = 128;

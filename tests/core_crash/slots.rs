@@ -2,9 +2,9 @@
 //!
 //! The traces are those that earlier texts of the protocol fell to, by their numbers.
 
+use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
-use nvm_journal::Buffers;
 use sim_disk::mutants::Mutant;
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutation, Mutator, Report, Scenario as _, World};

@@ -2,13 +2,13 @@
 //! out of it by a checkpoint.
 
 use full_block::FullBlock;
+use journal_core::Buffers;
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, CheckpointReport, CommitError, DeviceFacts, Durability, Geometry,
     Journal, On, OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule, Scope,
 };
-use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Model, Mutator, Rng, SimDisk, SimPmem, World};
 
 use lab::core_crash::delta::Words;

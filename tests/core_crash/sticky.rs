@@ -4,13 +4,13 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
+use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, CommitError, JournalError, Operation as Asked, Overwrite, Rule,
 };
-use nvm_journal::Buffers;
 use sim_disk::suite::{Edit, Opened, Step};
 use sim_disk::{
     Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, OperationCounts, Scenario, World,

@@ -1,6 +1,7 @@
 //! Journals with tail words: what lies below a word counts, and what does not is void.
 
 use full_block::FullBlock;
+use journal_core::Buffers;
 use journal_core::Durability::Durable;
 use journal_core::check::crc64;
 use journal_core::superblock::FORMAT_VERSION;
@@ -8,7 +9,6 @@ use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, EXAMINE_BYTES_MAX, OpenError, PortableKernels, Protocol, Row, Rule, examine,
 };
-use nvm_journal::Buffers;
 use sim_disk::mutants::{Mutant, Mutation};
 use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario, World};

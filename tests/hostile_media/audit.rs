@@ -1,13 +1,13 @@
 //! What an audit says where the medium, or the memory that a journal works in, was damaged on
 //! purpose: each fault of a slot is found, and none where nothing was damaged.
 
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{
     AuditError, BlockNumber, Durability, Hook, Journal, MediumErrorKind, Offset, On, Operation,
     Pmem, PortableKernels, Rule, Site, SlotFault, SlotState,
 };
-use nvm_journal::Buffers;
 use sim_disk::{Fault, FaultKind, Image, Model, Operation as Call, SimDisk, SimPmem, World};
 
 use crate::slots::twice_in_one_record;

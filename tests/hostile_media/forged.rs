@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, Durability, EXAMINE_BYTES_MAX, Journal, LINE_BYTES, NoHook, OpenError, Operation,
     PortableKernels,
 };
-use nvm_journal::Buffers;
 use sim_disk::{Image, Model, Rng, World};
 
 use lab::second_reader::examine::{Findings, examine, examine_without, go_on};

@@ -5,12 +5,12 @@
 //! are torn in turns take a round for two records. How often that goes on is bounded, in time and
 //! not by what the format says: the second reader goes on to the end.
 
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, Durability, Journal, NoHook, On, OpenError, Operation, PortableKernels, Recovery,
 };
-use nvm_journal::Buffers;
 use sim_disk::{Image, Model, World};
 
 use lab::second_reader::reader::Content;

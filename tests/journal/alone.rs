@@ -6,14 +6,11 @@ use std::sync::Arc;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, Gathered, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead, PmemShare,
-    PmemSplit, Seeds, Site, format,
+    BlockSize, Buffers, Gathered, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead,
+    PmemShare, PmemSplit, Seeds, Site, format,
 };
-use nvm_journal::{
-    AnyPolicy, Buffers, Durability, Error, FileDisk, Journal, NativeKernels, ObjectLog, Operation,
-    Options,
-};
-use pmem_sys::{Method, StreamMethod};
+use nvm_journal::{AnyPolicy, Durability, Error, FileDisk, Journal, ObjectLog, Operation, Options};
+use pmem_sys::{Method, NativeKernels, StreamMethod};
 use sim_disk::{Image, Model, World};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};

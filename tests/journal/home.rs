@@ -11,12 +11,12 @@ use journal_core::policy::{
     ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
 };
 use journal_core::{
-    DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation, Hook, MediumError, Offset,
-    Overwrite, Pmem, PmemRead, PmemShare as _, Site,
+    BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation, Hook, MediumError,
+    Offset, Overwrite, Pmem, PmemRead, PmemShare as _, Site,
 };
 use nvm_journal::{
-    BlockDevice, BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog, On,
-    Operation, Options, OptionsError, Region,
+    BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog, On, Operation,
+    Options, OptionsError, Region,
 };
 
 use crate::use_it::{BLOCK, Files, block, memory};

@@ -1,8 +1,7 @@
 //! Journals with a disk-side log: what goes there is read from there, and makes room.
 
+use adaptive::Wish;
 use journal_core::policy::{Change, Class, Policy, Span, Update};
-use nvm_journal::adaptive::{self, Wish};
-use nvm_journal::two_level;
 use nvm_journal::{
     Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Joined, Journal,
     MapOptions, On, Operation, Options, OptionsError, Region, TwoLevel,

@@ -12,9 +12,9 @@ use journal_core::policy::{
 use journal_core::units::LaneNumber;
 use journal_core::{NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format};
 use nvm_journal::{
-    BlockSize, Durability, Error, FullBlock, Journal, NativeKernels, ObjectLog, On, Operation,
-    Options, Region,
+    BlockSize, Durability, Error, FullBlock, Journal, ObjectLog, On, Operation, Options, Region,
 };
+use pmem_sys::NativeKernels;
 
 use crate::claims::Dice;
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};

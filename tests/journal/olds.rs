@@ -2,9 +2,9 @@
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 
+use adaptive::Wish;
 use journal_core::BlockDevice as _;
 use journal_core::policy::{Change, Kind, Span, Update};
-use nvm_journal::adaptive::{self, Wish};
 use nvm_journal::{
     Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Hint, Journal,
     Operation, Options, TwoLevel,

@@ -2,13 +2,11 @@
 
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, EXAMINE_BYTES_MAX, Geometry, NoHook, Offset, OpenError, Pmem as _, PmemRead as _,
-    PmemShare as _, examine,
+    BlockSize, Buffers, EXAMINE_BYTES_MAX, Geometry, NoHook, Offset, OpenError, Pmem as _,
+    PmemRead as _, PmemShare as _, examine,
 };
-use nvm_journal::{
-    Buffers, Durability, Error, FullBlock, Journal, NativeKernels, Operation, Options, Recovery,
-    Region,
-};
+use nvm_journal::{Durability, Error, FullBlock, Journal, Operation, Options, Recovery, Region};
+use pmem_sys::NativeKernels;
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use journal_core::policy::{Change, Patch, Policy, Update};
-use nvm_journal::{ByteDelta, Lcow, ObjectLog, Operation, TwoLevel, two_level};
+use nvm_journal::{ByteDelta, Lcow, ObjectLog, Operation, TwoLevel};
 
 use crate::claims::Dice;
 use crate::many::{Asked, Lanes, TWO, first_difference, left_by};

@@ -6,12 +6,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
+use byte_delta::{Appends, Settings};
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
-use journal_core::{DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _};
-use nvm_journal::byte_delta::{Appends, Settings};
+use journal_core::{
+    BlockDevice, DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _,
+};
 use nvm_journal::{
-    AnyJournal, AnyPolicy, BlockDevice, BlockSize, ByteDelta, Durability, Error, FileDisk,
-    FullBlock, Hint, Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
+    AnyJournal, AnyPolicy, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
+    Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
 };
 use sim_disk::{DiskImage, Image, Model as Medium, World};
 
@@ -511,7 +513,7 @@ fn whoever_opens_any_journal_gets_its_policy() {
         assert!(found == [3; BLOCK]);
         drop(journal);
         // Settings of the same policy are kept.
-        let given = Lcow::with(nvm_journal::lcow::Settings::new().reclaim_at(77));
+        let given = Lcow::with(lcow::Settings::new().reclaim_at(77));
         let journal =
             Journal::open_any(nvm(), disk(), &Options::new().policy(given)).expect("opens");
         let expected = if policy.id() == Lcow::ID { given.into() } else { policy };

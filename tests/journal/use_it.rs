@@ -1,10 +1,10 @@
 //! Each call does what its documentation says.
 
 use journal_core::units::LaneNumber;
-use journal_core::{CheckpointReport, Offset, Pmem as _};
+use journal_core::{CheckpointReport, Offset, Pmem as _, Protocol};
 use nvm_journal::{
     BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
-    FileDiskOptions, FullBlock, Journal, MapOptions, Operation, Options, Protocol, Region,
+    FileDiskOptions, FullBlock, Journal, MapOptions, Operation, Options, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;

@@ -4,6 +4,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use byte_delta::{Appends, ByteDelta, Settings};
 use journal_core::policy::{
     ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
@@ -11,8 +12,7 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
     Rule, Site,
 };
-use nvm_journal::byte_delta::{Appends, ByteDelta, Settings};
-use nvm_journal::{CompressedDelta, Lcow, TwoLevel, two_level};
+use nvm_journal::{CompressedDelta, Lcow, TwoLevel};
 use policy_codec::bitmap::Unit;
 use sim_disk::{Mutator, SimDisk};
 

@@ -3,6 +3,7 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
+use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::parts::{Common, InLane};
 use journal_core::policy::{Change, Span};
@@ -11,7 +12,6 @@ use journal_core::{
     BlockNumber, CheckpointReport, CommitError, Durability, Journal, JournalError, On, Operation,
     PortableKernels, Scope,
 };
-use nvm_journal::Buffers;
 use sim_disk::{SimPmem, World};
 
 use crate::fuse::{BLOCK, Fuse, Fused, Logs, PATCH, Ways};

@@ -5,11 +5,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 
-use nvm_journal::pmem::Holder;
 use nvm_journal::{
     BlockNumber, BlockSize, Error, FileDisk, FileDiskError, FileDiskErrorKind, Journal, MapError,
     MapErrorKind, MapOptions, Options, Region,
 };
+use pmem_sys::Holder;
 
 const BLOCK: usize = 4096;
 const SIGKILL: i32 = 9;

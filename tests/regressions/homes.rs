@@ -9,10 +9,10 @@ use core::fmt;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, CheckpointReport, DeviceFacts, Durability, Journal as Core,
+    BlockNumber, BlockSize, Buffers, CheckpointReport, DeviceFacts, Durability, Journal as Core,
     JournalError, Operation, Overwrite, PortableKernels, Rule, Scope,
 };
-use nvm_journal::{AnyPolicy, Buffers, Error, On, Options};
+use nvm_journal::{AnyPolicy, Error, On, Options};
 use sim_disk::{
     CrashPoints, DiskImage, Event, Fault, FaultKind, Image, Model, Mutator, Operation as Call, Rng,
     SimDisk, SimPmem, World,

@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use byte_delta::ByteDelta;
 use full_block::FullBlock;
+use journal_core::Buffers;
 use journal_core::check::crc64;
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Update,
@@ -26,7 +27,6 @@ use journal_core::{
     Journal, JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, On, OpenError, Operation,
     Overwrite, PortableKernels, Protocol,
 };
-use nvm_journal::Buffers;
 use sim_disk::FaultKind::Error;
 use sim_disk::{DiskImage, Fault, Image, Medium, Model, SimDisk, SimPmem, World};
 

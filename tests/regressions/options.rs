@@ -2,10 +2,10 @@
 
 use journal_core::policy::Pacing;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal as Core, NoHook, OpenError,
-    Operation, Overwrite, PortableKernels, Protocol, Rule,
+    BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, Journal as Core, NoHook,
+    OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::{AnyPolicy, Buffers, Error, On, Options, TwoLevel, two_level};
+use nvm_journal::{AnyPolicy, Error, On, Options, TwoLevel};
 use policy_codec::bitmap::Unit;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 

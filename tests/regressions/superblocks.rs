@@ -4,10 +4,10 @@ use full_block::FullBlock;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, NoHook, On, OpenError,
-    Operation, Overwrite, PortableKernels, Protocol, Rule,
+    BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, Journal, NoHook, On,
+    OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::{AnyPolicy, Buffers};
+use nvm_journal::AnyPolicy;
 use sim_disk::{DiskImage, Image, Medium, Model, Mutator, SimDisk, SimPmem, World};
 
 const BLOCK: usize = 512;

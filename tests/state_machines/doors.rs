@@ -6,8 +6,10 @@ use core::slice::from_ref;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{Change, Kind, Patch, Span, Update};
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, CommitError, Geometry, OpenError, Operation, PortableKernels};
-use nvm_journal::{AnyPolicy, Buffers, On, Options};
+use journal_core::{
+    BlockNumber, Buffers, CommitError, Geometry, OpenError, Operation, PortableKernels,
+};
+use nvm_journal::{AnyPolicy, On, Options};
 use sim_disk::{Mutator, SimDisk, SimPmem, World};
 
 use crate::ledger::Cell;

@@ -9,9 +9,9 @@ use core::time::Duration;
 use journal_core::policy::{Pacing, Policy};
 use journal_core::units::BlockSize;
 use journal_core::{
-    DeviceFacts, Durability, Geometry, NoHook, Overwrite, PortableKernels, Protocol,
+    Buffers, DeviceFacts, Durability, Geometry, NoHook, Overwrite, PortableKernels, Protocol,
 };
-use nvm_journal::{AnyPolicy, Buffers, On, Options};
+use nvm_journal::{AnyPolicy, On, Options};
 use proptest::prelude::*;
 use sim_disk::suite::Habits;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};

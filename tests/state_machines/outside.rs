@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use journal_core::policy::{Pacing, Policy};
 use journal_core::units::BlockSize;
-use journal_core::{DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Rule};
-use nvm_journal::{AnyPolicy, Buffers, Error, On, Options};
+use journal_core::{Buffers, DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Rule};
+use nvm_journal::{AnyPolicy, Error, On, Options};
 use sim_disk::rng::mix;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 

@@ -1,8 +1,8 @@
 //! The seven policies, in sizes that fit the machines' blocks.
 
+use adaptive::{Settings as AdaptiveSettings, Wish};
 use journal_core::policy::Policy;
-use nvm_journal::adaptive::{Settings as AdaptiveSettings, Wish};
-use nvm_journal::{Adaptive, AnyPolicy, ObjectLog, TwoLevel, object_log, two_level};
+use nvm_journal::{Adaptive, AnyPolicy, ObjectLog, TwoLevel};
 use policy_codec::bitmap::Unit;
 
 /// The policy of this name for blocks of 64 bytes: objects of 16, sub-blocks of a word, and what

@@ -99,7 +99,7 @@ pub(crate) fn arrows(packages: &[Package]) -> Vec<Finding> {
 
 /// The core links these and nothing else.
 pub(crate) fn foundations(packages: &[Package]) -> Vec<Finding> {
-    let allowed = ["crossbeam-utils", "zerocopy"];
+    let allowed = ["crossbeam-utils", "serde", "zerocopy"];
     let core = packages.iter().filter(|package| room(&package.folder) == Some(Room::Core));
     let mut found = Vec::new();
     for core in core {
@@ -124,6 +124,12 @@ pub(crate) fn own_facts(package: &Package) -> Vec<Finding> {
         }
         if package.manifest.value("package.description").is_none() {
             miss("has no description");
+        }
+        if package.manifest.value("package.documentation").is_none() {
+            miss("does not say where its documentation is");
+        }
+        if package.manifest.value("package.metadata.docs.rs.all-features") != Some("true") {
+            miss("has documentation of some features only");
         }
         if !package.manifest.inherits("lints") {
             miss("has its own lints");
@@ -194,6 +200,10 @@ pub(crate) fn not_members(packages: &[Package]) -> Vec<Finding> {
         return vec![Finding::new("Cargo.toml", 0, "there is no root package")];
     };
     let members = root.manifest.array("workspace.members");
+    // A tool may be left out, if the manifest says so.
+    let excluded = root.manifest.array("workspace.exclude");
+    let is_left_out =
+        |folder: &str| folder.starts_with("tools/") && excluded.iter().any(|out| out == folder);
     let is_member = |folder: &str| {
         members.iter().any(|member| match member.strip_suffix("/*") {
             Some(parent) => folder.rsplit_once('/').is_some_and(|(above, _)| above == parent),
@@ -202,7 +212,8 @@ pub(crate) fn not_members(packages: &[Package]) -> Vec<Finding> {
     };
     let is_ours = |folder: &str| ["crates/", "tools/"].iter().any(|row| folder.starts_with(row));
     let rooms = packages.iter().filter(|package| is_ours(&package.folder));
-    let strangers = rooms.filter(|package| !is_member(&package.folder));
+    let strangers =
+        rooms.filter(|package| !is_member(&package.folder) && !is_left_out(&package.folder));
     strangers.map(|package| Finding::new(&package.path(), 0, "is no member")).collect()
 }
 
@@ -271,7 +282,7 @@ mod tests {
     /// A house with one package more than its root and its core.
     fn house(folder: &str, text: &str) -> Vec<Package> {
         let shared = "[workspace]\nmembers = [\"crates/journal-core\", \"crates/policies/*\"]\n\
-            [workspace.dependencies]\n\
+            exclude = [\"tools/out\", \"crates/out\"]\n[workspace.dependencies]\n\
             core = { package = \"n-core\", path = \"crates/journal-core\" }\n\
             [package]\nname = \"n\"";
         vec![
@@ -345,18 +356,22 @@ mod tests {
     fn the_core_links_foundations_only() {
         let linked = |text| foundations(&house("crates/journal-core", text)).len();
         assert_eq!(linked("[dependencies]\nlibc = \"1\"\nzerocopy = \"1\""), 1);
+        assert_eq!(linked("[dependencies]\nserde = { version = \"1\", optional = true }"), 0);
         assert_eq!(linked("[dev-dependencies]\nproptest = \"1\""), 0);
     }
 
     const COMPLETE: &str = "[package]\nversion.workspace = true\nedition.workspace = true\n\
         rust-version.workspace = true\nlicense.workspace = true\ndescription = \"d\"\n\
+        documentation = \"d\"\n[package.metadata.docs.rs]\nall-features = true\n\
         [lints]\nworkspace = true\n[features]\ndefault = []\n";
 
     #[test]
     fn manifests_that_stray_are_found() {
         let core = |text: &str| package("crates/journal-core", text);
         assert_eq!(own_facts(&core(COMPLETE)), []);
-        for fact in ["version.w", "edition.w", "rust-version.w", "license.w", "description"] {
+        let shared = ["version.w", "edition.w", "rust-version.w", "license.w"];
+        let own = ["description", "documentation", "all-features"];
+        for fact in shared.into_iter().chain(own) {
             let without = COMPLETE.replace(&format!("\n{fact}"), "\nx");
             assert_eq!(own_facts(&core(&without)).len(), 1, "{fact}");
         }
@@ -391,6 +406,8 @@ mod tests {
         assert_eq!(not_members(&house("crates/pmem-sys", "")).len(), 2);
         assert_eq!(not_members(&house("crates/policies/new", "")).len(), 1);
         assert_eq!(not_members(&house("tools/lab", "")).len(), 2);
+        assert_eq!(not_members(&house("tools/out", "")).len(), 1);
+        assert_eq!(not_members(&house("crates/out", "")).len(), 2);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! it. It works in the caller's memory, a [`JournalMemory`]; [`Needs::of`] says how much that is,
 //! at compile time if the geometry is known then.
 //!
-//! With the feature `alloc` there is an owner of that memory as well, `Buffers`.
+//! With the feature `alloc` there is an owner of that memory as well, `Buffers`. With the feature
+//! `serde`, reports, the geometry and what recovery found can be serialized.
 //!
 //! The crate is `no_std`, allocates nothing (but in `Buffers`), contains no `unsafe`, spawns
 //! nothing and reads no clock. Everything it needs from outside comes through three traits, and

@@ -87,6 +87,7 @@ unit! {
 /// Stores use 512 bytes to 64 KiB; the sizes below exist so that crash tests can enumerate every
 /// state of a whole journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BlockSize(u32);
 
 impl BlockSize {

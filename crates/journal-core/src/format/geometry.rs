@@ -33,6 +33,7 @@ pub const SLOTS_MAX: u32 = 1 << 30;
 
 /// How a commit becomes durable; fixed when a journal is formatted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Protocol {
     /// One fence: a record counts if its check is right.
     #[default]
@@ -47,6 +48,7 @@ pub enum Protocol {
 
 /// The shape of a journal; fixed when it is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Geometry {
     /// The store's block.
     pub block_size: BlockSize,

@@ -4,6 +4,7 @@ use crate::units::SlotNumber;
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckpointReport {
     /// Blocks written home.
@@ -45,6 +46,7 @@ pub enum Scope {
 
 /// What folding, or giving older versions back, did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FoldReport {
     /// Frames that entries of slots say by now.

@@ -62,6 +62,7 @@ const SHARE_OF_RING: u64 = 4;
 
 /// What a re-logging did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RelogReport {
     /// Blocks whose content was copied.

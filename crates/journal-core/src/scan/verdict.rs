@@ -226,6 +226,7 @@ impl Scanned {
 
 /// What an open found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Recovery {
     /// Whole records that count.

@@ -1,11 +1,11 @@
 //! Formatting a span that holds a journal of another shape.
 
 use full_block::FullBlock;
+use journal_core::Buffers;
 use journal_core::superblock::SuperblockError;
 use journal_core::{
     BlockSize, DeviceFacts, Geometry, Journal, OpenError, Overwrite, PortableKernels, Protocol,
 };
-use nvm_journal::Buffers;
 use sim_disk::{DiskImage, Image, Mark, Medium, Model, Mutator, Scenario, World};
 
 const BLOCKS: u64 = 4;

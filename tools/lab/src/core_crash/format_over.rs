@@ -3,6 +3,7 @@
 
 use core::fmt;
 
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
@@ -10,7 +11,6 @@ use journal_core::{
     BlockNumber, BlockSize, DeviceFacts, Durability, Geometry, Journal, Offset, On, OpenError,
     Operation, Overwrite, Pmem as _, PortableKernels, Protocol,
 };
-use nvm_journal::Buffers;
 use sim_disk::suite::Habits;
 use sim_disk::{DiskImage, Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World};
 

@@ -8,10 +8,10 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
+use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
 use journal_core::{AuditError, BlockNumber, Overwrite, Protocol};
-use nvm_journal::Buffers;
 use sim_disk::generate::Source;
 use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Found, State, digest, edited, judge};
 use sim_disk::suite::{Edit, Edits, Opened, Step};

@@ -1,12 +1,12 @@
 //! The suite's programs over ports of which one may be defective, and with calls that fail.
 
+use journal_core::Buffers;
 use journal_core::policy::{Change, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, Durability, Journal, JournalError, MediumErrorKind, NoHook, On,
     OpenError, Operation as Asked, Scope,
 };
-use nvm_journal::Buffers;
 use sim_disk::suite::oracle::{
     BLOCK_BYTES, BLOCKS, EMPTY, Found, Label, SYNCED, digest, edited, judge, latest,
 };

@@ -16,12 +16,12 @@ use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 
+use journal_core::Buffers;
 use journal_core::units::{LINE_BYTES, LaneNumber};
 use journal_core::{
     BlockNumber, CommitError, DeviceFacts, Durability, Geometry, Journal, JournalError, On,
     OpenError, PortableKernels,
 };
-use nvm_journal::Buffers;
 use sim_disk::{CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rng, SimDisk, SimPmem, World};
 
 use crate::replay::policies::{Chosen, Known};

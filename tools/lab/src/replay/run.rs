@@ -9,6 +9,7 @@ use core::num::NonZeroU32;
 use std::io::Read;
 
 use adaptive::Form;
+use journal_core::Buffers;
 use journal_core::policy::{Change, Class, Kind, Update};
 use journal_core::slot::SlotEntry;
 use journal_core::units::{LINE_BYTES, LaneNumber};
@@ -16,7 +17,6 @@ use journal_core::{
     BlockDevice as _, BlockNumber, BlockSize, CommitError, Durability, Geometry, GeometryError,
     Journal, JournalError, On, OpenError, Operation, Protocol,
 };
-use nvm_journal::Buffers;
 use pmem_sys::NativeKernels;
 
 use crate::bounds::deltas::{BETWEEN_BYTES, Overwrites};

@@ -14,9 +14,9 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
-use nvm_journal::core::{EXAMINE_BYTES_MAX, PmemRead as _, examine};
-use nvm_journal::pmem::NativeKernels;
+use journal_core::{EXAMINE_BYTES_MAX, PmemRead as _, examine};
 use nvm_journal::{Journal, Options, Region};
+use pmem_sys::NativeKernels;
 
 use super::show::percentiles;
 use super::work::{BLOCK, Mix, Model, THREADS, Tag, mix};
@@ -172,7 +172,7 @@ fn remains(nvm: &Region, run: u64) -> Result<BTreeSet<Tag>, Box<dyn Error>> {
     let mut remains = BTreeSet::new();
     let mut ring = vec![0; geometry.lane_bytes as usize];
     for (lane, number) in found.lanes().iter().zip(0..) {
-        let at = nvm_journal::core::Offset(lanes_at + number * geometry.lane_bytes);
+        let at = journal_core::Offset(lanes_at + number * geometry.lane_bytes);
         nvm.read_into(at, &mut ring)?;
         let mut image = [0; BLOCK];
         // An image begins on a line and may go round the ring's end.

@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::time::Instant;
 
-use nvm_journal::{BlockDevice as _, Journal, LaneStats, Options};
+use journal_core::BlockDevice as _;
+use nvm_journal::{Journal, LaneStats, Options};
 
 use super::show::{bytes, percentiles};
 use super::work::{BLOCK, Mix, Model, Tag};

@@ -27,7 +27,7 @@ struct Cuts {
 
 pub fn power() -> Result<Verdict, Box<dyn Error>> {
     let size = BlockSize::new(BYTES as u32).ok_or("512 is a block size")?;
-    let disk = DiskImage::blank(size, 16, nvm_journal::core::DeviceFacts::cautious());
+    let disk = DiskImage::blank(size, 16, journal_core::DeviceFacts::cautious());
     let world = World::boot(Image::blank(NVM_BYTES).with_disk(disk), Model::Torn8);
     let options = Options::new().lanes(1).shield_blocks(0);
     let journal = Journal::format(world.pmem(), world.disk(0), &options)?;

@@ -1,0 +1,199 @@
+//! What the feature `tracing` tells: an open, checkpoints, a failure and a close. Nothing here is
+//! called for a record.
+
+use journal_core::{CheckpointReport, PolicyId, Recovery};
+
+use crate::error::Error;
+use crate::options::Plan;
+
+/// A journal is open, and this is what its recovery found.
+pub(crate) fn opened(policy: PolicyId, plan: &Plan, recovery: &Recovery) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(
+        policy = policy.0,
+        records = recovery.records,
+        found = recovery.found,
+        tails = recovery.tails,
+        voids = recovery.voids,
+        torn_slots = recovery.torn_slots,
+        lanes_with_records_behind = recovery.lanes_with_records_behind,
+        lanes = plan.geometry.lanes,
+        nvm_bytes = plan.nvm_bytes,
+        "journal opened"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (policy, plan, recovery);
+}
+
+/// A journal was not opened.
+pub(crate) fn refused(error: Error) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(%error, "journal not opened");
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}
+
+/// A checkpoint that was asked for has ended.
+pub(crate) fn checkpointed(report: &CheckpointReport) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(
+        blocks = report.blocks,
+        writes = report.writes,
+        batches = report.batches,
+        shielded = report.shielded,
+        freed_bytes = report.freed_bytes,
+        freed_slots = report.freed_slots,
+        unreadable = report.unreadable,
+        "checkpoint"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = report;
+}
+
+/// A journal is closed.
+pub(crate) fn closed(is_home: bool) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(is_home, "journal closed");
+    #[cfg(not(feature = "tracing"))]
+    let _ = is_home;
+}
+
+#[cfg(all(test, feature = "tracing", not(any(loom, shuttle))))]
+mod tests {
+    use core::fmt;
+    use std::sync::{Arc, Mutex};
+
+    use journal_core::{
+        BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts,
+        DeviceOperation, Overwrite,
+    };
+    use pmem_sys::Region;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber, subscriber};
+
+    use crate::{Journal, Options};
+
+    /// Keeps the message of each event.
+    #[derive(Clone, Default)]
+    struct Messages(Arc<Mutex<Vec<String>>>);
+
+    impl Messages {
+        fn of(call: impl FnOnce()) -> Vec<String> {
+            let messages = Self::default();
+            subscriber::with_default(messages.clone(), call);
+            let heard = messages.0.lock().expect("nobody panics with it");
+            heard.clone()
+        }
+    }
+
+    impl Visit for Messages {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            if field.name() == "message" {
+                self.0.lock().expect("nobody panics with it").push(format!("{value:?}"));
+            }
+        }
+    }
+
+    impl Subscriber for Messages {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// A disk that takes every write and keeps none, or refuses each.
+    #[derive(Clone)]
+    struct Sink {
+        refuses: bool,
+    }
+
+    impl BlockDevice for Sink {
+        fn facts(&self) -> DeviceFacts {
+            DeviceFacts::new(4096, Overwrite::OldOrNew)
+        }
+
+        fn block_size(&self) -> BlockSize {
+            BlockSize::DEFAULT
+        }
+
+        fn block_count(&self) -> u64 {
+            64
+        }
+
+        fn read(&mut self, _: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+            into.fill(0);
+            Ok(())
+        }
+
+        fn write(&mut self, first: BlockNumber, _: &[u8]) -> Result<(), DeviceError> {
+            let kind = DeviceErrorKind::Io { os: None };
+            let error = DeviceError::new(DeviceOperation::Write, kind, first);
+            if self.refuses { Err(error) } else { Ok(()) }
+        }
+
+        fn sync(&mut self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    fn journal(refuses: bool) -> Journal<crate::FullBlock, crate::On<Region, Sink>> {
+        let nvm = Region::anonymous(1 << 20).expect("memory");
+        Journal::format(nvm, Sink { refuses }, &Options::new()).expect("room for a journal")
+    }
+
+    #[test]
+    fn a_life_is_told_and_no_record_is() {
+        let messages = Messages::of(|| {
+            let journal = journal(false);
+            for number in 0..20 {
+                let image = [number as u8; 4096];
+                let write =
+                    |tx: &mut crate::Transaction<'_, _, _>| tx.write(BlockNumber(number), &image);
+                journal.transact(write).expect("room for a record");
+            }
+            journal.checkpoint().expect("a disk that writes");
+            journal.close().expect("a disk that writes");
+        });
+        let checkpoint = ["checkpoint begins", "checkpoint ends", "checkpoint"];
+        let expected = [&["journal opened"], &checkpoint[..], &checkpoint, &["journal closed"]];
+        assert_eq!(messages, expected.concat());
+    }
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let messages = Messages::of(|| {
+            let journal = journal(true);
+            let image = [1; 4096];
+            journal.transact(|tx| tx.write(BlockNumber(1), &image)).expect("room for a record");
+            journal.checkpoint().expect_err("the disk refuses");
+            journal.checkpoint().expect_err("it has failed");
+        });
+        let expected = ["journal opened", "checkpoint begins", "checkpoint ends", "journal failed"];
+        assert_eq!(messages, expected);
+    }
+
+    #[test]
+    fn a_refused_open_is_told() {
+        let messages = Messages::of(|| {
+            let nvm = Region::anonymous(1 << 20).expect("memory");
+            Journal::open(nvm, Sink { refuses: false }, &Options::new()).expect_err("no journal");
+        });
+        assert_eq!(messages, ["journal not opened"]);
+    }
+}
