@@ -561,7 +561,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// and all others are home. For what is gathered, those of [`sync`](Self::sync).
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         self.shared().commit_gathered()?;
-        self.shared().checkpoint().inspect(trace::checkpointed)
+        self.shared().checkpoint()
     }
 
     /// Ends the journal: everything committed is durable, and goes home unless

@@ -33,7 +33,7 @@ pub(crate) fn refused(error: Error) {
     let _ = error;
 }
 
-/// A checkpoint that was asked for has ended.
+/// A checkpoint has ended.
 pub(crate) fn checkpointed(report: &CheckpointReport) {
     #[cfg(feature = "tracing")]
     tracing::info!(

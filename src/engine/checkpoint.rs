@@ -17,6 +17,7 @@ use crate::shared::lane_room::LaneState;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::{Done, Shared};
 use crate::threads::sync::MutexGuard;
+use crate::trace;
 
 /// The most blocks that one pass over the index lists. They take 8 MiB.
 const WAITING_MAX: usize = 1 << 20;
@@ -75,6 +76,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         total.freed_slots += report.freed_slots;
         total.unreadable += report.unreadable;
         drop(done);
+        trace::checkpointed(&report);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
             room.in_vain = None;
             self.tell_waiters_for_room();

@@ -83,7 +83,7 @@ const HOUSES: [House; 5] = [
             ("disk", &[]),
             ("staging", &["threads", "hint"]),
             ("shared", &["staging", "threads", "error", "machine", "stats"]),
-            ("engine", &["shared", "staging", "threads", "error", "machine", "options"]),
+            ("engine", &["shared", "staging", "threads", "error", "machine", "options", "trace"]),
         ],
     },
     House {
