@@ -4,7 +4,7 @@ use core::fmt;
 
 use full_block::FullBlock;
 use journal_core::parts::Operations as _;
-use journal_core::policy::{Patch, Placement, Policy, Update};
+use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::error::Error;
@@ -218,8 +218,11 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     /// Changes bytes of the block; the rest of it stays as it is. The policy is told which bytes
-    /// change, and may log no more than those. Where it [logs patches](Policy::logs_patches), the
-    /// block is mostly not even read.
+    /// change, and may log no more than those.
+    ///
+    /// Where the policy [logs patches](Policy::logs_patches), the block is mostly not even read. So
+    /// the call does not find out whether it can be. If it cannot, a later read says so, and a
+    /// checkpoint leaves the block out, until it is written whole.
     ///
     /// # Errors
     /// The errors of [`write`](Self::write) and [`read`](Self::read), and `OutOfBlock` when the
@@ -261,7 +264,10 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         bytes: &[u8],
     ) -> Result<(), Error> {
         self.await_room_to_begin(block)?;
-        let is_patchable = self.lock_to_patch(block)? && self.seat.staged.takes_patch(bytes);
+        // What lies below a block that was not live is nothing to build on.
+        let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
+        let is_patchable =
+            self.lock_to_patch(block)? && !is_new && self.seat.staged.takes_patch(bytes);
         if self.seat.staged.has(block) {
             if self.seat.staged.note_patch(block, hint, at, bytes) {
                 return Ok(());
@@ -274,7 +280,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         if is_patchable {
             self.take(block)?;
             let is_noted = self.seat.staged.note_patch(block, hint, at, bytes);
-            debug_assert!(is_noted, "it is the block's first");
+            assert!(is_noted, "it is the block's first");
             return Ok(());
         }
         // A block that an earlier transaction discarded is logged whole. A checkpoint may forget
@@ -362,10 +368,11 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// Until then a crash takes back all of it, and never a part.
     ///
     /// # Errors
-    /// `Conflict` when an earlier call has met one: the transaction is aborted then. `Medium`,
-    /// `Device`, `CannotPlace` and `Failed`, when the previous running transaction had to be
-    /// committed, or this one filled it: the journal has failed then. The call never fails for lack
-    /// of space.
+    /// `Conflict` when an earlier call has met one, and the errors of [`read`](Self::read) where a
+    /// block was patched that cannot be read: the transaction is aborted then. `Medium`, `Device`,
+    /// `CannotPlace` and `Failed`, when the previous running transaction had to be committed, or
+    /// this one filled it: the journal has failed then ([`Journal::failure`](crate::Journal::failure)
+    /// tells). The call never fails for lack of space.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {

@@ -94,7 +94,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let HomeRoom { home, batch, front, payload, blocks, waiting, .. } = room;
         // Room for all that may wait now: the list is made by one pass over the index.
         let frames = self.frames();
-        waiting.resize(frames.min(WAITING_MAX), BlockNumber(0));
+        waiting.resize(frames.max(batch.len()).min(WAITING_MAX), BlockNumber(0));
         let waiting = Waiting::in_memory(waiting);
         let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));

@@ -462,6 +462,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
         self.unreserve_places(work);
+        debug_assert!(work.reserved_bytes >= open.bytes(), "all of the record was reserved");
         state.in_hand += core::mem::take(&mut work.reserved_bytes);
         if !all_placed {
             self.unreserve_frames(operations, &placed);

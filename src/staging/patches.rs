@@ -4,7 +4,10 @@
 //! overlap, so that each byte of the block has one new value at most.
 
 /// The most patches of one block. A block with more has an image.
-const PATCHES_MAX: u32 = 16;
+const PATCHES_MAX: usize = 16;
+
+/// A block has room for one patch in each such part of it, at most.
+const BYTES_FOR_EACH: usize = 16;
 
 /// Memory for more bytes than this is given back when a transaction ends.
 const KEPT_BYTES_MAX: usize = 1 << 20;
@@ -81,14 +84,17 @@ impl StagedPatches {
         !new.is_empty() && self.bytes.len() + new.len() <= u32::MAX as usize
     }
 
-    /// Adds a patch to those of a block, if they take no more than `bytes_max` bytes then. A patch
-    /// inside of an earlier one changes that. One that overlaps others otherwise is not added.
+    /// Adds a patch to those of a block, if there is room for it. They have half the bytes of a
+    /// block at most. So there is room in a block for what a policy puts before each of them.
+    ///
+    /// A patch inside of an earlier one changes that. One that overlaps others otherwise is not
+    /// added.
     pub(super) fn add(
         &mut self,
         to: &mut Patches,
         at: usize,
         new: &[u8],
-        bytes_max: usize,
+        block_bytes: usize,
     ) -> bool {
         let (mut before, mut next) = (NONE, to.first);
         while next != NONE {
@@ -104,7 +110,9 @@ impl StagedPatches {
             (before, next) = (next, patch.next);
         }
         let overlaps = next != NONE && (self.patches[next as usize].at as usize) < at + new.len();
-        let is_too_much = to.count >= PATCHES_MAX || to.bytes as usize + new.len() > bytes_max;
+        let count_max = PATCHES_MAX.min(block_bytes / BYTES_FOR_EACH);
+        let is_too_much =
+            to.count as usize >= count_max || to.bytes as usize + new.len() > block_bytes / 2;
         if overlaps || is_too_much || !self.takes(new) {
             return false;
         }
@@ -165,7 +173,7 @@ mod tests {
                 let new = vec![byte; len];
                 let before = staged.each(&patches).map(|(at, new)| (at, new.to_vec()));
                 let before: Vec<_> = before.collect();
-                if staged.add(&mut patches, at, &new, BLOCK / 2) {
+                if staged.add(&mut patches, at, &new, BLOCK) {
                     image[at..][..len].copy_from_slice(&new);
                 } else {
                     let after = staged.each(&patches).map(|(at, new)| (at, new.to_vec()));
@@ -174,7 +182,7 @@ mod tests {
             }
             let all: Vec<_> = staged.each(&patches).collect();
             prop_assert_eq!(all.len(), patches.count as usize);
-            prop_assert!(all.len() <= PATCHES_MAX as usize);
+            prop_assert!(all.len() <= BLOCK / BYTES_FOR_EACH);
             prop_assert!(all.windows(2).all(|two| two[0].0 + two[0].1.len() <= two[1].0));
             prop_assert!(all.iter().map(|(_, new)| new.len()).sum::<usize>() <= BLOCK / 2);
             let mut patched = vec![0_u8; BLOCK];

@@ -139,12 +139,12 @@ impl Staged {
         at: usize,
         new: &[u8],
     ) -> bool {
-        let bytes_max = self.block_bytes / 2;
+        let block_bytes = self.block_bytes;
         match self.find(block) {
             Ok(place) => {
                 let entry = &mut self.entries[place];
                 let Content::Patched(patches) = &mut entry.content else { return false };
-                if !self.patches.add(patches, at, new, bytes_max) {
+                if !self.patches.add(patches, at, new, block_bytes) {
                     return false;
                 }
                 entry.hint.change(hint);
@@ -152,7 +152,7 @@ impl Staged {
             }
             Err(place) => {
                 let mut patches = Patches::NONE;
-                if !self.patches.add(&mut patches, at, new, bytes_max) {
+                if !self.patches.add(&mut patches, at, new, block_bytes) {
                     return false;
                 }
                 let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
@@ -253,7 +253,7 @@ impl Staged {
                 self.keep_old(entry.block, old);
             }
             let Some(image) = entry.content.image() else {
-                debug_assert!(matches!(entry.content, Content::Nothing), "images were built");
+                assert!(matches!(entry.content, Content::Nothing), "images were built");
                 self.discard(entry.block);
                 continue;
             };

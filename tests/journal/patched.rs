@@ -1,9 +1,14 @@
 //! Patches of a transaction, under a policy that logs them as they come: no content is read for
 //! them, and every read sees them.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use nvm_journal::{BlockSize, FileDisk, Journal, MapOptions, ObjectLog, Options, Transaction};
+use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
+use nvm_journal::{
+    BlockNumber, BlockSize, Error, FileDisk, Journal, MapOptions, ObjectLog, Options, Transaction,
+};
 
 use crate::claims::Dice;
 use crate::use_it::{BLOCK, Files, block, memory};
@@ -142,4 +147,101 @@ fn every_read_sees_the_patches_before_it() {
         drop(journal);
         std::fs::remove_file(&nvm).expect("was there");
     }
+}
+
+/// A policy's few bytes before each patch have room too, however small a block is.
+#[test]
+fn scattered_patches_of_small_blocks_commit() {
+    for bytes in [64, 128, 256, 512] {
+        let files = Files::new(&format!("patched-small-{bytes}"));
+        let _ = std::fs::remove_file(&files.0);
+        let block_size = BlockSize::new(bytes).expect("a size of blocks");
+        let disk = FileDisk::create(&files.0, block_size, 16).expect("a new file");
+        let options = Options::new().policy(ObjectLog::new());
+        let journal = Journal::format(memory(1 << 20), disk, &options).expect("formats");
+        for step in [2, 4, 8] {
+            let scattered = |tx: &mut Transaction<'_, ObjectLog>| {
+                (0..bytes as usize / step)
+                    .try_for_each(|at| tx.write_at(block(3), at * step, &[at as u8; 1]))
+            };
+            journal.transact(scattered).expect("commits");
+            let mut found = vec![0; bytes as usize];
+            journal.read(block(3), &mut found).expect("reads");
+            let expected = (0..found.len()).step_by(step).map(|at| (at / step) as u8);
+            assert!(found.iter().copied().step_by(step).eq(expected), "{bytes} / {step}");
+        }
+    }
+}
+
+/// A disk that does not read one block while it is told to.
+#[derive(Clone)]
+struct Unreadable {
+    disk: FileDisk,
+    fails: Arc<AtomicBool>,
+}
+
+const BAD: u64 = 5;
+
+impl BlockDevice for Unreadable {
+    fn facts(&self) -> DeviceFacts {
+        self.disk.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.disk.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.disk.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        let blocks = first.raw()..first.raw() + (into.len() / BLOCK) as u64;
+        if blocks.contains(&BAD) && self.fails.load(Ordering::SeqCst) {
+            let (operation, kind) = (DeviceOperation::Read, DeviceErrorKind::Io { os: Some(5) });
+            return Err(DeviceError { operation, kind, block: first });
+        }
+        self.disk.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.disk.sync()
+    }
+}
+
+/// A patch does not find out that the disk does not read what it is to be put on. The checkpoint
+/// does, and leaves that block out: the journal goes on, and so does the block when it can.
+#[test]
+fn a_patch_of_what_the_disk_does_not_read_costs_its_block_alone() {
+    let files = Files::new("patched-unreadable");
+    let fails = Arc::new(AtomicBool::new(true));
+    let disk = Unreadable { disk: files.disk(), fails: Arc::clone(&fails) };
+    let journal = Journal::format(memory(1 << 20), disk, &options(0)).expect("formats");
+    let patch = |number: u64, byte: u8| {
+        journal.transact(|tx| tx.write_at(block(number), 10, &[byte; 4])).expect("commits");
+    };
+    patch(BAD, 1);
+    patch(6, 2);
+    let mut found = [0; BLOCK];
+    assert!(matches!(journal.read(block(BAD), &mut found), Err(Error::Device(_))));
+    let report = journal.checkpoint().expect("goes on");
+    assert_eq!((report.unreadable, report.blocks), (1, 1));
+    assert_eq!(journal.unreadable(), Ok(vec![block(BAD)]));
+    // Now that it is known, a patch is refused, and the transaction can go on.
+    let mut tx = journal.begin().expect("begins");
+    assert!(matches!(tx.write_at(block(BAD), 20, &[9; 4]), Err(Error::Device(_))));
+    tx.write_at(block(6), 20, &[3; 4]).expect("is another block");
+    tx.commit().expect("commits");
+    fails.store(false, Ordering::SeqCst);
+    assert_eq!(journal.checkpoint().expect("writes home").unreadable, 0);
+    for (number, at, byte) in [(BAD, 10, 1), (6, 10, 2), (6, 20, 3)] {
+        journal.read(block(number), &mut found).expect("reads");
+        assert_eq!(found[at..at + 4], [byte; 4]);
+    }
+    assert_eq!(journal.unreadable(), Ok(Vec::new()));
+    journal.close().expect("all is home");
 }

@@ -1,8 +1,9 @@
-//! Blocks that cannot be read, for one of three reasons:
+//! Blocks that cannot be read, for one of four reasons:
 //!
 //! - what was written for the block to the disk-side log has rotted;
 //! - a change that is logged of it does not apply to what lies below it;
-//! - the memory that holds part of it is gone.
+//! - the memory that holds part of it is gone;
+//! - the disk does not read its home, on which what is logged is to be built.
 //!
 //! A thread that writes home or copies leaves such a block out, and goes on with all others.
 //!
@@ -23,7 +24,7 @@ use crate::home::{Home, Lanes};
 use crate::index::frame::{FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::hook::Hook;
-use crate::ports::error::{MediumError, MediumErrorKind};
+use crate::ports::error::{DeviceError, DeviceOperation, MediumError, MediumErrorKind};
 use crate::ports::pmem::Pmem;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber};
 
@@ -33,7 +34,9 @@ impl JournalError {
     pub(crate) const fn is_of_its_block(&self) -> bool {
         let is_poison =
             matches!(self, Self::Medium(MediumError { kind: MediumErrorKind::Poisoned, .. }));
-        is_poison || matches!(self, Self::RottenLog { .. } | Self::Apply { .. })
+        let is_read =
+            matches!(self, Self::Device(DeviceError { operation: DeviceOperation::Read, .. }));
+        is_poison || is_read || matches!(self, Self::RottenLog { .. } | Self::Apply { .. })
     }
 }
 
