@@ -1,12 +1,16 @@
 //! Opening: scan, decide, make durable what was found, begin a new epoch.
 //!
-//! 1. The newer superblock copy is accepted.
-//! 2. Every lane is walked ([`crate::scan::reader`]); the end of each is looked up in the table
-//!    ([`crate::scan::decide`]). An error leaves the medium untouched.
-//! 3. The index is built from the accepted records, lanes merged by stamp.
-//! 4. What was accepted and is not known durable is flushed: the superblock copy first of all, tail
-//!    words with it. One fence makes it durable, since a killed process may have stored it.
-//! 5. A superblock of a new epoch is written, twice. From then on the journal is live.
+//! 1. [`Found::load`] accepts the newer superblock copy. [`Found::open_by`] does the rest, and
+//!    begins by checking that policy and device suit the copy.
+//! 2. Every lane is walked ([`crate::scan::reader`]).
+//! 3. The end of each lane is looked up in the table ([`crate::scan::decide`]).
+//! 4. The index is built from the accepted records, lanes merged by stamp. Torn slots may end lanes
+//!    earlier. Each block found is suspect at home. The table is asked again. An error up to here
+//!    leaves the medium untouched.
+//! 5. What was accepted and is not known durable is flushed: the superblock copy first of all, tail
+//!    words with it. One fence makes it durable, since a killed process may have stored it. Then
+//!    torn slot entries are voided, and a believed intent goes home again.
+//! 6. A superblock of a new epoch is written, twice. From then on the journal is live.
 //!
 //! **Crash** anywhere in it: the next open finds the same records. The open has written only voids
 //! of torn entries, tail words, images of an intent, and the superblock. The images go home again,
@@ -147,7 +151,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         if self.hook.keeps(Rule::PartnersChecked) {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
-        // 2. Every lane is walked, and the end of each is looked up in the table.
+        // 2. Every lane is walked.
         let Scan(scanned, _) = scan(&self.unscanned(), &kernels, room.front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
@@ -170,9 +174,10 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             kernels: &kernels,
             front: room.front,
         };
+        // 3. The end of each lane is looked up in the table.
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;
         opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
-        // 3. The index is built. Torn slots may end lanes earlier, so the table is asked again.
+        // 4. The index is built. Torn slots may end lanes earlier, so the table is asked again.
         opening.build(indexes, &superblock)?;
         opening.resolve(indexes)?;
         if opening.keeps(Rule::HomesMadeSure) {
@@ -182,7 +187,8 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (by, seeds) = (opening.kernels, identity.seeds);
         opening.slots().check_torn_entries(by, seeds)?;
         let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
-        // 4. What was accepted is made durable, and a believed intent goes home again.
+        // 5. What was accepted is made durable, torn entries are voided, and a believed intent goes
+        //    home again.
         let found = match (&mut shield, &intent) {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
             _ => None,
@@ -197,7 +203,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.head.shield_floor = shield.next_batch.into();
         }
-        // 5. The superblock of a new epoch is written, twice.
+        // 6. The superblock of a new epoch is written, twice.
         opening.slots().give_rest();
         opening.take_over(&mut superblock);
         let _ = superblocks.store(&superblock, &kernels)?;
