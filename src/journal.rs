@@ -95,8 +95,8 @@ pub struct Journal<L = FullBlock, M: Machine = Native> {
 /// ```
 pub type AnyJournal<M = Native> = Journal<AnyPolicy, M>;
 
-/// Whether a policy may use the image that an operation overwrites. The caller read the old image
-/// it brings when the block was not locked: another image may have been committed since.
+/// True if the policy may see an old image. The caller's may be stale, so the image is read again
+/// under the lock.
 fn has_old(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
@@ -538,8 +538,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Why the journal refuses to go on, if it does. This is the first error that made it fail,
-    /// whichever call got it. It is [`Error::Failed`] where a thread has panicked inside. It is
-    /// also that for a moment, until an error has reached the call that met it.
+    /// whichever call got it. It is [`Error::Failed`] where a thread has panicked inside. For a
+    /// moment after a failure, before the cause is stored, it is also `Failed`.
     ///
     /// Every other call learns only that the journal has failed. No call gets the error of a
     /// failure in the background.

@@ -24,7 +24,7 @@ const WAITING_MAX: usize = 1 << 20;
 
 /// What is freed without the device.
 enum Frees {
-    /// Records that slots' entries can say instead.
+    /// Ring space, by folding frames into slot entries.
     Rings,
     /// Slots of older versions.
     Slots,

@@ -27,15 +27,16 @@
 //! completes a group, flushes what all of them stored. Its one fence makes all of these records
 //! durable.
 //!
-//! | asked for | may leave it to others | others left theirs | and so it |
+//! | requested | may others fence it? | unfenced records of others? | what it does |
 //! |---|---|---|---|
-//! | durable | no | no, or yes | fences what is stored, all of it |
+//! | durable | no | no, or yes | fences all that is stored |
 //! | durable | yes | no, or yes | joins the group and waits |
-//! | deferred | no, or yes | no | lets it be read, and returns |
-//! | deferred | no | yes | fences: no other thread may come that would |
-//! | deferred | yes | yes | joins the group: theirs would be read with it |
+//! | deferred | no, or yes | no | publishes this record, and returns |
+//! | deferred | no | yes | fences: perhaps no other thread comes that would |
+//! | deferred | yes | yes | joins the group and waits |
 //!
-//! A committer may leave it to others where some wait for the lane and the group has room.
+//! Others may fence it if some wait for the lane and the group has room. In the last row,
+//! publishing this record would also make the group's unfenced records readable, so it joins them.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
@@ -93,7 +94,8 @@ pub(crate) enum Sees {
 /// What a record is begun with.
 pub(super) struct RecordTo {
     pub(super) lane: LaneNumber,
-    /// At or above the stamps of everything that it overwrites, the lane's own left out.
+    /// Highest overwritten stamp in other lanes; the lane's own stamps are lower than the record's
+    /// anyway.
     pub(super) overwritten: Stamp,
     pub(super) durability: Durability,
 }

@@ -245,9 +245,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
             return Ok(None);
         }
-        // A thread that deferred what this overwrites in another lane, or gathered it, said so
-        // before the block was free. It may be this block: the usual way looks into that. Nor does
-        // this take a frame that another transaction waits for.
+        // Another thread may have deferred or gathered this block's last content, and said so
+        // before unlocking. The usual way handles that. Nor does this take a frame that another
+        // transaction waits for.
         if self.gathering.has_any() || self.has_deferred_beside(lane) || self.is_room_awaited() {
             self.blocks.unlock(stripe);
             self.tell_waiters_for(stripe);

@@ -9,7 +9,7 @@
 //! C1. Nothing loads wider than it was stored. Until the last fence is complete, no store has
 //!     reached the cache, and a load gets what was stored only if it is no wider than the store. A
 //!     wider one waits for the fence: 13 to 19 of 205 ns, where a front was copied together and
-//!     loaded by lines. A guard that came back by memory, and was moved by a wide load, cost 40 ns.
+//!     loaded by lines. A lock guard returned through memory and copied by a wide load cost 40 ns.
 //!     A masked load counts with all that it reaches over. What a function that is not inlined gets
 //!     by reference lies in memory, so the rest of a hot path does not work with it.
 //! C2. A commit makes few stores of its own. Each one queues behind those that stream. When the
@@ -32,9 +32,8 @@
 //!     how far a lane is durable, the flag for deferred records cost its line in each commit: two
 //!     threads with their own blocks and lanes were 1.4 times as fast as one, and are 1.8 times.
 //! C7. Whatever need not come first is done while images stream: the memory takes 170 ns for a
-//!     block. Before the first image there is only what can fail, or what the front's size depends
-//!     on. The index learns of a frame behind its image, unless its share has to be taken by an
-//!     exchange.
+//!     block. Before the first image comes only what can fail or sets the front's size. The index
+//!     is told after each image, unless taking its share costs an exchange.
 //! C8. What is known goes out before what is not. The check is in a front's last line, so all lines
 //!     before it stream while it is computed. One fence completes them in whatever order they
 //!     arrive.

@@ -125,8 +125,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         let is_live = self.apply_frames(share, newest, payload, into)?;
-        // Not kept if a newer frame leads further that may not be read yet. Kept content is
-        // forgotten when such a frame comes, and not when the frame may be read.
+        // Do not cache if a newer, not yet readable frame exists. Kept content is forgotten when
+        // such a frame comes, and not when the frame may be read.
         if self.caches && is_live && share.index.newest(block) == newest {
             share.keep(block, into);
         }

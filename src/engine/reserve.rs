@@ -2,8 +2,9 @@
 //! and its frames will need.
 //!
 //! Space is counted twice. The lane and the index count what is used. What is promised to
-//! transactions under way is counted here. So a commit cannot fail for lack of space, and a
-//! transaction that could is refused while it is made.
+//! transactions under way is counted beside them: `LaneRoom::unreserved` says what of a lane is not
+//! promised, and `Share::reserved` how many frames are. So a commit cannot fail for lack of space,
+//! and a transaction that could is refused while it is made.
 
 use journal_core::parts::{Operations, is_of_run};
 use journal_core::policy::Policy;
@@ -189,7 +190,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if blocks == 1 {
             // Rounded up to the line, so that mostly nothing is given back.
             let front = (LINE_BYTES + 16 + 8 + 16 * geometry.lanes as usize) as u64;
-            // What goes home has no image here, but a discard before it, of two lines.
+            // A block appended home needs no image, only a two-line discard record.
             let discard = 2 * LINE_BYTES as u64;
             let rest = if block < discard { discard } else { block };
             return front.next_multiple_of(LINE_BYTES as u64) + rest;
@@ -199,10 +200,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         bytes.next_multiple_of(LINE_BYTES as u64)
     }
 
-    /// Bytes of a lane that are kept for the record that ends an unreadable block, which may keep
-    /// all others from coming free. That is one record of one block. It is kept where lanes are
-    /// long enough for that, and where there is a disk-side log, which is what may rot. A
-    /// transaction that needs all of a lane gets it.
+    /// Bytes of a lane kept so that one block can always be rewritten or discarded, to release an
+    /// unreadable block. None are kept where there is no disk-side log, which is what may rot, or
+    /// where lanes are too short. A transaction that needs all of a lane gets it.
     #[inline]
     pub(crate) const fn kept_bytes(&self, needed: u64) -> u64 {
         let geometry = &self.common.geometry;

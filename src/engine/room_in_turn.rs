@@ -18,8 +18,8 @@
 //!     milliseconds.
 //!
 //! So some transaction always ends. Those that wait hold nothing. Each of the others ends or comes
-//! to wait. When all have, the eldest is served, and so it is each time it comes back. What it
-//! wants grows with each of its tries, but is never more than a lane and the index have.
+//! to wait. When all wait, the eldest gets room, again each time it returns. What it wants grows
+//! with each of its tries, but is never more than a lane and the index have.
 //! Transactions that begin from its first wait on are younger. For its blocks, *wait-die* in the
 //! front door does the same.
 //!

@@ -23,7 +23,7 @@ pub(crate) struct SharedVersions<'s, 'w, L, M: Machine> {
     pub(crate) lane: LaneNumber,
     /// Ascending by block.
     pub(crate) answers: &'w mut Vec<Answer>,
-    /// Whether a share of its blocks is not taken by favour.
+    /// Whether some share's lock needs an atomic exchange.
     pub(crate) waits: bool,
     /// The blocks whose frames were told of, if the caller asks for them.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,

@@ -124,9 +124,8 @@ impl Sole<'_> {
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
-    /// What an operation becomes that is all of a transaction. `None` where that depends on more
-    /// than the operation, on older versions or on what is free. `None` also where nothing is to be
-    /// logged or can be: [`prepare`](Self::prepare) says what.
+    /// What a one-operation transaction logs. `None` if that needs slots or older versions, or
+    /// nothing can be logged: then [`prepare`](Self::prepare) says what becomes of it.
     #[inline(always)]
     fn sole<'a>(&self, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Sole<'a>> {
         if self.geometry.lane_places() > 0 {
@@ -159,8 +158,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Some(Sole { frame, prefix, lent, named: None })
     }
 
-    /// What is encoded of a patch that is alone, as far as it is not its bytes, and they; where a
-    /// policy says what.
+    /// For a single patch: the policy's prefix, and the patch's bytes. `None` if it is no single
+    /// patch, or the policy says no prefix.
     #[inline(always)]
     fn prefixed<'a>(&self, change: &Change<'a>) -> Option<(Prefix, &'a [u8])> {
         let Change::Patches(patches @ [_]) = *change else { return None };

@@ -57,9 +57,8 @@ pub trait Operations {
     /// One of them; `at` is below the count.
     fn operation(&self, at: usize) -> Operation<'_>;
 
-    /// Calls with one of them, where it lies if it lies anywhere. A copy of what a caller has just
-    /// put together loads by two words what was stored by one. Such a load waits until the last
-    /// fence is through.
+    /// Calls with one of them, where it lies if it lies anywhere. Copying a fresh operation would
+    /// load wider than it was stored (C1).
     #[inline]
     fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
         call(&self.operation(at))

@@ -2,7 +2,8 @@
 //! few bytes, followed by those of the patch ([`Policy::prefix_of`]). So the policy need not be
 //! asked to encode it.
 //!
-//! What is stored is what asking it would have been: its laws say so, and tests that do both.
+//! The bytes equal those the policy would have encoded. The laws of a policy say so, and tests
+//! compare the two.
 
 use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::{Operation, Operations};
@@ -23,8 +24,8 @@ use crate::space::part::{ENCODED_BLOCKS, Encoded, FrameIn, Lent, Lists, Part};
 /// The most blocks of a transaction that is stored so, each with one patch.
 const PIECES_MAX: usize = 16;
 
-/// The most of one block that is all of a transaction. More take longer to put in order than it
-/// saves.
+/// The most patches of a one-block transaction on this path. To put more of them in order takes
+/// longer than the path saves.
 const FEW: usize = 4;
 
 /// A transaction of one operation, which is a few patches.
@@ -99,8 +100,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         self.piece(patches, at).unwrap_or(Piece::NONE)
     }
 
-    /// What an operation becomes that is all of a transaction, and a few patches, each of them a
-    /// piece.
+    /// The operation as 2 to 4 patches with prefixes, if it is the whole transaction.
     #[inline(always)]
     fn several<'a>(&self, operation: &Operation<'a>) -> Option<Several<'a>> {
         let Operation::Update(update) = operation else { return None };
@@ -152,8 +152,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         self.piece(patches, 0)
     }
 
-    /// The pieces of a transaction of which each operation is one patch, and that a piece; where
-    /// they are few, and one part.
+    /// The pieces of a transaction, if every operation is one patch with a prefix. `None` if there
+    /// are more than 16, or more than fit one part.
     #[inline(always)]
     #[must_use]
     pub fn pieces<'a>(&self, operations: &'a (impl Operations + ?Sized)) -> Option<Pieces<'a>> {

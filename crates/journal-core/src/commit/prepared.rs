@@ -17,7 +17,7 @@ pub(crate) enum Later {
     Slot {
         older: Option<SlotNumber>,
     },
-    /// Its block of the disk-side log; the how many-th of its transaction there.
+    /// Its block of the disk-side log, as an index into [`Scratch::logged`].
     Logged(u32),
 }
 
@@ -42,8 +42,8 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Whether to [`tell`](Self::tell) of some block waits for what streams out, so that it should
-    /// not come between a stream and its fence.
+    /// Whether [`tell`](Self::tell) may wait for stores that stream. If so, it is called before
+    /// anything streams.
     fn waits_to_tell(&self) -> bool {
         false
     }
@@ -114,8 +114,7 @@ pub struct Scratch<'m> {
     pub encoded: &'m mut [u8],
     /// Where it is kept what the policy decided.
     pub places: &'m mut Places,
-    /// Where it is kept which blocks of the disk-side log hold what is written there, before the
-    /// record is stored: for each of them one.
+    /// For each block written to the disk-side log: where it lies, and its check.
     pub logged: &'m mut [Batched],
 }
 
@@ -148,7 +147,8 @@ pub(crate) enum Of {
     Any,
     /// Of images alone, and scratch memory holds nothing of it.
     Images,
-    /// Of patches alone, each of which is a piece ([`crate::commit::patches`]), and neither.
+    /// Of patches alone, one piece each ([`crate::commit::patches`]), and scratch memory holds
+    /// nothing of it.
     Pieces,
 }
 
@@ -186,8 +186,8 @@ impl Prepared {
         self.parts == 1 && (self.at_hand || !matches!(self.of, Of::Any))
     }
 
-    /// Bytes that its record takes when it overwrites frames of all other lanes, where it was
-    /// prepared with no names.
+    /// Upper bound of the record's bytes, if it must name a record in every other lane. For a
+    /// transaction that was prepared without names.
     #[inline]
     #[must_use]
     pub const fn bytes_max(&self, geometry: &Geometry) -> u64 {

@@ -233,7 +233,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Ok(Some(placed))
     }
 
-    /// Finds out what a transaction takes, when so much can be taken that holds nothing.
+    /// Computes what a transaction needs, given how many slots and log blocks are free.
     ///
     /// # Errors
     /// `CannotPlace`, `TooManyFrames`, or `Unchanged` when nothing is left to be logged.

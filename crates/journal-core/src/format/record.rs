@@ -228,8 +228,10 @@ pub(crate) struct HeaderFields<'a> {
 }
 
 impl RecordHeader {
-    /// The header of a part, its check being zero. Commits, copies and intents are begun here, and
-    /// nowhere else: a new field of the header gets its value in this function.
+    /// The header of a part, its check being zero, for commits, copies and intents alike.
+    ///
+    /// What is derived is derived here. Every other value comes from the maker of the record, in
+    /// [`HeaderFields`]: `space/lane.rs`, `home/shield.rs` and `reclaim/relog.rs`.
     #[inline(always)]
     pub(crate) fn of(fields: &HeaderFields<'_>) -> Self {
         const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };

@@ -7,7 +7,7 @@
 //!    (both copies); after the second fence the space is free.
 //!
 //! Commits may go on meanwhile: what is stored after the first step counts for nothing here, until
-//! the next time. A frame more never makes one needed that was not.
+//! the next time. A newer frame never makes an older one necessary again.
 //!
 //! **Crash** before the superblock: the lanes still hold everything; what is home is written again
 //! some time. After its first fence: nothing dropped is needed by anything that is left.
@@ -200,8 +200,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let generation = superblock.generation();
         self.identity.generation = generation;
         self.superblock = superblock;
-        // A transaction that misses a dropped frame later is above its stamp. A record that takes
-        // the space given up names the generation that gave it up.
+        // Later stamps exceed the stamps of dropped frames. A record that takes the space given up
+        // names the generation that gave it up.
         for number in 0..common.geometry.lanes {
             lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 lane.last_stamp = lane.last_stamp.max(stamp);
@@ -377,7 +377,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let into = scratch.blocks.get_mut(start..start.saturating_add(block_bytes));
         let into = into.unwrap_or_default();
         self.content(&batch.view, batch.indexes, block, scratch.payload, into)?;
-        // It looks there twice, and may have seen a part only the first time.
+        // `content` borrows the index twice; a share may be poisoned in between.
         batch.view.lanes.check_all_there()
     }
 
@@ -398,7 +398,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             match self.load_block(batch, batched.block, 0, scratch) {
                 Err(error) if error.is_of_its_block() => {
                     self.leave_out(batch, at.saturating_sub(1), scratch, report);
-                    // How long the front is, the number of images says.
+                    // The front's length depends on the image count, so begin again.
                     ((needing, begun), at) = (self.begin_intent(batch, scratch), 0);
                     continue;
                 }
@@ -557,8 +557,8 @@ struct Batch<'a, L, K, N: ?Sized, I> {
     count: usize,
 }
 
-/// Notes that a block is about to be written home, unless what is to be written may be on its way
-/// out of its slot. Returns whether the block is about to be written.
+/// Marks the block as going home, unless its slot may be rewritten right now. Returns whether it is
+/// marked.
 fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
     index.set_leaving(block, true);
     let newest = index.newest_below(block, bounds);

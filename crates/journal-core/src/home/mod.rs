@@ -50,12 +50,11 @@ pub trait Lanes<P, H> {
     /// The medium's.
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
 
-    /// Whether all that was looked at counts. A caller that cannot be given a part of the index is
-    /// given an empty one. It is told so here: before a block that was built goes home, and before
-    /// heads move.
+    /// Fails if some index share was poisoned and an empty one was shown instead. Called before a
+    /// block that was built goes home, and before heads move.
     ///
     /// # Errors
-    /// [`JournalError::Failed`] when it does not.
+    /// [`JournalError::Failed`].
     fn check_all_there(&self) -> Result<(), JournalError> {
         Ok(())
     }

@@ -31,7 +31,7 @@ pub struct CheckpointReport {
 pub enum Scope {
     /// Everything.
     All,
-    /// What the rings would have to keep: not what slots hold, and their entries say.
+    /// Leaves out blocks whose newest frame has been folded into a slot entry.
     Rings,
     /// One batch of what slots hold: those written longest ago.
     OldestInSlots,

@@ -49,8 +49,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
             return None;
         }
         let frame = index.frame(newest);
-        // Once nothing speaks of it any more, changes are built on what is home. Where that may not
-        // be what it looks like, it is written anew.
+        // When the discard's frame is dropped, changes apply to the home block. If that may be
+        // unsynced, it is written now.
         let discarded = frame.form == Form::Discard && !index.is_suspect(block);
         let stamp = frame.stamp.raw();
         Some(Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY })

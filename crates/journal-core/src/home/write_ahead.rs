@@ -8,14 +8,14 @@
 //!
 //! A1. A block that goes home is not live, durably: never written, or discarded by a durable
 //!     record. One of the log that is taken was given back ([`crate::space::segments`]).
-//! A2. Nobody else writes its home before the index knows the record, nor a block of the log before
-//!     the sync. A thread that writes home waits for its lock until the sync. Then the home is no
-//!     suspect any more, so that no checkpoint makes it sure by writing zeroes there.
+//! A2. Until the record is indexed, nobody else writes this home. Until the sync, nobody else
+//!     writes the log block. After the sync the home is not suspect, so no checkpoint writes zeroes
+//!     there.
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
-//! A5. From before its home is written until that is synced, a durable discard in the lanes says
-//!     that a block is not live. Where there is none, one is stored. A process that finds it builds
-//!     nothing on that home, which may look as if it had been synced.
+//! A5. While the home is unsynced, a durable discard in the lanes marks the block not live. If
+//!     there is none, one is stored before the home is written. A process that finds the discard
+//!     builds nothing on that home, which may look as if it had been synced.
 //!
 //! **Crash** before the record is durable: the block is not live, and its home holds anything. Or
 //! the block of the log is free, and holds anything.

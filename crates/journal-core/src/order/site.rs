@@ -25,7 +25,7 @@ pub enum SiteKind {
 /// [`sites!`]: crate::sites
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// Unique in the program, `file.step` by custom.
+    /// Unique in the program, `what.step` by custom: `commit.fence`, `log.sync`.
     pub name: &'static str,
     /// What happens there.
     pub kind: SiteKind,

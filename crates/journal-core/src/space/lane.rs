@@ -147,7 +147,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.slots.as_ref().map_or(0, Slots::free_log_blocks)
     }
 
-    /// What a transaction can take that holds nothing.
+    /// Free slots and log blocks of this lane.
     #[must_use]
     pub fn free_places(&self) -> FreePlaces {
         let (slots, log_blocks) = (self.free_slots(), self.free_log_blocks());
@@ -246,7 +246,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     #[inline]
     pub(crate) fn check_fits(&self, open: &OpenRecord, extent: &Extent) {
         let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
-        assert!(used <= self.ring.bytes(), "L1: the space was reserved");
+        assert!(used <= self.ring.bytes(), "LN1: the space was reserved");
     }
 
     /// Stores a part behind the tail: its images, then its front with the check over all of it; and
@@ -332,7 +332,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let Lists { mut end, lent, name_count, .. } = lists;
         let is_gathered =
             open.pace == Pace::AtOnce && self.ring.gathers(open.next, front.len(), extent.total);
-        // The check of a header without names is that of the first line.
+        // With no names, the header check covers just the first line, so the medium computes it.
         let by_line = is_gathered && name_count == 0;
         self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
         if is_gathered {
@@ -386,8 +386,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Like [`gather_front`](Self::gather_front), for many frames, whose lists are longer than what
-    /// goes by the shortest way. It is told only where the record is. What a called function must
-    /// find in memory is put there for all other callers too.
+    /// goes by the shortest way. Takes only the position: passing `open` by reference would force
+    /// it into memory for all callers.
     #[inline(never)]
     fn gather_long_front(
         &mut self,
@@ -466,7 +466,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Puts all deferred records in flight; `None` when there is none.
     pub fn flush_all_deferred(&mut self, states: &mut [SlotState]) -> Option<InFlight<Sequence>> {
-        // What is active waits for a record.
+        // Active slots are flushed only with a record.
         let _ = self.deferred_from?;
         let last = Sequence(self.next_sequence.raw().saturating_sub(1));
         let in_flight = self.flush_deferred(self.tail, states)?;
@@ -535,7 +535,7 @@ impl<P, H> LaneSlot<P, H> {
     }
 }
 
-/// What a transaction can take that holds nothing.
+/// Free slots and log blocks of a lane, as a transaction finds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreePlaces {
     /// Slots of its lane.

@@ -83,9 +83,9 @@ pub(crate) struct Lists<'a, N> {
     /// The names of records, `name_count` of them.
     pub(crate) names: N,
     pub(crate) last: bool,
-    /// Where in the front they end, with what of a payload lies there.
+    /// Where lists end, including payload already copied.
     pub(crate) end: usize,
-    /// What comes behind those, and is not copied there yet.
+    /// Payload still in the caller's memory: it comes behind the lists.
     pub(crate) lent: Lent<'a>,
 }
 

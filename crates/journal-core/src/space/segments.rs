@@ -7,7 +7,7 @@
 //!
 //! SG1. Blocks are taken one behind the other in the *open* segment, so that what is written
 //!     together lies together. A segment is opened when none of its blocks is used.
-//! SG2. A block that is given back is not taken before all of its segment are: a cleaner
+//! SG2. A freed log block is reused only when its whole segment is free: a cleaner
 //!     ([`Scope::Segment`](crate::Scope::Segment)) moves what is left home.
 //!
 //! **Crash**: nothing of it is on the medium. An open counts the blocks that versions name; what

@@ -133,8 +133,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Some(self.numbered(block))
     }
 
-    /// The segment that is cleaned with the least work, behind another one. It is given as how many
-    /// of its blocks are used, from which number on it lies, and up to which.
+    /// The cheapest full segment after `behind`, as (used, first, end).
     pub(crate) fn cheapest_segment(
         &self,
         states: &[SlotState],

@@ -5,8 +5,8 @@
 //! fence may the new epoch and the freed space be used.
 //!
 //! **Crash**: one copy may be torn at any time, then the other one is whole. The newer valid copy
-//! counts. A copy of a newer generation than all valid ones existed if any record names it. That is
-//! an error, never an older head on trust.
+//! counts. If a record names a generation newer than any valid copy, the newest copy was lost. That
+//! is an error: no older head is taken on trust.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};

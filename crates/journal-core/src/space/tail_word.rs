@@ -11,8 +11,8 @@
 //! A journal that nobody has opened yet has no records, and no tail words either: whatever the span
 //! held is still there. The first open writes them before its epoch makes them count.
 //!
-//! **Crash** before the second fence returns: the word is the old one or the new one. The record it
-//! speaks of is durable in either case, and with the old one dropped.
+//! **Crash** before the second fence returns: the word is the old one or the new one. The record is
+//! durable either way; if the old word is found, the record is ignored.
 //!
 //! T1. A word is stored only for what has been fenced: it takes the proof and gives a new one.
 //! T2. A word that was found is flushed before anything builds on it. A killed process may have
