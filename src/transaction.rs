@@ -371,8 +371,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// `Conflict` when an earlier call has met one, and the errors of [`read`](Self::read) where a
     /// block was patched that cannot be read: the transaction is aborted then. `Medium`, `Device`,
     /// `CannotPlace` and `Failed`, when the previous running transaction had to be committed, or
-    /// this one filled it: the journal has failed then ([`Journal::failure`](crate::Journal::failure)
-    /// tells). The call never fails for lack of space.
+    /// this one filled it: the journal has failed then, which
+    /// [`Journal::failure`](crate::Journal::failure) tells. The call never fails for lack of space.
     ///
     /// ```no_run
     /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {

@@ -284,8 +284,8 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// The frame around each record. It begins the record with a stamp above those of what it
     /// overwrites, has `store` store it, and makes it durable unless it is deferred.
     ///
-    /// `store` may ask the policy between parts. Where that panics, some parts are in the index, and
-    /// the journal refuses to go on.
+    /// `store` may ask the policy between parts. Where that panics, some parts are in the index.
+    /// Then the journal refuses to go on.
     #[inline(always)]
     fn recording(
         &mut self,
