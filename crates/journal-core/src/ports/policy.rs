@@ -361,7 +361,7 @@ pub trait Policy {
     }
 
     /// Whether it logs every patch as it came, and so needs no image of a block of which only
-    /// patches are known. Then none is made, and [`prefix_of`](Self::prefix_of) says what the policy
+    /// patches are known. Then none is made. [`prefix_of`](Self::prefix_of) says what the policy
     /// puts before each patch. The patches do not overlap, and have half the bytes of a block at
     /// most. There is one for each 16 bytes of a block at most, and never more than 16.
     fn logs_patches(&self) -> bool {
