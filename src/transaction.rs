@@ -256,6 +256,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.anew_if_first(|tx| tx.try_patch(block, hint, at, bytes))
     }
 
+    #[inline(never)]
     fn try_patch(
         &mut self,
         block: BlockNumber,
@@ -403,7 +404,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         drop(self);
     }
 
-    #[inline]
+    #[inline(never)]
     fn end(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
@@ -450,7 +451,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
     }
 
-    #[inline]
+    // Once for each journal, and not once for each call of a user.
+    #[inline(never)]
     fn take_anew(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.anew_if_first(|tx| tx.take(block))
     }
