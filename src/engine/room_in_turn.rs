@@ -210,7 +210,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Waits, holding nothing, until what a transaction wants is reserved for it. Returns whether
     /// it is, or whether waiting will not help.
     fn await_room(&self, work: &mut Work, age: Age) -> Result<bool, Error> {
-        debug_assert!(work.held.is_empty() && !work.has_room(), "whoever waits here holds nothing");
+        debug_assert!(
+            work.held.is_empty() && !work.has_room(),
+            "a waiting transaction holds nothing"
+        );
         self.blocks.note_waits(age);
         let wait = self.waiting.wait_for_room(age);
         let mut looks = LOOKS_WITH_SEVERAL;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{
-    BlockNumber, BlockSize, Error, FileDisk, Journal, MapOptions, ObjectLog, Options, Transaction,
+    BlockNumber, BlockSize, Error, FileDisk, Hint, Journal, MapOptions, ObjectLog, Options,
+    Transaction,
 };
 
 use crate::claims::Dice;
@@ -244,4 +245,47 @@ fn a_patch_of_what_the_disk_does_not_read_costs_its_block_alone() {
     }
     assert_eq!(journal.unreadable(), Ok(Vec::new()));
     journal.close().expect("all is home");
+}
+
+/// Discards a block, patches it, and has a checkpoint forget the discard before the patch commits.
+/// The block then holds what the transaction has seen.
+fn patch_over_a_discard(name: &str, discard: impl Fn(&Log)) {
+    let files = Files::new(name);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options(0)).expect("formats");
+    journal.transact(|tx| tx.write(block(3), &[7; BLOCK])).expect("commits");
+    journal.checkpoint().expect("writes home");
+    discard(&journal);
+    let mut tx = journal.begin().expect("begins");
+    tx.write_at(block(3), 10, &[1; 4]).expect("patches");
+    let (mut seen, mut found) = ([0; BLOCK], [0; BLOCK]);
+    tx.read(block(3), &mut seen).expect("reads");
+    journal.sync().expect("syncs");
+    journal.checkpoint().expect("writes home");
+    tx.commit().expect("commits");
+    journal.read(block(3), &mut found).expect("reads");
+    assert!(found == seen && found[10..14] == [1; 4], "{name}");
+}
+
+#[test]
+fn a_patch_of_a_discarded_block_does_not_show_what_lies_at_home() {
+    patch_over_a_discard("patched-discarded", |journal| {
+        journal.transact(|tx| tx.discard(block(3))).expect("commits");
+    });
+    patch_over_a_discard("patched-gathered", |journal| {
+        journal.transact_gathered(|tx| tx.discard(block(3))).expect("gathers");
+    });
+}
+
+/// What lies below a block that was not live is nothing to build on: it is logged whole.
+#[test]
+fn the_first_patch_of_a_new_block_is_logged_as_an_image() {
+    let files = Files::new("patched-append");
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options(0)).expect("formats");
+    let patch = |hint| journal.transact(|tx| tx.write_at_with(block(3), hint, 10, &[1; 4]));
+    let bytes = || journal.stats().expect("works").total().bytes;
+    patch(Hint::DATA).expect("commits");
+    let short = bytes();
+    assert!(short < 256, "{short} bytes");
+    patch(Hint::APPEND).expect("commits");
+    assert!(bytes() - short > BLOCK as u64, "{} bytes", bytes() - short);
 }

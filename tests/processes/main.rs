@@ -1,5 +1,5 @@
-//! What only processes can show: who has a journal, what a kill leaves, and that the tour does what
-//! it says.
+//! What only processes can show: that a journal has one owner, what a kill leaves, and that the
+//! tour does what it says.
 //!
 //! The program starts itself again in the role of the other process, and of the tour, which is a
 //! part of it: so no test depends on what was built before.

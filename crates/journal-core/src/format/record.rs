@@ -207,7 +207,7 @@ impl FrameHeader {
     }
 }
 
-/// What the header of a part says, but for its check, which covers the names as well.
+/// What the header of a part says, except its check, which covers the names as well.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderFields<'a> {
     pub(crate) kind: RecordKind,

@@ -91,11 +91,11 @@ const COLUMNS: &str = "\
   is what was logged.
 - *byte-delta* sends appends home, *all in slots* logs them as well (the paper's all-journal).
   *Whole slots* are the same without the idea: each version is written whole.
-- A policy makes room when so much of its lane or of its slots is in use as it says, three quarters
-  where it says nothing, and everything goes home when the trace has ended. Without slots a lane is
-  *reclaimed* by copying, and written home when that is not enough. With slots, rings are *folded*,
-  older versions *collected* when that is not enough, and then everything goes home in a
-  *checkpoint*. lcow writes home only what rings hold, and *evicts* from slots by batches.
+- A policy says from which share of its lane or its slots on it makes room: three quarters if it
+  says nothing. When the trace has ended, everything goes home. Without slots a lane is *reclaimed*
+  by copying, and written home when that is not enough. With slots, rings are *folded*, older
+  versions *collected* when that is not enough, and then everything goes home in a *checkpoint*.
+  lcow writes home only what rings hold, and *evicts* from slots by batches.
 - Where a policy has the disk-side log, folding and collecting come first too. Then segments of the
   log are *cleaned*, if it is the log that is short. Then what the ring would have to keep goes home
   in a *ring checkpoint*. A *block journal* on the disk would write the images, a descriptor for
