@@ -29,7 +29,7 @@ use crate::shared::lane_room::LaneRoom;
 use crate::shared::lending::Unshared;
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
-use crate::staging::seat::{Seat, Seats};
+use crate::staging::seat::{Seat, Seated, Seats};
 use crate::stats::{LaneStats, Stats};
 use crate::threads::block_locks::{Age, BlockLocks};
 use crate::threads::checkpoint_flag::UnderWay;
@@ -414,31 +414,36 @@ impl<L: Policy, M: Machine> Journal<L, M> {
                 return result;
             }
         }
-        Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Operations)
+        self.commit_waiting(seat, age, operations, durability, Sees::Operations)
     }
 
     /// Commits operations. After a conflict it waits for its turn and tries again.
     #[inline(never)]
     fn commit_waiting(
-        shared: &Shared<L, M>,
-        seat: &mut Seat<M::Disk>,
+        &self,
+        mut seat: Seated<'_, M::Disk>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
         sees: Sees,
     ) -> Result<Option<Committed>, Error> {
+        let shared = self.shared();
         let few = match sees {
-            Sees::Operations => shared.commit_few(seat, age, operations, durability)?,
+            Sees::Operations => shared.commit_few(&mut seat, age, operations, durability)?,
             Sees::Olds => None,
         };
         if few.is_some() {
             return Ok(few);
         }
+        if shared.folds_any(operations) {
+            drop(seat);
+            return self.commit_staged(operations, durability);
+        }
         seat.work.forget_wants();
         loop {
-            match shared.commit_at_once(seat, age, operations, durability, sees) {
+            match shared.commit_at_once(&mut seat, age, operations, durability, sees) {
                 Err(Error::Conflict { block }) => {
-                    shared.choose_lane(seat);
+                    shared.choose_lane(&mut seat);
                     shared.await_turn(&mut seat.work, age, block)?;
                 }
                 result => return result,
@@ -459,7 +464,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
         let age = seat.next_age(shared.blocks.age_behind());
-        Self::commit_waiting(shared, &mut seat, age, operations, durability, Sees::Olds)
+        self.commit_waiting(seat, age, operations, durability, Sees::Olds)
     }
 
     /// Commits operations whose new images have to be made from the old ones first. It does so as a

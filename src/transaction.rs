@@ -7,11 +7,13 @@ use journal_core::parts::Operations as _;
 use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
+use crate::engine::reserve::Patching;
 use crate::error::Error;
 use crate::hint::Hint;
 use crate::machine::{Machine, Native};
 use crate::shared::Shared;
 use crate::staging::seat::{Seat, Seated};
+use crate::staging::staged::Below;
 use crate::threads::block_locks::Age;
 
 /// Several changes that happen together or not at all.
@@ -123,14 +125,16 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     pub fn read_at(&mut self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
         self.shared.check_range(block, at, into.len())?;
         self.lock(block)?;
-        if self.seat.staged.image(block).is_none() {
-            let (image, _) = self.committed(block)?;
+        if let Some(image) = self.seat.staged.image(block) {
             pmem_sys::copy_block(into, &image[at..][..into.len()]);
-            self.seat.give_room_back(image);
-            self.seat.staged.overlay(block, at, into);
-        } else if let Some(image) = self.seat.staged.image(block) {
+            return Ok(());
+        }
+        if !self.shared.read_kept(block, at, into)? {
+            self.read_to_spare(block)?;
+            let image = self.seat.staged.spare();
             pmem_sys::copy_block(into, &image[at..][..into.len()]);
         }
+        self.seat.staged.overlay(block, at, into);
         Ok(())
     }
 
@@ -189,11 +193,10 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         Ok(())
     }
 
-    /// Reads what is committed of a block, and returns also whether the block is live.
-    fn committed(&mut self, block: BlockNumber) -> Result<(Vec<u8>, bool), Error> {
-        let mut content = self.seat.take_room(self.shared.common.block_bytes());
-        let is_live = self.shared.read(self.seat.for_reading(), block, &mut content)?;
-        Ok((content, is_live))
+    /// Reads what is committed of a block into the spare page; returns whether the block is live.
+    fn read_to_spare(&mut self, block: BlockNumber) -> Result<bool, Error> {
+        let (reading, spare) = self.seat.for_reading_spare();
+        self.shared.read(reading, block, spare)
     }
 
     /// Stages an operation in this transaction.
@@ -267,15 +270,16 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.await_room_to_begin(block)?;
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
+        let patching = self.lock_to_patch(block)?;
         let is_patchable =
-            self.lock_to_patch(block)? && !is_new && self.seat.staged.takes_patch(bytes);
+            patching == Patching::Alone && !is_new && self.seat.staged.takes_patch(bytes);
         if self.seat.staged.has(block) {
             if self.seat.staged.note_patch(block, hint, at, bytes) {
                 return Ok(());
             }
             self.build_image(block)?;
             // A block discarded before in this transaction has no defined content to keep.
-            self.seat.staged.patch(block, hint, None, at, bytes);
+            self.seat.staged.patch(block, hint, Below::Nothing, at, bytes);
             return Ok(());
         }
         if is_patchable {
@@ -286,19 +290,23 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         // A block that an earlier transaction discarded is logged whole. A checkpoint may forget
         // the discard, and then other content lies below what is logged of the block.
-        let (old, is_live) = self.committed(block)?;
+        let is_live = self.read_to_spare(block)?;
         self.take(block)?;
         if is_live && self.shared.common.policy.wants_old() {
-            self.seat.staged.keep_old(block, &old);
+            self.seat.staged.keep_spare_as_old(block);
         }
-        self.seat.staged.patch(block, hint, is_live.then_some(&old), at, bytes);
-        self.seat.give_room_back(old);
+        let below = match (is_live, patching) {
+            (false, _) => Below::Nothing,
+            (true, Patching::AsWhole) => Below::Whole,
+            (true, Patching::Alone | Patching::OnImage) => Below::Spare,
+        };
+        self.seat.staged.patch(block, hint, below, at, bytes);
         Ok(())
     }
 
-    /// Locks a block. Returns whether patches of it may be logged without an image.
+    /// Locks a block. Returns how a patch of it is to be logged.
     #[inline]
-    fn lock_to_patch(&mut self, block: BlockNumber) -> Result<bool, Error> {
+    fn lock_to_patch(&mut self, block: BlockNumber) -> Result<Patching, Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
@@ -313,9 +321,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     #[cold]
     fn build_image(&mut self, block: BlockNumber) -> Result<(), Error> {
         if self.seat.staged.is_patched(block) {
-            let (committed, _) = self.committed(block)?;
-            self.seat.staged.build_image(block, &committed);
-            self.seat.give_room_back(committed);
+            self.read_to_spare(block)?;
+            self.seat.staged.build_image(block);
         }
         Ok(())
     }
@@ -417,7 +424,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             self.shared.settle_gathered(&mut seat.work, &seat.staged)?;
         }
         let Seat { staged, work, .. } = seat;
-        let result = staged.ready(|operations| self.shared.commit(work, operations, durability));
+        let result = self.shared.commit_staged(work, staged, durability);
         staged.clear();
         result
     }

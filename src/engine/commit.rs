@@ -43,7 +43,7 @@
 use journal_core::parts::{
     Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
-use journal_core::policy::Policy;
+use journal_core::policy::{Change, Policy};
 use journal_core::units::{LaneNumber, Sequence, Stamp};
 use journal_core::{BlockNumber, CommitError, Committed, Durability, Operation, Rule};
 use pmem_sys::StoreLockGuard;
@@ -55,6 +55,7 @@ use crate::shared::lane_room::{LaneRoom, LaneState};
 use crate::shared::{Shared, failed_fence};
 use crate::staging::old_images::OnOlds;
 use crate::staging::seat::Seat;
+use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
 use crate::threads::free_space::Unreserved;
@@ -91,6 +92,15 @@ pub(crate) enum Sees {
     Olds,
 }
 
+/// What of a transaction is kept for readers when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// Patches and images.
+    All,
+    /// Patches. The caller keeps the images.
+    Patches,
+}
+
 /// What a record is begun with.
 pub(super) struct RecordTo {
     pub(super) lane: LaneNumber,
@@ -98,7 +108,13 @@ pub(super) struct RecordTo {
     /// anyway.
     pub(super) overwritten: Stamp,
     pub(super) durability: Durability,
+    /// Bytes that it takes, or some more.
+    pub(super) bytes: u64,
 }
+
+/// A deferred record of more bytes than this is fenced all the same: that costs less than flushing
+/// its lines later.
+const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
 /// A record that is being stored in a lane.
 struct Recording {
@@ -109,6 +125,26 @@ struct Recording {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Commits what a transaction has staged, like [`commit`](Self::commit). Images that it keeps
+    /// for readers are handed over with their pages.
+    #[inline]
+    pub(crate) fn commit_staged(
+        &self,
+        work: &mut Work,
+        staged: &mut Staged,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let result = staged.ready(|operations| {
+            let prepared = self.prepare(work, operations, false);
+            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+            self.end(work, operations, Keeps::Patches, commit)
+        });
+        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+            self.keep_pages(staged, committed.stamp);
+        }
+        result
+    }
+
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
     /// nothing of them had to be logged.
     ///
@@ -123,7 +159,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare(work, operations, false);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, commit)
+        self.end(work, operations, Keeps::All, commit)
     }
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
@@ -220,7 +256,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(error);
         }
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, commit)
+        self.end(work, operations, Keeps::All, commit)
     }
 
     /// Keeps the old images of the blocks that a transaction writes anew.
@@ -321,10 +357,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         work: &mut Work,
         operations: &O,
+        keeps: Keeps,
         commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
         let result = self.watched(|| commit(work));
-        let result = self.ended(operations, result, |result| {
+        let result = self.ended(operations, keeps, result, |result| {
             self.unreserve_places(work);
             self.give_grants_back(work);
             if self.lets_go(result) {
@@ -368,7 +405,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let room = self.lane(work.lane);
         let state = self.lock_to_commit(room)?;
         self.check_not_failed()?;
-        let to = RecordTo { lane: work.lane, overwritten: work.overwritten, durability };
+        let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
+        let to = RecordTo { lane, overwritten, durability, bytes };
         let committed = self.recording(state, to, |state, open| {
             self.store(state, open, work, operations, &prepared)
         })?;
@@ -387,7 +425,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         to: RecordTo,
         store: impl FnOnce(&mut LaneState<M>, &mut OpenRecord) -> usize,
     ) -> Result<Committed, Error> {
-        let RecordTo { lane, overwritten, durability } = to;
+        let RecordTo { lane, overwritten, durability, bytes } = to;
+        let is_long = bytes > DEFERRED_BYTES_MAX;
+        let durability = if is_long { Durability::Durable } else { durability };
         let room = self.lane(lane);
         let mut record = self.begin_record(&state, room, overwritten, durability);
         let frames = store(&mut state, &mut record.open);
@@ -399,17 +439,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(Committed { lane, sequence, stamp })
     }
 
-    /// Ends a transaction after its record: readers find its images in the cache, and `give_back`
-    /// gives back what it holds.
+    /// Ends a transaction after its record: the cache learns of it, and `give_back` gives back what
+    /// it holds.
     #[inline(always)]
     pub(super) fn ended<O: Operations + ?Sized>(
         &self,
         operations: &O,
+        keeps: Keeps,
         result: Result<Option<Committed>, Error>,
         give_back: impl FnOnce(&Result<Option<Committed>, Error>),
     ) -> Result<Option<Committed>, Error> {
         if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(operations, committed.stamp);
+            self.keep_committed(operations, keeps, committed.stamp);
         }
         give_back(&result);
         result
@@ -517,26 +558,47 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.await_durable(room, sequence)
     }
 
-    /// Keeps the images of a transaction for readers, and for the next writers of their blocks.
-    /// What is kept of a block that was patched is patched.
+    /// Brings what is kept of a transaction's blocks up to it.
+    ///
+    /// What is kept of a block that was patched is patched. An image is kept if the next writer of
+    /// the block looks for it: the policy uses old images, or the image was built on the last one.
+    /// Any other image lies in the lane, from where the next reader fetches it.
     #[cold]
-    fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, stamp: Stamp) {
+    fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, keeps: Keeps, stamp: Stamp) {
+        let wants_old = self.common.policy.wants_old();
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
-            let Ok(mut share) = self.share(update.block) else { return };
-            let Some(image) = update.change.image() else {
-                if let Some(cache) = &mut share.cache {
-                    cache.patch(update.block, stamp, update.change.pieces());
-                }
-                continue;
+            let image = match update.change {
+                Change::Patches(_) => None,
+                Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
+                Change::Image(image) if keeps == Keeps::All && wants_old => Some(image),
+                _ => continue,
             };
-            let newest = share.index.newest(update.block).map(|newest| share.index.frame(newest));
-            // An update that was not logged because it changes nothing has no frame of this
-            // transaction.
-            if newest.is_some_and(|newest| newest.stamp == stamp) {
-                share.keep(update.block, image);
+            let Ok(mut share) = self.share(update.block) else { return };
+            if let Some(image) = image {
+                if share.is_newest(update.block, stamp) {
+                    share.keep(update.block, image);
+                }
+            } else if let Some(cache) = &mut share.cache {
+                cache.patch(update.block, stamp, update.change.pieces());
             }
         }
+    }
+
+    /// Keeps images of a staged transaction, like [`keep_committed`](Self::keep_committed). The
+    /// transaction's pages become the cache's. Its blocks may be another transaction's by now.
+    #[cold]
+    fn keep_pages(&self, staged: &mut Staged, stamp: Stamp) {
+        let wants_old = self.common.policy.wants_old();
+        staged.each_page(|block, is_built, page| {
+            if !is_built && !wants_old {
+                return;
+            }
+            let Ok(mut share) = self.share(block) else { return };
+            if share.is_newest(block, stamp) {
+                share.keep_page(block, page);
+            }
+        });
     }
 
     /// Waits until the group's last committer has fenced. That one may have panicked instead, and

@@ -21,7 +21,7 @@ use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 use pmem_sys::StoreLockGuard;
 
-use crate::engine::commit::{LaneGuard, RecordTo};
+use crate::engine::commit::{Keeps, LaneGuard, RecordTo};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::SHARES_MAX;
@@ -214,7 +214,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 self.common.prefetch_lead(&share.index, lead);
             }
             let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
-            let to = RecordTo { lane, overwritten, durability };
+            let to = RecordTo { lane, overwritten, durability, bytes: most };
             self.recording(state, to, |state, open| {
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
                 let told = self.tell(&mut share, frame);
@@ -223,7 +223,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 1
             })
         });
-        self.ended(core::slice::from_ref(operation), result.map(Some), |result| {
+        self.ended(core::slice::from_ref(operation), Keeps::All, result.map(Some), |result| {
             if self.lets_go(result) {
                 self.blocks.unlock(stripe);
                 self.tell_waiters_for(stripe);
@@ -307,7 +307,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 3. The record is stored, and the index learns of it.
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
-        let to = RecordTo { lane, overwritten: work.overwritten, durability };
+        let to = RecordTo { lane, overwritten: work.overwritten, durability, bytes: most };
         let store = |state: &mut LaneState<M>, open: &mut OpenRecord| {
             let (names, mut scratch, _) = work.for_preparing();
             let ends = Ends::Record;
@@ -325,7 +325,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         // 4. The fence. Then everything is given back.
         let result = self.watched(|| self.recording(state, to, store));
-        let result = self.ended(operations, result.map(Some), |result| {
+        let result = self.ended(operations, Keeps::All, result.map(Some), |result| {
             if self.lets_go(result) {
                 self.unlock_few(operations, age, taken);
             }

@@ -40,8 +40,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         loop {
             let mut share = self.share(block)?;
             let newest = self.newest_readable(&share, block);
-            if self.caches && self.look_up(&mut share, block, newest, into) {
-                return Ok(true);
+            if self.caches {
+                if self.look_up(&mut share, block, newest, 0, into) {
+                    return Ok(true);
+                }
+                if let Some(cache) = &mut share.cache {
+                    cache.asked.misses += 1;
+                }
             }
             let Some(below) = self.common.block_below(&share.index, block, newest) else {
                 return self.apply(&mut share, block, newest, payload, into);
@@ -66,6 +71,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             tries += 1;
         }
+    }
+
+    /// Reads bytes of what the cache keeps of a block. Returns whether it keeps anything.
+    pub(crate) fn read_kept(
+        &self,
+        block: BlockNumber,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        self.check_not_failed()?;
+        if !self.caches || self.gathering.has_any() {
+            return Ok(false);
+        }
+        let mut share = self.share(block)?;
+        let newest = self.newest_readable(&share, block);
+        Ok(self.look_up(&mut share, block, newest, at, into))
     }
 
     /// Keeps the committed image of a block that a transaction has and writes anew, for a policy
@@ -100,18 +121,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         None
     }
 
-    /// Copies what the cache keeps of a block. Returns whether it keeps anything, which it does
-    /// only for live blocks.
+    /// Copies bytes of what the cache keeps of a block, from `at` on. Returns whether it keeps
+    /// anything, which it does only for live blocks.
     fn look_up(
         &self,
         share: &mut Share,
         block: BlockNumber,
         newest: Option<NodeId>,
+        at: usize,
         into: &mut [u8],
     ) -> bool {
         let newest = newest.map(|newest| share.index.frame(newest).stamp);
         let found = share.cache.as_mut().and_then(|cache| cache.look_up(block, newest));
-        found.map(|image| pmem_sys::copy_block(into, image)).is_some()
+        found.map(|image| pmem_sys::copy_block(into, &image[at..][..into.len()])).is_some()
     }
 
     /// Builds a block's content on what lies below, and keeps it where other readers may look for

@@ -23,6 +23,18 @@ use crate::threads::block_locks::Age;
 use crate::threads::sync::thread::Patience;
 use crate::threads::waiting::{BlockWait, InCircle};
 
+/// How a patch is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patching {
+    /// As it is: the policy logs patches, and the block's newest content stays what they are
+    /// patches of.
+    Alone,
+    /// With the block's new image.
+    OnImage,
+    /// As the block's new image alone, which covers all older frames of the block.
+    AsWhole,
+}
+
 /// What is kept of a lane is at most the lane divided by this.
 const KEPT_SHARE: u64 = 16;
 
@@ -69,21 +81,36 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(share)
     }
 
-    /// Locks a block. Returns whether patches of it may be logged without an image. They may where
-    /// the policy logs them, and where its newest content stays what they are patches of.
+    /// Locks a block. Returns how a patch of it is to be logged.
     #[inline]
     pub(crate) fn lock_to_patch(
         &self,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
-    ) -> Result<bool, Error> {
+    ) -> Result<Patching, Error> {
         let share = self.lock_block(work, age, block)?;
         if !self.common.policy.logs_patches() || work.on_gathered {
-            return Ok(false);
+            return Ok(Patching::OnImage);
         }
         let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
-        Ok(newest != Some(Form::Discard) && !share.index.is_unreadable(block))
+        Ok(if newest == Some(Form::Discard) || share.index.is_unreadable(block) {
+            Patching::OnImage
+        } else if share.is_to_fold(block) {
+            Patching::AsWhole
+        } else {
+            Patching::Alone
+        })
+    }
+
+    /// Whether a block of these operations has frames that its share of the index is short of.
+    #[cold]
+    pub(crate) fn folds_any(&self, operations: &[Operation<'_>]) -> bool {
+        self.common.policy.logs_patches()
+            && operations.iter().any(|operation| {
+                let block = operation.block();
+                self.share(block).is_ok_and(|share| share.is_to_fold(block))
+            })
     }
 
     /// Locks a block. The caller has the lock of its share.
@@ -372,6 +399,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> bool {
         if share.has_room() {
             share.reserved += 1;
+            if share.is_nearly_full() {
+                self.ask_for_checkpoint();
+            }
         } else if !self.use_granted_frame(work, block) {
             return false;
         }

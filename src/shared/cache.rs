@@ -9,8 +9,8 @@
 //! CA2. When a frame enters the index, what is kept of its block does not count any more, until the
 //!     committer has patched it or kept new content. So the content that counts when frames are
 //!     forgotten is the one that they led to.
-//! CA3. Blocks that have frames in the lanes stay as long as there are others, because they cost
-//!     most to read.
+//! CA3. Blocks that have frames in the lanes stay as long as an eviction finds others among those
+//!     it looks at, because they cost most to read.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
@@ -19,6 +19,9 @@ use journal_core::BlockNumber;
 use journal_core::policy::Patch;
 use journal_core::units::Stamp;
 use pmem_sys::{append_block, copy_block};
+
+/// How many blocks an eviction looks at in each of its rounds.
+const LOOKED_AT_MAX: usize = 64;
 
 /// What is kept of a block.
 #[derive(Debug)]
@@ -90,21 +93,14 @@ impl Cache {
     /// read, if it has one (CA1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
         let found = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
-        match found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp)) {
-            Some(kept) => {
-                kept.is_used = true;
-                self.asked.hits += 1;
-                Some(&kept.image)
-            }
-            None => {
-                self.asked.misses += 1;
-                None
-            }
-        }
+        let kept = found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp))?;
+        kept.is_used = true;
+        self.asked.hits += 1;
+        Some(&kept.image)
     }
 
     /// Keeps content up to a frame, which is the newest of its block. Without a frame it is as it
-    /// is home. `has_frames` says which blocks have frames.
+    /// is home.
     pub(crate) fn keep(
         &mut self,
         block: BlockNumber,
@@ -112,20 +108,52 @@ impl Cache {
         image: &[u8],
         has_frames: impl Fn(BlockNumber) -> bool,
     ) {
-        let stamp = newest.unwrap_or(Stamp(0));
-        if let Some(kept) = self.kept.get_mut(&block.raw()) {
-            copy_block(&mut kept.image, image);
-            kept.stamp = stamp;
-            self.stale -= usize::from(kept.stale.take().is_some());
+        if let Some(kept) = self.fresh(block, newest) {
+            copy_block(kept, image);
             return;
         }
-        if self.kept.len() >= self.blocks_max {
-            self.evict(has_frames);
+        let copy = match self.make_room(has_frames) {
+            Some(mut page) => {
+                copy_block(&mut page, image);
+                page
+            }
+            None => {
+                let mut copy = Vec::with_capacity(image.len());
+                append_block(&mut copy, image);
+                copy.into()
+            }
+        };
+        self.add(block, newest, copy);
+    }
+
+    /// Keeps what a page holds, like [`keep`](Self::keep), and leaves another page for it.
+    pub(crate) fn keep_page(
+        &mut self,
+        block: BlockNumber,
+        newest: Option<Stamp>,
+        page: &mut Box<[u8]>,
+        has_frames: impl Fn(BlockNumber) -> bool,
+    ) {
+        if let Some(kept) = self.fresh(block, newest) {
+            core::mem::swap(kept, page);
+            return;
         }
-        let mut copy = Vec::new();
-        append_block(&mut copy, image);
-        let kept = Kept { image: copy.into(), stamp, is_used: false, stale: None };
-        self.kept.insert(block.raw(), kept);
+        let other = self.make_room(has_frames).unwrap_or_else(|| vec![0; page.len()].into());
+        let image = core::mem::replace(page, other);
+        self.add(block, newest, image);
+    }
+
+    /// The memory of a block that something is kept of, for content up to this frame.
+    fn fresh(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Box<[u8]>> {
+        let kept = self.kept.get_mut(&block.raw())?;
+        kept.stamp = newest.unwrap_or(Stamp(0));
+        self.stale -= usize::from(kept.stale.take().is_some());
+        Some(&mut kept.image)
+    }
+
+    fn add(&mut self, block: BlockNumber, newest: Option<Stamp>, image: Box<[u8]>) {
+        let stamp = newest.unwrap_or(Stamp(0));
+        self.kept.insert(block.raw(), Kept { image, stamp, is_used: false, stale: None });
         self.order.push(block.raw());
     }
 
@@ -156,16 +184,21 @@ impl Cache {
         self.stale -= 1;
     }
 
-    /// Makes room for one block, in up to three rounds (CA3):
+    /// Makes room for one block, and returns memory that came free.
+    fn make_room(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
+        (self.kept.len() >= self.blocks_max).then(|| self.evict(has_frames)).flatten()
+    }
+
+    /// Evicts one block, in up to three rounds (CA3). Returns its memory.
     ///
     /// 1. It looks for a block that is stale, or that was not read lately and has no frames in the
     ///    lanes.
     /// 2. It looks for any block that has no frames.
     /// 3. It takes the first that comes.
-    fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) {
+    fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
         let count = self.order.len();
         for round in 0..3 {
-            for _ in 0..count {
+            for _ in 0..count.min(LOOKED_AT_MAX) {
                 self.hand = if self.hand + 1 < count { self.hand + 1 } else { 0 };
                 let block = self.order[self.hand];
                 let Some(kept) = self.kept.get_mut(&block) else { continue };
@@ -177,12 +210,12 @@ impl Cache {
                 };
                 if goes {
                     self.stale -= usize::from(kept.stale.is_some());
-                    self.kept.remove(&block);
                     self.order.swap_remove(self.hand);
-                    return;
+                    return self.kept.remove(&block).map(|kept| kept.image);
                 }
             }
         }
+        None
     }
 }
 
@@ -228,7 +261,7 @@ mod tests {
         assert!(has(&mut cache, 2, None) && !has(&mut cache, 2, Some(1)));
         cache.forget(BlockNumber(1), Stamp(8));
         assert!(!has(&mut cache, 1, None));
-        assert_eq!(cache.asked, Asked { hits: 3, misses: 4 });
+        assert_eq!(cache.asked, Asked { hits: 3, misses: 0 });
         assert!(Cache::new(0).is_none());
     }
 

@@ -1,12 +1,17 @@
 //! A share of the index.
 
 use journal_core::parts::Index;
+use journal_core::units::Stamp;
 use journal_core::{BlockNumber, LINE_BYTES};
 use pmem_sys::StoreLock;
 
 use crate::shared::cache::Cache;
 use crate::shared::index_memory::IndexParts;
 use crate::threads::block_locks::Claims;
+
+/// A block that is patched has its chain of frames cut off where it has this many, once frames are
+/// short.
+const FOLDED_FROM: usize = 16;
 
 /// One share of the index. With its lock it is two cache lines, since the next share that a commit
 /// takes is seldom in the caches.
@@ -34,6 +39,41 @@ impl Share {
         let Self { index, cache: Some(cache), .. } = self else { return };
         let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
         cache.keep(block, newest, image, |block| index.newest(block).is_some());
+    }
+
+    /// Keeps content like [`keep`](Self::keep), and takes its page for another one.
+    pub(crate) fn keep_page(&mut self, block: BlockNumber, page: &mut Box<[u8]>) {
+        let Self { index, cache: Some(cache), .. } = self else { return };
+        let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
+        cache.keep_page(block, newest, page, |block| index.newest(block).is_some());
+    }
+
+    /// Whether a block's newest frame has this stamp. An update that changes nothing has no frame.
+    pub(crate) fn is_newest(&self, block: BlockNumber, stamp: Stamp) -> bool {
+        self.index.newest(block).is_some_and(|newest| self.index.frame(newest).stamp == stamp)
+    }
+
+    /// Whether the share is short of frames, and a block has a long chain of them. Then the block's
+    /// next change is logged as a whole image, and the older frames are forgotten.
+    pub(crate) fn is_to_fold(&self, block: BlockNumber) -> bool {
+        let Self { index, reserved, .. } = self;
+        if index.room().saturating_sub(*reserved) >= index.capacity() / 4 {
+            return false;
+        }
+        let mut next = index.newest(block);
+        for _ in 0..FOLDED_FROM {
+            match next {
+                Some(id) if !index.frame(id).is_whole() => next = index.older(id),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether an eighth of its frames is left, or less.
+    #[inline]
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.index.room().saturating_sub(self.reserved) <= self.index.capacity() / 8
     }
 
     /// Whether there is room for another frame, beside those that are reserved.

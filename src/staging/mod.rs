@@ -2,6 +2,7 @@
 
 pub(crate) mod changed_ranges;
 pub(crate) mod old_images;
+pub(crate) mod pages;
 pub(crate) mod patches;
 pub(crate) mod seat;
 pub(crate) mod staged;

@@ -43,8 +43,6 @@ pub(crate) struct Seat<D> {
     device: D,
     pub(crate) staged: Staged,
     pub(crate) work: Work,
-    /// Memory for a block, when no caller has taken it.
-    room: Vec<u8>,
     /// Whether the last commit here was deferred.
     pub(crate) defers: bool,
 }
@@ -65,7 +63,6 @@ impl<D> Seat<D> {
             device,
             staged: Staged::new(geometry.block_size.bytes()),
             work: Work::new(lane, geometry),
-            room: Vec::new(),
             defers: false,
         }
     }
@@ -81,15 +78,10 @@ impl<D> Seat<D> {
         (reading, &mut self.staged.olds)
     }
 
-    /// Takes memory for `bytes` bytes of any content, which the seat keeps once it is given back.
-    pub(crate) fn take_room(&mut self, bytes: usize) -> Vec<u8> {
-        let mut room = core::mem::take(&mut self.room);
-        room.resize(bytes, 0);
-        room
-    }
-
-    pub(crate) fn give_room_back(&mut self, room: Vec<u8>) {
-        self.room = room;
+    /// Lends what a read needs, and a page that no image is in.
+    pub(crate) fn for_reading_spare(&mut self) -> (Reading<'_, D>, &mut [u8]) {
+        let reading = Reading { device: &mut self.device, payload: &mut self.work.encoded };
+        (reading, self.staged.spare())
     }
 
     /// The age of a transaction that begins now, which is above `behind`. No other age is like it

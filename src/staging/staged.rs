@@ -10,11 +10,12 @@ use core::convert::Infallible;
 use journal_core::parts::Operations;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Operation};
-use pmem_sys::{append_block, copy_block};
+use pmem_sys::copy_block;
 
 use crate::hint::Hint;
 use crate::staging::changed_ranges::Touched;
 use crate::staging::old_images::Olds;
+use crate::staging::pages::{Page, Pages};
 use crate::staging::patches::{Patches, StagedPatches};
 
 /// Buffers of more than this are given back when a transaction ends.
@@ -28,6 +29,17 @@ struct Entry {
     /// Whether an operation has said so.
     is_said: bool,
     content: Content,
+}
+
+/// What a patch changes of a block that has no image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Below {
+    /// What is committed, which the spare page holds.
+    Spare,
+    /// What is committed, likewise. The whole image is logged.
+    Whole,
+    /// Bytes of no meaning.
+    Nothing,
 }
 
 /// What a block is to hold.
@@ -54,7 +66,7 @@ impl Content {
 #[derive(Debug)]
 pub(crate) struct Staged {
     entries: Vec<Entry>,
-    images: Vec<u8>,
+    images: Pages,
     /// For each image, where it differs from the committed one.
     touched: Vec<Touched>,
     patches: StagedPatches,
@@ -67,7 +79,7 @@ impl Staged {
     pub(crate) const fn new(block_bytes: usize) -> Self {
         Self {
             entries: Vec::new(),
-            images: Vec::new(),
+            images: Pages::new(block_bytes),
             touched: Vec::new(),
             patches: StagedPatches::new(),
             olds: Olds::new(block_bytes),
@@ -80,7 +92,6 @@ impl Staged {
         self.images.clear();
         self.touched.clear();
         self.patches.clear();
-        self.images.shrink_to(KEPT_BYTES_MAX);
         self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
         self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
         self.olds.clear();
@@ -88,11 +99,19 @@ impl Staged {
 
     /// Keeps the committed image of a block that the transaction has not touched yet, for a policy
     /// that uses it.
-    pub(crate) fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
-        let Ok(()) = self.olds.keep(block, |into| {
-            copy_block(into, committed);
-            Ok::<_, Infallible>(true)
-        });
+    fn keep_old(&mut self, block: BlockNumber, committed: &[u8]) {
+        keep_in(&mut self.olds, block, committed);
+    }
+
+    /// Like [`keep_old`](Self::keep_old), of what the spare page holds.
+    pub(crate) fn keep_spare_as_old(&mut self, block: BlockNumber) {
+        keep_in(&mut self.olds, block, self.images.spare());
+    }
+
+    /// A page of any content, which stays the same one until an image is put.
+    #[inline]
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
+        self.images.spare()
     }
 
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
@@ -179,20 +198,19 @@ impl Staged {
         self.entries.iter().filter(patched).map(|entry| entry.block)
     }
 
-    /// Makes the image of a block that has patches, of what is committed.
-    pub(crate) fn build_image(&mut self, block: BlockNumber, committed: &[u8]) {
+    /// Makes the image of a block that has patches. The spare page holds what is committed.
+    pub(crate) fn build_image(&mut self, block: BlockNumber) {
         let Some(patches) = self.patches_of(block) else { return };
         let mut touched = Touched::nothing();
         for (at, bytes) in self.patches.each(&patches) {
             touched.touch(at, bytes.len());
         }
-        let image = self.put(block, None, committed, touched);
-        let into = &mut self.images[image * self.block_bytes..][..self.block_bytes];
-        self.patches.overlay(&patches, 0, into);
+        self.patches.overlay(&patches, 0, self.images.spare());
+        self.put_spare(block, None, touched);
     }
 
     fn image_at(&self, image: u32) -> &[u8] {
-        &self.images[image as usize * self.block_bytes..][..self.block_bytes]
+        self.images.get(image as usize)
     }
 
     /// Makes `image` the block's new content.
@@ -201,30 +219,31 @@ impl Staged {
     }
 
     /// Changes bytes of the block's new content. Where the transaction has none yet, it starts from
-    /// the committed content, given here, or for `None` from bytes of no meaning.
+    /// what is below.
     ///
     /// Without a hint, what was said before of the block holds.
     pub(crate) fn patch(
         &mut self,
         block: BlockNumber,
         hint: Option<Hint>,
-        committed: Option<&[u8]>,
+        below: Below,
         at: usize,
         new: &[u8],
     ) {
-        let image = match (self.find(block).map(|at| &mut self.entries[at]), committed) {
+        let image = match (self.find(block).map(|at| &mut self.entries[at]), below) {
             (Ok(Entry { content: Content::Image(image), hint: known, is_said, .. }), _) => {
                 known.change(hint);
                 *is_said |= hint.is_some();
                 *image as usize
             }
-            (_, Some(old)) => self.put(block, hint, old, Touched::nothing()),
-            (_, None) => {
-                let zeroes = vec![0; self.block_bytes];
-                self.put(block, hint, &zeroes, Touched::Whole)
+            (_, Below::Spare) => self.put_spare(block, hint, Touched::nothing()),
+            (_, Below::Whole) => self.put_spare(block, hint, Touched::Whole),
+            (_, Below::Nothing) => {
+                self.images.spare().fill(0);
+                self.put_spare(block, hint, Touched::Whole)
             }
         };
-        self.images[image * self.block_bytes + at..][..new.len()].copy_from_slice(new);
+        self.images.get_mut(image)[at..][..new.len()].copy_from_slice(new);
         self.touched[image].touch(at, new.len());
     }
 
@@ -297,16 +316,37 @@ impl Staged {
         Some(count(&update))
     }
 
-    /// Makes an image the block's; returns its number.
-    fn put(
-        &mut self,
-        block: BlockNumber,
-        hint: Option<Hint>,
-        new: &[u8],
-        touched: Touched,
-    ) -> usize {
-        let place = self.find(block);
-        let at = place.unwrap_or_else(|at| {
+    /// Makes a copy of an image the block's.
+    fn put(&mut self, block: BlockNumber, hint: Option<Hint>, new: &[u8], touched: Touched) {
+        let at = self.said(block, hint);
+        if let Content::Image(image) = self.entries[at].content {
+            copy_block(self.images.get_mut(image as usize), new);
+            self.touched[image as usize] = touched;
+        } else {
+            let image = self.images.push(new);
+            self.add_image(at, image, touched);
+        }
+    }
+
+    /// Makes what the spare page holds the image of a block that has none; returns its number.
+    fn put_spare(&mut self, block: BlockNumber, hint: Option<Hint>, touched: Touched) -> usize {
+        let at = self.said(block, hint);
+        let image = self.images.use_spare();
+        self.add_image(at, image, touched);
+        image
+    }
+
+    fn add_image(&mut self, at: usize, image: usize, touched: Touched) {
+        assert_eq!(image, self.touched.len(), "each image has its ranges");
+        self.touched.push(touched);
+        let number = u32::try_from(image);
+        self.entries[at].content =
+            Content::Image(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
+    }
+
+    /// Notes what is said of a block, which need not be known yet; returns its entry.
+    fn said(&mut self, block: BlockNumber, hint: Option<Hint>) -> usize {
+        let at = self.find(block).unwrap_or_else(|at| {
             let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
             let content = Content::Nothing;
             self.entries.insert(at, Entry { block, hint, is_said, content });
@@ -314,19 +354,17 @@ impl Staged {
         });
         self.entries[at].hint.change(hint);
         self.entries[at].is_said |= hint.is_some();
-        if let Content::Image(image) = self.entries[at].content {
-            let image = image as usize;
-            copy_block(&mut self.images[image * self.block_bytes..][..self.block_bytes], new);
-            self.touched[image] = touched;
-            return image;
+        at
+    }
+
+    /// Calls with the image of each block, and whether it was built on what was committed. The call
+    /// may exchange the page: the transaction has ended.
+    pub(crate) fn each_page(&mut self, mut call: impl FnMut(BlockNumber, bool, &mut Page)) {
+        for entry in &self.entries {
+            let Some(image) = entry.content.image() else { continue };
+            let is_built = !matches!(self.touched[image as usize], Touched::Whole);
+            call(entry.block, is_built, self.images.get_mut(image as usize));
         }
-        let image = self.touched.len();
-        append_block(&mut self.images, new);
-        self.touched.push(touched);
-        let number = u32::try_from(image);
-        self.entries[at].content =
-            Content::Image(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
-        image
     }
 
     /// One of the operations, with its patches if it has nothing else.
@@ -378,6 +416,13 @@ impl Staged {
         };
         call(&Ready { staged, patches })
     }
+}
+
+fn keep_in(olds: &mut Olds, block: BlockNumber, committed: &[u8]) {
+    let Ok(()) = olds.keep(block, |into| {
+        copy_block(into, committed);
+        Ok::<_, Infallible>(true)
+    });
 }
 
 /// A transaction of no more patches than this commits without an allocation for them.
@@ -443,6 +488,25 @@ mod tests {
         }
     }
 
+    /// Patches a block; `committed` is what its image is built on if it has none.
+    fn patch(
+        staged: &mut Staged,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        committed: Option<&[u8]>,
+        at: usize,
+        new: &[u8],
+    ) {
+        let below = match committed {
+            Some(committed) => {
+                staged.spare().copy_from_slice(committed);
+                Below::Spare
+            }
+            None => Below::Nothing,
+        };
+        staged.patch(block, hint, below, at, new);
+    }
+
     #[test]
     fn the_last_word_on_each_block_counts_and_blocks_ascend() {
         let mut staged = Staged::new(4);
@@ -453,8 +517,8 @@ mod tests {
         staged.write(BlockNumber(5), data, &[4; 4]);
         staged.discard(BlockNumber(9));
         staged.discard(BlockNumber(7));
-        staged.patch(BlockNumber(1), None, Some(&[0; 4]), 1, &[8, 8]);
-        staged.patch(BlockNumber(2), None, Some(&[6; 4]), 0, &[7]);
+        patch(&mut staged, BlockNumber(1), None, Some(&[0; 4]), 1, &[8, 8]);
+        patch(&mut staged, BlockNumber(2), None, Some(&[6; 4]), 0, &[7]);
         assert_eq!(
             written(&staged),
             [(1, Some(3)), (2, Some(7)), (5, Some(4)), (7, None), (9, None)]
@@ -494,20 +558,20 @@ mod tests {
     fn what_is_said_of_a_block_holds_until_something_else_is() {
         let mut staged = Staged::new(4);
         let inodes = Hint::METADATA.of_objects(2);
-        staged.patch(BlockNumber(1), Some(inodes), Some(&[0; 4]), 0, &[1]);
-        staged.patch(BlockNumber(1), None, None, 2, &[2]);
+        patch(&mut staged, BlockNumber(1), Some(inodes), Some(&[0; 4]), 0, &[1]);
+        patch(&mut staged, BlockNumber(1), None, None, 2, &[2]);
         let hint = |staged: &Staged| {
             let update = update(staged, 0);
             Hint { class: update.class, kind: update.kind, object_bytes: update.object_bytes }
         };
         assert_eq!(hint(&staged), inodes);
         staged.discard(BlockNumber(1));
-        staged.patch(BlockNumber(1), None, None, 2, &[2]);
+        patch(&mut staged, BlockNumber(1), None, None, 2, &[2]);
         assert_eq!(hint(&staged), inodes);
         staged.write(BlockNumber(1), Hint::APPEND, &[1; 4]);
         // It was live before the transaction, which is what counts.
         assert_eq!(hint(&staged), Hint { kind: Kind::Overwrite, ..Hint::DATA });
-        staged.patch(BlockNumber(1), Some(Hint::METADATA), None, 0, &[1]);
+        patch(&mut staged, BlockNumber(1), Some(Hint::METADATA), None, 0, &[1]);
         assert_eq!(hint(&staged), Hint { class: Class::Metadata, ..Hint::DATA });
     }
 
@@ -562,7 +626,7 @@ mod tests {
                 Step::Write(byte) => staged.write(number, Hint::DATA, &[*byte; BLOCK]),
                 Step::WriteAt(at, bytes) => {
                     let committed = old(*block).filter(|_| !staged.has(number));
-                    staged.patch(number, None, committed.as_deref(), *at, bytes);
+                    patch(&mut staged, number, None, committed.as_deref(), *at, bytes);
                 }
                 Step::Discard => staged.discard(number),
             }
@@ -633,7 +697,7 @@ mod tests {
                     Step::WriteAt(at, bytes) => {
                         let committed = old(*block);
                         let committed = (!staged.has(number)).then_some(&committed[..]);
-                        staged.patch(number, None, committed, *at, bytes);
+                        patch(&mut staged, number, None, committed, *at, bytes);
                     }
                     Step::Discard => staged.discard(number),
                 }

@@ -41,13 +41,12 @@ fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
 }
 
 impl<M: IndexMemory> Index<M> {
-    /// Adds a frame where its stamp says. If this frame and the next older one are both whole, and
-    /// the older one is durable, forgets what lies below the older one. So a block that is written
-    /// again and again does not fill the index. Of each lane the newest of what lies below stays,
-    /// or the lower whole frame itself. The head of that lane has to pass it before those of other
-    /// lanes pass what is newer.
+    /// Adds a frame where its stamp says. If the next older one is whole and durable, forgets what
+    /// lies below that one. So a block that is written whole again and again does not fill the
+    /// index. Of each lane the newest of what lies below stays, or the whole frame itself. The head
+    /// of that lane has to pass it before those of other lanes pass what is newer.
     ///
-    /// Not while a checkpoint is under way: what it has settled may end below the lower one. Nor
+    /// Not while a checkpoint is under way: what it has settled may end below the whole one. Nor
     /// where frames say which version holds a slot.
     ///
     /// # Errors
@@ -88,8 +87,7 @@ impl<M: IndexMemory> Index<M> {
             && (!keeps_of_each_lane || is_passed_first(last, second))
     }
 
-    /// Forgets what lies below the second of two whole frames, of which this is the newest of its
-    /// block.
+    /// Forgets what lies below a whole frame that is the next older one to this.
     #[inline(always)]
     fn forget_below(
         &mut self,
@@ -98,7 +96,7 @@ impl<M: IndexMemory> Index<M> {
         is_durable: impl Fn(&FrameAt) -> bool,
     ) {
         let whole = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()));
-        let Some(second) = whole(newest).and_then(Node::older) else { return };
+        let Some(second) = self.node(newest.0).and_then(Node::older) else { return };
         let Some(below) = whole(second).and_then(Node::older) else { return };
         if is_durable(&self.frame(second)) {
             self.forget_from(below, second, keeps_of_each_lane);

@@ -1,0 +1,85 @@
+//! Memory for images of blocks, a page for each.
+//!
+//! A page can be exchanged for another one. So an image goes on to the cache without a copy.
+
+use pmem_sys::copy_block;
+
+/// Pages of more than these bytes are given back when a transaction ends.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// As many bytes as a block has.
+pub(crate) type Page = Box<[u8]>;
+
+/// The images of a transaction, and pages for more.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    /// Those in use, and behind them spare ones.
+    pages: Vec<Page>,
+    used: usize,
+    block_bytes: usize,
+}
+
+impl Pages {
+    pub(crate) const fn new(block_bytes: usize) -> Self {
+        Self { pages: Vec::new(), used: 0, block_bytes }
+    }
+
+    /// Takes all images away; some of the pages stay.
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+        let kept = KEPT_BYTES_MAX / self.block_bytes.max(1);
+        if self.pages.len() > kept {
+            self.pages.truncate(kept);
+            self.pages.shrink_to_fit();
+        }
+    }
+
+    /// A page that is not in use, of any content. It is the same one until it is used.
+    #[inline]
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
+        if self.used == self.pages.len() {
+            self.pages.push(vec![0; self.block_bytes].into());
+        }
+        &mut self.pages[self.used]
+    }
+
+    /// Uses the spare page; returns its number.
+    pub(crate) fn use_spare(&mut self) -> usize {
+        self.spare();
+        self.used += 1;
+        self.used - 1
+    }
+
+    /// Uses another page for a copy of an image; returns its number.
+    pub(crate) fn push(&mut self, image: &[u8]) -> usize {
+        copy_block(self.spare(), image);
+        self.use_spare()
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &[u8] {
+        &self.pages[at]
+    }
+
+    pub(crate) fn get_mut(&mut self, at: usize) -> &mut Page {
+        &mut self.pages[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spare_page_stays_until_it_is_used_and_pages_are_kept_to_a_limit() {
+        let mut pages = Pages::new(1 << 20);
+        pages.spare().fill(7);
+        assert_eq!(pages.spare()[0], 7);
+        assert_eq!((pages.use_spare(), pages.push(&vec![8; 1 << 20])), (0, 1));
+        assert_eq!((pages.get(0)[1], pages.get(1)[1]), (7, 8));
+        for _ in 0..6 {
+            pages.use_spare();
+        }
+        pages.clear();
+        assert_eq!((pages.used, pages.pages.len()), (0, 4));
+    }
+}
