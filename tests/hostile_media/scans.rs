@@ -3,7 +3,7 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use journal_core::parts::{Found, Index, Lent, Opened, Room, Scanning, Unscanned};
+use journal_core::parts::{Found, Index, LentMemory, Opened, Room, Scanning, Unscanned};
 use journal_core::units::LaneNumber;
 use journal_core::{
     Entry, LaneSlot, Needs, NoHook, Node, OpenError, PortableKernels, Recovery, SlotState,
@@ -40,7 +40,7 @@ fn open(sample: &Sample, image: &Image, is_in_turn: bool) -> (Result<Recovery, O
         let room =
             Room { lanes: &mut lanes, front: &mut front, block: &mut block, slots: &mut slots };
         let (mut entries, mut nodes) = (vec![Entry::EMPTY; 2048], vec![Node::EMPTY; 1024]);
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         let (disk, kind) = (world.disk(0), sample.shape.kind);
         let opened = if is_in_turn {
             found.open(disk, kind, PortableKernels, room, &mut index)

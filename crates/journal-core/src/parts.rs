@@ -35,7 +35,7 @@ pub use crate::home::waiting::Waiting;
 pub use crate::home::{Home, HomeScratch, Lanes};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
-    EntryPlaces, Index, IndexMemory, Indexes, Lead, Lent, RUN_BLOCKS, is_of_run, share_of,
+    EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, Opened, Room};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};

@@ -43,7 +43,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::far_fence::FarFence;
-use favour::{Favour, OutOfReach, Step};
+use favour::{Favour, FavourStep, OutOfReach};
 use sync::{AtomicU32, Ordering, UnsafeCell};
 
 mod favour;
@@ -257,7 +257,7 @@ impl<T> StoreLock<T> {
     /// Takes the lock by an exchange, if it can be had. It is a function of its own, so that the
     /// result is in a register (C1).
     #[inline(never)]
-    fn exchange(&self, step: Step, is_favoured: bool) -> Result<bool, Poisoned> {
+    fn exchange(&self, step: FavourStep, is_favoured: bool) -> Result<bool, Poisoned> {
         if is_favoured {
             self.favour.give_back();
         }

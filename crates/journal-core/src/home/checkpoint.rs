@@ -15,7 +15,7 @@
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
 use crate::format::record::Form;
-use crate::home::content::View;
+use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
 use crate::home::search::{Search, may_be_rewritten};
@@ -123,7 +123,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             };
         }
         let lanes = &*lanes;
-        let view = View { common, lanes, bounds: &settled.bounds };
+        let view = ContentView { common, lanes, bounds: &settled.bounds };
         let mut batch = Batch { view, indexes, count };
         self.write_home(&mut batch, scratch, report)?;
         Ok(true)
@@ -552,7 +552,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
 /// A batch on its way home.
 struct Batch<'a, L, K, N: ?Sized, I> {
-    view: View<'a, L, K, N>,
+    view: ContentView<'a, L, K, N>,
     indexes: &'a mut I,
     count: usize,
 }

@@ -209,7 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::index::{Entry, Lent, Node};
+    use crate::index::{Entry, LentMemory, Node};
     use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
     fn frame(lane: u16, form: Form, stamp: u64) -> FrameAt {
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    fn chain(index: &Index<Lent<'_>>) -> Vec<u64> {
+    fn chain(index: &Index<LentMemory<'_>>) -> Vec<u64> {
         let first = index.newest(BlockNumber(1));
         let ids = core::iter::successors(first, |id| index.older(*id));
         ids.map(|id| index.frame(id).stamp.raw()).collect()
@@ -236,7 +236,7 @@ mod tests {
     fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
         let mut entries = vec![Entry::EMPTY; 5];
         let mut nodes = vec![Node::EMPTY; 16];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         let forms = [
             (0, Form::Image),
             (2, Form::Image),
@@ -269,7 +269,7 @@ mod tests {
     fn what_the_head_passes_later_stays() {
         let mut entries = vec![Entry::EMPTY; 3];
         let mut nodes = vec![Node::EMPTY; 4];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         let at = |sequence, stamp| {
             let sequence = Sequence(sequence);
             FrameAt { sequence, ..frame(0, Form::Image, stamp) }
@@ -314,7 +314,7 @@ mod tests {
         ) {
             let mut entries = vec![Entry::EMPTY; 5];
             let mut nodes = vec![Node::EMPTY; 60];
-            let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+            let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
             let mut lists = [const { Vec::new() }; 3];
             let is_durable = |frame: &FrameAt| frame.sequence.raw() % 8 >= durable;
             for (number, (block, lane, form, stamp)) in (1..).zip(frames) {
@@ -372,7 +372,7 @@ mod tests {
         let frames = (1..).zip(frames).map(|(stamp, (lane, form))| frame(lane, form, stamp));
         let mut entries = vec![Entry::EMPTY; 3];
         let mut nodes = vec![Node::EMPTY; 6];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         for frame in frames.clone() {
             assert_eq!(index.note_cover(frame), Ok(()));
             assert_eq!(index.frames(), 1);
@@ -391,7 +391,7 @@ mod tests {
     fn a_block_without_a_cover_is_taken_in_as_it_is() {
         let mut entries = vec![Entry::EMPTY; 3];
         let mut nodes = vec![Node::EMPTY; 2];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         for stamp in [1, 2] {
             assert_eq!(index.note_cover(frame(0, Form::Encoded, stamp)), Ok(()));
         }

@@ -21,13 +21,13 @@ use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{Content, Places, Prepared, Scratch, Versions as _};
 use crate::commit::scheme::Common;
 use crate::format::geometry::Geometry;
-use crate::home::content::View;
+use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, Scope};
 use crate::home::waiting::Waiting;
 use crate::home::{Home, HomeScratch};
 use crate::index::frame::NO_BOUNDS;
-use crate::index::{Index, Lead, Lent};
+use crate::index::{Index, Lead, LentMemory};
 use crate::order::rule::Rule;
 use crate::owner::lanes::{Indexed, OwnLanes};
 use crate::owner::machine::Machine;
@@ -69,7 +69,7 @@ pub struct Committed {
 pub struct Journal<'m, L, M: Machine> {
     pub(crate) common: Common<L, M::Kernels>,
     pub(crate) lanes: OwnLanes<'m, M::Pmem, M::Hook>,
-    pub(crate) index: Index<Lent<'m>>,
+    pub(crate) index: Index<LentMemory<'m>>,
     pub(crate) home: Home<M::Pmem, M::Disk, M::Hook>,
     pub(crate) batch: &'m mut [Batched],
     pub(crate) front: &'m mut [u8],
@@ -574,7 +574,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             &mut Home<M::Pmem, M::Disk, M::Hook>,
             &Common<L, M::Kernels>,
             &mut OwnLanes<'m, M::Pmem, M::Hook>,
-            &mut Index<Lent<'m>>,
+            &mut Index<LentMemory<'m>>,
             &mut HomeScratch<'_>,
         ) -> Result<R, JournalError>,
     ) -> Result<R, JournalError> {
@@ -624,7 +624,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         if !self.common.has(block) || into.len() != self.common.block_bytes() {
             return Err(JournalError::BadRequest { block, bytes: into.len() });
         }
-        let view = View { common: &self.common, lanes: &self.lanes, bounds: &NO_BOUNDS };
+        let view = ContentView { common: &self.common, lanes: &self.lanes, bounds: &NO_BOUNDS };
         self.home.content(&view, &mut self.index, block, self.encoded, into)
     }
 

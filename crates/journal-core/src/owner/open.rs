@@ -1,7 +1,7 @@
 //! Opening the journal of one owner.
 
 use crate::commit::prepared::Places;
-use crate::index::{Index, Lent};
+use crate::index::{Index, LentMemory};
 use crate::open::found::{Found, Opened, Room};
 use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
@@ -44,7 +44,7 @@ where
         let states = memory.slots.get_mut(..needs.slots).unwrap_or_default();
         let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
         let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
-        let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
+        let mut index = Index::new(LentMemory { entries: memory.entries, nodes: memory.nodes });
         let room = Room {
             lanes: &mut *lanes,
             front: &mut *front,

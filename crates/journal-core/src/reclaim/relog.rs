@@ -30,7 +30,7 @@ use crate::format::record::{
     FRAMES_PER_PART, Form, FrameHeader, HeaderFields, RecordHeader, RecordKind, STAMP_BYTES,
     evidence_check,
 };
-use crate::home::content::View;
+use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::CheckpointReport;
 use crate::home::{Home, HomeScratch, Lanes};
@@ -290,7 +290,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             };
             let block = batched.block;
             let Some(image) = scratch.blocks.get_mut(..block_bytes) else { continue };
-            let view = View { common, lanes: &*lanes, bounds: &NO_BOUNDS };
+            let view = ContentView { common, lanes: &*lanes, bounds: &NO_BOUNDS };
             match self.content(&view, indexes, block, scratch.payload, image) {
                 Err(error) if error.is_of_its_block() => {
                     indexes.of(block, |index| index.set_unreadable(block, self.last_attempt()));

@@ -13,7 +13,7 @@
 
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
-use crate::order::source::View;
+use crate::order::source::SpanView;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::PolicyId;
@@ -165,7 +165,7 @@ pub fn examine(
     scratch: &mut [u8],
 ) -> Result<Examination, OpenError> {
     // 1. The superblock, and whether the medium can hold its journal.
-    let whole = View::of(&pmem);
+    let whole = SpanView::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
     check_fits(&geometry, pmem.len())?;

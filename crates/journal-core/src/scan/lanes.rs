@@ -7,7 +7,7 @@ use crate::format::geometry::{Geometry, GeometryError, Protocol};
 use crate::format::identity::Identity;
 use crate::order::hook::Hook;
 use crate::order::ordered::Ordered;
-use crate::order::source::{Source, View};
+use crate::order::source::{Source, SpanView};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
@@ -101,7 +101,7 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
         let lanes = lanes.into_iter().inspect(|lane| {
             assert!(lane.raw() < geometry.lanes, "there is no {lane}");
         });
-        let whole = View::of(whole);
+        let whole = SpanView::of(whole);
         let scanned = scan(&whole, superblock, geometry, identity, lanes, kernels, front)?;
         Ok(Scan(scanned, brand))
     }
@@ -109,7 +109,7 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
 
 /// Scans some lanes of a journal.
 pub(crate) fn scan(
-    whole: &View<'_, impl Source>,
+    whole: &SpanView<'_, impl Source>,
     superblock: &Superblock,
     geometry: &Geometry,
     identity: &Identity,

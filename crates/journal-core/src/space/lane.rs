@@ -30,7 +30,7 @@ use crate::ports::pmem::{Pmem, PmemShare};
 use crate::ports::policy::Prefix;
 use crate::ports::stitched::{Gathered, Piece, Seeds};
 use crate::space::open_record::{OpenRecord, Pace, PartStore};
-use crate::space::part::{FrameIn, Images, Lent, Lists, NextPayloads, Part, put_words};
+use crate::space::part::{FrameIn, Images, LentPayload, Lists, NextPayloads, Part, put_words};
 use crate::space::ring::{LaneReader, Ring};
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
@@ -371,13 +371,13 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         position: u64,
         front: &[u8],
         end: usize,
-        lent: Lent<'_>,
+        lent: LentPayload<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
         let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
         let gathered = match lent {
-            Lent::Bytes(body) => Gathered::new(head, end, body),
-            Lent::Pieces(pieces) => Gathered::of_pieces(head, pieces),
+            LentPayload::Bytes(body) => Gathered::new(head, end, body),
+            LentPayload::Pieces(pieces) => Gathered::of_pieces(head, pieces),
         };
         match gathered {
             Some(gathered) => self.ring.write_checked(site::FRONT, position, &gathered, seeds),

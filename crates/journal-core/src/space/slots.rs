@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 
 use crate::format::geometry::Geometry;
 use crate::format::identity::CheckSeeds;
-use crate::format::slot_entry::{ENTRY_BYTES, Found, SlotEntry};
+use crate::format::slot_entry::{ENTRY_BYTES, FoundEntry, SlotEntry};
 use crate::order::hook::Hook;
 use crate::order::ordered::{Dirty, Durable, InFlight, Ordered};
 use crate::order::rule::Rule;
@@ -423,7 +423,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         slot: SlotNumber,
         kernels: &impl Kernels,
         seeds: CheckSeeds,
-    ) -> Result<Found, MediumError> {
+    ) -> Result<FoundEntry, MediumError> {
         let mut entry = SlotEntry::new(BlockNumber(0), Stamp(0), 0);
         self.entries.read_into(self.entry_place(slot), entry.as_mut_bytes())?;
         Ok(entry.found(kernels, seeds.entry(slot)))

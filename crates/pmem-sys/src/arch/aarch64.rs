@@ -19,20 +19,20 @@ const HWCAP_DCPOP: usize = 1 << 16;
 
 /// What a method carries besides its choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Details {
+pub(crate) struct ArmDetails {
     /// Distance between two cleanings: the processor's own line if that is below ours.
     step_bytes: usize,
 }
 
 /// What this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cpu {
+pub(crate) struct ArmCpu {
     dcpop: bool,
     /// The cache type register; its bits 16 to 19 are the logarithm of the line in 4-byte units.
     cache_type: u64,
 }
 
-impl Cpu {
+impl ArmCpu {
     pub(crate) fn detect() -> Self {
         let cache_type: u64;
         // SAFETY: reads a register that Linux lets every program read.
@@ -56,9 +56,9 @@ impl Cpu {
         usize::MAX
     }
 
-    pub(crate) fn details(self, _flush: FlushMethod) -> Details {
+    pub(crate) fn details(self, _flush: FlushMethod) -> ArmDetails {
         let own_line = 4usize << ((self.cache_type >> 16) & 0xf);
-        Details { step_bytes: own_line.min(LINE_BYTES) }
+        ArmDetails { step_bytes: own_line.min(LINE_BYTES) }
     }
 }
 
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn a_short_line_shortens_the_step_and_a_long_one_does_not_lengthen_it() {
         for (logarithm, step_bytes) in [(3, 32), (4, 64), (5, 64)] {
-            let cpu = Cpu { dcpop: true, cache_type: logarithm << 16 };
-            assert_eq!(cpu.details(FlushMethod::DcCvap), Details { step_bytes });
+            let cpu = ArmCpu { dcpop: true, cache_type: logarithm << 16 };
+            assert_eq!(cpu.details(FlushMethod::DcCvap), ArmDetails { step_bytes });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The instructions, one file per processor family; exactly one is compiled in.
 //!
-//! Each file offers the same three things: `Cpu` (what this processor has), `Details` (what a
-//! [`Method`] must carry besides its two choices) and the functions that [`Instructions`] for
-//! [`Method`] forwards to. Which instruction promises what in a crash is said in each file.
+//! Each file offers three things. They are a type that is `Cpu` here (what this processor has), one
+//! that is `Details` here (what a [`Method`] must carry besides its two choices), and the functions
+//! that [`Instructions`] for [`Method`] forwards to. Each file says which instruction promises what
+//! in a crash.
 //!
 //! # Why nothing here is a data race
 //!
@@ -21,11 +22,15 @@ use crate::method::Method;
 mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 use x86_64 as chosen;
+#[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+pub(crate) use x86_64::{X86Cpu as Cpu, X86Details as Details};
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
 mod aarch64;
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
 use aarch64 as chosen;
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
+pub(crate) use aarch64::{ArmCpu as Cpu, ArmDetails as Details};
 
 #[cfg(any(
     miri,
@@ -39,8 +44,12 @@ mod portable;
     not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))
 ))]
 use portable as chosen;
-
-pub(crate) use chosen::{Cpu, Details};
+#[cfg(any(
+    miri,
+    portable,
+    not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))
+))]
+pub(crate) use portable::{PortableCpu as Cpu, PortableDetails as Details};
 
 #[cfg(test)]
 std::thread_local! {

@@ -12,13 +12,13 @@ use crate::method::{FlushMethod, Method, StreamMethod};
 
 /// What a method carries besides its choices: nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Details;
+pub(crate) struct PortableDetails;
 
 /// What this processor is known to have: nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cpu;
+pub(crate) struct PortableCpu;
 
-impl Cpu {
+impl PortableCpu {
     pub(crate) fn detect() -> Self {
         Self
     }
@@ -36,8 +36,8 @@ impl Cpu {
         usize::MAX
     }
 
-    pub(crate) fn details(self, _flush: FlushMethod) -> Details {
-        Details
+    pub(crate) fn details(self, _flush: FlushMethod) -> PortableDetails {
+        PortableDetails
     }
 }
 

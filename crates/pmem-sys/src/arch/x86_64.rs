@@ -27,7 +27,7 @@ const PAIR_BYTES: usize = 2 * WORD_BYTES;
 
 /// What a method carries besides its choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Details {
+pub(crate) struct X86Details {
     /// `mfence` instead of `sfence`, and before a flush: the flush is a `clflush` that nothing
     /// else orders.
     full_fence: bool,
@@ -44,7 +44,7 @@ fn leaf(number: u32) -> CpuidResult {
 
 /// What this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cpu {
+pub(crate) struct X86Cpu {
     intel: bool,
     amd: bool,
     clflush: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Cpu {
     gathers: bool,
 }
 
-impl Cpu {
+impl X86Cpu {
     pub(crate) fn detect() -> Self {
         let basic = leaf(0);
         let features = if basic.eax >= 1 { leaf(1).edx } else { 0 };
@@ -128,8 +128,8 @@ impl Cpu {
         if self.amd || self.gathers { LINE_BYTES } else { 4 * LINE_BYTES + 1 }
     }
 
-    pub(crate) fn details(self, flush: FlushMethod) -> Details {
-        Details { full_fence: flush == FlushMethod::Clflush && !self.intel }
+    pub(crate) fn details(self, flush: FlushMethod) -> X86Details {
+        X86Details { full_fence: flush == FlushMethod::Clflush && !self.intel }
     }
 }
 
@@ -417,28 +417,28 @@ mod tests {
     const INTEL: [u32; 3] = [0x756e_6547, 0x4965_6e69, 0x6c65_746e];
     const AMD: [u32; 3] = [0x6874_7541, 0x6974_6e65, 0x444d_4163];
 
-    fn flushes(cpu: Cpu) -> Vec<FlushMethod> {
+    fn flushes(cpu: X86Cpu) -> Vec<FlushMethod> {
         cpu.flushes().collect()
     }
 
     #[test]
     fn the_bits_of_cpuid_are_read() {
-        let old = Cpu::from_leaves(INTEL, 1 << 19, 0, 0);
+        let old = X86Cpu::from_leaves(INTEL, 1 << 19, 0, 0);
         assert_eq!(flushes(old), [FlushMethod::Clflush]);
         assert_eq!(old.streams().collect::<Vec<_>>(), [StreamMethod::Sse2, StreamMethod::Movnti]);
-        let middle = Cpu::from_leaves(INTEL, 1 << 19, 1 << 23, 0);
+        let middle = X86Cpu::from_leaves(INTEL, 1 << 19, 1 << 23, 0);
         assert_eq!(flushes(middle), [FlushMethod::ClflushOpt, FlushMethod::Clflush]);
-        let new = Cpu::from_leaves(INTEL, 1 << 19, 1 << 23 | 1 << 24, 1 << 28);
+        let new = X86Cpu::from_leaves(INTEL, 1 << 19, 1 << 23 | 1 << 24, 1 << 28);
         assert_eq!(flushes(new)[0], FlushMethod::Clwb);
         assert!(new.streams().any(|had| had == StreamMethod::Movdir64b));
-        assert_eq!(flushes(Cpu::from_leaves(INTEL, 0, 0, 0)), []);
+        assert_eq!(flushes(X86Cpu::from_leaves(INTEL, 0, 0, 0)), []);
     }
 
     /// A processor with nothing but `clflush` still needs a fence, and outside Intel a full one.
     #[test]
     fn clflush_is_fenced_fully_outside_intel() {
-        let intel = Cpu::from_leaves(INTEL, 1 << 19, 0, 0);
-        let amd = Cpu::from_leaves(AMD, 1 << 19, 1 << 23, 0);
+        let intel = X86Cpu::from_leaves(INTEL, 1 << 19, 0, 0);
+        let amd = X86Cpu::from_leaves(AMD, 1 << 19, 1 << 23, 0);
         assert!(!intel.details(FlushMethod::Clflush).full_fence);
         assert!(amd.details(FlushMethod::Clflush).full_fence);
         assert!(!amd.details(FlushMethod::ClflushOpt).full_fence);
@@ -446,16 +446,16 @@ mod tests {
 
     #[test]
     fn the_default_threshold_is_by_maker_and_by_what_gathers() {
-        assert_eq!(Cpu::from_leaves(AMD, 0, 0, 0).stream_from_bytes(), 64);
-        let intel = Cpu::from_leaves(INTEL, 0, 0, 0);
+        assert_eq!(X86Cpu::from_leaves(AMD, 0, 0, 0).stream_from_bytes(), 64);
+        let intel = X86Cpu::from_leaves(INTEL, 0, 0, 0);
         assert_eq!(intel.stream_from_bytes(), 257);
-        assert_eq!(Cpu { gathers: true, ..intel }.stream_from_bytes(), 64);
-        assert_eq!(Cpu::from_leaves([0; 3], 0, 0, 0).stream_from_bytes(), 257);
+        assert_eq!(X86Cpu { gathers: true, ..intel }.stream_from_bytes(), 64);
+        assert_eq!(X86Cpu::from_leaves([0; 3], 0, 0, 0).stream_from_bytes(), 257);
     }
 
     #[test]
     fn a_processor_that_can_flush_nothing_is_said_to_flush_nothing() {
-        let method = Method::best_of(Cpu::from_leaves(AMD, 0, 0, 0));
+        let method = Method::best_of(X86Cpu::from_leaves(AMD, 0, 0, 0));
         assert_eq!(method.flush(), FlushMethod::Nothing);
     }
 }

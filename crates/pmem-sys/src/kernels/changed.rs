@@ -10,8 +10,9 @@ const LINE_BYTES: usize = 64;
 /// The lines that one number of a mask speaks of.
 const GROUP_LINES: usize = 8;
 
+/// How many bits a loop compares at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Width {
+enum CompareWidth {
     /// AVX2.
     Bits256,
     /// AVX-512F.
@@ -21,23 +22,23 @@ enum Width {
 /// A way to compare that this processor has; there are no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparing {
-    width: Width,
+    width: CompareWidth,
 }
 
 impl Comparing {
     /// The fastest first.
     pub(super) fn supported() -> impl Iterator<Item = Self> {
         let widths = [
-            (std::arch::is_x86_feature_detected!("avx512f"), Width::Bits512),
-            (std::arch::is_x86_feature_detected!("avx2"), Width::Bits256),
+            (std::arch::is_x86_feature_detected!("avx512f"), CompareWidth::Bits512),
+            (std::arch::is_x86_feature_detected!("avx2"), CompareWidth::Bits256),
         ];
         widths.into_iter().filter_map(|(had, width)| had.then_some(Self { width }))
     }
 
     pub(super) fn name(self) -> &'static str {
         match self.width {
-            Width::Bits256 => "avx2",
-            Width::Bits512 => "avx512f",
+            CompareWidth::Bits256 => "avx2",
+            CompareWidth::Bits512 => "avx512f",
         }
     }
 
@@ -66,14 +67,20 @@ impl Comparing {
 /// `lines` is not zero, and both images have that many lines. The mask has as many bytes. The
 /// processor has the instructions of the width.
 #[inline]
-unsafe fn changed_lines(width: Width, older: &[u8], newer: &[u8], lines: usize, mask: &mut [u64]) {
+unsafe fn changed_lines(
+    width: CompareWidth,
+    older: &[u8],
+    newer: &[u8],
+    lines: usize,
+    mask: &mut [u64],
+) {
     let (older, newer, mask) = (older.as_ptr(), newer.as_ptr(), mask.as_mut_ptr());
     match width {
         // zmm16 has no narrow alias that older code uses: no `vzeroupper` is owed. The bits of
         // eight lines are put together before they are stored (C1). SAFETY: reads `lines` times 64
         // bytes of each image and writes `lines` bytes of the mask, by the caller's promise, which
         // is for the instructions too.
-        Width::Bits512 => unsafe {
+        CompareWidth::Bits512 => unsafe {
             asm!(
                 // 1. Eight lines at a time, whose 64 bits are stored as one word.
                 "cmp {lines}, 8",
@@ -144,7 +151,7 @@ unsafe fn changed_lines(width: Width, older: &[u8], newer: &[u8], lines: usize, 
         },
         // `vzeroupper` clears the upper half of every low register, so all of them are given up.
         // SAFETY: as above. What is written has the bits of the words that are alike, turned over.
-        Width::Bits256 => unsafe {
+        CompareWidth::Bits256 => unsafe {
             asm!(
                 "2:",
                 "vmovdqu ymm0, ymmword ptr [{older}]",

@@ -329,7 +329,7 @@ impl Multiplier {
 
 /// How many bits a loop multiplies at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Width {
+enum FoldWidth {
     Bits128,
     /// VPCLMULQDQ and AVX2.
     Bits256,
@@ -341,7 +341,7 @@ enum Width {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Folding {
     multiplier: Multiplier,
-    width: Width,
+    width: FoldWidth,
 }
 
 impl Folding {
@@ -352,9 +352,9 @@ impl Folding {
             && std::arch::is_x86_feature_detected!("avx512bw")
             && std::arch::is_x86_feature_detected!("avx512vl");
         let widths = [
-            (wide && widest, Width::Bits512),
-            (wide && std::arch::is_x86_feature_detected!("avx2"), Width::Bits256),
-            (true, Width::Bits128),
+            (wide && widest, FoldWidth::Bits512),
+            (wide && std::arch::is_x86_feature_detected!("avx2"), FoldWidth::Bits256),
+            (true, FoldWidth::Bits128),
         ];
         Multiplier::detect().into_iter().flat_map(move |multiplier| {
             let had = widths.into_iter().filter_map(|(had, width)| had.then_some(width));
@@ -364,9 +364,9 @@ impl Folding {
 
     pub(super) fn name(self) -> &'static str {
         match self.width {
-            Width::Bits128 => "pclmulqdq",
-            Width::Bits256 => "vpclmulqdq, 256 bits",
-            Width::Bits512 => "vpclmulqdq, 512 bits",
+            FoldWidth::Bits128 => "pclmulqdq",
+            FoldWidth::Bits256 => "vpclmulqdq, 256 bits",
+            FoldWidth::Bits512 => "vpclmulqdq, 512 bits",
         }
     }
 
@@ -383,7 +383,7 @@ impl Folding {
     /// Computes the check as wide as can be from `wide_from` bytes on; `wide_from` is at least one.
     #[inline]
     fn crc64_wide_from(self, wide_from: usize, seed: u64, bytes: &[u8]) -> u64 {
-        if self.width != Width::Bits512 || bytes.len() < wide_from || bytes.len() % 8 > 0 {
+        if self.width != FoldWidth::Bits512 || bytes.len() < wide_from || bytes.len() % 8 > 0 {
             return self.crc64_by_steps(seed, bytes);
         }
         // SAFETY: there are bytes, of whole words, and the width is that of this processor, or
@@ -414,7 +414,7 @@ impl Folding {
     fn absorb(self, sum: u64, bytes: &[u8]) -> (__m128i, &[u8]) {
         match self.width {
             // Not that of `Bits512`: fronts that were just stored are narrow, and odd lengths rare.
-            Width::Bits256 if bytes.len() >= GROUP_256_BYTES => {
+            FoldWidth::Bits256 if bytes.len() >= GROUP_256_BYTES => {
                 let (front, rest) = bytes.split_at(bytes.len() / 32 * 32);
                 // SAFETY: `front` is a multiple of 32 bytes and not shorter than a group, and the
                 // width is that of this processor, or there were no `self`.

@@ -71,7 +71,7 @@ pub(super) struct Favour {
     /// How often its thread has taken the lock in a row by an exchange, or [`NEVER`].
     takes: AtomicU32,
     /// The only thread that is ever favoured. Before it was, the last thread that took the lock.
-    thread: Thread,
+    thread: FavouredThread,
     /// Whether that thread has the lock by favour.
     held: AtomicU32,
 }
@@ -83,7 +83,7 @@ impl Favour {
         Self {
             step: AtomicU32::new(NOBODY),
             takes: AtomicU32::new(if far.is_some() { 0 } else { NEVER }),
-            thread: Thread::none(),
+            thread: FavouredThread::none(),
             held: AtomicU32::new(FREE),
         }
     }
@@ -93,21 +93,21 @@ impl Favour {
         Self {
             step: AtomicU32::new(NOBODY),
             takes: AtomicU32::new(if far.is_some() { 0 } else { NEVER }),
-            thread: Thread::none(),
+            thread: FavouredThread::none(),
             held: AtomicU32::new(FREE),
         }
     }
 
     /// How far favour is.
     #[inline]
-    pub(super) fn step(&self) -> Step {
-        Step(self.step.load(Ordering::Acquire))
+    pub(super) fn step(&self) -> FavourStep {
+        FavourStep(self.step.load(Ordering::Acquire))
     }
 
     /// Takes the lock by favour at a step at which a thread is favoured. Returns whether this
     /// thread has it then.
     #[inline(always)]
-    pub(super) fn take(&self, step: Step) -> bool {
+    pub(super) fn take(&self, step: FavourStep) -> bool {
         // Which thread that is has been known since it was favoured first.
         if !self.thread.is(this_thread()) || self.held.load(Ordering::Relaxed) != FREE {
             return false;
@@ -133,7 +133,7 @@ impl Favour {
     /// # Errors
     /// There is no far fence any more, and so no way to withdraw favour, ever.
     #[cold]
-    pub(super) fn withdraw(&self, step: Step) -> Result<bool, OutOfReach> {
+    pub(super) fn withdraw(&self, step: FavourStep) -> Result<bool, OutOfReach> {
         let time = step.0 & !STEP;
         match step.0 & STEP {
             NOBODY => return Ok(true),
@@ -174,7 +174,7 @@ impl Favour {
 
     /// Notes that this thread has the lock by an exchange.
     #[inline]
-    fn note(&self, step: Step) {
+    fn note(&self, step: FavourStep) {
         let takes = self.takes.load(Ordering::Relaxed);
         if takes == NEVER {
             return;
@@ -196,7 +196,7 @@ impl Favour {
 
     /// Favours this thread, if it has taken the lock often enough.
     #[cold]
-    fn consider(&self, step: Step, takes: u32) {
+    fn consider(&self, step: FavourStep, takes: u32) {
         let more = (step.0 / TIME).saturating_mul(takes::STEP_BITS).min(takes::MORE_BITS_MAX);
         if takes >= takes::FIRST << more {
             self.takes.store(0, Ordering::Relaxed);
@@ -220,9 +220,9 @@ pub(super) struct OutOfReach;
 
 /// How far the favour of a lock is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step(u32);
+pub(super) struct FavourStep(u32);
 
-impl Step {
+impl FavourStep {
     /// Whether no thread is favoured.
     #[inline]
     pub(super) const fn is_nobody(self) -> bool {
@@ -236,14 +236,19 @@ impl Step {
     }
 }
 
-/// The number of a thread, in halves: whole, it would make a lock longer by padding. Only the
-/// thread that has the lock, and changes the number, reads it while it may change.
+/// The number of the favoured thread. Only the thread that has the lock, and changes the number,
+/// reads it while it may change.
+///
+/// It is in halves, since whole it would make a lock longer by padding. For an explorer it is
+/// whole: its locks may be of any length, and so it has less to try.
 #[derive(Debug)]
-#[cfg(not(any(loom, shuttle)))]
-struct Thread([AtomicU32; 2]);
+struct FavouredThread(
+    #[cfg(not(any(loom, shuttle)))] [AtomicU32; 2],
+    #[cfg(any(loom, shuttle))] crate::explored::AtomicUsize,
+);
 
 #[cfg(not(any(loom, shuttle)))]
-impl Thread {
+impl FavouredThread {
     const fn none() -> Self {
         Self([AtomicU32::new(0), AtomicU32::new(0)])
     }
@@ -265,14 +270,8 @@ impl Thread {
     }
 }
 
-/// The number of a thread, whole. An explorer's locks may be of any length, and so it has less to
-/// try.
-#[derive(Debug)]
 #[cfg(any(loom, shuttle))]
-struct Thread(crate::explored::AtomicUsize);
-
-#[cfg(any(loom, shuttle))]
-impl Thread {
+impl FavouredThread {
     fn none() -> Self {
         Self(crate::explored::AtomicUsize::new(0))
     }

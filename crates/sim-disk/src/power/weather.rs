@@ -47,7 +47,7 @@ impl Piece {
 
 /// Pieces that become durable in no order among themselves, and all of them before the next group.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct PieceGroup {
     /// When its first piece was stored.
     started: u64,
     pub(crate) pieces: Vec<Piece>,
@@ -66,7 +66,7 @@ pub(crate) enum Owner {
 /// A range whose cached stores become durable in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Domain {
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<PieceGroup>,
     /// Streamed pieces with whose fence completes them.
     pub(crate) streams: Vec<(Owner, Piece)>,
 }
@@ -274,7 +274,7 @@ impl Weather {
                 Some(group) if group.started == clock || (shares && barrier < group.started) => {
                     group.pieces.push(piece);
                 }
-                _ => domain.groups.push(Group { started: clock, pieces: vec![piece] }),
+                _ => domain.groups.push(PieceGroup { started: clock, pieces: vec![piece] }),
             }
         }
     }
