@@ -39,6 +39,6 @@ impl Share {
     /// Whether there is room for another frame, beside those that are reserved.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.index.room() > self.reserved
+        self.index.free_frames() > self.reserved
     }
 }

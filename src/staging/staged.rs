@@ -22,7 +22,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// What becomes of one block.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct StagedBlock {
     block: BlockNumber,
     hint: Hint,
     /// Whether an operation has said so.
@@ -53,7 +53,7 @@ impl Content {
 /// The operations, ascending by block, each block once.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    entries: Vec<Entry>,
+    blocks: Vec<StagedBlock>,
     images: Vec<u8>,
     /// For each image, where it differs from the committed one.
     touched: Vec<Touched>,
@@ -66,7 +66,7 @@ pub(crate) struct Staged {
 impl Staged {
     pub(crate) const fn new(block_bytes: usize) -> Self {
         Self {
-            entries: Vec::new(),
+            blocks: Vec::new(),
             images: Vec::new(),
             touched: Vec::new(),
             patches: StagedPatches::new(),
@@ -76,13 +76,13 @@ impl Staged {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.blocks.clear();
         self.images.clear();
         self.touched.clear();
         self.patches.clear();
         self.images.shrink_to(KEPT_BYTES_MAX);
         self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
-        self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
+        self.blocks.shrink_to(KEPT_BYTES_MAX / size_of::<StagedBlock>());
         self.olds.clear();
     }
 
@@ -97,10 +97,10 @@ impl Staged {
 
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
         // Most transactions touch their blocks in order.
-        match self.entries.last() {
+        match self.blocks.last() {
             None => Err(0),
-            Some(last) if last.block < block => Err(self.entries.len()),
-            _ => self.entries.binary_search_by_key(&block, |entry| entry.block),
+            Some(last) if last.block < block => Err(self.blocks.len()),
+            _ => self.blocks.binary_search_by_key(&block, |staged| staged.block),
         }
     }
 
@@ -112,12 +112,12 @@ impl Staged {
     /// What the transaction has made of a block: `None` where it has not touched the block, has
     /// discarded it, or has nothing but patches of it.
     pub(crate) fn image(&self, block: BlockNumber) -> Option<&[u8]> {
-        let entry = &self.entries[self.find(block).ok()?];
-        entry.content.image().map(|image| self.image_at(image))
+        let staged = &self.blocks[self.find(block).ok()?];
+        staged.content.image().map(|image| self.image_at(image))
     }
 
     fn patches_of(&self, block: BlockNumber) -> Option<Patches> {
-        match self.entries[self.find(block).ok()?].content {
+        match self.blocks[self.find(block).ok()?].content {
             Content::Patched(patches) => Some(patches),
             Content::Nothing | Content::Image(_) => None,
         }
@@ -142,13 +142,13 @@ impl Staged {
         let block_bytes = self.block_bytes;
         match self.find(block) {
             Ok(place) => {
-                let entry = &mut self.entries[place];
-                let Content::Patched(patches) = &mut entry.content else { return false };
+                let staged = &mut self.blocks[place];
+                let Content::Patched(patches) = &mut staged.content else { return false };
                 if !self.patches.add(patches, at, new, block_bytes) {
                     return false;
                 }
-                entry.hint.change(hint);
-                entry.is_said |= hint.is_some();
+                staged.hint.change(hint);
+                staged.is_said |= hint.is_some();
             }
             Err(place) => {
                 let mut patches = Patches::NONE;
@@ -157,7 +157,7 @@ impl Staged {
                 }
                 let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
                 let content = Content::Patched(patches);
-                self.entries.insert(place, Entry { block, hint, is_said, content });
+                self.blocks.insert(place, StagedBlock { block, hint, is_said, content });
             }
         }
         true
@@ -175,8 +175,8 @@ impl Staged {
 
     /// The blocks that have patches and no image.
     pub(crate) fn patched(&self) -> impl Iterator<Item = BlockNumber> + '_ {
-        let patched = |entry: &&Entry| matches!(entry.content, Content::Patched(_));
-        self.entries.iter().filter(patched).map(|entry| entry.block)
+        let patched = |staged: &&StagedBlock| matches!(staged.content, Content::Patched(_));
+        self.blocks.iter().filter(patched).map(|staged| staged.block)
     }
 
     /// Makes the image of a block that has patches, of what is committed.
@@ -212,8 +212,8 @@ impl Staged {
         at: usize,
         new: &[u8],
     ) {
-        let image = match (self.find(block).map(|at| &mut self.entries[at]), committed) {
-            (Ok(Entry { content: Content::Image(image), hint: known, is_said, .. }), _) => {
+        let image = match (self.find(block).map(|at| &mut self.blocks[at]), committed) {
+            (Ok(StagedBlock { content: Content::Image(image), hint: known, is_said, .. }), _) => {
                 known.change(hint);
                 *is_said |= hint.is_some();
                 *image as usize
@@ -231,11 +231,11 @@ impl Staged {
     /// Says that the block is not to be live any more.
     pub(crate) fn discard(&mut self, block: BlockNumber) {
         match self.find(block) {
-            Ok(at) => self.entries[at].content = Content::Nothing,
+            Ok(at) => self.blocks[at].content = Content::Nothing,
             Err(at) => {
                 let content = Content::Nothing;
-                let entry = Entry { block, hint: Hint::DATA, is_said: false, content };
-                self.entries.insert(at, entry);
+                let staged = StagedBlock { block, hint: Hint::DATA, is_said: false, content };
+                self.blocks.insert(at, staged);
             }
         }
     }
@@ -248,25 +248,25 @@ impl Staged {
     /// Takes in what a later transaction makes of its blocks, each of which has an image or is
     /// discarded.
     pub(crate) fn absorb(&mut self, later: &Self) {
-        for entry in &later.entries {
-            if let Some(old) = later.olds.get(entry.block).filter(|_| !self.has(entry.block)) {
-                self.keep_old(entry.block, old);
+        for staged in &later.blocks {
+            if let Some(old) = later.olds.get(staged.block).filter(|_| !self.has(staged.block)) {
+                self.keep_old(staged.block, old);
             }
-            let Some(image) = entry.content.image() else {
-                assert!(matches!(entry.content, Content::Nothing), "images were built");
-                self.discard(entry.block);
+            let Some(image) = staged.content.image() else {
+                assert!(matches!(staged.content, Content::Nothing), "images were built");
+                self.discard(staged.block);
                 continue;
             };
-            let hint = entry.is_said.then_some(entry.hint);
-            let touched = self.touched_with(entry.block, &later.touched[image as usize]);
+            let hint = staged.is_said.then_some(staged.hint);
+            let touched = self.touched_with(staged.block, &later.touched[image as usize]);
             let content = later.image_at(image);
-            self.put(entry.block, hint, content, touched);
+            self.put(staged.block, hint, content, touched);
         }
     }
 
     /// Where a block differs from what was committed when a later transaction has changed it too.
     fn touched_with(&self, block: BlockNumber, later: &Touched) -> Touched {
-        let known = self.find(block).ok().and_then(|at| self.entries[at].content.image());
+        let known = self.find(block).ok().and_then(|at| self.blocks[at].content.image());
         match (known, self.has(block)) {
             (Some(image), _) => self.touched[image as usize].with(later),
             // Where a discarded block differs is not known at all.
@@ -289,10 +289,8 @@ impl Staged {
     ) -> Option<u64> {
         let Operation::Update(mut update) = later.operation(at) else { return None };
         let image = update.change.image()?;
-        let touched = self.touched_with(
-            update.block,
-            &later.touched[later.entries[at].content.image()? as usize],
-        );
+        let touched = self
+            .touched_with(update.block, &later.touched[later.blocks[at].content.image()? as usize]);
         update.change = touched.change(image);
         Some(count(&update))
     }
@@ -309,12 +307,12 @@ impl Staged {
         let at = place.unwrap_or_else(|at| {
             let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
             let content = Content::Nothing;
-            self.entries.insert(at, Entry { block, hint, is_said, content });
+            self.blocks.insert(at, StagedBlock { block, hint, is_said, content });
             at
         });
-        self.entries[at].hint.change(hint);
-        self.entries[at].is_said |= hint.is_some();
-        if let Content::Image(image) = self.entries[at].content {
+        self.blocks[at].hint.change(hint);
+        self.blocks[at].is_said |= hint.is_some();
+        if let Content::Image(image) = self.blocks[at].content {
             let image = image as usize;
             copy_block(&mut self.images[image * self.block_bytes..][..self.block_bytes], new);
             self.touched[image] = touched;
@@ -324,7 +322,7 @@ impl Staged {
         append_block(&mut self.images, new);
         self.touched.push(touched);
         let number = u32::try_from(image);
-        self.entries[at].content =
+        self.blocks[at].content =
             Content::Image(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
         image
     }
@@ -332,17 +330,17 @@ impl Staged {
     /// One of the operations, with its patches if it has nothing else.
     #[inline]
     fn operation_with<'s>(&'s self, at: usize, patches: &'s [Patch<'s>]) -> Operation<'s> {
-        let entry = &self.entries[at];
-        let change = match entry.content {
-            Content::Nothing => return Operation::Discard(entry.block),
+        let staged = &self.blocks[at];
+        let change = match staged.content {
+            Content::Nothing => return Operation::Discard(staged.block),
             Content::Image(image) => self.touched[image as usize].change(self.image_at(image)),
             Content::Patched(_) => Change::Patches(patches),
         };
-        let mut update = Update::new(entry.block, change);
-        update.class = entry.hint.class;
-        update.kind = entry.hint.kind;
-        update.object_bytes = entry.hint.object_bytes;
-        update.old = self.olds.get(entry.block);
+        let mut update = Update::new(staged.block, change);
+        update.class = staged.hint.class;
+        update.kind = staged.hint.kind;
+        update.object_bytes = staged.hint.object_bytes;
+        update.old = self.olds.get(staged.block);
         Operation::Update(update)
     }
 
@@ -351,8 +349,8 @@ impl Staged {
     pub(crate) fn ready<R>(&mut self, call: impl FnOnce(&Ready<'_>) -> R) -> R {
         let mut count = 0;
         if !self.patches.is_empty() {
-            for entry in &mut self.entries {
-                if let Content::Patched(patches) = &mut entry.content {
+            for staged in &mut self.blocks {
+                if let Content::Patched(patches) = &mut staged.content {
                     patches.start = count;
                     count += patches.count;
                 }
@@ -360,7 +358,7 @@ impl Staged {
         }
         let staged = &*self;
         let each = || {
-            let patches = staged.entries.iter().filter_map(|entry| match &entry.content {
+            let patches = staged.blocks.iter().filter_map(|one| match &one.content {
                 Content::Patched(patches) => Some(patches),
                 Content::Nothing | Content::Image(_) => None,
             });
@@ -398,7 +396,7 @@ impl Operations for Ready<'_> {
 
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
-        let patches = match &self.staged.entries[at].content {
+        let patches = match &self.staged.blocks[at].content {
             Content::Patched(patches) => &self.patches[patches.place()],
             Content::Nothing | Content::Image(_) => &[],
         };
@@ -410,7 +408,7 @@ impl Operations for Ready<'_> {
 impl Operations for Staged {
     #[inline]
     fn count(&self) -> usize {
-        self.entries.len()
+        self.blocks.len()
     }
 
     #[inline]

@@ -154,7 +154,7 @@ fn hold_in_sources(rule: fn(&Source) -> Vec<Finding>, says: &str) {
 
 #[test]
 fn unsafe_lives_in_pmem_sys() {
-    hold_in_sources(rules::unsafe_outside_its_room, "`unsafe` outside crates/pmem-sys");
+    hold_in_sources(rules::unsafe_outside_pmem_sys, "`unsafe` outside crates/pmem-sys");
     hold_in_sources(rules::roots_that_allow_unsafe, "crate roots without #![forbid(unsafe_code)]");
 }
 

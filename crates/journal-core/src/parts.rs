@@ -37,7 +37,7 @@ pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
     EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
-pub use crate::open::found::{Found, Opened, Room};
+pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
 pub use crate::space::lane::FreePlaces;

@@ -47,7 +47,7 @@ impl<M: IndexMemory> Index<M> {
     /// or the lower whole frame itself. The head of that lane has to pass it before those of other
     /// lanes pass what is newer.
     ///
-    /// Not while a checkpoint is under way: what it has settled may end below the lower one. Nor
+    /// Not while a checkpoint is under way: its snapshot may end below the lower one. Nor
     /// where frames say which version holds a slot.
     ///
     /// # Errors

@@ -206,7 +206,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// Frames that can still be added, whatever blocks they belong to.
     #[must_use]
-    pub fn room(&self) -> usize {
+    pub fn free_frames(&self) -> usize {
         self.nodes_free().min(self.entries_free())
     }
 

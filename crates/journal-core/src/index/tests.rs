@@ -184,9 +184,9 @@ fn what_moves_to_larger_memory_is_found_there() {
     index.remove(second.expect("it has several"));
     index.suspect_homes();
     index.insert(frame(7, 9)).expect("there is room");
-    assert_eq!(index.room(), 0);
+    assert_eq!(index.free_frames(), 0);
     index.move_to(LentMemory { entries: &mut more.0, nodes: &mut more.1 });
-    assert_eq!((index.room(), index.frames(), index.blocks()), (12, 8, 4));
+    assert_eq!((index.free_frames(), index.frames(), index.blocks()), (12, 8, 4));
     let chains = [0, 8, 16, 7].map(|block| chain(&index, block));
     assert_eq!(chains, [vec![6, 3], vec![7, 1], vec![8, 5, 2], vec![9]]);
     let suspect = [0, 8, 16, 7].map(|block| index.is_suspect(BlockNumber(block)));

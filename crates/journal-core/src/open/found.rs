@@ -57,7 +57,7 @@ pub struct Found<P, H> {
 
 /// The memory that opening takes: exactly what [`Needs::of`](crate::owner::memory::Needs::of) says.
 #[derive(Debug)]
-pub struct Room<'m, P, H> {
+pub struct OpenMemory<'m, P, H> {
     /// One for each lane.
     pub lanes: &'m mut [LaneSlot<P, H>],
     /// Holds a front.
@@ -121,10 +121,10 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         device: D,
         policy: L,
         kernels: K,
-        room: Room<'_, P, H>,
+        memory: OpenMemory<'_, P, H>,
         indexes: &mut impl Indexes,
     ) -> Result<Opened<L, P, D, H, K>, OpenError> {
-        self.open_by(device, policy, kernels, room, indexes, |lanes, kernels, front| {
+        self.open_by(device, policy, kernels, memory, indexes, |lanes, kernels, front| {
             lanes.scan(lanes.lanes(), kernels, front)
         })
     }
@@ -143,7 +143,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         device: D,
         policy: L,
         kernels: K,
-        room: Room<'_, P, H>,
+        memory: OpenMemory<'_, P, H>,
         indexes: &mut impl Indexes,
         scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
     ) -> Result<Opened<L, P, D, H, K>, OpenError> {
@@ -152,7 +152,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
         // 2. Every lane is walked.
-        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, room.front)?;
+        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, memory.front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
@@ -163,16 +163,16 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             Shield::new(area, superblock.head.shield_floor.get())
         });
         let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
-        place_lanes(tails, rest, &hook, &superblock, &geometry, identity, room.lanes)?;
+        place_lanes(tails, rest, &hook, &superblock, &geometry, identity, memory.lanes)?;
 
         let mut opening = Opening {
-            lanes: room.lanes,
-            states: room.slots,
+            lanes: memory.lanes,
+            states: memory.slots,
             scanned,
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
-            front: room.front,
+            front: memory.front,
         };
         // 3. The end of each lane is looked up in the table.
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;
@@ -194,12 +194,12 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             _ => None,
         };
         let slots = opening.flush_slots(indexes);
-        opening.settle(&mut superblocks, &superblock, [found, slots])?;
+        opening.make_durable(&mut superblocks, &superblock, [found, slots])?;
         opening.slots().void_torn(by, seeds)?;
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
             let front = opening.front.get(..front).unwrap_or_default();
-            repeat_intent(shield, front, &geometry, &mut device, room.block, indexes)?;
+            repeat_intent(shield, front, &geometry, &mut device, memory.block, indexes)?;
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.head.shield_floor = shield.next_batch.into();
         }
@@ -209,7 +209,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let _ = superblocks.store(&superblock, &kernels)?;
         let identity =
             Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
-        for lane in room.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
+        for lane in memory.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
             lane.identity = identity;
         }
         let device_blocks = superblock.head.device_blocks.get();

@@ -260,7 +260,7 @@ impl Pass {
 /// Sees to it, if that can be, that there is room for a frame of this block. Where there is none,
 /// what is taken in next says so.
 fn make_room(indexes: &mut impl Indexes, block: BlockNumber) {
-    if indexes.of(block, |index| index.room() < FRAMES_AT_ONCE) {
+    if indexes.of(block, |index| index.free_frames() < FRAMES_AT_ONCE) {
         let _ = indexes.grow(block);
     }
 }

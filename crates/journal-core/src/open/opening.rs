@@ -85,7 +85,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 
     /// Makes durable what was accepted and may be only visible.
-    pub(crate) fn settle(
+    pub(crate) fn make_durable(
         &mut self,
         superblocks: &mut Superblocks<P, H>,
         superblock: &Superblock,
@@ -106,7 +106,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
                 found = found.and(flushed);
             }
             if let Some(word) = lane.tail_word_mut() {
-                found = found.and(word.settle(superblock, walked.tail));
+                found = found.and(word.put_in_flight(superblock, walked.tail));
             }
         }
         let _ = superblocks.pmem_mut().fence(site::FOUND_FENCE, found)?;

@@ -278,7 +278,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     #[inline]
     fn make_way(&mut self, lane: LaneNumber, bytes: u64, frames: usize) -> Result<(), CommitError> {
         self.see_to_space(lane, bytes, frames)?;
-        self.settle_other_lanes(lane)
+        self.make_other_lanes_durable(lane)
     }
 
     /// The frame around each record. It begins the record with a stamp above those of what it
@@ -417,7 +417,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         if bytes > free.saturating_add(spare) && self.keeps(Rule::SpaceChecked) {
             return Err(CommitError::NoSpace { needed: bytes, free });
         }
-        let free = self.index.room();
+        let free = self.index.free_frames();
         if frames > free {
             return Err(CommitError::IndexFull { needed: frames, free });
         }
@@ -427,7 +427,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// Deferred records of other lanes are readable, so this transaction may depend on them: they
     /// are durable before any of it is stored.
     #[inline]
-    pub(crate) fn settle_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
+    pub(crate) fn make_other_lanes_durable(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
         if self.common.geometry.lanes == 1 || !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
@@ -453,8 +453,9 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// The medium's; the journal then refuses to go on.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let settle = |journal: &mut Self| journal.home.settle(&journal.common, &mut journal.lanes);
-        let result = self.watched(settle);
+        let make_durable =
+            |journal: &mut Self| journal.home.make_durable(&journal.common, &mut journal.lanes);
+        let result = self.watched(make_durable);
         self.fail_unless(result)
     }
 

@@ -50,7 +50,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.check_usable(lane)?;
         let closing = extent(&self.common.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
         self.see_to_space(lane, bytes.max(closing), 0)?;
-        self.settle_other_lanes(lane)?;
+        self.make_other_lanes_durable(lane)?;
         // Which blocks will be overwritten is not known yet: the stamp is above all of them.
         let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
         let highest = lanes.map(|lane| self.lane(lane).last_stamp).fold(Stamp(0), Stamp::max);

@@ -17,7 +17,7 @@
 
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::home::checkpoint::Settled;
+use crate::home::checkpoint::Snapshot;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, FoldReport};
 use crate::home::{Home, HomeScratch, Lanes};
@@ -158,11 +158,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
-        let settled = self.settled(common, lanes, true)?;
-        self.write_entries(common, lanes, indexes, &settled, scratch, &mut report)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
+        self.write_entries(common, lanes, indexes, &snapshot, scratch, &mut report)?;
         let mut reclaimed = CheckpointReport::default();
-        let cut = self.cut(indexes, &settled.bounds);
-        self.advance(common, lanes, indexes, scratch, &settled, &cut, &mut reclaimed)?;
+        let cut = self.cut(indexes, &snapshot.bounds);
+        self.advance(common, lanes, indexes, scratch, &snapshot, &cut, &mut reclaimed)?;
         report.freed_bytes = reclaimed.freed_bytes;
         report.freed_slots = reclaimed.freed_slots;
         let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
@@ -175,11 +175,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        settled: &Settled,
+        snapshot: &Snapshot,
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let bounds = &settled.bounds;
+        let bounds = &snapshot.bounds;
         let (kernels, seeds) = (&common.kernels, common.seeds);
         let mut from = 0;
         loop {
@@ -232,9 +232,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
-        let settled = self.settled(common, lanes, true)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
         let which = Which::Superseded;
-        self.give_back(common, lanes, indexes, &settled, scratch, which, &mut report)?;
+        self.give_back(common, lanes, indexes, &snapshot, scratch, which, &mut report)?;
         Ok(report)
     }
 
@@ -244,12 +244,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        settled: &Settled,
+        snapshot: &Snapshot,
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         for which in AT_HOME {
-            self.give_back(common, lanes, indexes, settled, scratch, which, report)?;
+            self.give_back(common, lanes, indexes, snapshot, scratch, which, report)?;
         }
         Ok(())
     }
@@ -271,12 +271,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        settled: &Settled,
+        snapshot: &Snapshot,
         scratch: &mut HomeScratch<'_>,
         which: Which,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let bounds = &settled.bounds;
+        let bounds = &snapshot.bounds;
         let mut from = 0;
         loop {
             let keeps = |rule| self.keeps(rule);

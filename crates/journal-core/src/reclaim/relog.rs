@@ -155,7 +155,7 @@ impl Copies<'_> {
             Need::Stays => return false,
             Need::Copy { newest, is_discarded } => (newest, is_discarded),
         };
-        if self.count >= FRAMES_PER_PART.min(index.room()) {
+        if self.count >= FRAMES_PER_PART.min(index.free_frames()) {
             return false;
         }
         let Some(place) = self.batch.get_mut(self.count) else { return false };
@@ -223,7 +223,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         if plan.copies > 0 {
             if self.keeps(Rule::DurableIsCopied) {
-                self.settle(common, lanes)?;
+                self.make_durable(common, lanes)?;
             }
             // Above everything that there is: what is inserted in the order of the records' stamps
             // comes behind what it copies.

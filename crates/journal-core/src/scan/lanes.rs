@@ -40,16 +40,16 @@ pub(crate) type Brand<'a> = PhantomData<fn(&'a ()) -> &'a ()>;
 /// It opens the journal that was scanned, at that time:
 ///
 /// ```compile_fail
-/// use journal_core::parts::{Found, Indexes, Room, Scan};
+/// use journal_core::parts::{Found, Indexes, OpenMemory, Scan};
 /// use journal_core::{BlockDevice, Hook, Kernels, PmemSplit, Policy};
 ///
 /// fn open<P: PmemSplit, H: Hook + Clone>(
 ///     found: Found<P, H>,
 ///     of_another: Scan<'_>,
 ///     (device, policy, kernels): (impl BlockDevice, impl Policy, impl Kernels),
-///     (room, indexes): (Room<'_, P, H>, &mut impl Indexes),
+///     (memory, indexes): (OpenMemory<'_, P, H>, &mut impl Indexes),
 /// ) {
-///     let _ = found.open_by(device, policy, kernels, room, indexes, |_, _, _| Ok(of_another));
+///     let _ = found.open_by(device, policy, kernels, memory, indexes, |_, _, _| Ok(of_another));
 /// }
 /// ```
 #[derive(Clone, Debug)]

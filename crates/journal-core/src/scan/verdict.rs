@@ -130,7 +130,7 @@ impl Scanned {
     /// Takes in what an intent's header says; returns whether the intent is believed.
     ///
     /// An open repeats the intent it believes before it begins an epoch: one of an older epoch was
-    /// settled then. It may still come back, with the lines that a killed process stored over it
+    /// done with then. It may still come back, with the lines that a killed process stored over it
     /// and nobody flushed.
     pub(crate) fn take_intent(
         &mut self,

@@ -521,7 +521,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 }
 
-/// Room for one lane.
+/// Memory for one lane.
 #[derive(Debug)]
 pub struct LaneSlot<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
 

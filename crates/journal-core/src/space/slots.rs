@@ -219,7 +219,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         let next = core::mem::replace(&mut state.next, NONE);
         state.dirty = (0, 0);
         // Not all of it is durable: the next one there begins anew.
-        state.settled = false;
+        state.written_whole = false;
         if self.dirty == slot.raw() {
             self.dirty = next;
             return;
@@ -258,7 +258,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     ) -> Option<InFlight> {
         let at = self.place(slot, 0);
         if let Some(state) = self.state(states, slot) {
-            state.settled = true;
+            state.written_whole = true;
         }
         match pace {
             Pace::AtOnce => Some(self.data.write(site::IMAGE, at, image)),
@@ -282,9 +282,9 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     ) -> Option<InFlight> {
         let Rewrite { slot, image, policy } = rewrite;
         let older = scratch.get_mut(..self.block_bytes).unwrap_or_default();
-        let is_settled = self.state(states, slot).is_some_and(|state| state.settled)
-            || !self.data.keeps(Rule::SlotsSettled);
-        if !is_settled || self.data.read_into(self.place(slot, 0), older).is_err() {
+        let is_written_whole = self.state(states, slot).is_some_and(|state| state.written_whole)
+            || !self.data.keeps(Rule::SlotsWrittenWhole);
+        if !is_written_whole || self.data.read_into(self.place(slot, 0), older).is_err() {
             return self.write(states, slot, image, pace);
         }
         let mut in_flight: Option<InFlight> = None;

@@ -72,7 +72,7 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    fn is_settled(&self) -> bool {
+    fn is_durable(&self) -> bool {
         self.groups.is_empty() && self.streams.is_empty()
     }
 
@@ -326,7 +326,7 @@ impl Weather {
         }
         if self.rules.has(Defect::DirtyLinesAreLost) {
             self.domains.values_mut().for_each(|domain| domain.groups.clear());
-            self.drop_settled();
+            self.drop_durable();
         }
     }
 
@@ -364,7 +364,7 @@ impl Weather {
         for at in domains {
             self.complete_cached(at, self.clock);
         }
-        self.drop_settled();
+        self.drop_durable();
     }
 
     /// Folds the streamed pieces that `which` says, in one domain or in all.
@@ -386,16 +386,16 @@ impl Weather {
         match only {
             // A flush of many lines comes by here once for each of them.
             Some(at) => {
-                if self.domains.get(&at).is_some_and(Domain::is_settled) {
+                if self.domains.get(&at).is_some_and(Domain::is_durable) {
                     self.domains.remove(&at);
                 }
             }
-            None => self.drop_settled(),
+            None => self.drop_durable(),
         }
     }
 
-    fn drop_settled(&mut self) {
-        self.domains.retain(|_, domain| !domain.is_settled());
+    fn drop_durable(&mut self) {
+        self.domains.retain(|_, domain| !domain.is_durable());
     }
 
     /// Makes a piece that was taken out of `domain` part of the durable image.

@@ -1,4 +1,4 @@
-//! What writes home, and the memory that it works in.
+//! The cell of the home: what writes home, and the memory that it works in.
 
 use journal_core::parts::Home;
 use journal_core::{Batched, BlockNumber, Geometry, Needs};
@@ -6,7 +6,7 @@ use journal_core::{Batched, BlockNumber, Geometry, Needs};
 use crate::machine::Machine;
 
 /// What writes home, with its memory.
-pub(crate) struct HomeRoom<M: Machine> {
+pub(crate) struct HomeCell<M: Machine> {
     pub(crate) home: Home<M::Pmem, M::Disk, M::Hook>,
     pub(crate) batch: Vec<Batched>,
     pub(crate) front: Vec<u8>,
@@ -19,7 +19,7 @@ pub(crate) struct HomeRoom<M: Machine> {
     pub(crate) in_vain: Option<u64>,
 }
 
-impl<M: Machine> HomeRoom<M> {
+impl<M: Machine> HomeCell<M> {
     pub(crate) fn new(
         home: Home<M::Pmem, M::Disk, M::Hook>,
         geometry: &Geometry,

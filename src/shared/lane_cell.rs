@@ -1,4 +1,4 @@
-//! A lane, behind its lock.
+//! The cell of a lane: the lane behind its lock, and beside it what others may know of it.
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Lane, LaneReader};
@@ -11,8 +11,8 @@ use crate::threads::durable_to::Reach;
 use crate::threads::free_space::Unreserved;
 use crate::threads::lane_turn::{Group, Turn};
 
-/// A lane, and what others may know of it without its lock.
-pub(crate) struct LaneRoom<M: Machine> {
+/// The cell of a lane: the lane, and what others may know of it without its lock.
+pub(crate) struct LaneCell<M: Machine> {
     pub(crate) turn: Turn<LaneState<M>>,
     pub(crate) reader: LaneReader<<M::Pmem as PmemShare>::Reader>,
     pub(crate) reach: Reach,
@@ -34,7 +34,7 @@ pub(crate) struct LaneState<M: Machine> {
     pub(crate) stats: LaneStats,
 }
 
-impl<M: Machine> LaneRoom<M> {
+impl<M: Machine> LaneCell<M> {
     pub(crate) fn new(
         lane: Lane<M::Pmem, M::Hook>,
         slots: Box<[SlotState]>,

@@ -115,6 +115,6 @@ fn a_slot_that_an_earlier_process_may_have_changed_is_written_whole_first() {
     if let Err(failure) = explorer.explore(&Versions(Mutator::new())) {
         panic!("{failure}");
     }
-    let broken = Versions(Mutator::without(&[Rule::SlotsSettled]));
+    let broken = Versions(Mutator::without(&[Rule::SlotsWrittenWhole]));
     assert!(explorer.explore(&broken).is_err(), "and nothing notices");
 }
