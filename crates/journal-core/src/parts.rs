@@ -18,7 +18,7 @@
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
 //!
 //! Where the geometry has slots, what is said of versions ([`Versions`]) is said once for each
-//! transaction. It holds until the transaction is stored or given up. An older version's slot that
+//! transaction. It holds until the transaction is stored or aborted. An older version's slot that
 //! was promised to it ([`Index::hold_older_slot`]) goes to no other transaction, and is released
 //! when it is not written.
 //!

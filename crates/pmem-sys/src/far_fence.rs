@@ -25,7 +25,7 @@ pub(crate) fn near() {
 
 /// The half that takes microseconds: a full fence of this thread, and of every other one of the
 /// process at some moment between the call and its return. There is a [`FarFence`]. Returns whether
-/// the fence was made: a process may have given up the call since.
+/// the fence was made: a process may have forbidden itself the call since.
 #[must_use]
 pub(crate) fn reach() -> bool {
     // To explorers `near` and `reach` are full fences.
@@ -74,7 +74,7 @@ impl FarFence {
     }
 
     /// The half that takes microseconds: a full fence of every thread of the process. Returns
-    /// whether the system has made it; a process may give up the call later.
+    /// whether the system has made it; a process may forbid itself the call later.
     ///
     /// ```
     /// use core::sync::atomic::{AtomicU32, Ordering};

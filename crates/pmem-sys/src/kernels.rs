@@ -26,7 +26,7 @@ mod changed;
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
-pub(crate) use x86_64::GATHERED;
+pub(crate) use x86_64::LINE_FOLDS;
 
 /// The kernels of this processor.
 ///

@@ -8,7 +8,7 @@
 //! `flock` belongs to the open file description, which a duplicated descriptor and a forked child
 //! share: for them the kernel sees no second owner. The register sees the first case (it knows
 //! files by device and inode); a description of our own, opened for the lock alone, sees both. The
-//! lock is never given up by `LOCK_UN`: in a forked child that would take it from the parent. It
+//! lock is never released by `LOCK_UN`: in a forked child that would take it from the parent. It
 //! goes with the last descriptor (and mapping) of the description.
 
 use std::fs::File;

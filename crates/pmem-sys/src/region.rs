@@ -13,17 +13,17 @@ use core::fmt;
 use std::sync::Arc;
 
 use journal_core::{
-    Gathered, LINE_BYTES, MediumError, MediumErrorKind, Offset, Pmem, PmemFacts, PmemRead,
-    PmemShare, PmemSplit, Seeds, WORD_BYTES,
+    LINE_BYTES, MediumError, MediumErrorKind, Offset, Pmem, PmemFacts, PmemRead, PmemShare,
+    PmemSplit, Seeds, Stitched, WORD_BYTES,
 };
 
 use crate::arch::{Cpu, Instructions};
 use crate::facts::MapFacts;
-use crate::gather::Gather;
 use crate::lines::lines;
 use crate::method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
 use crate::pages::SyncError;
 use crate::span::{Durability, Span};
+use crate::stitch::Stitcher;
 use crate::visibility::Streamer;
 use crate::write;
 
@@ -90,17 +90,17 @@ impl Range {
 /// Streams lines that cannot be put together in registers. All arguments are by value (C1): if a
 /// reference is taken of one, it has to be in memory for all.
 #[cold]
-fn stream_lines(region: &mut Region, at: Offset, gathered: Gathered<'_>, seeds: Seeds) -> u64 {
-    gathered.each_checked_line(seeds, |offset, line| {
+fn stream_lines(region: &mut Region, at: Offset, stitched: Stitched<'_>, seeds: Seeds) -> u64 {
+    stitched.each_checked_line(seeds, |offset, line| {
         region.stream(Offset(at.raw() + offset as u64), line);
     })
 }
 
 /// Whether lines for a range are better put together in registers.
-fn gather_of(range: &Range) -> Option<Gather> {
+fn stitcher_of(range: &Range) -> Option<Stitcher> {
     let is_usual = matches!(range.span.durability(), Durability::Lines);
     let is_wide = range.method.stream() == StreamMethod::Avx512;
-    if is_usual && is_wide { Gather::detect() } else { None }
+    if is_usual && is_wide { Stitcher::detect() } else { None }
 }
 
 #[cold]
@@ -120,7 +120,7 @@ pub struct Region {
     range: Range,
     stream_from_bytes: usize,
     /// Only where whole lines are streamed by the widest registers, to ordinary memory.
-    gather: Option<Gather>,
+    stitcher: Option<Stitcher>,
     streamer: Streamer,
 }
 
@@ -136,8 +136,8 @@ impl Region {
             _ => Cpu::detect().stream_from_bytes(),
         };
         let range = Range { base, len, method: facts.method, span: Arc::new(span) };
-        let gather = gather_of(&range);
-        Self { range, stream_from_bytes, gather, streamer: Streamer::new() }
+        let stitcher = stitcher_of(&range);
+        Self { range, stream_from_bytes, stitcher, streamer: Streamer::new() }
     }
 
     /// How the span reaches durability, why this way, and by which instructions.
@@ -167,7 +167,7 @@ impl Region {
             return Err(UnsupportedMethod { flush: method.flush(), stream: method.stream() });
         }
         self.range.method = method;
-        self.gather = gather_of(&self.range);
+        self.stitcher = stitcher_of(&self.range);
         Ok(())
     }
 
@@ -246,7 +246,7 @@ impl Pmem for Region {
     fn facts(&self) -> PmemFacts {
         PmemFacts::new(self.range.span.facts().granularity)
             .with_stream_from_bytes(self.stream_from_bytes)
-            .with_gathers(self.gather.is_some())
+            .with_stitches(self.stitcher.is_some())
     }
 
     #[inline]
@@ -290,15 +290,15 @@ impl Pmem for Region {
     }
 
     #[inline(always)]
-    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
-        let to = self.range.expected(at, gathered.bytes());
-        let gather = self.gather.filter(|_| to.addr() % LINE_BYTES == 0);
-        let Some(gather) = gather.filter(|_| Gather::can(gathered)) else {
-            return stream_lines(self, at, *gathered, seeds);
+    fn stream_checked(&mut self, at: Offset, stitched: &Stitched<'_>, seeds: Seeds) -> u64 {
+        let to = self.range.expected(at, stitched.bytes());
+        let stitcher = self.stitcher.filter(|_| to.addr() % LINE_BYTES == 0);
+        let Some(stitcher) = stitcher.filter(|_| Stitcher::can(stitched)) else {
+            return stream_lines(self, at, *stitched, seeds);
         };
         self.streamer.mark();
         // SAFETY: as in `stream`, and whole lines.
-        unsafe { gather.stream(to, gathered, seeds) }
+        unsafe { stitcher.stream(to, stitched, seeds) }
     }
 
     #[inline]
@@ -344,7 +344,7 @@ impl PmemSplit for Region {
         let part = |from: usize, len: usize| Self {
             range: Range { base: self.range.base.wrapping_add(from), len, ..self.range.clone() },
             stream_from_bytes: self.stream_from_bytes,
-            gather: self.gather,
+            stitcher: self.stitcher,
             streamer: self.streamer.part(),
         };
         Ok((part(0, cut), part(cut, self.range.len - cut)))

@@ -191,17 +191,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), JournalError> {
         lanes.check_all_there()?;
         let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
-        superblock.head.stamp_floor = stamp.raw().into();
+        superblock.header.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
-        superblock.head.generation = generation.into();
+        superblock.header.generation = generation.into();
         superblock.set_closed(closes);
         let stored = self.superblocks.store(&superblock, &common.kernels);
         let _ = stored.map_err(JournalError::Medium)?;
         let generation = superblock.generation();
         self.identity.generation = generation;
         self.superblock = superblock;
-        // Later stamps exceed the stamps of dropped frames. A record that takes the space given up
-        // names the generation that gave it up.
+        // Later stamps exceed the stamps of dropped frames. A record that takes the space freed
+        // names the generation that freed it.
         for number in 0..common.geometry.lanes {
             lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 lane.last_stamp = lane.last_stamp.max(stamp);
@@ -532,7 +532,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             return Ok(());
         }
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
-            superblock.head.shield_floor = shield.next_batch.into();
+            superblock.header.shield_floor = shield.next_batch.into();
         }
         self.store_superblock(common, lanes, superblock, snapshot.stamp, false)?;
         if common.geometry.lane_places() > 0 {

@@ -89,7 +89,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (places, superblock) = load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
         check_fits(&geometry, whole.len())?;
-        let identity = Identity::of(&superblock.head, kernels);
+        let identity = Identity::of(&superblock.header, kernels);
         Ok(Self { whole, hook, places, superblock, geometry, identity })
     }
 
@@ -102,7 +102,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
     /// The policy that it was formatted with.
     #[must_use]
     pub const fn policy(&self) -> PolicyId {
-        PolicyId(self.superblock.head.policy.get())
+        PolicyId(self.superblock.header.policy.get())
     }
 
     /// Its lanes, to be scanned.
@@ -160,7 +160,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (tails, rest) = rest.split_at(Offset(geometry.tails_bytes()))?;
         let mut shield = (geometry.shield_blocks > 0).then(|| {
             let area = Ring::new(Ordered::with_hook(area, hook.clone()));
-            Shield::new(area, superblock.head.shield_floor.get())
+            Shield::new(area, superblock.header.shield_floor.get())
         });
         let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
         place_lanes(tails, rest, &hook, &superblock, &geometry, identity, memory.lanes)?;
@@ -201,7 +201,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             let front = opening.front.get(..front).unwrap_or_default();
             repeat_intent(shield, front, &geometry, &mut device, memory.block, indexes)?;
             shield.next_batch = header.sequence.get().saturating_add(1);
-            superblock.head.shield_floor = shield.next_batch.into();
+            superblock.header.shield_floor = shield.next_batch.into();
         }
         // 6. The superblock of a new epoch is written, twice.
         opening.slots().give_rest();
@@ -212,7 +212,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         for lane in memory.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
             lane.identity = identity;
         }
-        let device_blocks = superblock.head.device_blocks.get();
+        let device_blocks = superblock.header.device_blocks.get();
         Ok(Opened {
             common: Common { policy, kernels, geometry, device_blocks, seeds: identity.seeds },
             home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
@@ -227,11 +227,11 @@ fn check_partners(
     policy: &impl Policy,
     device: &impl BlockDevice,
 ) -> Result<(), OpenError> {
-    let (found, given) = (PolicyId(superblock.head.policy.get()), policy.id());
+    let (found, given) = (PolicyId(superblock.header.policy.get()), policy.id());
     if found != given {
         return Err(OpenError::WrongPolicy { found, given });
     }
-    let blocks = superblock.head.device_blocks.get().saturating_add(geometry.log_blocks());
+    let blocks = superblock.header.device_blocks.get().saturating_add(geometry.log_blocks());
     let found = (geometry.block_size, blocks);
     let given = (device.block_size(), device.block_count());
     if found != given {

@@ -15,9 +15,9 @@ pub enum Rule {
     LaneChecked,
     /// The check of a part continues from that of the part before.
     PartsChained,
-    /// What can still be given up has no last part in the medium.
+    /// A transaction that can still be aborted has no last part in the medium.
     LastPartAtCommit,
-    /// What was given up leaves its sequence to the next record.
+    /// An aborted transaction leaves its sequence to the next record.
     SequencesUnbroken,
     /// Every open raises the epoch.
     EpochRaised,

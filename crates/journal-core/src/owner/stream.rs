@@ -2,7 +2,7 @@
 //!
 //! A streamed transaction takes its lane for itself. Its whole size is reserved when it begins, so
 //! that it can never run out of space half-way. Nothing of it counts before its last part is
-//! stored, which [`Streamed::commit`] does. Until then it can be given up without a trace; after
+//! stored, which [`Streamed::commit`] does. Until then it can be aborted without a trace; after
 //! that it no longer can.
 //!
 //! **Crash** before the commit's fence: the parts that are there are void without a valid last one,

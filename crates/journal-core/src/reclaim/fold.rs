@@ -93,7 +93,7 @@ fn is_to_be_folded<M: IndexMemory>(index: &Index<M>, id: NodeId, bounds: &Bounds
 /// Fills the batch from frames, from the `from`-th place of all indexes on; returns how many it
 /// holds, and the place to go on from. What is picked comes with whether the place is to be asked
 /// about again.
-fn gather<I: Indexes>(
+fn collect<I: Indexes>(
     indexes: &mut I,
     from: usize,
     batch: &mut [Batched],
@@ -119,14 +119,14 @@ fn gather<I: Indexes>(
     (count, next)
 }
 
-/// Like [`gather`], with a predicate; each place is asked about once.
-fn gather_those<I: Indexes>(
+/// Like [`collect`], with a predicate; each place is asked about once.
+fn collect_those<I: Indexes>(
     indexes: &mut I,
     from: usize,
     batch: &mut [Batched],
     is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
 ) -> (usize, usize) {
-    gather(indexes, from, batch, |index, id| {
+    collect(indexes, from, batch, |index, id| {
         let picked = is_one(index, id).then(|| Batched::of_slot(index, id)).flatten();
         picked.map(|picked| (picked, false))
     })
@@ -184,7 +184,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut from = 0;
         loop {
             let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);
-            let (count, next) = gather_those(indexes, from, scratch.batch, folds);
+            let (count, next) = collect_those(indexes, from, scratch.batch, folds);
             if count == 0 {
                 return Ok(());
             }
@@ -281,7 +281,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             let keeps = |rule| self.keeps(rule);
             let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
-            let (count, next) = gather_those(indexes, from, scratch.batch, takes);
+            let (count, next) = collect_those(indexes, from, scratch.batch, takes);
             if count == 0 {
                 return Ok(());
             }
@@ -336,7 +336,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             // The oldest frame that is left of the block that is asked about again.
             let mut left: Option<NodeId> = None;
-            let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
+            let (count, next) = collect(indexes, from, scratch.batch, |index, id| {
                 let frame = index.frame(id);
                 let has_slot = frame.slot().is_some() && !index.is_stale(id);
                 if !has_slot || !is_dropped(&frame, cut) {

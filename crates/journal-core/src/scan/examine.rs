@@ -173,8 +173,8 @@ pub fn examine(
     let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
         return Err(OpenError::MemoryTooShort { slice: "scratch" });
     };
-    let identity = Identity::of(&superblock.head, kernels);
-    let device_blocks = superblock.head.device_blocks.get();
+    let identity = Identity::of(&superblock.header, kernels);
+    let device_blocks = superblock.header.device_blocks.get();
     // 2. The lanes are walked.
     let lanes = (0..geometry.lanes).map(LaneNumber);
     let mut scanned =
@@ -218,7 +218,7 @@ pub fn examine(
         };
     }
     Ok(Examination {
-        policy: PolicyId(superblock.head.policy.get()),
+        policy: PolicyId(superblock.header.policy.get()),
         device_blocks,
         epoch: superblock.epoch(),
         generation: superblock.generation(),

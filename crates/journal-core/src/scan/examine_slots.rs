@@ -105,8 +105,8 @@ pub fn examine_slots(
         whole: &whole,
         geometry: &geometry,
         kernels,
-        seeds: Identity::of(&superblock.head, kernels).seeds,
-        device_blocks: superblock.head.device_blocks.get(),
+        seeds: Identity::of(&superblock.header, kernels).seeds,
+        device_blocks: superblock.header.device_blocks.get(),
     };
     for lane in (0..geometry.lanes).map(LaneNumber) {
         sights.of_lane(lane, |slot, _, sight| each(slot, sight))?;

@@ -117,7 +117,7 @@ pub(crate) fn scan(
     kernels: &impl Kernels,
     scratch: &mut [u8],
 ) -> Result<Scanned, OpenError> {
-    let device_blocks = superblock.head.device_blocks.get();
+    let device_blocks = superblock.header.device_blocks.get();
     let mut scanned = Scanned::of(superblock, geometry);
     for lane in lanes {
         let word_at = Offset(geometry.tails().raw().saturating_add(tail_word::place(lane.raw())));

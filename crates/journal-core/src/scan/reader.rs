@@ -95,7 +95,7 @@ fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
 }
 
 impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
-    /// Walks the lane and gathers evidence.
+    /// Walks the lane and collects evidence.
     pub(crate) fn walk(
         &mut self,
         start: &LaneStart,

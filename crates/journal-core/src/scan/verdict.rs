@@ -62,7 +62,7 @@ impl Scanned {
             starts,
             walked: [None; LANES_MAX as usize],
             evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
-            batch: superblock.head.shield_floor.get(),
+            batch: superblock.header.shield_floor.get(),
         }
     }
 
@@ -140,7 +140,7 @@ impl Scanned {
     ) -> bool {
         self.evidence.take_intent(header);
         let is_current = header.epoch.get() == superblock.epoch().raw();
-        let is_believed = header.sequence.get() >= superblock.head.shield_floor.get()
+        let is_believed = header.sequence.get() >= superblock.header.shield_floor.get()
             && (is_current || !keeps(Rule::OlderEpochVoid));
         if is_believed {
             self.batch = header.sequence.get();

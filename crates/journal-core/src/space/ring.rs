@@ -10,7 +10,7 @@ use crate::order::site::Site;
 use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
-use crate::ports::stitched::{Gathered, Seeds};
+use crate::ports::stitched::{Seeds, Stitched};
 use crate::space::slots::SlotReader;
 use crate::units::{Offset, SlotNumber};
 
@@ -171,11 +171,11 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
     }
 
-    /// Whether `bytes` of a record of `whole_bytes` are better gathered than copied together: where
+    /// Whether `bytes` of a record of `whole_bytes` are better stitched than copied together: where
     /// they would be streamed anyway, and do not wrap.
     #[inline]
-    pub(crate) fn gathers(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
-        self.region.gathers(whole_bytes) && self.range(position, bytes).second.1 == 0
+    pub(crate) fn stitches(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
+        self.region.stitches(whole_bytes) && self.range(position, bytes).second.1 == 0
     }
 
     /// Writes what is put together from pieces, with its checks, and puts it in flight; it does not
@@ -185,10 +185,10 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         &mut self,
         site: Site,
         position: u64,
-        gathered: &Gathered<'_>,
+        stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
-        self.region.write_checked(site, Offset(self.place(position)), gathered, seeds)
+        self.region.write_checked(site, Offset(self.place(position)), stitched, seeds)
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.

@@ -18,8 +18,8 @@ use core::arch::x86_64::{__cpuid_count, __m128i, _mm_loadu_si128, _mm_storeu_si1
 
 use journal_core::{LINE_BYTES, WORD_BYTES};
 
-use crate::gather::Gather;
 use crate::method::{FlushMethod, Method, StreamMethod};
+use crate::stitch::Stitcher;
 
 /// Bytes of the widest access of ordinary loads and stores. Aligned, the machine makes it whole or
 /// in two words, never less.
@@ -53,7 +53,7 @@ pub(crate) struct X86Cpu {
     movdir64b: bool,
     avx2: bool,
     avx512: bool,
-    gathers: bool,
+    stitches: bool,
 }
 
 impl X86Cpu {
@@ -70,7 +70,7 @@ impl X86Cpu {
             // The operating system must save the wide registers too; std asks for both.
             avx2: std::arch::is_x86_feature_detected!("avx2"),
             avx512: std::arch::is_x86_feature_detected!("avx512f"),
-            gathers: Gather::detect().is_some(),
+            stitches: Stitcher::detect().is_some(),
             ..Self::from_leaves([basic.ebx, basic.edx, basic.ecx], features, more, extended)
         }
     }
@@ -89,7 +89,7 @@ impl X86Cpu {
             movdir64b: bit(extended, 28),
             avx2: false,
             avx512: false,
-            gathers: false,
+            stitches: false,
         }
     }
 
@@ -123,9 +123,9 @@ impl X86Cpu {
     /// Emerald Rapids streaming takes 1.2 of that for one line and 1.06 for three, and less from
     /// the fifth on. That stands for all others. On a later Intel Xeon it takes 0.9 for one. But no
     /// record is one line. Where what is streamed is put together in registers, that saves more
-    /// ([`Gather`]).
+    /// ([`Stitcher`]).
     pub(crate) fn stream_from_bytes(self) -> usize {
-        if self.amd || self.gathers { LINE_BYTES } else { 4 * LINE_BYTES + 1 }
+        if self.amd || self.stitches { LINE_BYTES } else { 4 * LINE_BYTES + 1 }
     }
 
     pub(crate) fn details(self, flush: FlushMethod) -> X86Details {
@@ -324,7 +324,7 @@ unsafe fn stream_avx512(to: *mut u8, from: *const u8, count: usize) {
 
 #[inline]
 unsafe fn stream_avx2(to: *mut u8, from: *const u8, count: usize) {
-    // `vzeroupper` clears the upper half of every low register, so all of them are given up.
+    // `vzeroupper` clears the upper half of every low register, so all of them are clobbered.
     // SAFETY: as in `stream_avx512`.
     unsafe {
         asm!(
@@ -445,11 +445,11 @@ mod tests {
     }
 
     #[test]
-    fn the_default_threshold_is_by_maker_and_by_what_gathers() {
+    fn the_default_threshold_is_by_maker_and_by_what_stitches() {
         assert_eq!(X86Cpu::from_leaves(AMD, 0, 0, 0).stream_from_bytes(), 64);
         let intel = X86Cpu::from_leaves(INTEL, 0, 0, 0);
         assert_eq!(intel.stream_from_bytes(), 257);
-        assert_eq!(X86Cpu { gathers: true, ..intel }.stream_from_bytes(), 64);
+        assert_eq!(X86Cpu { stitches: true, ..intel }.stream_from_bytes(), 64);
         assert_eq!(X86Cpu::from_leaves([0; 3], 0, 0, 0).stream_from_bytes(), 257);
     }
 

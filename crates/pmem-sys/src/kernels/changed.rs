@@ -149,7 +149,7 @@ unsafe fn changed_lines(
                 options(nostack),
             );
         },
-        // `vzeroupper` clears the upper half of every low register, so all of them are given up.
+        // `vzeroupper` clears the upper half of every low register, so all of them are clobbered.
         // SAFETY: as above. What is written has the bits of the words that are alike, turned over.
         CompareWidth::Bits256 => unsafe {
             asm!(

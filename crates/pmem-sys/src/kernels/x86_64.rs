@@ -73,9 +73,9 @@ static FOLDS_512: [[u64; 2]; 19] = {
     folds
 };
 
-/// For what is gathered line by line: what folds the parts of a line onto the last one; the same,
+/// For what is stitched line by line: what folds the parts of a line onto the last one; the same,
 /// times x^64; [`BARRETT`]; and `fold_by` 512.
-pub(crate) static GATHERED: [[u64; 2]; 10] = [
+pub(crate) static LINE_FOLDS: [[u64; 2]; 10] = [
     BY_384,
     BY_256,
     BY_128,
@@ -568,7 +568,7 @@ unsafe fn absorb_256(sum: u64, bytes: &[u8]) -> __m128i {
     let state: __m128i;
     let groups = bytes.len() / GROUP_256_BYTES;
     let halves = bytes.len() % GROUP_256_BYTES / 32;
-    // `vzeroupper` clears the upper half of every low register, so all of them are given up.
+    // `vzeroupper` clears the upper half of every low register, so all of them are clobbered.
     // SAFETY: reads the groups and then the half lines of `bytes`, and constants of `FOLDS_256`.
     // Their offsets are those of the distances 1024 (0), 768, 512, 256, and 128 and 0 in one. The
     // processor has the instructions: the caller's promise.

@@ -282,7 +282,7 @@ fn favour_is_given_and_withdrawn_and_holders_exclude_each_other() {
     assert_eq!(lock.into_inner(), (turns + others, turns + others));
 }
 
-/// As in a process that gives up system calls when it has begun.
+/// As in a process that forbids itself system calls when it has begun.
 #[test]
 fn a_lock_that_cannot_be_withdrawn_is_nobodys_any_more() {
     let (lock, is_had) = favouring(0);

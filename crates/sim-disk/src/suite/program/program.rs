@@ -61,7 +61,7 @@ pub struct Program<P> {
     /// Segments of each lane in the disk-side log, of two blocks each.
     pub lane_segments: u32,
     /// Whether lines are streamed, and put together from pieces, where they may be.
-    pub gathers: bool,
+    pub stitches: bool,
     /// Blocks of a checkpoint's batch.
     pub batch: usize,
     /// Whether it acknowledges deferred transactions at once, which is a lie.
@@ -117,7 +117,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             protocol: Protocol::OneFence,
             lane_slots: if habits.has_slots { 6 } else { 0 },
             lane_segments: if habits.has_log { 3 } else { 0 },
-            gathers: false,
+            stitches: false,
             batch: 2,
             promises_too_much: false,
             may_report_rot: false,
@@ -259,7 +259,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         policy: L,
         memory: JournalMemory<'m, SimPmem, Mutator>,
     ) -> Result<Opened<'m, L>, OpenError> {
-        let pmem = world.pmem().with_gathers(self.gathers);
+        let pmem = world.pmem().with_stitches(self.stitches);
         let (disk, hook) = (world.disk(0), self.mutator.clone());
         Journal::open(pmem, disk, policy, hook, PortableKernels, memory)
     }

@@ -1,8 +1,8 @@
 //! Lines that are put together, checked and streamed without lying in memory in between
-//! ([`journal_core::Gathered`] says why).
+//! ([`journal_core::Stitched`] says why).
 //!
-//! Guarantees: the bytes are those of [`Gathered::each_checked_line`]. Nothing is read that is not
-//! of the pieces, except masked, which does not fault. A [`Gather`] exists only if this processor
+//! Guarantees: the bytes are those of [`Stitched::each_checked_line`]. Nothing is read that is not
+//! of the pieces, except masked, which does not fault. A [`Stitcher`] exists only if this processor
 //! has the instructions. What a crash may do is what it may do to lines that are streamed.
 //!
 //! The head is loaded word by word (C1). What the body has of a line is loaded as if it went on
@@ -12,13 +12,13 @@
 use core::arch::asm;
 
 use journal_core::policy::Prefix;
-use journal_core::{Gathered, LINE_BYTES, Piece, Seeds, WORD_BYTES};
+use journal_core::{LINE_BYTES, Piece, Seeds, Stitched, WORD_BYTES};
 
-use crate::kernels::GATHERED;
+use crate::kernels::LINE_FOLDS;
 
 /// This processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gather(());
+pub(crate) struct Stitcher(());
 
 /// The four parts of zmm18, all of one place, divided: what is left is the sum of xmm18 and xmm19.
 macro_rules! divided {
@@ -111,7 +111,7 @@ macro_rules! last_line {
     };
 }
 
-impl Gather {
+impl Stitcher {
     pub(crate) fn detect() -> Option<Self> {
         let has = std::arch::is_x86_feature_detected!("vpclmulqdq")
             && std::arch::is_x86_feature_detected!("bmi2")
@@ -122,10 +122,10 @@ impl Gather {
     }
 
     /// Whether it can do these: not where the body begins in the first line, nor where it is behind
-    /// a head longer than [`Gathered::HEAD_BYTES_MAX`].
+    /// a head longer than [`Stitched::HEAD_BYTES_MAX`].
     #[inline]
-    pub(crate) fn can(gathered: &Gathered<'_>) -> bool {
-        gathered.body_at() >= LINE_BYTES && (!is_long(gathered) || gathered.body().is_empty())
+    pub(crate) fn can(stitched: &Stitched<'_>) -> bool {
+        stitched.body_at() >= LINE_BYTES && (!is_long(stitched) || stitched.body().is_empty())
     }
 
     /// Streams lines that are put together, with their checks; returns that of all.
@@ -134,21 +134,21 @@ impl Gather {
     /// `to` is aligned to a line, and all of the lines may be written there. It
     /// [can](Self::can) do them.
     #[inline(always)]
-    pub(crate) unsafe fn stream(self, to: *mut u8, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
-        let (head, body) = (gathered.head(), gathered.body());
-        if !gathered.pieces().is_empty() || is_long(gathered) {
+    pub(crate) unsafe fn stream(self, to: *mut u8, stitched: &Stitched<'_>, seeds: Seeds) -> u64 {
+        let (head, body) = (stitched.head(), stitched.body());
+        if !stitched.pieces().is_empty() || is_long(stitched) {
             let line = seeds.line.map(|seed| !seed);
             // SAFETY: as below, and `detect` has seen how a piece lies in memory.
-            return unsafe { stream_pieces(to, head, gathered.pieces(), !seeds.all, line) };
+            return unsafe { stream_pieces(to, head, stitched.pieces(), !seeds.all, line) };
         }
         // Where there is no body, nothing is loaded of it. The address is one all the same, where
         // nobody stores (C1).
-        let none = (&raw const GATHERED).cast::<u8>().wrapping_add(LINE_BYTES);
+        let none = (&raw const LINE_FOLDS).cast::<u8>().wrapping_add(LINE_BYTES);
         let from = if body.is_empty() { none } else { body.as_ptr() };
         let (line, has_line) = seeds.line.map_or((0, 0), |seed| (!seed, HAS_LINE));
         // Less than half of all addresses are of a piece.
-        let shape = (gathered.body_at() - LINE_BYTES) | has_line;
-        // SAFETY: the lines of `gathered`, which is what these say; the rest is the caller's
+        let shape = (stitched.body_at() - LINE_BYTES) | has_line;
+        // SAFETY: the lines of `stitched`, which is what these say; the rest is the caller's
         // promise, and the processor has the instructions, or there were no `self`.
         unsafe { stream(to, head.as_ptr(), from, body.len(), !seeds.all, line, shape) }
     }
@@ -156,8 +156,8 @@ impl Gather {
 
 /// Whether the head is longer than what goes by one line and masks.
 #[inline(always)]
-fn is_long(gathered: &Gathered<'_>) -> bool {
-    gathered.body_at() > Gathered::HEAD_BYTES_MAX
+fn is_long(stitched: &Stitched<'_>) -> bool {
+    stitched.body_at() > Stitched::HEAD_BYTES_MAX
 }
 
 /// In a shape: that the first line has a check of its own.
@@ -193,7 +193,7 @@ unsafe fn stream(
     let check: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
     // SAFETY: reads whole words of the head, of the body what the masks have the bits of, and
-    // `GATHERED`, 160 bytes. It writes the lines one after the other. The first two always; the
+    // `LINE_FOLDS`, 160 bytes. It writes the lines one after the other. The first two always; the
     // second one is the last one if it is short. Then `full` lines that the body has wholly, and
     // one with the rest. Then one more if that leaves no room for the check. That is as many as
     // there are. The processor has the instructions: the caller's promise.
@@ -267,7 +267,7 @@ unsafe fn stream(
             // 6. The last line. It is in zmm16 and not written, the sum of all in zmm18.
             "8:",
             last_line!(),
-            folds = sym GATHERED,
+            folds = sym LINE_FOLDS,
             head = inout(reg) head => _,
             body = inout(reg) body => _,
             ends = in(reg) ends,
@@ -319,11 +319,11 @@ unsafe fn stream_pieces(
 ) -> u64 {
     let check: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
-    // SAFETY: reads whole words of the head, `GATHERED`, the pieces, and of their bytes whole lines
-    // or what the masks have the bits of. It writes the lines one after the other: the first one,
-    // those that the head has wholly, and each that is full. Then it writes one or two with what is
-    // left and the check. That is as many as there are. The processor has the instructions: the
-    // caller's promise.
+    // SAFETY: reads whole words of the head, `LINE_FOLDS`, the pieces, and of their bytes whole
+    // lines or what the masks have the bits of. It writes the lines one after the other: the first
+    // one, those that the head has wholly, and each that is full. Then it writes one or two with
+    // what is left and the check. That is as many as there are. The processor has the instructions:
+    // the caller's promise.
     unsafe {
         asm!(
             // 1. The first line.
@@ -448,7 +448,7 @@ unsafe fn stream_pieces(
             folded!(),
             "22:",
             last_line!(),
-            folds = sym GATHERED,
+            folds = sym LINE_FOLDS,
             to = inout(reg) to => _,
             head = inout(reg) head.as_ptr() => _,
             left = inout(reg) head.len() => _,
