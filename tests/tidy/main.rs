@@ -75,7 +75,7 @@ fn packages() -> Vec<Package> {
 }
 
 /// Each crate's folders, from the ground up, and what each may import.
-const HOUSES: [House; 5] = [
+const HOUSES: [House; 13] = [
     House {
         sources: "src/",
         storeys: &[
@@ -118,7 +118,23 @@ const HOUSES: [House; 5] = [
         sources: "crates/sim-disk/src/",
         storeys: &[("media", &[]), ("power", &["media"]), ("suite", &["media", "power"])],
     },
+    House {
+        sources: "crates/pmem-sys/src/",
+        storeys: &[
+            ("threads", &["explored"]),
+            ("processor", &[]),
+            ("map", &["lines", "processor"]),
+            ("region", &["lines", "map", "processor", "threads"]),
+        ],
+    },
+    House { sources: "crates/policies/adaptive/src/", storeys: &[] },
+    House { sources: "crates/policies/byte-delta/src/", storeys: &[] },
     House { sources: "crates/policies/codec/src/", storeys: &[] },
+    House { sources: "crates/policies/compressed-delta/src/", storeys: &[] },
+    House { sources: "crates/policies/full-block/src/", storeys: &[] },
+    House { sources: "crates/policies/lcow/src/", storeys: &[] },
+    House { sources: "crates/policies/object-log/src/", storeys: &[] },
+    House { sources: "crates/policies/two-level/src/", storeys: &[] },
     House {
         sources: "tools/lab/src/",
         storeys: &[

@@ -6,11 +6,11 @@
 
 use journal_core::Granularity;
 
-use crate::emulator::Emulator;
-use crate::facts::MapFacts;
-use crate::lock::FileLock;
 use crate::map::Mapping;
-use crate::pages::Pages;
+use crate::map::facts::MapFacts;
+use crate::map::lock::FileLock;
+use crate::map::pages::Pages;
+use crate::region::emulator::Emulator;
 
 /// How the bytes become durable.
 #[derive(Debug)]

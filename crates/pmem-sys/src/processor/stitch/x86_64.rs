@@ -14,7 +14,7 @@ use core::arch::asm;
 use journal_core::policy::Prefix;
 use journal_core::{LINE_BYTES, Piece, Seeds, Stitched, WORD_BYTES};
 
-use crate::kernels::LINE_FOLDS;
+use crate::processor::kernels::LINE_FOLDS;
 
 /// This processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 use core::time::Duration;
 
-use crate::far_fence::FarFence;
+use crate::threads::far_fence::FarFence;
 use favour::{Favour, FavourStep, OutOfReach};
 use sync::{AtomicU32, Ordering, UnsafeCell};
 

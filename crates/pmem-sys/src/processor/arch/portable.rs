@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence as atomic_fence};
 
 use journal_core::WORD_BYTES;
 
-use crate::method::{FlushMethod, Method, StreamMethod};
+use crate::processor::choices::{Choices, FlushMethod, StreamMethod};
 
 /// What a method carries besides its choices: nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl PortableCpu {
 }
 
 #[inline]
-pub(super) unsafe fn store_word(to: *mut u8, value: u64) {
+pub(in crate::processor) unsafe fn store_word(to: *mut u8, value: u64) {
     // SAFETY: the caller gives an aligned word that may be written, and everybody accesses it by
     // this file, as one atomic word.
     let word = unsafe { AtomicU64::from_ptr(to.cast()) };
@@ -50,7 +50,7 @@ pub(super) unsafe fn store_word(to: *mut u8, value: u64) {
 }
 
 #[inline]
-pub(super) unsafe fn load_word(from: *const u8) -> u64 {
+pub(in crate::processor) unsafe fn load_word(from: *const u8) -> u64 {
     // SAFETY: the caller gives an aligned word that may be read, and everybody accesses it by this
     // file, as one atomic word. Nothing is written through the pointer.
     let word = unsafe { AtomicU64::from_ptr(from.cast_mut().cast()) };
@@ -58,7 +58,7 @@ pub(super) unsafe fn load_word(from: *const u8) -> u64 {
 }
 
 #[inline]
-pub(super) unsafe fn store_words(to: *mut u8, from: &[u8]) {
+pub(in crate::processor) unsafe fn store_words(to: *mut u8, from: &[u8]) {
     for (index, word) in from.chunks_exact(WORD_BYTES).enumerate() {
         let mut bytes = [0; WORD_BYTES];
         bytes.copy_from_slice(word);
@@ -68,7 +68,7 @@ pub(super) unsafe fn store_words(to: *mut u8, from: &[u8]) {
 }
 
 #[inline]
-pub(super) unsafe fn load_words(from: *const u8, into: &mut [u8]) {
+pub(in crate::processor) unsafe fn load_words(from: *const u8, into: &mut [u8]) {
     for (index, word) in into.chunks_exact_mut(WORD_BYTES).enumerate() {
         // SAFETY: word number `index` of the caller's range.
         let value = unsafe { load_word(from.wrapping_add(index * WORD_BYTES)) };
@@ -77,15 +77,24 @@ pub(super) unsafe fn load_words(from: *const u8, into: &mut [u8]) {
 }
 
 #[inline]
-pub(super) unsafe fn flush_lines(_method: Method, _first: *mut u8, _count: usize) {}
+pub(in crate::processor) unsafe fn flush_lines(
+    _choices: Choices<PortableDetails>,
+    _first: *mut u8,
+    _count: usize,
+) {
+}
 
 #[inline]
-pub(super) fn fence(_method: Method) {
+pub(in crate::processor) fn fence(_choices: Choices<PortableDetails>) {
     atomic_fence(Ordering::SeqCst);
 }
 
 #[inline]
-pub(super) unsafe fn stream_lines(_method: Method, to: *mut u8, from: &[u8]) {
+pub(in crate::processor) unsafe fn stream_lines(
+    _choices: Choices<PortableDetails>,
+    to: *mut u8,
+    from: &[u8],
+) {
     // SAFETY: the caller's promise is the same.
     unsafe { store_words(to, from) };
 }

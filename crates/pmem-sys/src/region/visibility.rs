@@ -19,7 +19,7 @@ mod streams {
 
     use rustix::thread::{MembarrierCommand, membarrier};
 
-    use crate::thread_mark::this_thread;
+    use crate::threads::thread_mark::this_thread;
 
     const NOBODY: usize = 0;
     /// Several threads, which no address is: a reader must drain.
@@ -59,7 +59,7 @@ mod streams {
         /// Returns once everything streamed is visible to this thread; `false` if the system
         /// cannot make it so.
         #[inline]
-        pub(crate) fn settle(&self) -> bool {
+        pub(crate) fn make_visible(&self) -> bool {
             // Pairs with the store in `drain`: a thread that finds it done reads nothing from
             // before it.
             let streamer = self.0.load(Ordering::Acquire);
@@ -81,7 +81,7 @@ mod streams {
         }
 
         #[cfg(test)]
-        pub(crate) fn is_settled(&self) -> bool {
+        pub(crate) fn is_visible(&self) -> bool {
             self.0.load(Ordering::Relaxed) == NOBODY
         }
     }
@@ -112,7 +112,7 @@ mod ordinary {
         pub(crate) fn clear(&mut self) {}
 
         #[inline]
-        pub(crate) fn settle(&self) -> bool {
+        pub(crate) fn make_visible(&self) -> bool {
             true
         }
     }

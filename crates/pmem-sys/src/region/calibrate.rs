@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use journal_core::{Granularity, LINE_BYTES, MediumError, Offset, Pmem, PmemRead};
 
-use crate::method::Method;
+use crate::processor::method::Method;
 use crate::region::Region;
 
 /// Commits of these many lines are measured.

@@ -7,7 +7,7 @@ use core::fmt;
 
 use journal_core::Granularity;
 
-use crate::method::Method;
+use crate::processor::method::Method;
 
 /// How a span reaches durability, and why this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

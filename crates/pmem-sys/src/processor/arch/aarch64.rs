@@ -12,7 +12,7 @@ use core::arch::asm;
 
 use journal_core::{LINE_BYTES, WORD_BYTES};
 
-use crate::method::{FlushMethod, Method, StreamMethod};
+use crate::processor::choices::{Choices, FlushMethod, StreamMethod};
 
 /// `HWCAP_DCPOP`: the kernel lets programs execute `dc cvap`.
 const HWCAP_DCPOP: usize = 1 << 16;
@@ -63,7 +63,7 @@ impl ArmCpu {
 }
 
 #[inline]
-pub(super) unsafe fn store_word(to: *mut u8, value: u64) {
+pub(in crate::processor) unsafe fn store_word(to: *mut u8, value: u64) {
     // SAFETY: the caller gives an aligned word that may be written.
     unsafe {
         asm!("str {value}, [{to}]", to = in(reg) to, value = in(reg) value,
@@ -72,7 +72,7 @@ pub(super) unsafe fn store_word(to: *mut u8, value: u64) {
 }
 
 #[inline]
-pub(super) unsafe fn load_word(from: *const u8) -> u64 {
+pub(in crate::processor) unsafe fn load_word(from: *const u8) -> u64 {
     let value: u64;
     // SAFETY: the caller gives an aligned word that may be read.
     unsafe {
@@ -83,7 +83,7 @@ pub(super) unsafe fn load_word(from: *const u8) -> u64 {
 }
 
 #[inline]
-pub(super) unsafe fn store_words(to: *mut u8, from: &[u8]) {
+pub(in crate::processor) unsafe fn store_words(to: *mut u8, from: &[u8]) {
     for (index, word) in from.chunks_exact(WORD_BYTES).enumerate() {
         let mut bytes = [0; WORD_BYTES];
         bytes.copy_from_slice(word);
@@ -93,7 +93,7 @@ pub(super) unsafe fn store_words(to: *mut u8, from: &[u8]) {
 }
 
 #[inline]
-pub(super) unsafe fn load_words(from: *const u8, into: &mut [u8]) {
+pub(in crate::processor) unsafe fn load_words(from: *const u8, into: &mut [u8]) {
     for (index, word) in into.chunks_exact_mut(WORD_BYTES).enumerate() {
         // SAFETY: word number `index` of the caller's range.
         let value = unsafe { load_word(from.wrapping_add(index * WORD_BYTES)) };
@@ -102,10 +102,14 @@ pub(super) unsafe fn load_words(from: *const u8, into: &mut [u8]) {
 }
 
 #[inline]
-pub(super) unsafe fn flush_lines(method: Method, first: *mut u8, count: usize) {
-    let step_bytes = method.details.step_bytes;
+pub(in crate::processor) unsafe fn flush_lines(
+    choices: Choices<ArmDetails>,
+    first: *mut u8,
+    count: usize,
+) {
+    let step_bytes = choices.details.step_bytes;
     let steps = (0..count * LINE_BYTES).step_by(step_bytes).map(|at| first.wrapping_add(at));
-    match method.flush() {
+    match choices.flush {
         FlushMethod::DcCvap => steps.for_each(|line| {
             // `dc cvap` by number: its name is known only to assemblers told of Armv8.2.
             // SAFETY: the line is mapped and the processor has the instruction: the caller's
@@ -126,7 +130,7 @@ pub(super) unsafe fn flush_lines(method: Method, first: *mut u8, count: usize) {
 }
 
 #[inline]
-pub(super) fn fence(_method: Method) {
+pub(in crate::processor) fn fence(_choices: Choices<ArmDetails>) {
     // SAFETY: a barrier touches no memory of ours.
     unsafe {
         asm!("dsb sy", options(nostack, preserves_flags));
@@ -134,11 +138,15 @@ pub(super) fn fence(_method: Method) {
 }
 
 #[inline]
-pub(super) unsafe fn stream_lines(method: Method, to: *mut u8, from: &[u8]) {
+pub(in crate::processor) unsafe fn stream_lines(
+    choices: Choices<ArmDetails>,
+    to: *mut u8,
+    from: &[u8],
+) {
     // SAFETY: the caller's promise is the same.
     unsafe { store_words(to, from) };
     // SAFETY: these are the lines just stored.
-    unsafe { flush_lines(method, to, from.len() / LINE_BYTES) };
+    unsafe { flush_lines(choices, to, from.len() / LINE_BYTES) };
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 
 use journal_core::{LINE_BYTES, WORD_BYTES};
 
-use crate::arch::Instructions;
+use crate::processor::arch::Instructions;
 
 /// Splits `bytes` where an address that is `misalignment` past a multiple of `unit` reaches the
 /// next one.

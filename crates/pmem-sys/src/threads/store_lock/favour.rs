@@ -4,8 +4,8 @@
 //! The usual way to take a lock is an exchange. On x86 that waits for all that its thread stored
 //! and streamed, the last commit's fence with it. The favoured thread merely stores that it has the
 //! lock and looks whether it is still favoured. Another thread that wants the lock makes the full
-//! fence between these two steps ([`crate::far_fence`]), for both of them. That takes microseconds,
-//! so it pays where it is seldom.
+//! fence between these two steps ([`crate::threads::far_fence`]), for both of them. That takes
+//! microseconds, so it pays where it is seldom.
 //!
 //! Guarantees, by these rules:
 //!
@@ -28,9 +28,9 @@ use super::sync::{AtomicU32, Ordering};
 use super::{FREE, HELD};
 #[cfg(any(loom, shuttle))]
 use crate::explored::this_thread;
-use crate::far_fence::{FarFence, near, reach};
+use crate::threads::far_fence::{FarFence, near, reach};
 #[cfg(not(any(loom, shuttle)))]
-use crate::thread_mark::this_thread;
+use crate::threads::thread_mark::this_thread;
 
 /// No thread is favoured.
 const NOBODY: u32 = 0;

@@ -287,7 +287,7 @@ fn favour_is_given_and_withdrawn_and_holders_exclude_each_other() {
 fn a_lock_that_cannot_be_withdrawn_is_nobodys_any_more() {
     let (lock, is_had) = favouring(0);
     let refused = || {
-        crate::far_fence::IS_REFUSED.set(true);
+        crate::threads::far_fence::IS_REFUSED.set(true);
         lock.lock().map(drop)
     };
     let told = thread::scope(|scope| scope.spawn(refused).join().expect("does not panic"));

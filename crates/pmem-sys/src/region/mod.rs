@@ -17,15 +17,22 @@ use journal_core::{
     PmemSplit, Seeds, Stitched, WORD_BYTES,
 };
 
-use crate::arch::{Cpu, Instructions};
-use crate::facts::MapFacts;
 use crate::lines::lines;
-use crate::method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
-use crate::pages::SyncError;
-use crate::span::{Durability, Span};
-use crate::stitch::Stitcher;
-use crate::visibility::Streamer;
-use crate::write;
+use crate::map::facts::MapFacts;
+use crate::map::pages::SyncError;
+use crate::processor::arch::{Cpu, Instructions};
+use crate::processor::choices::{FlushMethod, StreamMethod};
+use crate::processor::method::{Method, UnsupportedMethod};
+use crate::processor::stitch::Stitcher;
+use crate::processor::write;
+use crate::region::span::{Durability, Span};
+use crate::region::visibility::Streamer;
+
+pub(crate) mod calibrate;
+pub(crate) mod emulator;
+pub(crate) mod options;
+pub(crate) mod span;
+pub(crate) mod visibility;
 
 /// A fixed range of a span, which it keeps alive.
 #[derive(Clone)]
@@ -184,8 +191,8 @@ impl Region {
 
     /// `Transient` if another thread's streamed bytes cannot be waited for.
     #[inline]
-    fn settle(&self, at: Offset, len: usize) -> Result<(), MediumError> {
-        if self.streamer.settle() {
+    fn make_visible(&self, at: Offset, len: usize) -> Result<(), MediumError> {
+        if self.streamer.make_visible() {
             Ok(())
         } else {
             Err(MediumError::new(MediumErrorKind::Transient, at, len))
@@ -236,7 +243,7 @@ impl PmemRead for Region {
 
     #[inline]
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
-        self.settle(at, into.len())?;
+        self.make_visible(at, into.len())?;
         self.range.read_into(at, into)
     }
 }
@@ -252,10 +259,10 @@ impl Pmem for Region {
     #[inline]
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
         let start = self.range.readable(at, len)?;
-        self.settle(at, len)?;
+        self.make_visible(at, len)?;
         // SAFETY: the bytes are mapped, initialised, and no longer than half the address space. For
         // as long as `self` is borrowed nobody writes them. Writing needs `&mut` of this region,
-        // and no other region overlaps it. What other threads streamed has settled, and the file is
+        // and no other region overlaps it. What other threads streamed is visible, and the file is
         // locked against other processes (see the crate's documentation on trust).
         Ok(unsafe { core::slice::from_raw_parts(start, len) })
     }

@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::error::{Holder, MapError, MapErrorKind, Step};
+use crate::map::error::{Holder, MapError, MapErrorKind, Step};
 
 /// Which file, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

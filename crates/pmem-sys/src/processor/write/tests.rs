@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::lines::lines;
-use crate::method::{FlushMethod, Method, StreamMethod};
+use crate::processor::choices::{FlushMethod, StreamMethod};
+use crate::processor::method::Method;
 use core::cell::RefCell;
 
 /// What an instruction did to the memory, by offset.

@@ -18,8 +18,8 @@ use core::arch::x86_64::{__cpuid_count, __m128i, _mm_loadu_si128, _mm_storeu_si1
 
 use journal_core::{LINE_BYTES, WORD_BYTES};
 
-use crate::method::{FlushMethod, Method, StreamMethod};
-use crate::stitch::Stitcher;
+use crate::processor::choices::{Choices, FlushMethod, StreamMethod};
+use crate::processor::stitch::Stitcher;
 
 /// Bytes of the widest access of ordinary loads and stores. Aligned, the machine makes it whole or
 /// in two words, never less.
@@ -134,7 +134,7 @@ impl X86Cpu {
 }
 
 #[inline]
-pub(super) unsafe fn store_word(to: *mut u8, value: u64) {
+pub(in crate::processor) unsafe fn store_word(to: *mut u8, value: u64) {
     // SAFETY: the caller gives an aligned word that may be written.
     unsafe {
         asm!("mov qword ptr [{to}], {value}", to = in(reg) to, value = in(reg) value,
@@ -143,7 +143,7 @@ pub(super) unsafe fn store_word(to: *mut u8, value: u64) {
 }
 
 #[inline]
-pub(super) unsafe fn load_word(from: *const u8) -> u64 {
+pub(in crate::processor) unsafe fn load_word(from: *const u8) -> u64 {
     let value: u64;
     // SAFETY: the caller gives an aligned word that may be read.
     unsafe {
@@ -177,7 +177,7 @@ unsafe fn load_pair(from: *const u8) -> __m128i {
 }
 
 #[inline]
-pub(super) unsafe fn store_words(mut to: *mut u8, mut from: &[u8]) {
+pub(in crate::processor) unsafe fn store_words(mut to: *mut u8, mut from: &[u8]) {
     debug_assert!(to.addr() % WORD_BYTES == 0 && from.len() % WORD_BYTES == 0);
     if to.addr() % PAIR_BYTES != 0 {
         if let Some((word, rest)) = from.split_first_chunk() {
@@ -200,7 +200,7 @@ pub(super) unsafe fn store_words(mut to: *mut u8, mut from: &[u8]) {
 }
 
 #[inline]
-pub(super) unsafe fn load_words(mut from: *const u8, into: &mut [u8]) {
+pub(in crate::processor) unsafe fn load_words(mut from: *const u8, into: &mut [u8]) {
     debug_assert!(from.addr() % WORD_BYTES == 0 && into.len() % WORD_BYTES == 0);
     let odd_word = if from.addr() % PAIR_BYTES == 0 { 0 } else { WORD_BYTES.min(into.len()) };
     let (first, rest) = into.split_at_mut(odd_word);
@@ -224,12 +224,16 @@ pub(super) unsafe fn load_words(mut from: *const u8, into: &mut [u8]) {
 }
 
 #[inline]
-pub(super) unsafe fn flush_lines(method: Method, first: *mut u8, count: usize) {
-    if method.details.full_fence {
+pub(in crate::processor) unsafe fn flush_lines(
+    choices: Choices<X86Details>,
+    first: *mut u8,
+    count: usize,
+) {
+    if choices.details.full_fence {
         full_fence();
     }
     let lines = (0..count).map(|line| first.wrapping_add(line * LINE_BYTES));
-    match method.flush() {
+    match choices.flush {
         FlushMethod::Clwb => lines.for_each(|line| {
             // SAFETY: the line is mapped and the processor has the instruction: the caller's
             // promises.
@@ -255,8 +259,8 @@ pub(super) unsafe fn flush_lines(method: Method, first: *mut u8, count: usize) {
 }
 
 #[inline]
-pub(super) fn fence(method: Method) {
-    if method.details.full_fence {
+pub(in crate::processor) fn fence(choices: Choices<X86Details>) {
+    if choices.details.full_fence {
         full_fence();
     } else {
         // SAFETY: `sfence` touches no memory of ours.
@@ -275,14 +279,18 @@ fn full_fence() {
 }
 
 #[inline]
-pub(super) unsafe fn stream_lines(method: Method, to: *mut u8, from: &[u8]) {
+pub(in crate::processor) unsafe fn stream_lines(
+    choices: Choices<X86Details>,
+    to: *mut u8,
+    from: &[u8],
+) {
     debug_assert!(to.addr() % LINE_BYTES == 0 && from.len() % LINE_BYTES == 0);
     let count = from.len() / LINE_BYTES;
     if count == 0 {
         return;
     }
     let from = from.as_ptr();
-    match method.stream() {
+    match choices.stream {
         // SAFETY: `count` is not zero, the rest is the caller's promise.
         StreamMethod::Avx512 => unsafe { stream_avx512(to, from, count) },
         // SAFETY: as above.
@@ -413,6 +421,7 @@ unsafe fn stream_movdir64b(to: *mut u8, from: *const u8, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::processor::method::Method;
 
     const INTEL: [u32; 3] = [0x756e_6547, 0x4965_6e69, 0x6c65_746e];
     const AMD: [u32; 3] = [0x6874_7541, 0x6974_6e65, 0x444d_4163];

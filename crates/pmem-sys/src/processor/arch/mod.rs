@@ -1,8 +1,8 @@
 //! The instructions, one file per processor family; exactly one is compiled in.
 //!
 //! Each file offers three things. They are a type that is `Cpu` here (what this processor has), one
-//! that is `Details` here (what a [`Method`] must carry besides its two choices), and the functions
-//! that [`Instructions`] for [`Method`] forwards to. Each file says which instruction promises what
+//! that is `Details` here (what a method must carry besides its two choices), and the functions
+//! that [`Instructions`] for a method forwards to. Each file says which instruction promises what
 //! in a crash.
 //!
 //! # Why nothing here is a data race
@@ -16,19 +16,17 @@
 //! see no assembly. There every access is a relaxed atomic access of one whole aligned word, and
 //! the same holds without any appeal to a machine.
 
-use crate::method::Method;
-
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
-mod x86_64;
+pub(super) mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
-use x86_64 as chosen;
+pub(super) use x86_64 as chosen;
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 pub(crate) use x86_64::{X86Cpu as Cpu, X86Details as Details};
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
-mod aarch64;
+pub(super) mod aarch64;
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
-use aarch64 as chosen;
+pub(super) use aarch64 as chosen;
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(miri, portable))))]
 pub(crate) use aarch64::{ArmCpu as Cpu, ArmDetails as Details};
 
@@ -37,13 +35,13 @@ pub(crate) use aarch64::{ArmCpu as Cpu, ArmDetails as Details};
     portable,
     not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))
 ))]
-mod portable;
+pub(super) mod portable;
 #[cfg(any(
     miri,
     portable,
     not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))
 ))]
-use portable as chosen;
+pub(super) use portable as chosen;
 #[cfg(any(
     miri,
     portable,
@@ -51,14 +49,9 @@ use portable as chosen;
 ))]
 pub(crate) use portable::{PortableCpu as Cpu, PortableDetails as Details};
 
-#[cfg(test)]
-std::thread_local! {
-    /// Lines that this thread has put in flight by a [`Method`].
-    pub(crate) static LINES_IN_FLIGHT: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
-}
-
-/// What the algorithms of [`crate::write`] are made of. The real one is [`Method`]; tests have one
-/// that writes down what it is told, or leaves something out.
+/// What the algorithms of [`crate::processor::write`] are made of. The real one is
+/// [`Method`](crate::processor::method::Method). Tests have one that writes down what it is told,
+/// or leaves something out.
 ///
 /// All pointers are into one mapping. Words and lines are aligned; values are little-endian.
 pub(crate) trait Instructions: Copy {
@@ -105,53 +98,4 @@ pub(crate) trait Instructions: Copy {
 
     /// Completes what this thread put in flight.
     fn fence(self);
-}
-
-impl Instructions for Method {
-    #[inline]
-    unsafe fn store_word(self, to: *mut u8, value: u64) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { chosen::store_word(to, value) }
-    }
-
-    #[inline]
-    unsafe fn store_words(self, to: *mut u8, from: &[u8]) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { chosen::store_words(to, from) }
-    }
-
-    #[inline]
-    unsafe fn load_word(self, from: *const u8) -> u64 {
-        // SAFETY: the caller's promise is the same.
-        unsafe { chosen::load_word(from) }
-    }
-
-    #[inline]
-    unsafe fn load_words(self, from: *const u8, into: &mut [u8]) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { chosen::load_words(from, into) }
-    }
-
-    #[inline]
-    unsafe fn stream_lines(self, to: *mut u8, from: &[u8]) {
-        #[cfg(test)]
-        LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + from.len() / journal_core::LINE_BYTES);
-        // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
-        // processor has.
-        unsafe { chosen::stream_lines(self, to, from) }
-    }
-
-    #[inline]
-    unsafe fn flush_lines(self, first: *mut u8, count: usize) {
-        #[cfg(test)]
-        LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + count);
-        // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
-        // processor has.
-        unsafe { chosen::flush_lines(self, first, count) }
-    }
-
-    #[inline]
-    fn fence(self) {
-        chosen::fence(self);
-    }
 }

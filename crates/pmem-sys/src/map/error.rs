@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use journal_core::Granularity;
 
-use crate::facts::Reason;
+use crate::map::facts::Reason;
 
 /// A span could not be created or opened.
 #[derive(Debug)]

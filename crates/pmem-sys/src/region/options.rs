@@ -18,16 +18,17 @@ use journal_core::{Granularity, LINE_BYTES};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::emulator::{Emulator, EmulatorModel};
-use crate::error::{MapError, MapErrorKind, Step};
-use crate::facts::{MapFacts, Reason};
-use crate::lock::FileLock;
 use crate::map::dax::DaxMapping;
+use crate::map::error::{MapError, MapErrorKind, Step};
+use crate::map::facts::{MapFacts, Reason};
+use crate::map::lock::FileLock;
+use crate::map::pages::{PAGE_BYTES, Pages};
 use crate::map::{Mapping, memory, page_cache, sysfs};
-use crate::method::{FlushMethod, Method};
-use crate::pages::{PAGE_BYTES, Pages};
+use crate::processor::choices::FlushMethod;
+use crate::processor::method::Method;
 use crate::region::Region;
-use crate::span::{Durability, Span};
+use crate::region::emulator::{Emulator, EmulatorModel};
+use crate::region::span::{Durability, Span};
 
 /// What is demanded of a span, and the calls that give one.
 ///

@@ -7,52 +7,12 @@
 
 use core::fmt;
 
-use crate::arch;
-
-/// How a stored line is written back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FlushMethod {
-    /// x86 `clwb`: writes the line back and may keep it in the cache.
-    Clwb,
-    /// x86 `clflushopt`: writes the line back and drops it.
-    ClflushOpt,
-    /// x86 `clflush`: like `clflushopt`, one line after the other.
-    Clflush,
-    /// Arm `dc cvap`: writes the line back to the point of persistence.
-    DcCvap,
-    /// Arm `dc cvac`: writes the line back to the point of coherency, all there is before Armv8.2.
-    DcCvac,
-    /// No flush: the caches are inside the power-fail domain, or this build knows no instruction.
-    /// The crate chooses it where it holds; a user cannot ask for it.
-    Nothing,
-}
-
-/// How bytes are written past the caches, a line at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StreamMethod {
-    /// x86 `vmovntdq` of 64 bytes.
-    Avx512,
-    /// x86 `vmovntdq` of 32 bytes.
-    Avx2,
-    /// x86 `movntdq` of 16 bytes; every 64-bit x86 has it.
-    Sse2,
-    /// x86 `movnti` of 8 bytes; every 64-bit x86 has it.
-    Movnti,
-    /// x86 `movdir64b`: 64 bytes by one store that is never torn.
-    Movdir64b,
-    /// Ordinary stores and a flush: machines without streaming stores.
-    StoreAndFlush,
-}
+use crate::processor::arch::{self, Instructions};
+use crate::processor::choices::{Choices, FlushMethod, StreamMethod};
 
 /// The instructions of one span, known to exist on this processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Method {
-    flush: FlushMethod,
-    stream: StreamMethod,
-    pub(crate) details: arch::Details,
-}
+pub struct Method(Choices<arch::Details>);
 
 /// This processor lacks an instruction that was asked for, or the medium needs a flush and the
 /// method has none.
@@ -89,7 +49,7 @@ impl Method {
     pub(crate) fn best_of(cpu: arch::Cpu) -> Self {
         let flush = cpu.flushes().next().unwrap_or(FlushMethod::Nothing);
         let stream = cpu.streams().next().unwrap_or(StreamMethod::StoreAndFlush);
-        Self { flush, stream, details: cpu.details(flush) }
+        Self(Choices { flush, stream, details: cpu.details(flush) })
     }
 
     /// Exactly these instructions, for measurements and tests.
@@ -99,7 +59,7 @@ impl Method {
     pub fn new(flush: FlushMethod, stream: StreamMethod) -> Result<Self, UnsupportedMethod> {
         let cpu = arch::Cpu::detect();
         if cpu.flushes().any(|had| had == flush) && cpu.streams().any(|had| had == stream) {
-            Ok(Self { flush, stream, details: cpu.details(flush) })
+            Ok(Self(Choices { flush, stream, details: cpu.details(flush) }))
         } else {
             Err(UnsupportedMethod { flush, stream })
         }
@@ -109,61 +69,90 @@ impl Method {
     pub(crate) fn evicting() -> Self {
         let drops =
             |flush: &FlushMethod| matches!(flush, FlushMethod::ClflushOpt | FlushMethod::Clflush);
-        let best = Self::best();
+        let Self(best) = Self::best();
         let cpu = arch::Cpu::detect();
         let flush = cpu.flushes().find(drops).unwrap_or(best.flush);
-        Self { flush, details: cpu.details(flush), ..best }
+        Self(Choices { flush, details: cpu.details(flush), ..best })
     }
 
     /// This method where caches survive a power loss: flushes do nothing.
     pub(crate) fn without_flush(self) -> Self {
-        Self { flush: FlushMethod::Nothing, ..self }
+        Self(Choices { flush: FlushMethod::Nothing, ..self.0 })
     }
 
     /// How lines are flushed.
     #[inline]
     #[must_use]
     pub const fn flush(self) -> FlushMethod {
-        self.flush
+        self.0.flush
     }
 
     /// How bytes are streamed.
     #[inline]
     #[must_use]
     pub const fn stream(self) -> StreamMethod {
-        self.stream
+        self.0.stream
     }
 }
 
-impl fmt::Display for FlushMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Clwb => "clwb",
-            Self::ClflushOpt => "clflushopt",
-            Self::Clflush => "clflush",
-            Self::DcCvap => "dc cvap",
-            Self::DcCvac => "dc cvac",
-            Self::Nothing => "no flush",
-        })
-    }
+#[cfg(test)]
+std::thread_local! {
+    /// Lines that this thread has put in flight by a [`Method`].
+    pub(crate) static LINES_IN_FLIGHT: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
-impl fmt::Display for StreamMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Avx512 => "avx512",
-            Self::Avx2 => "avx2",
-            Self::Sse2 => "sse2",
-            Self::Movnti => "movnti",
-            Self::Movdir64b => "movdir64b",
-            Self::StoreAndFlush => "store and flush",
-        })
+impl Instructions for Method {
+    #[inline]
+    unsafe fn store_word(self, to: *mut u8, value: u64) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { arch::chosen::store_word(to, value) }
+    }
+
+    #[inline]
+    unsafe fn store_words(self, to: *mut u8, from: &[u8]) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { arch::chosen::store_words(to, from) }
+    }
+
+    #[inline]
+    unsafe fn load_word(self, from: *const u8) -> u64 {
+        // SAFETY: the caller's promise is the same.
+        unsafe { arch::chosen::load_word(from) }
+    }
+
+    #[inline]
+    unsafe fn load_words(self, from: *const u8, into: &mut [u8]) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { arch::chosen::load_words(from, into) }
+    }
+
+    #[inline]
+    unsafe fn stream_lines(self, to: *mut u8, from: &[u8]) {
+        #[cfg(test)]
+        LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + from.len() / journal_core::LINE_BYTES);
+        // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
+        // processor has.
+        unsafe { arch::chosen::stream_lines(self.0, to, from) }
+    }
+
+    #[inline]
+    unsafe fn flush_lines(self, first: *mut u8, count: usize) {
+        #[cfg(test)]
+        LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + count);
+        // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
+        // processor has.
+        unsafe { arch::chosen::flush_lines(self.0, first, count) }
+    }
+
+    #[inline]
+    fn fence(self) {
+        arch::chosen::fence(self.0);
     }
 }
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.flush, self.stream)
+        write!(f, "{}, {}", self.0.flush, self.0.stream)
     }
 }
 
