@@ -1,8 +1,8 @@
 //! The rules of the house, held against the sources as they lie here.
 //!
 //! A rule is a pure function from a text to its findings (`rules.rs` for Rust sources, `shelf.rs`
-//! for manifests and documents), and each is shown a violation first, so that none of them can be
-//! true by looking at nothing. ARCHITECTURE.md says why the rules are what they are.
+//! and `tables.rs` for manifests and documents). Each is shown a violation first, so that none of
+//! them can be true by looking at nothing. ARCHITECTURE.md says why the rules are what they are.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod rules;
 mod shelf;
 mod source;
 mod storeys;
+mod tables;
 
 use core::fmt::Write as _;
 use std::fs;
@@ -283,6 +284,8 @@ fn documents_tell_the_truth() {
     let readme = read(&root().join("README.md"));
     hold("targets that the README names", &shelf::missing_targets(&readme, &names));
     hold("relative links of the README", &shelf::broken_links(&readme, &names));
+    let durability = read(&root().join("src/durability.md"));
+    hold("what is durable when", &tables::not_shown(&readme, &durability, "README.md"));
     let changelog = read(&root().join("CHANGELOG.md"));
     hold("releases without their format", &shelf::releases_without_format(&changelog));
 }
