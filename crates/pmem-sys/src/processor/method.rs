@@ -12,7 +12,9 @@ use crate::processor::choices::{Choices, FlushMethod, StreamMethod};
 
 /// The instructions of one span, known to exist on this processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Method(Choices<arch::Details>);
+pub struct Method {
+    choices: Choices<arch::Details>,
+}
 
 /// This processor lacks an instruction that was asked for, or the medium needs a flush and the
 /// method has none.
@@ -49,7 +51,7 @@ impl Method {
     pub(crate) fn best_of(cpu: arch::Cpu) -> Self {
         let flush = cpu.flushes().next().unwrap_or(FlushMethod::Nothing);
         let stream = cpu.streams().next().unwrap_or(StreamMethod::StoreAndFlush);
-        Self(Choices { flush, stream, details: cpu.details(flush) })
+        Self { choices: Choices { flush, stream, details: cpu.details(flush) } }
     }
 
     /// Exactly these instructions, for measurements and tests.
@@ -59,7 +61,7 @@ impl Method {
     pub fn new(flush: FlushMethod, stream: StreamMethod) -> Result<Self, UnsupportedMethod> {
         let cpu = arch::Cpu::detect();
         if cpu.flushes().any(|had| had == flush) && cpu.streams().any(|had| had == stream) {
-            Ok(Self(Choices { flush, stream, details: cpu.details(flush) }))
+            Ok(Self { choices: Choices { flush, stream, details: cpu.details(flush) } })
         } else {
             Err(UnsupportedMethod { flush, stream })
         }
@@ -69,29 +71,29 @@ impl Method {
     pub(crate) fn evicting() -> Self {
         let drops =
             |flush: &FlushMethod| matches!(flush, FlushMethod::ClflushOpt | FlushMethod::Clflush);
-        let Self(best) = Self::best();
+        let Self { choices: best } = Self::best();
         let cpu = arch::Cpu::detect();
         let flush = cpu.flushes().find(drops).unwrap_or(best.flush);
-        Self(Choices { flush, details: cpu.details(flush), ..best })
+        Self { choices: Choices { flush, details: cpu.details(flush), ..best } }
     }
 
     /// This method where caches survive a power loss: flushes do nothing.
     pub(crate) fn without_flush(self) -> Self {
-        Self(Choices { flush: FlushMethod::Nothing, ..self.0 })
+        Self { choices: Choices { flush: FlushMethod::Nothing, ..self.choices } }
     }
 
     /// How lines are flushed.
     #[inline]
     #[must_use]
     pub const fn flush(self) -> FlushMethod {
-        self.0.flush
+        self.choices.flush
     }
 
     /// How bytes are streamed.
     #[inline]
     #[must_use]
     pub const fn stream(self) -> StreamMethod {
-        self.0.stream
+        self.choices.stream
     }
 }
 
@@ -132,7 +134,7 @@ impl Instructions for Method {
         LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + from.len() / journal_core::LINE_BYTES);
         // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
         // processor has.
-        unsafe { arch::chosen::stream_lines(self.0, to, from) }
+        unsafe { arch::chosen::stream_lines(self.choices, to, from) }
     }
 
     #[inline]
@@ -141,18 +143,18 @@ impl Instructions for Method {
         LINES_IN_FLIGHT.set(LINES_IN_FLIGHT.get() + count);
         // SAFETY: the caller's promise is the same; a `Method` names only instructions that this
         // processor has.
-        unsafe { arch::chosen::flush_lines(self.0, first, count) }
+        unsafe { arch::chosen::flush_lines(self.choices, first, count) }
     }
 
     #[inline]
     fn fence(self) {
-        arch::chosen::fence(self.0);
+        arch::chosen::fence(self.choices);
     }
 }
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.0.flush, self.0.stream)
+        write!(f, "{}, {}", self.choices.flush, self.choices.stream)
     }
 }
 
