@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{EntryPlaces, Found, Opened, Room, Several};
+use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
@@ -23,13 +23,13 @@ use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
-use crate::shared::home_room::HomeRoom;
+use crate::shared::home_cell::HomeCell;
 use crate::shared::index_memory::IndexParts;
-use crate::shared::lane_room::LaneRoom;
+use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
-use crate::staging::seat::{Seat, Seated, Seats};
+use crate::staging::seat::{Seated, Seats};
 use crate::stats::{LaneStats, Stats};
 use crate::threads::block_locks::{Age, BlockLocks};
 use crate::threads::checkpoint_flag::UnderWay;
@@ -171,12 +171,16 @@ where
         let indexes = IndexParts::indexes(plan.shares, plan.share_frames, at_once);
         let mut shares = Unshared(indexes.map(|index| Share::new(index, cached)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
-        let room =
-            Room { lanes: &mut slots, front: &mut front, block: &mut block, slots: &mut states };
+        let memory = OpenMemory {
+            lanes: &mut slots,
+            front: &mut front,
+            block: &mut block,
+            slots: &mut states,
+        };
         // 2. The core opens what was found.
         let seats = Seats::new(disk.clone(), geometry);
         let policy = options.policy.clone();
-        let opened = found.open_by(disk, policy, kernels, room, &mut shares, scan)?;
+        let opened = found.open_by(disk, policy, kernels, memory, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
         shares.leave_room(plan.share_frames);
         // 3. Each part goes behind a lock of its own.
@@ -185,7 +189,7 @@ where
         // Where one thread commits, it takes its locks without waiting for the last fence.
         let far = FarFence::register();
         let lanes: Box<[_]> = lanes
-            .map(|lane| LaneRoom::new(lane, states.next().unwrap_or(&[]).into(), far))
+            .map(|lane| LaneCell::new(lane, states.next().unwrap_or(&[]).into(), far))
             .map(CachePadded::new)
             .collect();
         let share = |share| CachePadded::new(StoreLock::favouring(share, far));
@@ -201,7 +205,7 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            home: Mutex::new(HomeRoom::new(home, &geometry, options.settings.batch_blocks)),
+            home: Mutex::new(HomeCell::new(home, &geometry, options.settings.batch_blocks)),
             done: Mutex::new(Done::default()),
             recovery,
             failure: Failure::none(Arc::clone(&waiting)),
@@ -514,7 +518,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     pub fn sync(&self) -> Result<(), Error> {
         self.shared().check_not_failed()?;
         self.shared().commit_gathered()?;
-        self.shared().settle_deferred(None)
+        self.shared().make_deferred_durable(None)
     }
 
     /// Whether what was [committed](Committed) since the journal was opened is durable by now. A

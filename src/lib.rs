@@ -34,16 +34,7 @@
 //!
 //! # What is durable when
 //!
-//! | after | survives every crash |
-//! |---|---|
-//! | [`commit`], [`transact`], a durable [`Journal::commit`] | it, and all it read or overwrote |
-//! | [`commit_deferred`], [`transact_deferred`] | nothing yet; others can read it at once |
-//! | [`commit_gathered`], [`transact_gathered`] | nothing yet; many of them become one record |
-//! | [`sync`] | every transaction committed before the call |
-//! | [`checkpoint`] | as after `sync`; blocks are on the disk, except [unreadable] ones |
-//! | [`close`] | as after `checkpoint`; the disk alone holds everything (see [`keep_on_close`]) |
-//! | a drop, a killed process | what survived before, perhaps what was deferred, nothing gathered |
-//! | a power cut | what survived before; each other transaction wholly, or not at all |
+#![doc = include_str!("durability.md")]
 //!
 //! [`commit`]: Transaction::commit
 //! [`transact`]: Journal::transact
@@ -55,7 +46,7 @@
 //! [`checkpoint`]: Journal::checkpoint
 //! [`close`]: Journal::close
 //! [`keep_on_close`]: Options::keep_on_close
-//! [unreadable]: Journal::unreadable
+//! [unreadable ones]: Journal::unreadable
 //!
 //! # Where to look
 //!

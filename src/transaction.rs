@@ -421,7 +421,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         if seat.work.on_gathered {
             // After an error the transaction is aborted when it is dropped, unless the journal has
             // failed.
-            self.shared.settle_gathered(&mut seat.work, &seat.staged)?;
+            self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
         let Seat { staged, work, .. } = seat;
         let result = self.shared.commit_staged(work, staged, durability);

@@ -12,8 +12,8 @@ use journal_core::{BlockNumber, CheckpointReport, JournalError, Scope};
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::home_room::HomeRoom;
-use crate::shared::lane_room::LaneState;
+use crate::shared::home_cell::HomeCell;
+use crate::shared::lane_cell::LaneState;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::{Done, Shared};
 use crate::threads::sync::MutexGuard;
@@ -35,17 +35,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// assertion, blocks may be half on their way: the journal has failed then.
     fn with_home<R>(
         &self,
-        call: impl FnOnce(&mut HomeRoom<M>) -> Result<R, Error>,
+        call: impl FnOnce(&mut HomeCell<M>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut room = self.home.lock().map_err(|_| self.poisoned())?;
-        self.watched(|| call(&mut room))
+        let mut cell = self.home.lock().map_err(|_| self.poisoned())?;
+        self.watched(|| call(&mut cell))
     }
 
     /// Writes home everything that is committed by now, and removes it from the lanes.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.with_home(|room| {
+        self.with_home(|cell| {
             let mut stays = None;
-            let report = self.checkpoint_but(room, Scope::All, &mut stays)?;
+            let report = self.checkpoint_but(cell, Scope::All, &mut stays)?;
             stays.map_or(Ok(report), Err)
         })
     }
@@ -53,14 +53,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes a checkpoint, and notes what stays for want of a shield.
     fn checkpoint_but(
         &self,
-        room: &mut HomeRoom<M>,
+        cell: &mut HomeCell<M>,
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
         self.writes_home.begin();
-        let result = self.write_and_reclaim(room, scope, &mut report);
+        let result = self.write_and_reclaim(cell, scope, &mut report);
         self.writes_home.end();
         let staying = result.inspect_err(|error| self.fail_of(*error))?;
         // A whole checkpoint knows of every block that stays.
@@ -78,7 +78,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         drop(done);
         trace::checkpointed(&report);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
-            room.in_vain = None;
+            cell.in_vain = None;
             self.tell_waiters_for_room();
         }
         Ok(report)
@@ -87,11 +87,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Returns what stays for want of a shield.
     fn write_and_reclaim(
         &self,
-        room: &mut HomeRoom<M>,
+        cell: &mut HomeCell<M>,
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<Option<Error>, Error> {
-        let HomeRoom { home, batch, front, payload, blocks, waiting, .. } = room;
+        let HomeCell { home, batch, front, payload, blocks, waiting, .. } = cell;
         // Room for all that may wait now: the list is made by one pass over the index.
         let frames = self.frames();
         waiting.resize(frames.max(batch.len()).min(WAITING_MAX), BlockNumber(0));
@@ -135,8 +135,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let LaneState { lane, slots, .. } = &mut *state;
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
-        self.with_home(|room| {
-            let (home, common, lanes) = (&mut room.home, &self.common, &mut LanesOf(self));
+        self.with_home(|cell| {
+            let (home, common, lanes) = (&mut cell.home, &self.common, &mut LanesOf(self));
             let stored = home.give_up(common, lanes, lane, content, scratch, versions);
             let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
             let written = home.write_ahead(common, content, scratch, versions, take);
@@ -153,12 +153,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes room, unless `is_there` says that another thread has already. It does so without the
     /// device where that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
-        self.with_home(|room| self.make_room_in(room, is_there))
+        self.with_home(|cell| self.make_room_in(cell, is_there))
     }
 
     /// How far all lanes may be read, added up: it grows with each commit.
     fn readable(&self) -> u64 {
-        let each = self.lanes.iter().map(|room| room.reach.readable_to());
+        let each = self.lanes.iter().map(|cell| cell.reach.readable_to());
         each.fold(0, u64::wrapping_add)
     }
 
@@ -166,23 +166,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// room is left.
     fn make_room_in(
         &self,
-        room: &mut HomeRoom<M>,
+        cell: &mut HomeCell<M>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
         // Read before the work: what is committed meanwhile may come free.
         let readable = self.readable();
-        if room.in_vain == Some(readable) {
+        if cell.in_vain == Some(readable) {
             return Ok(());
         }
         let (before, mut stays) = (self.done(), None);
-        let tried_all = self.make_what_can_be(room, &is_there, &mut stays)?;
+        let tried_all = self.make_what_can_be(cell, &is_there, &mut stays)?;
         let after = self.done();
         // Reading or shielding a block that failed now may succeed another time.
         let is_the_end = tried_all
             && stays.is_none()
             && before.freed() == after.freed()
             && before.checkpointed.unreadable == after.checkpointed.unreadable;
-        room.in_vain = is_the_end.then_some(readable);
+        cell.in_vain = is_the_end.then_some(readable);
         stays.filter(|_| !is_there()).map_or(Ok(()), Err)
     }
 
@@ -190,7 +190,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// ring.
     fn make_what_can_be(
         &self,
-        room: &mut HomeRoom<M>,
+        cell: &mut HomeCell<M>,
         is_there: impl Fn() -> bool,
         stays: &mut Option<Error>,
     ) -> Result<bool, Error> {
@@ -200,11 +200,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let geometry = &self.common.geometry;
         if geometry.lane_places() == 0 {
-            return self.checkpoint_but(room, Scope::All, stays).map(|_| true);
+            return self.checkpoint_but(cell, Scope::All, stays).map(|_| true);
         }
-        self.free_in_memory(room, Frees::Rings)?;
+        self.free_in_memory(cell, Frees::Rings)?;
         if !is_enough() {
-            self.free_in_memory(room, Frees::Slots)?;
+            self.free_in_memory(cell, Frees::Slots)?;
         }
         let keeps = self.common.policy.keeps_in_slots();
         let (rings, slots) = match keeps {
@@ -214,14 +214,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let needs_rings = !is_there();
         let mut rings_are_home = !keeps || needs_rings;
         if needs_rings {
-            self.checkpoint_but(room, rings, stays)?;
+            self.checkpoint_but(cell, rings, stays)?;
         }
         // A version that finds no free slot would go into the rings, and home from there. Other
         // threads may take what comes free. The rounds are enough if none does.
-        let mut rounds = geometry.slots().div_ceil(room.batch.len() as u64) + 1;
+        let mut rounds = geometry.slots().div_ceil(cell.batch.len() as u64) + 1;
         while (!is_there() || self.slots_are_short()) && rounds > 0 {
             rounds -= 1;
-            if self.checkpoint_but(room, slots, stays)?.freed_slots > 0 {
+            if self.checkpoint_but(cell, slots, stays)?.freed_slots > 0 {
                 continue;
             }
             if rings_are_home {
@@ -229,21 +229,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             // Records of blocks in no slot keep the heads from passing the records of blocks in
             // slots.
-            self.checkpoint_but(room, rings, stays)?;
+            self.checkpoint_but(cell, rings, stays)?;
             rings_are_home = true;
         }
         let needs_all = keeps && !is_there();
         if needs_all {
-            self.checkpoint_but(room, Scope::All, stays)?;
+            self.checkpoint_but(cell, Scope::All, stays)?;
         }
-        self.clean_log(room, is_enough, stays)?;
+        self.clean_log(cell, is_enough, stays)?;
         Ok(needs_all || (!keeps && needs_rings))
     }
 
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
     fn clean_log(
         &self,
-        room: &mut HomeRoom<M>,
+        cell: &mut HomeCell<M>,
         is_enough: impl Fn() -> bool,
         stays: &mut Option<Error>,
     ) -> Result<(), Error> {
@@ -259,13 +259,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
                 if let Some(segment) = segment {
-                    freed_slots += self.checkpoint_but(room, segment, stays)?.freed_slots;
+                    freed_slots += self.checkpoint_but(cell, segment, stays)?.freed_slots;
                 }
             }
             if freed_slots == 0 {
                 // Records of blocks not in the log keep the heads from passing the records of
                 // blocks in it.
-                return self.checkpoint_but(room, Scope::All, stays).map(drop);
+                return self.checkpoint_but(cell, Scope::All, stays).map(drop);
             }
         }
         Ok(())
@@ -286,7 +286,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the index that has this block.
     #[cold]
     pub(crate) fn check_not_filled(&self, block: BlockNumber) -> Result<(), Error> {
-        if self.share(block)?.index.room() > 0 {
+        if self.share(block)?.index.free_frames() > 0 {
             return Ok(());
         }
         self.check_not_filled_by_more(block)
@@ -300,9 +300,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Frees what needs no write home.
-    fn free_in_memory(&self, room: &mut HomeRoom<M>, what: Frees) -> Result<(), Error> {
+    fn free_in_memory(&self, cell: &mut HomeCell<M>, what: Frees) -> Result<(), Error> {
         self.check_not_failed()?;
-        let HomeRoom { home, batch, front, payload, blocks, .. } = room;
+        let HomeCell { home, batch, front, payload, blocks, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
@@ -328,17 +328,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether some lane has fewer free slots than the policy wants.
     fn slots_are_short(&self) -> bool {
-        self.lanes.iter().any(|room| room.unreserved_slots.left() < self.low_slots)
+        self.lanes.iter().any(|cell| cell.unreserved_slots.left() < self.low_slots)
     }
 
     /// Whether some lane has fewer free blocks in the disk-side log than the policy wants.
     fn log_is_short(&self) -> bool {
-        self.lanes.iter().any(|room| room.unreserved_log.left() < self.low_log_blocks)
+        self.lanes.iter().any(|cell| cell.unreserved_log.left() < self.low_log_blocks)
     }
 
     /// Whether some lane has less room in its ring than the policy wants.
     pub(crate) fn is_short_of_bytes(&self) -> bool {
-        self.lanes.iter().any(|room| room.unreserved.left() < self.low_bytes)
+        self.lanes.iter().any(|cell| cell.unreserved.left() < self.low_bytes)
     }
 
     /// Asks the checkpointing thread to work, if there is one.
@@ -350,8 +350,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Notes in the superblock that all is durable, and that nothing comes behind it.
     pub(crate) fn close(&self) -> Result<(), Error> {
         self.check_not_failed()?;
-        self.with_home(|room| {
-            let noted = room.home.close(&self.common, &mut LanesOf(self));
+        self.with_home(|cell| {
+            let noted = cell.home.close(&self.common, &mut LanesOf(self));
             noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
         })
     }

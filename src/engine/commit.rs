@@ -51,7 +51,7 @@ use pmem_sys::StoreLockGuard;
 use crate::engine::versions::SharedVersions;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::lane_room::{LaneRoom, LaneState};
+use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::{Shared, failed_fence};
 use crate::staging::old_images::OnOlds;
 use crate::staging::seat::Seat;
@@ -164,7 +164,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
     #[cold]
-    pub(crate) fn settle_gathered<O: Operations + ?Sized>(
+    pub(crate) fn make_gathered_durable<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -225,7 +225,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
         }
         if work.on_gathered {
-            if let Err(error) = self.settle_gathered(work, operations) {
+            if let Err(error) = self.make_gathered_durable(work, operations) {
                 self.abort(work, operations);
                 return Err(error);
             }
@@ -312,14 +312,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(CommitError::Unchanged);
         }
         let lane = work.lane;
-        let room = self.lane(lane);
+        let cell = self.lane(lane);
         if self.common.geometry.lane_log_blocks > 0 {
             work.make_room_to_log(operations.count());
         }
         loop {
             let free = FreePlaces {
-                slots: room.unreserved_slots.left() as u32,
-                log_blocks: room.unreserved_log.left() as u32,
+                slots: cell.unreserved_slots.left() as u32,
+                log_blocks: cell.unreserved_log.left() as u32,
                 bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
@@ -333,9 +333,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             // Other threads may have taken them meanwhile: then what finds none goes into the
             // record.
-            if take(&room.unreserved_slots, slots) {
+            if take(&cell.unreserved_slots, slots) {
                 work.reserved_slots = slots;
-                if take(&room.unreserved_log, log_blocks) {
+                if take(&cell.unreserved_log, log_blocks) {
                     work.reserved_log = log_blocks;
                     let short_of_slots =
                         slots > 0 && u64::from(free.slots - slots) < self.low_slots;
@@ -391,19 +391,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
                 if durability == Durability::Durable {
                     // What the transaction has read is to be durable all the same.
-                    self.settle_deferred(None)?;
+                    self.make_deferred_durable(None)?;
                 }
                 return Ok(None);
             }
         };
-        self.settle_deferred(Some(work.lane))?;
+        self.make_deferred_durable(Some(work.lane))?;
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
         // C4
         self.unreserve_bytes_beyond(work, prepared.bytes);
-        let room = self.lane(work.lane);
-        let state = self.lock_to_commit(room)?;
+        let cell = self.lane(work.lane);
+        let state = self.lock_to_commit(cell)?;
         self.check_not_failed()?;
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
         let to = RecordTo { lane, overwritten, durability, bytes };
@@ -428,14 +428,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let RecordTo { lane, overwritten, durability, bytes } = to;
         let is_long = bytes > DEFERRED_BYTES_MAX;
         let durability = if is_long { Durability::Durable } else { durability };
-        let room = self.lane(lane);
-        let mut record = self.begin_record(&state, room, overwritten, durability);
+        let cell = self.lane(lane);
+        let mut record = self.begin_record(&state, cell, overwritten, durability);
         let frames = store(&mut state, &mut record.open);
         let bytes = record.open.bytes();
         state.in_hand -= bytes;
         state.stats.add_record(frames as u64, bytes);
         let (sequence, stamp) = (record.open.sequence(), record.open.stamp());
-        self.finish(state, record, room)?;
+        self.finish(state, record, cell)?;
         Ok(Committed { lane, sequence, stamp })
     }
 
@@ -468,11 +468,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn begin_record(
         &self,
         state: &LaneState<M>,
-        room: &LaneRoom<M>,
+        cell: &LaneCell<M>,
         overwritten: Stamp,
         durability: Durability,
     ) -> Recording {
-        let waits = room.turn.is_busy() && state.group.has_room();
+        let waits = cell.turn.is_busy() && state.group.has_room();
         let pace = match durability {
             Durability::Durable if !waits => Pace::AtOnce,
             _ => Pace::Deferred,
@@ -525,7 +525,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         mut state: LaneGuard<'_, M>,
         record: Recording,
-        room: &LaneRoom<M>,
+        cell: &LaneCell<M>,
     ) -> Result<(), Error> {
         let Recording { open, durability, waits } = record;
         let sequence = open.sequence();
@@ -545,17 +545,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if let Err(error) = state.lane.fence(in_flight) {
                 return failed_fence(self, error);
             }
-            room.publish(&state.lane);
+            cell.publish(&state.lane);
             state.give_back();
             return Ok(());
         }
         if durability == Durability::Deferred && !is_awaited {
-            room.reach.publish_deferred(state.lane.next_sequence());
+            cell.reach.publish_deferred(state.lane.next_sequence());
             return Ok(());
         }
         state.group.leave();
         drop(state);
-        self.await_durable(room, sequence)
+        self.await_durable(cell, sequence)
     }
 
     /// Brings what is kept of a transaction's blocks up to it.
@@ -605,11 +605,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// no other thread may ever ask for the lane. So a thread that has waited a while looks for a
     /// panic.
     #[cold]
-    fn await_durable(&self, room: &LaneRoom<M>, sequence: Sequence) -> Result<(), Error> {
+    fn await_durable(&self, cell: &LaneCell<M>, sequence: Sequence) -> Result<(), Error> {
         let mut patience = Patience::default();
-        while !room.reach.is_durable(sequence) {
+        while !cell.reach.is_durable(sequence) {
             self.check_not_failed()?;
-            if patience.is_long() && room.turn.is_poisoned() {
+            if patience.is_long() && cell.turn.is_poisoned() {
                 return Err(self.poisoned());
             }
             patience.pause();
@@ -619,22 +619,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes deferred records durable, in all lanes except `but`.
     #[inline]
-    pub(crate) fn settle_deferred(&self, but: Option<LaneNumber>) -> Result<(), Error> {
-        for room in &self.lanes {
-            if room.reach.has_deferred() {
-                self.settle_lane(room, but)?;
+    pub(crate) fn make_deferred_durable(&self, but: Option<LaneNumber>) -> Result<(), Error> {
+        for cell in &self.lanes {
+            if cell.reach.has_deferred() {
+                self.make_lane_durable(cell, but)?;
             }
         }
         Ok(())
     }
 
     #[cold]
-    pub(super) fn settle_lane(
+    pub(super) fn make_lane_durable(
         &self,
-        room: &LaneRoom<M>,
+        cell: &LaneCell<M>,
         but: Option<LaneNumber>,
     ) -> Result<(), Error> {
-        let mut state = self.lock_lane(room)?;
+        let mut state = self.lock_lane(cell)?;
         let is_own = but == Some(state.lane.number());
         if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {
             return Ok(());
@@ -647,7 +647,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         state.stats.fences += state.lane.fences();
         state.group.end();
-        room.publish(&state.lane);
+        cell.publish(&state.lane);
         Ok(())
     }
 
@@ -683,27 +683,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     fn unreserve_places(&self, work: &mut Work) {
         if work.reserved_slots > 0 {
-            let room = self.lane(work.lane);
-            room.unreserved_slots.give(work.reserved_slots.into());
+            let cell = self.lane(work.lane);
+            cell.unreserved_slots.give(work.reserved_slots.into());
             work.reserved_slots = 0;
         }
         if work.reserved_log > 0 {
-            let room = self.lane(work.lane);
-            room.unreserved_log.give(work.reserved_log.into());
+            let cell = self.lane(work.lane);
+            cell.unreserved_log.give(work.reserved_log.into());
             work.reserved_log = 0;
         }
     }
 
     /// Gives up slots of older versions that are held and were not written.
     fn release_slots(&self, work: &Work) {
-        let room = self.lane(work.lane);
+        let cell = self.lane(work.lane);
         for (block, slot) in work.held_slots() {
             let is_free =
                 self.share(block).is_ok_and(|mut share| share.index.release_slot(block, slot));
-            let Some(Ok(mut state)) = is_free.then(|| self.lock_lane(room)) else { continue };
+            let Some(Ok(mut state)) = is_free.then(|| self.lock_lane(cell)) else { continue };
             let LaneState { lane, slots, .. } = &mut *state;
             InLane { lane, states: slots }.give_slot(slot);
-            room.unreserved_slots.give(1);
+            cell.unreserved_slots.give(1);
         }
     }
 

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::SHARES_MAX;
 use crate::shared::Shared;
-use crate::shared::lane_room::{LaneRoom, LaneState};
+use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::share::Share;
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
@@ -95,7 +95,7 @@ impl<'s, 'o, L, M: Machine> HeldShares<'s, 'o, L, M> {
             }
             let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
             // Some of the operations may be of the same share.
-            if share.index.room() < share.reserved + operations.len() {
+            if share.index.free_frames() < share.reserved + operations.len() {
                 return Ok(false);
             }
             let (taken, count) = shared.lock_run(share, work, age, run);
@@ -190,15 +190,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Before any lock, since each lock waits for the last commit's fence.
         let Some(mut alone) = A::of(&self.common, operation, encoded) else { return Ok(None) };
         let block = alone.sole().block();
-        let room = self.lane(lane);
-        let mut state = self.lock_to_commit(room)?;
+        let cell = self.lane(lane);
+        let mut state = self.lock_to_commit(cell)?;
         let most = self.common.sole_bytes_max(alone.sole());
         let locked = match self.has_in_hand(lane, &mut state, most) {
             true => self.lock_sole(lane, age, block)?,
             false => None,
         };
         let Some((mut share, stripe)) = locked else {
-            self.let_go(room, state)?;
+            self.let_go(cell, state)?;
             return Ok(None);
         };
         // Mostly this saves a store: stores behind a fence wait for it.
@@ -288,8 +288,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let prepared = prepared.filter(|prepared| is_short(prepared) && !held.depends);
         let Some(prepared) = prepared else { return Ok(None) };
         // 2. Lane, shares and blocks are taken, if all of them are free.
-        let room = self.lane(lane);
-        let mut state = self.lock_to_commit(room)?;
+        let cell = self.lane(lane);
+        let mut state = self.lock_to_commit(cell)?;
         let most = prepared.bytes_max(&self.common.geometry);
         let is_taken = self.has_in_hand(lane, &mut state, most)
             && held.take_all(&mut seat.work, age)?
@@ -301,7 +301,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             drop(held);
             self.unlock_few(operations, age, taken);
             work.clear();
-            self.let_go(room, state)?;
+            self.let_go(cell, state)?;
             return Ok(None);
         }
         // 3. The record is stored, and the index learns of it.
@@ -358,7 +358,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
         let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
-        lanes.any(|(number, room)| number != lane && room.reach.has_deferred())
+        lanes.any(|(number, cell)| number != lane && cell.reach.has_deferred())
     }
 
     /// Whether `bytes` bytes of a lane are reserved for its holder. If they are not, some more than
@@ -382,10 +382,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back a lane that nothing was stored in.
     #[cold]
-    fn let_go(&self, room: &LaneRoom<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
+    fn let_go(&self, cell: &LaneCell<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
         let is_awaited = state.group.is_awaited();
         drop(state);
         // Other committers have left it to this one to fence.
-        if is_awaited { self.settle_lane(room, None) } else { Ok(()) }
+        if is_awaited { self.make_lane_durable(cell, None) } else { Ok(()) }
     }
 }

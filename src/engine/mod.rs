@@ -41,7 +41,7 @@
 //!     caches, and a fetch waits behind all that streams. Entries stay where they are while the
 //!     journal is open, so their addresses are known without the share's lock.
 //! C10. A front is put together, checked and streamed in registers where the processor has wide
-//!     ones ([`journal_core::Gathered`]). What was just stored is loaded word by word (C1), and the
+//!     ones ([`journal_core::Stitched`]). What was just stored is loaded word by word (C1), and the
 //!     payload comes from where the caller has it. The medium computes the check, or each line
 //!     would be put together twice.
 

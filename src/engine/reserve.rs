@@ -2,7 +2,7 @@
 //! and its frames will need.
 //!
 //! Space is counted twice. The lane and the index count what is used. What is promised to
-//! transactions under way is counted beside them: `LaneRoom::unreserved` says what of a lane is not
+//! transactions under way is counted beside them: `LaneCell::unreserved` says what of a lane is not
 //! promised, and `Share::reserved` how many frames are. So a commit cannot fail for lack of space,
 //! and a transaction that could is refused while it is made.
 
@@ -246,9 +246,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes sure that there are slots, where no background thread does. A version that finds no
     /// slot goes into the ring, whole, and from there home.
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
-        let (geometry, room) = (&self.common.geometry, self.lane(work.lane));
-        let has_slots = || geometry.lane_slots == 0 || room.unreserved_slots.left() > 0;
-        let has_log = || geometry.lane_log_blocks == 0 || room.unreserved_log.left() > 0;
+        let (geometry, cell) = (&self.common.geometry, self.lane(work.lane));
+        let has_slots = || geometry.lane_slots == 0 || cell.unreserved_slots.left() > 0;
+        let has_log = || geometry.lane_log_blocks == 0 || cell.unreserved_log.left() > 0;
         let has_some = || has_slots() && has_log();
         if has_some() || self.bell.has_thread() {
             return Ok(());
@@ -294,9 +294,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let mut share = self.share(first)?;
         work.note_how(&share);
-        let room = share.index.room().saturating_sub(share.reserved);
+        let free = share.index.free_frames().saturating_sub(share.reserved);
         let of_run = operations.iter().take_while(|other| is_of_run(first, other.block()));
-        let run = &operations[..of_run.take(room).count()];
+        let run = &operations[..of_run.take(free).count()];
         let (taken, count) = self.lock_run(&share, work, age, run);
         let taken = run.iter().enumerate().filter(|(at, _)| taken & 1 << at != 0);
         work.held.extend(taken.map(|(_, operation)| self.blocks.stripe(operation.block())));
@@ -455,9 +455,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back what is reserved for the holder of a lane.
     pub(crate) fn give_from_hand(&self, lane: LaneNumber) -> Result<(), Error> {
-        let room = self.lane(lane);
-        let bytes = core::mem::take(&mut self.lock_lane(room)?.in_hand);
-        room.unreserved.give(bytes);
+        let cell = self.lane(lane);
+        let bytes = core::mem::take(&mut self.lock_lane(cell)?.in_hand);
+        cell.unreserved.give(bytes);
         Ok(())
     }
 

@@ -297,7 +297,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn grant_all(&self, work: &mut Work, wants: &Wants) -> Result<bool, Error> {
         for (block, count) in &wants.frames {
             let mut share = self.share(*block)?;
-            if share.index.room() < share.reserved + count {
+            if share.index.free_frames() < share.reserved + count {
                 drop(share);
                 self.give_frames_back(work);
                 return Ok(false);
@@ -323,7 +323,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let needed = wants.bytes + self.kept_bytes(wants.bytes);
         let has_bytes = self.each_lane().any(|lane| self.lane(lane).unreserved.left() >= needed);
         let has_frames = |(block, count): &(BlockNumber, usize)| {
-            self.share(*block).is_ok_and(|share| share.index.room() >= share.reserved + count)
+            self.share(*block)
+                .is_ok_and(|share| share.index.free_frames() >= share.reserved + count)
         };
         has_bytes && wants.frames.iter().all(has_frames)
     }
@@ -347,9 +348,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether a lane would have `bytes` bytes that are not reserved, if its records were home.
     pub(crate) fn could_have(&self, lane: LaneNumber, bytes: u64) -> Result<bool, Error> {
-        let room = self.lane(lane);
-        let state = self.lock_lane(room)?;
-        let reserved = state.lane.free_bytes().saturating_sub(room.unreserved.left());
+        let cell = self.lane(lane);
+        let state = self.lock_lane(cell)?;
+        let reserved = state.lane.free_bytes().saturating_sub(cell.unreserved.left());
         Ok(state.lane.capacity_bytes() >= reserved + bytes)
     }
 
@@ -357,7 +358,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Then the transaction is told when it goes on.
     fn waits_in_vain(&self, wants: &Wants) -> Result<bool, Error> {
         for (at, count) in &wants.frames {
-            let has_some = self.share(*at)?.index.room() >= *count;
+            let has_some = self.share(*at)?.index.free_frames() >= *count;
             if !has_some {
                 self.check_not_filled_by_more(*at)?;
             }

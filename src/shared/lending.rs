@@ -7,7 +7,7 @@ use journal_core::{BlockNumber, JournalError, MediumError};
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::index_memory::IndexParts;
-use crate::shared::lane_room::LaneState;
+use crate::shared::lane_cell::LaneState;
 use crate::shared::share::Share;
 
 /// The lanes, as the code that writes home borrows them.
@@ -19,8 +19,8 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         lane: LaneNumber,
         call: impl FnOnce(&mut InLane<'_, M::Pmem, M::Hook>) -> R,
     ) -> Result<R, JournalError> {
-        let room = self.0.lane(lane);
-        let mut guard = self.0.lock_lane(room).map_err(|_| JournalError::Failed)?;
+        let cell = self.0.lane(lane);
+        let mut guard = self.0.lock_lane(cell).map_err(|_| JournalError::Failed)?;
         if self.0.has_failed() {
             return Err(JournalError::Failed);
         }
@@ -34,23 +34,23 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
             self.0.fail();
             return Ok(result);
         }
-        room.publish(&guard.lane);
+        cell.publish(&guard.lane);
         // Code that writes home only gives slots back.
         let after = guard.lane.free_places();
         let slots = after.slots.saturating_sub(before.slots);
         if slots > 0 {
-            room.unreserved_slots.give(slots.into());
+            cell.unreserved_slots.give(slots.into());
         }
         let log_blocks = after.log_blocks.saturating_sub(before.log_blocks);
         if log_blocks > 0 {
-            room.unreserved_log.give(log_blocks.into());
+            cell.unreserved_log.give(log_blocks.into());
         }
         if !guard.lane.has_deferred() {
             guard.group.end();
         }
         let freed = guard.lane.free_bytes().saturating_sub(free_before);
         if freed > 0 {
-            room.unreserved.give(freed);
+            cell.unreserved.give(freed);
         }
         Ok(result)
     }
@@ -102,8 +102,8 @@ impl Unshared {
     /// on.
     pub(crate) fn leave_room(&mut self, made_for: usize) {
         for Share { index, .. } in &mut self.0 {
-            let (frames, room) = (index.frames(), index.room());
-            if index.capacity() > made_for && room < frames / 4 {
+            let (frames, free) = (index.frames(), index.free_frames());
+            if index.capacity() > made_for && free < frames / 4 {
                 IndexParts::make_larger(index);
             }
         }

@@ -34,9 +34,9 @@
 pub(crate) mod cache;
 pub(crate) mod failure;
 pub(crate) mod gathering;
-pub(crate) mod home_room;
+pub(crate) mod home_cell;
 pub(crate) mod index_memory;
-pub(crate) mod lane_room;
+pub(crate) mod lane_cell;
 pub(crate) mod lending;
 pub(crate) mod share;
 
@@ -55,8 +55,8 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
-use crate::shared::home_room::HomeRoom;
-use crate::shared::lane_room::{LaneRoom, LaneState};
+use crate::shared::home_cell::HomeCell;
+use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::share::Share;
 use crate::staging::seat::Seats;
 use crate::staging::work::Work;
@@ -70,13 +70,13 @@ use crate::threads::wake::Bell;
 pub(crate) struct Shared<L, M: Machine> {
     pub(crate) common: Common<L, M::Kernels>,
     pub(crate) hook: M::Hook,
-    pub(crate) lanes: Box<[CachePadded<LaneRoom<M>>]>,
+    pub(crate) lanes: Box<[CachePadded<LaneCell<M>>]>,
     pub(crate) shares: Box<[CachePadded<StoreLock<Share>>]>,
     /// The entries of each share.
     pub(crate) entries: Box<[EntryPlaces]>,
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<M::Disk>,
-    pub(crate) home: Mutex<HomeRoom<M>>,
+    pub(crate) home: Mutex<HomeCell<M>>,
     pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
     pub(crate) failure: Failure,
@@ -148,7 +148,7 @@ impl<L, M: Machine> Shared<L, M> {
         }
     }
 
-    pub(crate) fn lane(&self, lane: LaneNumber) -> &LaneRoom<M> {
+    pub(crate) fn lane(&self, lane: LaneNumber) -> &LaneCell<M> {
         &self.lanes[usize::from(lane.raw())]
     }
 
@@ -156,17 +156,17 @@ impl<L, M: Machine> Shared<L, M> {
     #[inline(always)]
     pub(crate) fn lock_to_commit<'s>(
         &'s self,
-        room: &'s LaneRoom<M>,
+        cell: &'s LaneCell<M>,
     ) -> Result<StoreLockGuard<'s, LaneState<M>>, Error> {
-        room.turn.take_to_commit().map_err(|_| self.poisoned())
+        cell.turn.take_to_commit().map_err(|_| self.poisoned())
     }
 
     /// Takes a lane for anything else.
     pub(crate) fn lock_lane<'s>(
         &'s self,
-        room: &'s LaneRoom<M>,
+        cell: &'s LaneCell<M>,
     ) -> Result<StoreLockGuard<'s, LaneState<M>>, Error> {
-        room.turn.take().map_err(|_| self.poisoned())
+        cell.turn.take().map_err(|_| self.poisoned())
     }
 
     /// Makes the journal fail: a thread panicked inside, and what it held may be half done.

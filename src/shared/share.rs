@@ -57,7 +57,7 @@ impl Share {
     /// next change is logged as a whole image, and the older frames are forgotten.
     pub(crate) fn is_to_fold(&self, block: BlockNumber) -> bool {
         let Self { index, reserved, .. } = self;
-        if index.room().saturating_sub(*reserved) >= index.capacity() / 4 {
+        if index.free_frames().saturating_sub(*reserved) >= index.capacity() / 4 {
             return false;
         }
         let mut next = index.newest(block);
@@ -73,12 +73,12 @@ impl Share {
     /// Whether an eighth of its frames is left, or less.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.index.room().saturating_sub(self.reserved) <= self.index.capacity() / 8
+        self.index.free_frames().saturating_sub(self.reserved) <= self.index.capacity() / 8
     }
 
     /// Whether there is room for another frame, beside those that are reserved.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.index.room() > self.reserved
+        self.index.free_frames() > self.reserved
     }
 }

@@ -7,7 +7,7 @@ use pmem_sys::copy_block;
 /// Pages of more than these bytes are given back when a transaction ends.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// As many bytes as a block has.
+/// Memory of one block.
 pub(crate) type Page = Box<[u8]>;
 
 /// The images of a transaction, and pages for more.

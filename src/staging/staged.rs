@@ -23,7 +23,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// What becomes of one block.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct StagedBlock {
     block: BlockNumber,
     hint: Hint,
     /// Whether an operation has said so.
@@ -65,7 +65,7 @@ impl Content {
 /// The operations, ascending by block, each block once.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    entries: Vec<Entry>,
+    blocks: Vec<StagedBlock>,
     images: Pages,
     /// For each image, where it differs from the committed one.
     touched: Vec<Touched>,
@@ -78,7 +78,7 @@ pub(crate) struct Staged {
 impl Staged {
     pub(crate) const fn new(block_bytes: usize) -> Self {
         Self {
-            entries: Vec::new(),
+            blocks: Vec::new(),
             images: Pages::new(block_bytes),
             touched: Vec::new(),
             patches: StagedPatches::new(),
@@ -88,12 +88,12 @@ impl Staged {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.blocks.clear();
         self.images.clear();
         self.touched.clear();
         self.patches.clear();
         self.touched.shrink_to(KEPT_BYTES_MAX / size_of::<Touched>());
-        self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Entry>());
+        self.blocks.shrink_to(KEPT_BYTES_MAX / size_of::<StagedBlock>());
         self.olds.clear();
     }
 
@@ -116,10 +116,10 @@ impl Staged {
 
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
         // Most transactions touch their blocks in order.
-        match self.entries.last() {
+        match self.blocks.last() {
             None => Err(0),
-            Some(last) if last.block < block => Err(self.entries.len()),
-            _ => self.entries.binary_search_by_key(&block, |entry| entry.block),
+            Some(last) if last.block < block => Err(self.blocks.len()),
+            _ => self.blocks.binary_search_by_key(&block, |staged| staged.block),
         }
     }
 
@@ -131,12 +131,12 @@ impl Staged {
     /// What the transaction has made of a block: `None` where it has not touched the block, has
     /// discarded it, or has nothing but patches of it.
     pub(crate) fn image(&self, block: BlockNumber) -> Option<&[u8]> {
-        let entry = &self.entries[self.find(block).ok()?];
-        entry.content.image().map(|image| self.image_at(image))
+        let staged = &self.blocks[self.find(block).ok()?];
+        staged.content.image().map(|image| self.image_at(image))
     }
 
     fn patches_of(&self, block: BlockNumber) -> Option<Patches> {
-        match self.entries[self.find(block).ok()?].content {
+        match self.blocks[self.find(block).ok()?].content {
             Content::Patched(patches) => Some(patches),
             Content::Nothing | Content::Image(_) => None,
         }
@@ -161,13 +161,13 @@ impl Staged {
         let block_bytes = self.block_bytes;
         match self.find(block) {
             Ok(place) => {
-                let entry = &mut self.entries[place];
-                let Content::Patched(patches) = &mut entry.content else { return false };
+                let staged = &mut self.blocks[place];
+                let Content::Patched(patches) = &mut staged.content else { return false };
                 if !self.patches.add(patches, at, new, block_bytes) {
                     return false;
                 }
-                entry.hint.change(hint);
-                entry.is_said |= hint.is_some();
+                staged.hint.change(hint);
+                staged.is_said |= hint.is_some();
             }
             Err(place) => {
                 let mut patches = Patches::NONE;
@@ -176,7 +176,7 @@ impl Staged {
                 }
                 let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
                 let content = Content::Patched(patches);
-                self.entries.insert(place, Entry { block, hint, is_said, content });
+                self.blocks.insert(place, StagedBlock { block, hint, is_said, content });
             }
         }
         true
@@ -194,8 +194,8 @@ impl Staged {
 
     /// The blocks that have patches and no image.
     pub(crate) fn patched(&self) -> impl Iterator<Item = BlockNumber> + '_ {
-        let patched = |entry: &&Entry| matches!(entry.content, Content::Patched(_));
-        self.entries.iter().filter(patched).map(|entry| entry.block)
+        let patched = |staged: &&StagedBlock| matches!(staged.content, Content::Patched(_));
+        self.blocks.iter().filter(patched).map(|staged| staged.block)
     }
 
     /// Makes the image of a block that has patches. The spare page holds what is committed.
@@ -230,8 +230,8 @@ impl Staged {
         at: usize,
         new: &[u8],
     ) {
-        let image = match (self.find(block).map(|at| &mut self.entries[at]), below) {
-            (Ok(Entry { content: Content::Image(image), hint: known, is_said, .. }), _) => {
+        let image = match (self.find(block).map(|at| &mut self.blocks[at]), below) {
+            (Ok(StagedBlock { content: Content::Image(image), hint: known, is_said, .. }), _) => {
                 known.change(hint);
                 *is_said |= hint.is_some();
                 *image as usize
@@ -250,11 +250,11 @@ impl Staged {
     /// Says that the block is not to be live any more.
     pub(crate) fn discard(&mut self, block: BlockNumber) {
         match self.find(block) {
-            Ok(at) => self.entries[at].content = Content::Nothing,
+            Ok(at) => self.blocks[at].content = Content::Nothing,
             Err(at) => {
                 let content = Content::Nothing;
-                let entry = Entry { block, hint: Hint::DATA, is_said: false, content };
-                self.entries.insert(at, entry);
+                let staged = StagedBlock { block, hint: Hint::DATA, is_said: false, content };
+                self.blocks.insert(at, staged);
             }
         }
     }
@@ -267,25 +267,25 @@ impl Staged {
     /// Takes in what a later transaction makes of its blocks, each of which has an image or is
     /// discarded.
     pub(crate) fn absorb(&mut self, later: &Self) {
-        for entry in &later.entries {
-            if let Some(old) = later.olds.get(entry.block).filter(|_| !self.has(entry.block)) {
-                self.keep_old(entry.block, old);
+        for staged in &later.blocks {
+            if let Some(old) = later.olds.get(staged.block).filter(|_| !self.has(staged.block)) {
+                self.keep_old(staged.block, old);
             }
-            let Some(image) = entry.content.image() else {
-                assert!(matches!(entry.content, Content::Nothing), "images were built");
-                self.discard(entry.block);
+            let Some(image) = staged.content.image() else {
+                assert!(matches!(staged.content, Content::Nothing), "images were built");
+                self.discard(staged.block);
                 continue;
             };
-            let hint = entry.is_said.then_some(entry.hint);
-            let touched = self.touched_with(entry.block, &later.touched[image as usize]);
+            let hint = staged.is_said.then_some(staged.hint);
+            let touched = self.touched_with(staged.block, &later.touched[image as usize]);
             let content = later.image_at(image);
-            self.put(entry.block, hint, content, touched);
+            self.put(staged.block, hint, content, touched);
         }
     }
 
     /// Where a block differs from what was committed when a later transaction has changed it too.
     fn touched_with(&self, block: BlockNumber, later: &Touched) -> Touched {
-        let known = self.find(block).ok().and_then(|at| self.entries[at].content.image());
+        let known = self.find(block).ok().and_then(|at| self.blocks[at].content.image());
         match (known, self.has(block)) {
             (Some(image), _) => self.touched[image as usize].with(later),
             // Where a discarded block differs is not known at all.
@@ -308,10 +308,8 @@ impl Staged {
     ) -> Option<u64> {
         let Operation::Update(mut update) = later.operation(at) else { return None };
         let image = update.change.image()?;
-        let touched = self.touched_with(
-            update.block,
-            &later.touched[later.entries[at].content.image()? as usize],
-        );
+        let touched = self
+            .touched_with(update.block, &later.touched[later.blocks[at].content.image()? as usize]);
         update.change = touched.change(image);
         Some(count(&update))
     }
@@ -319,7 +317,7 @@ impl Staged {
     /// Makes a copy of an image the block's.
     fn put(&mut self, block: BlockNumber, hint: Option<Hint>, new: &[u8], touched: Touched) {
         let at = self.said(block, hint);
-        if let Content::Image(image) = self.entries[at].content {
+        if let Content::Image(image) = self.blocks[at].content {
             copy_block(self.images.get_mut(image as usize), new);
             self.touched[image as usize] = touched;
         } else {
@@ -340,7 +338,7 @@ impl Staged {
         assert_eq!(image, self.touched.len(), "each image has its ranges");
         self.touched.push(touched);
         let number = u32::try_from(image);
-        self.entries[at].content =
+        self.blocks[at].content =
             Content::Image(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
     }
 
@@ -349,38 +347,38 @@ impl Staged {
         let at = self.find(block).unwrap_or_else(|at| {
             let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
             let content = Content::Nothing;
-            self.entries.insert(at, Entry { block, hint, is_said, content });
+            self.blocks.insert(at, StagedBlock { block, hint, is_said, content });
             at
         });
-        self.entries[at].hint.change(hint);
-        self.entries[at].is_said |= hint.is_some();
+        self.blocks[at].hint.change(hint);
+        self.blocks[at].is_said |= hint.is_some();
         at
     }
 
     /// Calls with the image of each block, and whether it was built on what was committed. The call
     /// may exchange the page: the transaction has ended.
     pub(crate) fn each_page(&mut self, mut call: impl FnMut(BlockNumber, bool, &mut Page)) {
-        for entry in &self.entries {
-            let Some(image) = entry.content.image() else { continue };
+        for staged in &self.blocks {
+            let Some(image) = staged.content.image() else { continue };
             let is_built = !matches!(self.touched[image as usize], Touched::Whole);
-            call(entry.block, is_built, self.images.get_mut(image as usize));
+            call(staged.block, is_built, self.images.get_mut(image as usize));
         }
     }
 
     /// One of the operations, with its patches if it has nothing else.
     #[inline]
     fn operation_with<'s>(&'s self, at: usize, patches: &'s [Patch<'s>]) -> Operation<'s> {
-        let entry = &self.entries[at];
-        let change = match entry.content {
-            Content::Nothing => return Operation::Discard(entry.block),
+        let staged = &self.blocks[at];
+        let change = match staged.content {
+            Content::Nothing => return Operation::Discard(staged.block),
             Content::Image(image) => self.touched[image as usize].change(self.image_at(image)),
             Content::Patched(_) => Change::Patches(patches),
         };
-        let mut update = Update::new(entry.block, change);
-        update.class = entry.hint.class;
-        update.kind = entry.hint.kind;
-        update.object_bytes = entry.hint.object_bytes;
-        update.old = self.olds.get(entry.block);
+        let mut update = Update::new(staged.block, change);
+        update.class = staged.hint.class;
+        update.kind = staged.hint.kind;
+        update.object_bytes = staged.hint.object_bytes;
+        update.old = self.olds.get(staged.block);
         Operation::Update(update)
     }
 
@@ -389,8 +387,8 @@ impl Staged {
     pub(crate) fn ready<R>(&mut self, call: impl FnOnce(&Ready<'_>) -> R) -> R {
         let mut count = 0;
         if !self.patches.is_empty() {
-            for entry in &mut self.entries {
-                if let Content::Patched(patches) = &mut entry.content {
+            for staged in &mut self.blocks {
+                if let Content::Patched(patches) = &mut staged.content {
                     patches.start = count;
                     count += patches.count;
                 }
@@ -398,7 +396,7 @@ impl Staged {
         }
         let staged = &*self;
         let each = || {
-            let patches = staged.entries.iter().filter_map(|entry| match &entry.content {
+            let patches = staged.blocks.iter().filter_map(|one| match &one.content {
                 Content::Patched(patches) => Some(patches),
                 Content::Nothing | Content::Image(_) => None,
             });
@@ -443,7 +441,7 @@ impl Operations for Ready<'_> {
 
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
-        let patches = match &self.staged.entries[at].content {
+        let patches = match &self.staged.blocks[at].content {
             Content::Patched(patches) => &self.patches[patches.place()],
             Content::Nothing | Content::Image(_) => &[],
         };
@@ -455,7 +453,7 @@ impl Operations for Ready<'_> {
 impl Operations for Staged {
     #[inline]
     fn count(&self) -> usize {
-        self.entries.len()
+        self.blocks.len()
     }
 
     #[inline]

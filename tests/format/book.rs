@@ -6,7 +6,7 @@ use journal_core::geometry::{LANES_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
 use journal_core::slot::{SlotEntry, SlotFrame};
 use journal_core::superblock::{
-    DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER,
+    DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHeader, TAIL_POINTER,
     superblock_bytes,
 };
 use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
@@ -33,8 +33,8 @@ macro_rules! fields {
 fn structures() -> [(&'static str, Layout); 7] {
     [
         (
-            "SuperblockHead",
-            fields!(SuperblockHead {
+            "SuperblockHeader",
+            fields!(SuperblockHeader {
                 magic,
                 version,
                 block_bytes,

@@ -3,7 +3,7 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use journal_core::parts::{Found, Index, Lent, Opened, Room, Scanning, Unscanned};
+use journal_core::parts::{Found, Index, LentMemory, OpenMemory, Opened, Scanning, Unscanned};
 use journal_core::units::LaneNumber;
 use journal_core::{
     Entry, LaneSlot, Needs, NoHook, Node, OpenError, PortableKernels, Recovery, SlotState,
@@ -37,15 +37,19 @@ fn open(sample: &Sample, image: &Image, is_in_turn: bool) -> (Result<Recovery, O
         let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
         let mut slots = vec![SlotState::EMPTY; needs.slots];
         let (mut front, mut block) = (vec![0xA5; needs.front_bytes], vec![0; needs.blocks_bytes]);
-        let room =
-            Room { lanes: &mut lanes, front: &mut front, block: &mut block, slots: &mut slots };
+        let memory = OpenMemory {
+            lanes: &mut lanes,
+            front: &mut front,
+            block: &mut block,
+            slots: &mut slots,
+        };
         let (mut entries, mut nodes) = (vec![Entry::EMPTY; 2048], vec![Node::EMPTY; 1024]);
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         let (disk, kind) = (world.disk(0), sample.shape.kind);
         let opened = if is_in_turn {
-            found.open(disk, kind, PortableKernels, room, &mut index)
+            found.open(disk, kind, PortableKernels, memory, &mut index)
         } else {
-            found.open_by(disk, kind, PortableKernels, room, &mut index, |lanes, _, front| {
+            found.open_by(disk, kind, PortableKernels, memory, &mut index, |lanes, _, front| {
                 one_by_one(lanes, front)
             })
         };

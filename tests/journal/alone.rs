@@ -6,8 +6,8 @@ use std::sync::Arc;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, Buffers, Gathered, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead,
-    PmemShare, PmemSplit, Seeds, Site, format,
+    BlockSize, Buffers, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead, PmemShare,
+    PmemSplit, Seeds, Site, Stitched, format,
 };
 use nvm_journal::{AnyPolicy, Durability, Error, FileDisk, Journal, ObjectLog, Operation, Options};
 use pmem_sys::{Method, NativeKernels, StreamMethod};
@@ -264,7 +264,7 @@ fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
             let method = Method::new(method.flush(), stream).expect("is had");
             given.set_method(method).expect("flushes");
         }
-        assert!(!given.facts().gathers);
+        assert!(!given.facts().stitches);
         let own = left_of_all_kinds(own, policy, "put");
         assert_same(&own, &left_of_all_kinds(given, policy, "given"), &policy);
     }
@@ -274,10 +274,10 @@ fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
 #[test]
 fn lines_that_a_simulated_medium_puts_together_are_those_that_it_is_given() {
     for &policy in AnyPolicy::ALL {
-        let left = [true, false].map(|gathers| {
+        let left = [true, false].map(|stitches| {
             let media = World::boot(Image::blank(ALL_BYTES as usize), Model::Torn8);
-            let name = if gathers { "simulated-put" } else { "simulated-given" };
-            left_of_all_kinds(media.pmem().with_gathers(gathers), policy, name)
+            let name = if stitches { "simulated-put" } else { "simulated-given" };
+            left_of_all_kinds(media.pmem().with_stitches(stitches), policy, name)
         });
         assert_same(&left[0], &left[1], &policy);
     }
@@ -288,7 +288,7 @@ fn lines_that_a_simulated_medium_puts_together_are_those_that_it_is_given() {
 struct Pieces(Arc<AtomicU32>);
 
 impl Hook for Pieces {
-    fn gathers(&self) -> bool {
+    fn stitches(&self) -> bool {
         true
     }
 
@@ -297,11 +297,11 @@ impl Hook for Pieces {
         _site: Site,
         pmem: &mut P,
         at: Offset,
-        gathered: &Gathered<'_>,
+        stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed);
-        pmem.stream_checked(at, gathered, seeds)
+        pmem.stream_checked(at, stitched, seeds)
     }
 }
 
@@ -312,7 +312,7 @@ fn what_is_deferred_is_stored_and_not_put_together_by_the_medium() {
     let (pieces, files) = (Pieces::default(), Files::new("alone-deferred"));
     let options = options().hook(pieces.clone());
     let media = World::boot(Image::blank(SPAN_BYTES as usize), Model::Torn8);
-    let pmem = media.pmem().with_gathers(true);
+    let pmem = media.pmem().with_stitches(true);
     let journal = Journal::format(pmem, files.disk(), &options).expect("formats");
     for (durability, expected) in [(Durability::Deferred, 0), (Durability::Durable, 2)] {
         operations(|image, change| {

@@ -277,7 +277,7 @@ fn what_is_logged_is_read_from_ordinary_memory_as_long_as_it_is_kept() {
     holds(&journal, &model);
     let after = journal.stats().expect("goes on").cached;
     assert_eq!((after.hits - before.hits, after.misses), (16, 8));
-    // What was given up has no content to be found.
+    // What was discarded has no content to be found.
     journal.transact(|tx| tx.discard(block(3))).expect("commits");
     journal.transact(|tx| tx.write_at(block(3), 0, &[5])).expect("commits");
     let mut found = vec![0; BLOCK];

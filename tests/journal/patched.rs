@@ -289,3 +289,40 @@ fn the_first_patch_of_a_new_block_is_logged_as_an_image() {
     patch(Hint::APPEND).expect("commits");
     assert!(bytes() - short > BLOCK as u64, "{} bytes", bytes() - short);
 }
+
+/// Beside blocks that lie in the journal and stay, one block is patched again and again: by
+/// transactions and by single calls. Frames of it never bring a checkpoint.
+#[test]
+fn a_hot_block_does_not_fill_the_index() {
+    use nvm_journal::policy::{Change, Patch, Update};
+    use nvm_journal::{Durability, Operation};
+
+    let files = Files::new("hot");
+    let few = Options::new().policy(ObjectLog::new()).lanes(1).lane_bytes(8 << 20);
+    let few = few.index_frames(1 << 10).cache_bytes(0);
+    let journal = Journal::format(memory(16 << 20), files.disk(), &few).expect("formats");
+    for number in 0..64 {
+        let cold = |tx: &mut Transaction<'_, ObjectLog>| tx.write(block(number), &[1; BLOCK]);
+        journal.transact(cold).expect("commits");
+    }
+    let mut content = vec![1; BLOCK];
+    for round in 0..20_000_u32 {
+        let bytes = round.to_le_bytes();
+        let at = round as usize * 8 % BLOCK;
+        content[at..at + 4].copy_from_slice(&bytes);
+        if round % 3 == 0 {
+            let patch = [Patch { at: at as u32, bytes: &bytes }];
+            let update = Update::new(block(7), Change::Patches(&patch));
+            journal.commit(&[Operation::Update(update)], Durability::Durable).expect("commits");
+        } else {
+            let patch = |tx: &mut Transaction<'_, ObjectLog>| tx.write_at(block(7), at, &bytes);
+            journal.transact(patch).expect("commits");
+        }
+    }
+    let mut found = [0; BLOCK];
+    journal.read(block(7), &mut found).expect("reads");
+    assert!(found == content[..]);
+    let stats = journal.stats().expect("works");
+    assert_eq!(stats.checkpoints, 0, "{stats}");
+    assert!(stats.frames < 1 << 10 && stats.blocks == 64, "{stats}");
+}

@@ -271,7 +271,7 @@ fn a_block_is_its_transactions_own_until_that_is_durable() {
 /// What a block has had is forgotten once it is written over, but not while a checkpoint may still
 /// have to build content of it.
 #[test]
-fn a_checkpoint_finds_what_it_has_settled() {
+fn a_checkpoint_finds_what_its_snapshot_has() {
     Scripted::new(1, |stage| {
         stage.transact(1, &[(0, Write)], Durable)?;
         stage.at_first("checkpoint.home", |stage| {

@@ -99,8 +99,8 @@ impl Hook for Probe {
         self.mutator.stream(site, pmem, at, bytes);
     }
 
-    fn gathers(&self) -> bool {
-        self.mutator.gathers()
+    fn stitches(&self) -> bool {
+        self.mutator.stitches()
     }
 
     fn write_piece<P: Pmem>(

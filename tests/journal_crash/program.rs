@@ -131,7 +131,7 @@ impl Program {
     pub(crate) fn open(&self, world: &World) -> Result<Front, Error> {
         let probe = Probe::new(self.mutator.clone());
         // Some programs have lines streamed, and put together from pieces.
-        let pmem = world.pmem().with_gathers(self.steps.len() % 2 == 1);
+        let pmem = world.pmem().with_stitches(self.steps.len() % 2 == 1);
         Journal::open(pmem, Device::new(world.disk(0)), &self.options(probe))
     }
 

@@ -19,7 +19,7 @@ use crate::ledger::Cell;
 pub(crate) struct Edit {
     pub(crate) block: usize,
     pub(crate) old: Cell,
-    /// `None` where it is given up.
+    /// `None` where it is discarded.
     pub(crate) new: Cell,
     /// Where the two differ, where that is said.
     pub(crate) range: Option<Range<usize>>,

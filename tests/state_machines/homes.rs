@@ -1,4 +1,4 @@
-//! The machine of homes: blocks are given up and changed as they are shown, calls of the disk fail
+//! The machine of homes: blocks are discarded and changed as they are shown, calls of the disk fail
 //! or are cut off by a kill, and each process has other options than the one before.
 //!
 //! What a block holds that is not live is nobody's business, until it is changed: from then on it

@@ -40,7 +40,7 @@ enum Make {
     Plain,
     /// Nothing.
     Same,
-    /// It is given up.
+    /// It is discarded.
     Discard,
 }
 
@@ -315,7 +315,7 @@ impl Steps<'_> {
         }
     }
 
-    /// What is not known is written whole, or appended where it was given up.
+    /// What is not known is written whole, or appended where it was discarded.
     fn edit(&self, block: usize, make: Make, number: u64) -> Edit {
         let old = self.ledger.newest(block).clone();
         let seed = mix(number << 16 | block as u64);

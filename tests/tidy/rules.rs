@@ -31,7 +31,7 @@ const PERSIST_METHODS: [(&str, usize); 8] = [
     ("write_vectored", 2),
 ];
 
-pub(crate) fn unsafe_outside_its_room(source: &Source) -> Vec<Finding> {
+pub(crate) fn unsafe_outside_pmem_sys(source: &Source) -> Vec<Finding> {
     if source.path.starts_with(GROUND) || source.path == FOREIGN {
         return Vec::new();
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn unsafe_is_found_as_code_only() {
-        let rule: Rule = unsafe_outside_its_room;
+        let rule: Rule = unsafe_outside_pmem_sys;
         assert_eq!(findings(rule, "src/a.rs", "fn f() { unsafe { g() } }"), 1);
         assert_eq!(findings(rule, "src/a.rs", "#[unsafe(no_mangle)] unsafe fn f() {}"), 2);
         assert_eq!(findings(rule, "crates/sim-disk/src/a.rs", "unsafe impl Send for A {}"), 1);

@@ -5,7 +5,7 @@ use crate::source::Finding;
 
 /// Which storey of the house a package lives on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum Tier {
     /// `journal-core`: imports no sibling.
     Core,
     /// `pmem-sys`: the ground.
@@ -29,38 +29,38 @@ enum Room {
     Oracle,
 }
 
-fn room(folder: &str) -> Option<Room> {
+fn tier(folder: &str) -> Option<Tier> {
     Some(match folder {
-        "" => Room::Front,
-        "crates/journal-core" => Room::Core,
-        "crates/pmem-sys" => Room::Ground,
-        "crates/sim-disk" => Room::Weather,
-        "crates/policies/codec" => Room::Codec,
-        _ if folder.starts_with("crates/policies/") => Room::Policy,
+        "" => Tier::Front,
+        "crates/journal-core" => Tier::Core,
+        "crates/pmem-sys" => Tier::Ground,
+        "crates/sim-disk" => Tier::Weather,
+        "crates/policies/codec" => Tier::Codec,
+        _ if folder.starts_with("crates/policies/") => Tier::Policy,
         _ if folder.starts_with("crates/") => return None,
-        "tools/bench-kit" | "tools/firmware" => Room::Kit,
-        _ if folder.starts_with("tools/") => Room::Lab,
-        _ if folder.starts_with("oracles/") => Room::Oracle,
-        _ => Room::Visitor,
+        "tools/bench-kit" | "tools/firmware" => Tier::Kit,
+        _ if folder.starts_with("tools/") => Tier::Lab,
+        _ if folder.starts_with("oracles/") => Tier::Oracle,
+        _ => Tier::Visitor,
     })
 }
 
-fn may_import(from: Room, to: Room, kind: Kind) -> bool {
+fn may_import(from: Tier, to: Tier, kind: Kind) -> bool {
     match (from, to) {
         // Not even a visitor: who links an oracle is under its licence.
-        (_, Room::Oracle) => false,
-        (Room::Oracle, to) => matches!(to, Room::Codec | Room::Core | Room::Kit),
-        (Room::Visitor, _) => true,
-        (Room::Lab, to) => to != Room::Visitor,
+        (_, Tier::Oracle) => false,
+        (Tier::Oracle, to) => matches!(to, Tier::Codec | Tier::Core | Tier::Kit),
+        (Tier::Visitor, _) => true,
+        (Tier::Lab, to) => to != Tier::Visitor,
         // Tools and the weather are for tests: a user's program carries no simulator.
-        (Room::Front, Room::Lab | Room::Weather) => kind == Kind::Dev,
-        (Room::Front | Room::Codec | Room::Policy, Room::Kit) => kind == Kind::Dev,
-        (Room::Front, to) => !matches!(to, Room::Front | Room::Visitor),
-        (Room::Policy, Room::Codec) => true,
-        (Room::Ground | Room::Weather | Room::Codec | Room::Policy | Room::Kit, to) => {
-            to == Room::Core
+        (Tier::Front, Tier::Lab | Tier::Weather) => kind == Kind::Dev,
+        (Tier::Front | Tier::Codec | Tier::Policy, Tier::Kit) => kind == Kind::Dev,
+        (Tier::Front, to) => !matches!(to, Tier::Front | Tier::Visitor),
+        (Tier::Policy, Tier::Codec) => true,
+        (Tier::Ground | Tier::Weather | Tier::Codec | Tier::Policy | Tier::Kit, to) => {
+            to == Tier::Core
         }
-        (Room::Core, _) => false,
+        (Tier::Core, _) => false,
     }
 }
 
@@ -79,15 +79,15 @@ fn imports<'a>(package: &'a Package, all: &'a [Package]) -> Vec<(Kind, String)> 
 pub(crate) fn arrows(packages: &[Package]) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in packages {
-        let Some(from) = room(&package.folder) else {
-            found.push(Finding::new(&package.path(), 0, "lives in no known room"));
+        let Some(from) = tier(&package.folder) else {
+            found.push(Finding::new(&package.path(), 0, "lives in no known tier"));
             continue;
         };
         for (kind, name) in imports(package, packages) {
             let Some(target) = packages.iter().find(|target| target.name() == name) else {
                 continue;
             };
-            let allowed = room(&target.folder).is_some_and(|to| may_import(from, to, kind));
+            let allowed = tier(&target.folder).is_some_and(|to| may_import(from, to, kind));
             if !allowed {
                 let what = format!("imports {} ({kind:?})", target.folder);
                 found.push(Finding::new(&package.path(), 0, what));
@@ -100,7 +100,7 @@ pub(crate) fn arrows(packages: &[Package]) -> Vec<Finding> {
 /// The core links these and nothing else.
 pub(crate) fn foundations(packages: &[Package]) -> Vec<Finding> {
     let allowed = ["crossbeam-utils", "serde", "zerocopy"];
-    let core = packages.iter().filter(|package| room(&package.folder) == Some(Room::Core));
+    let core = packages.iter().filter(|package| tier(&package.folder) == Some(Tier::Core));
     let mut found = Vec::new();
     for core in core {
         for (kind, name) in imports(core, packages) {
@@ -141,7 +141,7 @@ pub(crate) fn own_facts(package: &Package) -> Vec<Finding> {
 /// Tools of the project stay at home.
 pub(crate) fn published_by_mistake(package: &Package) -> Vec<Finding> {
     let is_at_home =
-        matches!(room(&package.folder), Some(Room::Visitor | Room::Oracle | Room::Lab | Room::Kit));
+        matches!(tier(&package.folder), Some(Tier::Visitor | Tier::Oracle | Tier::Lab | Tier::Kit));
     if !is_at_home || !package.is_published() {
         return Vec::new();
     }
@@ -160,7 +160,7 @@ pub(crate) fn copyleft(package: &Package) -> Vec<Finding> {
     let linked: Vec<_> = names.filter(|name| COPYLEFT.contains(&name.as_str())).collect();
     let licences = ["package.license", "workspace.package.license"]
         .map(|path| package.manifest.value(path).map(unquoted));
-    if room(&package.folder) == Some(Room::Oracle) {
+    if tier(&package.folder) == Some(Tier::Oracle) {
         if linked.len() != 1 {
             miss(format!("links {} copyleft codecs", linked.len()));
         }
@@ -187,7 +187,7 @@ pub(crate) fn locked_copyleft(path: &str, lock: &str) -> Vec<Finding> {
 }
 
 pub(crate) fn core_defaults(package: &Package) -> Vec<Finding> {
-    let is_core = room(&package.folder) == Some(Room::Core);
+    let is_core = tier(&package.folder) == Some(Tier::Core);
     if !is_core || package.manifest.value("features.default") == Some("[]") {
         return Vec::new();
     }
@@ -211,9 +211,9 @@ pub(crate) fn not_members(packages: &[Package]) -> Vec<Finding> {
         })
     };
     let is_ours = |folder: &str| ["crates/", "tools/"].iter().any(|row| folder.starts_with(row));
-    let rooms = packages.iter().filter(|package| is_ours(&package.folder));
+    let ours = packages.iter().filter(|package| is_ours(&package.folder));
     let strangers =
-        rooms.filter(|package| !is_member(&package.folder) && !is_left_out(&package.folder));
+        ours.filter(|package| !is_member(&package.folder) && !is_left_out(&package.folder));
     strangers.map(|package| Finding::new(&package.path(), 0, "is no member")).collect()
 }
 

@@ -66,8 +66,8 @@ pub mod slot {
 /// What recovery believes before it has read a single record.
 pub mod superblock {
     pub use crate::format::superblock::{
-        DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER, VOID_MAGIC,
-        superblock_bytes,
+        DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHeader, TAIL_POINTER,
+        VOID_MAGIC, superblock_bytes,
     };
     pub use crate::space::superblocks::{Superblock, SuperblockError};
 }
@@ -99,7 +99,7 @@ pub use ports::error::{
 pub use ports::kernels::{self as check, Kernels, PortableKernels};
 pub use ports::pmem::{self, Granularity, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit};
 pub use ports::policy::{self, Policy, PolicyId};
-pub use ports::stitched::{Gathered, Piece, Seeds};
+pub use ports::stitched::{Piece, Seeds, Stitched};
 pub use reclaim::relog::RelogReport;
 pub use scan::decide::Row;
 pub use scan::error::OpenError;

@@ -18,7 +18,7 @@
 //!    it has flushed. Only then may a frame be read by others, and the locks go.
 //!
 //! Where the geometry has slots, what is said of versions ([`Versions`]) is said once for each
-//! transaction. It holds until the transaction is stored or given up. An older version's slot that
+//! transaction. It holds until the transaction is stored or aborted. An older version's slot that
 //! was promised to it ([`Index::hold_older_slot`]) goes to no other transaction, and is released
 //! when it is not written.
 //!
@@ -35,9 +35,9 @@ pub use crate::home::waiting::Waiting;
 pub use crate::home::{Home, HomeScratch, Lanes};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
-    EntryPlaces, Index, IndexMemory, Indexes, Lead, Lent, RUN_BLOCKS, is_of_run, share_of,
+    EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
-pub use crate::open::found::{Found, Opened, Room};
+pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
 pub use crate::space::lane::FreePlaces;

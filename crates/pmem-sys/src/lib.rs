@@ -75,40 +75,26 @@ compile_error!("this crate maps and locks files by Linux system calls");
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!("this crate needs stores of eight bytes that are never torn");
 
-mod arch;
-mod calibrate;
-mod copies;
-mod emulator;
-mod error;
 #[cfg(any(loom, shuttle))]
 pub mod explored;
-mod facts;
-mod far_fence;
-mod gather;
-mod kernels;
 pub mod lines;
-mod lock;
 mod map;
-mod method;
-mod options;
-mod pages;
+mod processor;
 mod region;
-mod span;
-mod store_lock;
-mod thread_mark;
-mod visibility;
-mod write;
-mod zeroes;
+mod threads;
 
-pub use calibrate::{Calibration, CalibrationPoint};
-pub use copies::{append_block, copy_block};
-pub use emulator::EmulatorModel;
-pub use error::{Holder, MapError, MapErrorKind, Step};
-pub use facts::{MapFacts, Reason};
-pub use far_fence::FarFence;
-pub use kernels::NativeKernels;
-pub use method::{FlushMethod, Method, StreamMethod, UnsupportedMethod};
-pub use options::MapOptions;
+pub use map::error::{Holder, MapError, MapErrorKind, Step};
+pub use map::facts::{MapFacts, Reason};
+pub use map::zeroes::{Taken, Zeroes};
+pub use processor::choices::{FlushMethod, StreamMethod};
+pub use processor::copies::{append_block, copy_block};
+pub use processor::kernels::NativeKernels;
+pub use processor::method::{Method, UnsupportedMethod};
+pub use region::calibrate::{Calibration, CalibrationPoint};
+pub use region::emulator::EmulatorModel;
+pub use region::options::MapOptions;
 pub use region::{Reader, Region};
-pub use store_lock::{OVERDUE_AFTER_NAPS, Poisoned, StoreLock, StoreLockGuard, WAKE_DELAY_MAX};
-pub use zeroes::{Taken, Zeroes};
+pub use threads::far_fence::FarFence;
+pub use threads::store_lock::{
+    OVERDUE_AFTER_NAPS, Poisoned, StoreLock, StoreLockGuard, WAKE_DELAY_MAX,
+};

@@ -5,7 +5,7 @@
 use core::ptr;
 
 use journal_core::policy::Prefix;
-use journal_core::{Gathered, Kernels as _, Offset, Piece, Pmem as _, PmemRead as _, Seeds, check};
+use journal_core::{Kernels as _, Offset, Piece, Pmem as _, PmemRead as _, Seeds, Stitched, check};
 use pmem_sys::{NativeKernels, Region};
 
 const PAGE: usize = 4096;
@@ -56,7 +56,7 @@ fn checks_read_nothing_before_or_behind_their_bytes() {
 /// Lines that are put together read nothing beside their pieces. What is streamed is what copying
 /// them together gives, and so is its check.
 #[test]
-fn gathered_lines_read_nothing_but_their_pieces() {
+fn stitched_lines_read_nothing_but_their_pieces() {
     let [heads, bodies] = [guarded(), guarded()];
     for (at, (head, body)) in heads.iter_mut().zip(bodies.iter_mut()).enumerate() {
         (*head, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
@@ -66,19 +66,19 @@ fn gathered_lines_read_nothing_but_their_pieces() {
         heads[at..][..4].fill(0);
     }
     let mut region = Region::anonymous(PAGE as u64).expect("memory");
-    for body_at in 64..=Gathered::HEAD_BYTES_MAX {
+    for body_at in 64..=Stitched::HEAD_BYTES_MAX {
         let head_bytes = body_at.next_multiple_of(8);
         for len in (0..330).chain([512, 1021]) {
             let ends = [(0, 0), (PAGE - head_bytes, PAGE - len), (8 * (len % 3), len % 61)];
             for (head_at, at) in ends {
                 let (head, body) = (&heads[head_at..][..head_bytes], &bodies[at..][..len]);
-                let gathered = Gathered::new(head, body_at, body).expect("is one");
+                let stitched = Stitched::new(head, body_at, body).expect("is one");
                 let seeds = Seeds { line: (len % 2 == 0).then_some(5), all: 7 };
                 let mut known = Vec::new();
-                let check = gathered.each_checked_line(seeds, |_, line| known.extend(line));
-                let (to, bytes) = (Offset(64 * (len as u64 % 3)), gathered.bytes());
+                let check = stitched.each_checked_line(seeds, |_, line| known.extend(line));
+                let (to, bytes) = (Offset(64 * (len as u64 % 3)), stitched.bytes());
                 region.store(Offset(0), &[0xEE; PAGE]);
-                assert_eq!(region.stream_checked(to, &gathered, seeds), check);
+                assert_eq!(region.stream_checked(to, &stitched, seeds), check);
                 region.fence().expect("fences");
                 let mut found = [0; PAGE];
                 region.read_into(Offset(0), &mut found).expect("reads");
@@ -93,7 +93,7 @@ fn gathered_lines_read_nothing_but_their_pieces() {
 
 /// Several pieces behind a head, of all lengths that a line and its neighbours have.
 #[test]
-fn gathered_pieces_are_read_and_nothing_beside_them() {
+fn stitched_pieces_are_read_and_nothing_beside_them() {
     let [heads, bodies] = [guarded(), guarded()];
     for (at, (head, body)) in heads.iter_mut().zip(bodies.iter_mut()).enumerate() {
         (*head, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
@@ -105,13 +105,13 @@ fn gathered_pieces_are_read_and_nothing_beside_them() {
         (seed >> 33) as usize % limit
     };
     let try_one = |region: &mut Region, head: &[u8], pieces: &[Piece<'_>], round: usize| {
-        let gathered = Gathered::of_pieces(head, pieces).expect("is one");
+        let stitched = Stitched::of_pieces(head, pieces).expect("is one");
         let seeds = Seeds { line: (round % 2 == 0).then_some(5), all: round as u64 };
         let mut known = Vec::new();
-        let check = gathered.each_checked_line(seeds, |_, line| known.extend(line));
-        let (to, bytes) = (Offset(64 * (round as u64 % 3)), gathered.bytes());
+        let check = stitched.each_checked_line(seeds, |_, line| known.extend(line));
+        let (to, bytes) = (Offset(64 * (round as u64 % 3)), stitched.bytes());
         region.store(Offset(0), &[0xEE; PAGE]);
-        assert_eq!(region.stream_checked(to, &gathered, seeds), check, "{round}");
+        assert_eq!(region.stream_checked(to, &stitched, seeds), check, "{round}");
         region.fence().expect("fences");
         let mut found = [0; PAGE];
         region.read_into(Offset(0), &mut found).expect("reads");

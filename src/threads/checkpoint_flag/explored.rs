@@ -34,7 +34,7 @@ impl Journal {
     }
 
     /// How far the lane is for a checkpoint.
-    fn settle(&self) -> Sequence {
+    fn durable_bound(&self) -> Sequence {
         *self.lane.take().expect("nobody panics")
     }
 
@@ -68,7 +68,7 @@ fn forget(journal: &Journal) {
 
 fn checkpoint(journal: &Journal) {
     journal.writes_home.begin();
-    journal.build(journal.settle());
+    journal.build(journal.durable_bound());
     journal.writes_home.end();
 }
 
@@ -106,23 +106,23 @@ fn a_checkpoint_finds_what_it_goes_by() {
 
 #[test]
 fn steps_in_another_order_are_caught() {
-    let settles_first: Does = |journal| {
-        let bound = journal.settle();
+    let looks_first: Does = |journal| {
+        let bound = journal.durable_bound();
         journal.writes_home.begin();
         journal.build(bound);
         journal.writes_home.end();
     };
-    assert!(is_caught(Some(3), move || meets(commit, forget, settles_first)));
+    assert!(is_caught(Some(3), move || meets(commit, forget, looks_first)));
     let ends_too_soon: Does = |journal| {
         journal.writes_home.begin();
-        let bound = journal.settle();
+        let bound = journal.durable_bound();
         journal.writes_home.end();
         journal.build(bound);
     };
     assert!(is_caught(Some(3), move || meets(commit, forget, ends_too_soon)));
     let never_ends: Does = |journal| {
         journal.writes_home.begin();
-        journal.build(journal.settle());
+        journal.build(journal.durable_bound());
     };
     assert!(is_caught(Some(3), move || meets(commit, forget, never_ends)));
 }

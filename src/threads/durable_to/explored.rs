@@ -74,7 +74,7 @@ fn commits(does: fn(&Lane)) {
     assert!(lane.reach.is_durable(FIRST));
 }
 
-fn defer_and_settle(lane: &Lane) {
+fn defer_and_fence(lane: &Lane) {
     lane.store();
     lane.reach.publish_deferred(NEXT);
     lane.fence();
@@ -120,7 +120,7 @@ fn what_may_be_read_is_there_and_what_is_durable_was_fenced() {
 
 #[test]
 fn who_reads_what_was_deferred_knows_that_something_was() {
-    explore(None, || defers(defer_and_settle));
+    explore(None, || defers(defer_and_fence));
 }
 
 #[test]
@@ -171,5 +171,5 @@ fn steps_in_another_order_are_caught() {
 
 #[test]
 fn every_order_is_needed() {
-    each_order_is_needed("durable_to.rs", None, &[|| commits(commit), || defers(defer_and_settle)]);
+    each_order_is_needed("durable_to.rs", None, &[|| commits(commit), || defers(defer_and_fence)]);
 }

@@ -18,7 +18,7 @@ pub(super) const FITS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Make {
     Write,
-    /// A new content of what is not live; what is, is given up for the next time.
+    /// A new content of what is not live; what is live is discarded, for the next time.
     Append,
     /// Some bytes at some place.
     Touch {

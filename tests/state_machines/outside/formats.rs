@@ -59,7 +59,7 @@ impl Store<'_> {
         for number in policies {
             let policy = policy(number);
             let options = self.outside.options(self.hook.clone(), policy, settings);
-            let pmem = self.world.pmem().with_gathers(settings.streams);
+            let pmem = self.world.pmem().with_stitches(settings.streams);
             match Journal::open(pmem, self.world.disk(0), &options) {
                 Ok(journal) => {
                     let takes_patches = Habits::of(&policy).takes_patches;

@@ -29,7 +29,7 @@ thread_local! {
     static PENDING: Cell<Option<Pending>> = const { Cell::new(None) };
 }
 
-/// Which blocks a process has given up, as of the calls that are marked.
+/// Which blocks a process has discarded, as of the calls that are marked.
 #[derive(Debug, Default)]
 pub(super) struct Known([AtomicBool; BLOCKS]);
 
@@ -131,8 +131,8 @@ impl Hook for Marks {
         self.mutator.stream(site, pmem, at, bytes);
     }
 
-    fn gathers(&self) -> bool {
-        self.mutator.gathers()
+    fn stitches(&self) -> bool {
+        self.mutator.stitches()
     }
 
     fn write_piece<P: Pmem>(

@@ -352,7 +352,7 @@ pub(super) enum Wrong {
     Error(Error),
     /// Something that it did without an error.
     Told(String),
-    /// The store has given up a transaction.
+    /// The store has aborted a transaction.
     Aborted,
 }
 

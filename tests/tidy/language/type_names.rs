@@ -4,27 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::source::{Finding, Source, line_of, words};
 
-/// Names that stand for two types today, each with its crate. The list may only shrink.
-const TWICE: [(&str, &str); 17] = [
-    ("crates/journal-core", "Found"),
-    ("crates/journal-core", "Lent"),
-    ("crates/journal-core", "Part"),
-    ("crates/journal-core", "Pieces"),
-    ("crates/journal-core", "View"),
-    ("crates/pmem-sys", "Cpu"),
-    ("crates/pmem-sys", "Details"),
-    ("crates/pmem-sys", "Step"),
-    ("crates/pmem-sys", "Thread"),
-    ("crates/pmem-sys", "Width"),
-    ("crates/sim-disk", "Check"),
-    ("crates/sim-disk", "Group"),
-    ("crates/sim-disk", "Life"),
-    ("crates/sim-disk", "Program"),
-    ("crates/sim-disk", "Read"),
-    ("crates/sim-disk", "Run"),
-    ("crates/sim-disk", "Step"),
-];
-
 /// The crate that a source belongs to, by its folder of sources.
 fn crate_of(path: &str) -> Option<&str> {
     let at = if path.starts_with("src/") { 0 } else { path.find("/src/")? + 1 };
@@ -66,13 +45,8 @@ fn types(source: &Source) -> Vec<(&str, usize)> {
     found
 }
 
-/// Types of one name inside a crate, but for those of the list; and what need not be on it any
-/// more.
+/// Types of one name inside a crate.
 pub(crate) fn shared(sources: &[Source]) -> Vec<Finding> {
-    shared_but(sources, &TWICE)
-}
-
-fn shared_but(sources: &[Source], twice: &[(&str, &str)]) -> Vec<Finding> {
     let mut known: BTreeMap<(&str, &str), Vec<(&Source, usize)>> = BTreeMap::new();
     for source in sources {
         let Some(root) = crate_of(&source.path) else { continue };
@@ -80,15 +54,8 @@ fn shared_but(sources: &[Source], twice: &[(&str, &str)]) -> Vec<Finding> {
             known.entry((root, name)).or_default().push((source, line));
         }
     }
-    known.retain(|_, places| places.len() > 1);
-    let listed = twice.iter().filter(|listed| !known.contains_key(*listed));
-    let mut found: Vec<Finding> = listed
-        .map(|(root, name)| Finding::new(root, 0, format!("{name} is one type: strike it out")))
-        .collect();
-    for ((root, name), places) in &known {
-        if twice.contains(&(*root, *name)) {
-            continue;
-        }
+    let mut found = Vec::new();
+    for ((_, name), places) in known.iter().filter(|(_, places)| places.len() > 1) {
         let others = places.iter().map(|(source, line)| format!("{}:{line}", source.path));
         let others = others.collect::<Vec<_>>().join(", ");
         let (source, line) = places[0];
@@ -101,10 +68,10 @@ fn shared_but(sources: &[Source], twice: &[(&str, &str)]) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn told(files: &[(&str, &str)], twice: &[(&str, &str)]) -> Vec<String> {
+    fn told(files: &[(&str, &str)]) -> Vec<String> {
         let source = |(path, text): &(&str, &str)| Source::new(path, text);
         let sources: Vec<Source> = files.iter().map(source).collect();
-        shared_but(&sources, twice).iter().map(ToString::to_string).collect()
+        shared(&sources).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -113,10 +80,7 @@ mod tests {
         let b = ("crates/x/src/b/c.rs", "\n/// A view.\nenum View<'a> { A(&'a u8) }");
         let both = "crates/x/src/a.rs:1: View is several types: \
                     crates/x/src/a.rs:1, crates/x/src/b/c.rs:3";
-        assert_eq!(told(&[a, b], &[]), [both]);
-        assert!(told(&[a, b], &[("crates/x", "View")]).is_empty());
-        let one = "crates/x:0: View is one type: strike it out";
-        assert_eq!(told(&[a], &[("crates/x", "View")]), [one]);
+        assert_eq!(told(&[a, b]), [both]);
     }
 
     #[test]
@@ -128,6 +92,6 @@ mod tests {
             ("crates/x/tests/b.rs", "struct View;"),
             ("crates/x/src/d.rs", "#[cfg(test)]\nmod tests {\nstruct View;\n}"),
         ];
-        assert!(told(&files, &[]).is_empty());
+        assert!(told(&files).is_empty());
     }
 }

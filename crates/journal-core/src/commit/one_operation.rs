@@ -19,7 +19,7 @@ use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::ports::stitched::Piece;
 use crate::space::lane::Lane;
 use crate::space::open_record::OpenRecord;
-use crate::space::part::{FrameIn, Lent, Lists, put_words};
+use crate::space::part::{FrameIn, LentPayload, Lists, put_words};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 /// What a transaction of one operation logs. What the policy has encoded lies in the memory that it
@@ -218,7 +218,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             put_words(front, end, [prefix.word()]);
             end = end.saturating_add(prefix.bytes());
         }
-        let (name_count, lent) = (sole.names(), Lent::Bytes(behind));
+        let (name_count, lent) = (sole.names(), LentPayload::Bytes(behind));
         let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
         lane.store_front(open, &extent, lists, check, &self.kernels, front);
         lane.frame_at(open, frame, payload)

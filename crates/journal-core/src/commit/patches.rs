@@ -19,7 +19,7 @@ use crate::ports::policy::{Change, Patch, Policy, Prefix, Update};
 use crate::ports::stitched::Piece;
 use crate::space::lane::Lane;
 use crate::space::open_record::{Ends, Names, OpenRecord};
-use crate::space::part::{ENCODED_BLOCKS, Encoded, FrameIn, Lent, Lists, Part};
+use crate::space::part::{ENCODED_BLOCKS, Encoded, FrameIn, LentPayload, Lists, Part};
 
 /// The most blocks of a transaction that is stored so, each with one patch.
 const PIECES_MAX: usize = 16;
@@ -137,7 +137,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let names_end = HEADER_BYTES.saturating_add(name_count.saturating_mul(NAME_BYTES));
         let end = frame.put(front, names_end);
         let payload = open.position().saturating_add(end as u64);
-        let lent = Lent::Pieces(pieces);
+        let lent = LentPayload::Pieces(pieces);
         let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
         lane.store_front(open, &extent, lists, open.check, &self.kernels, front);
         lane.frame_at(open, frame, payload)

@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(tail_pointer(most), Ok(()));
         let (bytes, found) = (most + 64, tail_pointer(most + 64));
         assert_eq!(found, Err(GeometryError::LaneTooLong { bytes, most }));
-        // A head of 128 bytes, a note of 32 for each lane, a check of 8.
+        // A header of 128 bytes, a note of 32 for each lane, a check of 8.
         for bytes in [128, 200, UNIT_BYTES_MAX + 64] {
             let found = check(&|geometry| geometry.unit_bytes = bytes);
             assert_eq!(found, Err(GeometryError::UnitBytes { bytes, least: 192 }));

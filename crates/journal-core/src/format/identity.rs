@@ -12,7 +12,7 @@
 //! taken for a record, a header, an entry or a tail word, wherever it comes to lie. The same holds
 //! for what a journal of an earlier format has left.
 
-use crate::format::superblock::{FORMAT_VERSION, SuperblockHead};
+use crate::format::superblock::{FORMAT_VERSION, SuperblockHeader};
 use crate::ports::kernels::Kernels;
 use crate::units::{Epoch, Generation, LaneNumber, SlotNumber};
 
@@ -78,11 +78,11 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// What a superblock says of the journal, and of the present.
-    pub(crate) fn of(head: &SuperblockHead, kernels: &impl Kernels) -> Self {
+    pub(crate) fn of(header: &SuperblockHeader, kernels: &impl Kernels) -> Self {
         Self {
-            seeds: CheckSeeds::of(&head.journal_id, kernels),
-            epoch: Epoch(head.epoch.get()),
-            generation: Generation(head.generation.get()),
+            seeds: CheckSeeds::of(&header.journal_id, kernels),
+            epoch: Epoch(header.epoch.get()),
+            generation: Generation(header.generation.get()),
         }
     }
 }

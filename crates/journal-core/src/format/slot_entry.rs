@@ -39,9 +39,9 @@ pub(crate) const ENTRY_BYTES: usize = size_of::<SlotEntry>();
 
 const _: () = assert!(SLOT_FRAME_BYTES == 16 && ENTRY_BYTES == 32);
 
-/// What an entry was found to be.
+/// The entry of a slot, as it was found on the medium.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Found {
+pub(crate) enum FoundEntry {
     Whole(SlotEntry),
     Void,
     /// Neither: a crash tore it while it was being written, or it has rotted.
@@ -56,11 +56,11 @@ impl SlotEntry {
     }
 
     /// What these bytes are as the entry of a slot.
-    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64) -> Found {
+    pub(crate) fn found(self, kernels: &impl Kernels, seed: u64) -> FoundEntry {
         match self.check.get() {
-            0 => Found::Void,
-            check if check == self.right_check(kernels, seed) => Found::Whole(self),
-            _ => Found::Torn,
+            0 => FoundEntry::Void,
+            check if check == self.right_check(kernels, seed) => FoundEntry::Whole(self),
+            _ => FoundEntry::Torn,
         }
     }
 

@@ -28,7 +28,7 @@ pub const DISK_LOG: u64 = 4;
 /// The part of the superblock that does not depend on the number of lanes. 128 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub struct SuperblockHead {
+pub struct SuperblockHeader {
     /// [`MAGIC`].
     pub magic: [u8; 8],
     /// [`FORMAT_VERSION`].
@@ -90,14 +90,14 @@ pub struct LaneNote {
     pub durable_to: U64,
 }
 
-const _: () = assert!(size_of::<SuperblockHead>() == 128 && size_of::<LaneNote>() == 32);
+const _: () = assert!(size_of::<SuperblockHeader>() == 128 && size_of::<LaneNote>() == 32);
 
 pub(crate) const CHECK_BYTES: usize = 8;
 
 /// Bytes of a superblock of a journal with this number of lanes, its check included.
 #[must_use]
 pub const fn superblock_bytes(lanes: u16) -> usize {
-    size_of::<SuperblockHead>()
+    size_of::<SuperblockHeader>()
         .saturating_add((lanes as usize).saturating_mul(size_of::<LaneNote>()))
         .saturating_add(CHECK_BYTES)
 }

@@ -15,7 +15,7 @@
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
 use crate::format::record::Form;
-use crate::home::content::View;
+use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
 use crate::home::search::{Search, may_be_rewritten};
@@ -41,9 +41,9 @@ crate::sites! {
     }
 }
 
-/// All that is durable: where each lane stood when everything in it had been fenced.
+/// A snapshot of the lanes: where each one stood when everything in it had been fenced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct Snapshot {
     /// Records below are durable.
     pub(crate) bounds: Bounds,
     tails: [u64; LANES_MAX as usize],
@@ -56,7 +56,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ///
     /// # Errors
     /// The medium's.
-    pub fn settle<L, K>(
+    pub fn make_durable<L, K>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
@@ -65,21 +65,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         L: Policy,
         K: Kernels,
     {
-        self.settled(common, lanes, true).map(drop)
+        self.snapshot(common, lanes, true).map(drop)
     }
 
-    pub(crate) fn settled<L: Policy, K: Kernels>(
+    pub(crate) fn snapshot<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         flushes: bool,
-    ) -> Result<Settled, JournalError> {
-        let mut settled = Settled {
+    ) -> Result<Snapshot, JournalError> {
+        let mut snapshot = Snapshot {
             bounds: [Sequence(0); LANES_MAX as usize],
             tails: [0; LANES_MAX as usize],
             stamp: self.superblock.stamp_floor(),
         };
-        let places = settled.bounds.iter_mut().zip(settled.tails.iter_mut());
+        let places = snapshot.bounds.iter_mut().zip(snapshot.tails.iter_mut());
         for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
             lanes.with(LaneNumber(number), |InLane { lane, states }| {
                 let deferred = if flushes { lane.flush_all_deferred(states) } else { None };
@@ -87,11 +87,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     let _ = lane.fence(deferred).map_err(JournalError::Medium)?;
                 }
                 (*bound, *tail) = (lane.next_sequence, lane.tail);
-                settled.stamp = settled.stamp.max(lane.last_stamp);
+                snapshot.stamp = snapshot.stamp.max(lane.last_stamp);
                 Ok(())
             })??;
         }
-        Ok(settled)
+        Ok(snapshot)
     }
 
     /// Writes one batch of blocks home; returns whether there was anything to write.
@@ -107,14 +107,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
-        let settled = self.settled(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let (count, left_out) = self.collect(common, indexes, &settled.bounds, scope, scratch);
+        let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let (count, left_out) = self.collect(common, indexes, &snapshot.bounds, scope, scratch);
         if count == 0 {
             if left_out {
                 return Ok(true);
             }
             // What is left has to be shielded, and nothing can be.
-            return match self.not_home(indexes, &settled.bounds, scope) {
+            return match self.not_home(indexes, &snapshot.bounds, scope) {
                 Some(block) => Err(JournalError::NoShield { block }),
                 None => {
                     self.end_attempt();
@@ -123,7 +123,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             };
         }
         let lanes = &*lanes;
-        let view = View { common, lanes, bounds: &settled.bounds };
+        let view = ContentView { common, lanes, bounds: &snapshot.bounds };
         let mut batch = Batch { view, indexes, count };
         self.write_home(&mut batch, scratch, report)?;
         Ok(true)
@@ -142,19 +142,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         self.end_attempt();
-        let settled = self.settled(common, lanes, true)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
         if common.geometry.lane_places() == 0 {
-            let cut = self.cut(indexes, &settled.bounds);
-            return self.advance(common, lanes, indexes, scratch, &settled, &cut, report);
+            let cut = self.cut(indexes, &snapshot.bounds);
+            return self.advance(common, lanes, indexes, scratch, &snapshot, &cut, report);
         }
         loop {
             let mut voided = FoldReport::default();
-            self.void_at_home(common, lanes, indexes, &settled, scratch, &mut voided)?;
-            let cut = self.cut(indexes, &settled.bounds);
-            self.advance(common, lanes, indexes, scratch, &settled, &cut, report)?;
+            self.void_at_home(common, lanes, indexes, &snapshot, scratch, &mut voided)?;
+            let cut = self.cut(indexes, &snapshot.bounds);
+            self.advance(common, lanes, indexes, scratch, &snapshot, &cut, report)?;
             report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
             // An entry may have waited for older frames of its block to leave the rings.
-            if !self.has_entries_at_home(indexes, &settled.bounds) {
+            if !self.has_entries_at_home(indexes, &snapshot.bounds) {
                 return Ok(());
             }
         }
@@ -171,12 +171,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
     ) -> Result<(), JournalError> {
-        let settled = self.settled(common, lanes, true)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
         let mut superblock = self.superblock.clone();
-        for (note, bound) in superblock.notes_mut().iter_mut().zip(settled.bounds) {
+        for (note, bound) in superblock.notes_mut().iter_mut().zip(snapshot.bounds) {
             note.durable_to = bound.raw().into();
         }
-        self.store_superblock(common, lanes, superblock, settled.stamp, true)
+        self.store_superblock(common, lanes, superblock, snapshot.stamp, true)
     }
 
     /// Writes both copies of a superblock of the next generation, which all records name from then
@@ -191,17 +191,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), JournalError> {
         lanes.check_all_there()?;
         let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
-        superblock.head.stamp_floor = stamp.raw().into();
+        superblock.header.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
-        superblock.head.generation = generation.into();
+        superblock.header.generation = generation.into();
         superblock.set_closed(closes);
         let stored = self.superblocks.store(&superblock, &common.kernels);
         let _ = stored.map_err(JournalError::Medium)?;
         let generation = superblock.generation();
         self.identity.generation = generation;
         self.superblock = superblock;
-        // Later stamps exceed the stamps of dropped frames. A record that takes the space given up
-        // names the generation that gave it up.
+        // Later stamps exceed the stamps of dropped frames. A record that takes the space freed
+        // names the generation that freed it.
         for number in 0..common.geometry.lanes {
             lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 lane.last_stamp = lane.last_stamp.max(stamp);
@@ -437,15 +437,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// - A block that is home and loses one of those keeps nothing older. If it loses its newest,
     ///   it keeps nothing at all: older frames would hide what is home.
     ///
-    /// Begins with everything that is settled and shortens a lane at each violation; each round but
+    /// Begins with everything that is durable and shortens a lane at each violation; each round but
     /// the last shortens one, so it ends.
-    pub(crate) fn cut(&self, indexes: &mut impl Indexes, settled: &Bounds) -> Bounds {
-        let mut cut = *settled;
+    pub(crate) fn cut(&self, indexes: &mut impl Indexes, durable: &Bounds) -> Bounds {
+        let mut cut = *durable;
         loop {
             let mut shortened = false;
             indexes.each(|index| {
                 for block in index.each_block() {
-                    shortened |= self.shorten_for(index, block, settled, &mut cut);
+                    shortened |= self.shorten_for(index, block, durable, &mut cut);
                 }
             });
             if !shortened {
@@ -459,10 +459,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         &self,
         index: &Index<impl IndexMemory>,
         block: BlockNumber,
-        settled: &Bounds,
+        durable: &Bounds,
         cut: &mut Bounds,
     ) -> bool {
-        let mut next = index.newest_below(block, settled);
+        let mut next = index.newest_below(block, durable);
         let is_home = next.is_none_or(|newest| index.is_home(newest));
         let stays_above = match next {
             Some(newest) if is_home => oldest_left(index, newest, cut),
@@ -500,7 +500,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        settled: &Settled,
+        snapshot: &Snapshot,
         cut: &Bounds,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
@@ -509,7 +509,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes.each(|index| {
             let frames = index.all().map(|id| index.frame(id));
             let left = frames.filter(|frame| !frame.is_below(cut) && !frame.folded);
-            for frame in left.filter(|frame| frame.is_below(&settled.bounds)) {
+            for frame in left.filter(|frame| frame.is_below(&snapshot.bounds)) {
                 if let Some(first) = firsts.get_mut(usize::from(frame.lane.raw())) {
                     let found = (frame.sequence, frame.record);
                     *first = Some(first.map_or(found, |first| first.min(found)));
@@ -517,7 +517,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
         });
         let mut moved = false;
-        let ends = settled.bounds.iter().zip(settled.tails);
+        let ends = snapshot.bounds.iter().zip(snapshot.tails);
         for ((note, first), end) in superblock.notes_mut().iter_mut().zip(firsts).zip(ends) {
             let (sequence, head) = first.unwrap_or((*end.0, end.1));
             moved |= head != note.head.get();
@@ -532,9 +532,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             return Ok(());
         }
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
-            superblock.head.shield_floor = shield.next_batch.into();
+            superblock.header.shield_floor = shield.next_batch.into();
         }
-        self.store_superblock(common, lanes, superblock, settled.stamp, false)?;
+        self.store_superblock(common, lanes, superblock, snapshot.stamp, false)?;
         if common.geometry.lane_places() > 0 {
             self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
         }
@@ -552,7 +552,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
 /// A batch on its way home.
 struct Batch<'a, L, K, N: ?Sized, I> {
-    view: View<'a, L, K, N>,
+    view: ContentView<'a, L, K, N>,
     indexes: &'a mut I,
     count: usize,
 }

@@ -10,8 +10,8 @@ use crate::ports::kernels::Kernels;
 use crate::ports::policy::Policy;
 use crate::units::{BlockNumber, SlotNumber};
 
-/// What content is built from.
-pub(crate) struct View<'a, L, K, N: ?Sized> {
+/// A view of a journal from which the content of blocks is built: lanes, and how far into them.
+pub(crate) struct ContentView<'a, L, K, N: ?Sized> {
     pub(crate) common: &'a Common<L, K>,
     pub(crate) lanes: &'a N,
     pub(crate) bounds: &'a Bounds,

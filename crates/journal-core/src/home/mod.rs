@@ -14,7 +14,7 @@ pub(crate) mod write_ahead;
 
 use crate::commit::batched::Batched;
 use crate::format::identity::Identity;
-use crate::home::content::{View, apply_frames};
+use crate::home::content::{ContentView, apply_frames};
 use crate::home::error::JournalError;
 use crate::home::shield::Shield;
 use crate::home::waiting::Waiting;
@@ -104,13 +104,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// While it is built nobody else may remove frames, or write the block home.
     pub(crate) fn content<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized>(
         &mut self,
-        view: &View<'_, L, K, N>,
+        view: &ContentView<'_, L, K, N>,
         indexes: &mut impl Indexes,
         block: BlockNumber,
         payload: &mut [u8],
         into: &mut [u8],
     ) -> Result<(), JournalError> {
-        let View { common, lanes, bounds } = *view;
+        let ContentView { common, lanes, bounds } = *view;
         let below = indexes.of(block, |index| {
             let newest = index.newest_below(block, bounds);
             common.block_below(index, block, newest)

@@ -46,7 +46,7 @@ impl<M: IndexMemory> Index<M> {
     /// index. Of each lane the newest of what lies below stays, or the whole frame itself. The head
     /// of that lane has to pass it before those of other lanes pass what is newer.
     ///
-    /// Not while a checkpoint is under way: what it has settled may end below the whole one. Nor
+    /// Not while a checkpoint is under way: its snapshot may end below the whole one. Nor
     /// where frames say which version holds a slot.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::index::{Entry, Lent, Node};
+    use crate::index::{Entry, LentMemory, Node};
     use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
     fn frame(lane: u16, form: Form, stamp: u64) -> FrameAt {
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    fn chain(index: &Index<Lent<'_>>) -> Vec<u64> {
+    fn chain(index: &Index<LentMemory<'_>>) -> Vec<u64> {
         let first = index.newest(BlockNumber(1));
         let ids = core::iter::successors(first, |id| index.older(*id));
         ids.map(|id| index.frame(id).stamp.raw()).collect()
@@ -234,7 +234,7 @@ mod tests {
     fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
         let mut entries = vec![Entry::EMPTY; 5];
         let mut nodes = vec![Node::EMPTY; 16];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         let forms = [
             (0, Form::Image),
             (2, Form::Image),
@@ -267,7 +267,7 @@ mod tests {
     fn what_the_head_passes_later_stays() {
         let mut entries = vec![Entry::EMPTY; 3];
         let mut nodes = vec![Node::EMPTY; 4];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         let at = |sequence, stamp| {
             let sequence = Sequence(sequence);
             FrameAt { sequence, ..frame(0, Form::Image, stamp) }
@@ -312,7 +312,7 @@ mod tests {
         ) {
             let mut entries = vec![Entry::EMPTY; 5];
             let mut nodes = vec![Node::EMPTY; 60];
-            let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+            let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
             let mut lists = [const { Vec::new() }; 3];
             let is_durable = |frame: &FrameAt| frame.sequence.raw() % 8 >= durable;
             for (number, (block, lane, form, stamp)) in (1..).zip(frames) {
@@ -370,7 +370,7 @@ mod tests {
         let frames = (1..).zip(frames).map(|(stamp, (lane, form))| frame(lane, form, stamp));
         let mut entries = vec![Entry::EMPTY; 3];
         let mut nodes = vec![Node::EMPTY; 6];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         for frame in frames.clone() {
             assert_eq!(index.note_cover(frame), Ok(()));
             assert_eq!(index.frames(), 1);
@@ -389,7 +389,7 @@ mod tests {
     fn a_block_without_a_cover_is_taken_in_as_it_is() {
         let mut entries = vec![Entry::EMPTY; 3];
         let mut nodes = vec![Node::EMPTY; 2];
-        let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         for stamp in [1, 2] {
             assert_eq!(index.note_cover(frame(0, Form::Encoded, stamp)), Ok(()));
         }

@@ -70,16 +70,16 @@ pub trait IndexMemory {
     fn nodes_mut(&mut self) -> &mut [Node];
 }
 
-/// Index memory that somebody else owns.
+/// Index memory that an index borrows from its user.
 #[derive(Debug)]
-pub struct Lent<'m> {
+pub struct LentMemory<'m> {
     /// The table.
     pub entries: &'m mut [Entry],
     /// The frames.
     pub nodes: &'m mut [Node],
 }
 
-impl IndexMemory for Lent<'_> {
+impl IndexMemory for LentMemory<'_> {
     #[inline]
     fn entries(&self) -> &[Entry] {
         self.entries
@@ -206,7 +206,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// Frames that can still be added, whatever blocks they belong to.
     #[must_use]
-    pub fn room(&self) -> usize {
+    pub fn free_frames(&self) -> usize {
         self.nodes_free().min(self.entries_free())
     }
 

@@ -1,4 +1,4 @@
-//! The rooms of an index: one for each block that has frames, and one for each frame.
+//! What an index consists of: an entry for each block that has frames, and a node for each frame.
 
 use zerocopy::FromZeros;
 
@@ -9,7 +9,7 @@ use crate::units::{LaneNumber, Sequence, Stamp};
 /// No node. The first one is number 1, so that entries of zeroes are empty.
 pub(super) const NONE: u32 = 0;
 
-/// Room for one block that has frames in the lanes: half a line, and never of two.
+/// The entry of one block that has frames in the lanes: half a line, and never of two.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(align(32))]
 pub struct Entry {
@@ -83,7 +83,7 @@ impl Lead {
     }
 }
 
-/// Room for one frame: a line of its own, so that adding one touches no other.
+/// The node of one frame: a line of its own, so that adding one touches no other.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(align(64))]
 pub struct Node {

@@ -120,7 +120,7 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
 fn used() -> (Vec<Entry>, Vec<Node>) {
     let mut entries = vec![Entry::EMPTY; 5];
     let mut nodes = vec![Node::EMPTY; 12];
-    let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+    let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
     for stamp in 1..=12 {
         index.insert(frame(stamp % 4, stamp)).expect("there is room");
     }
@@ -131,14 +131,14 @@ proptest! {
     #[test]
     fn chains_are_as_a_map_of_sorted_lists(steps in steps()) {
         let (mut entries, mut nodes) = used();
-        let index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         is_as_a_map_of_sorted_lists(index, (12, 4), 1, &steps)?;
     }
 
     #[test]
     fn the_same_in_memory_of_zeroes(steps in steps()) {
         let (mut entries, mut nodes) = ([Entry::new_zeroed(); 14], [Node::new_zeroed(); 9]);
-        let index = Index::over_zeroes(Lent { entries: &mut entries, nodes: &mut nodes });
+        let index = Index::over_zeroes(LentMemory { entries: &mut entries, nodes: &mut nodes });
         is_as_a_map_of_sorted_lists(index, (9, 13), 1, &steps)?;
     }
 
@@ -147,7 +147,7 @@ proptest! {
     #[cfg_attr(miri, ignore = "the same, and more of it")]
     fn the_same_of_blocks_far_apart(steps in steps(), apart in 1_u64..40) {
         let (mut entries, mut nodes) = ([Entry::EMPTY; 19], [Node::EMPTY; 30]);
-        let index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+        let index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         is_as_a_map_of_sorted_lists(index, (30, 18), RUN_BLOCKS * apart, &steps)?;
     }
 }
@@ -156,7 +156,7 @@ proptest! {
 fn an_entry_is_where_it_is_said_to_be() {
     let mut entries = vec![Entry::EMPTY; 64];
     let mut nodes = vec![Node::EMPTY; 8];
-    let mut index = Index::new(Lent { entries: &mut entries, nodes: &mut nodes });
+    let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
     let places = EntryPlaces::of(&index);
     // Eight groups: those of some meet.
     let blocks = (0..8).map(|number| number * (RUN_BLOCKS + 1));
@@ -176,7 +176,7 @@ fn an_entry_is_where_it_is_said_to_be() {
 fn what_moves_to_larger_memory_is_found_there() {
     let mut few = (vec![Entry::EMPTY; 9], vec![Node::EMPTY; 8]);
     let mut more = (vec![Entry::EMPTY; 30], vec![Node::EMPTY; 20]);
-    let mut index = Index::new(Lent { entries: &mut few.0, nodes: &mut few.1 });
+    let mut index = Index::new(LentMemory { entries: &mut few.0, nodes: &mut few.1 });
     for stamp in 1..=8 {
         index.insert(frame(stamp % 3 * 8, stamp)).expect("there is room");
     }
@@ -184,9 +184,9 @@ fn what_moves_to_larger_memory_is_found_there() {
     index.remove(second.expect("it has several"));
     index.suspect_homes();
     index.insert(frame(7, 9)).expect("there is room");
-    assert_eq!(index.room(), 0);
-    index.move_to(Lent { entries: &mut more.0, nodes: &mut more.1 });
-    assert_eq!((index.room(), index.frames(), index.blocks()), (12, 8, 4));
+    assert_eq!(index.free_frames(), 0);
+    index.move_to(LentMemory { entries: &mut more.0, nodes: &mut more.1 });
+    assert_eq!((index.free_frames(), index.frames(), index.blocks()), (12, 8, 4));
     let chains = [0, 8, 16, 7].map(|block| chain(&index, block));
     assert_eq!(chains, [vec![6, 3], vec![7, 1], vec![8, 5, 2], vec![9]]);
     let suspect = [0, 8, 16, 7].map(|block| index.is_suspect(BlockNumber(block)));

@@ -57,7 +57,7 @@ pub struct Found<P, H> {
 
 /// The memory that opening takes: exactly what [`Needs::of`](crate::owner::memory::Needs::of) says.
 #[derive(Debug)]
-pub struct Room<'m, P, H> {
+pub struct OpenMemory<'m, P, H> {
     /// One for each lane.
     pub lanes: &'m mut [LaneSlot<P, H>],
     /// Holds a front.
@@ -89,7 +89,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (places, superblock) = load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
         check_fits(&geometry, whole.len())?;
-        let identity = Identity::of(&superblock.head, kernels);
+        let identity = Identity::of(&superblock.header, kernels);
         Ok(Self { whole, hook, places, superblock, geometry, identity })
     }
 
@@ -102,7 +102,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
     /// The policy that it was formatted with.
     #[must_use]
     pub const fn policy(&self) -> PolicyId {
-        PolicyId(self.superblock.head.policy.get())
+        PolicyId(self.superblock.header.policy.get())
     }
 
     /// Its lanes, to be scanned.
@@ -121,10 +121,10 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         device: D,
         policy: L,
         kernels: K,
-        room: Room<'_, P, H>,
+        memory: OpenMemory<'_, P, H>,
         indexes: &mut impl Indexes,
     ) -> Result<Opened<L, P, D, H, K>, OpenError> {
-        self.open_by(device, policy, kernels, room, indexes, |lanes, kernels, front| {
+        self.open_by(device, policy, kernels, memory, indexes, |lanes, kernels, front| {
             lanes.scan(lanes.lanes(), kernels, front)
         })
     }
@@ -143,7 +143,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         device: D,
         policy: L,
         kernels: K,
-        room: Room<'_, P, H>,
+        memory: OpenMemory<'_, P, H>,
         indexes: &mut impl Indexes,
         scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
     ) -> Result<Opened<L, P, D, H, K>, OpenError> {
@@ -152,7 +152,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
         // 2. Every lane is walked.
-        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, room.front)?;
+        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, memory.front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
@@ -160,19 +160,19 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (tails, rest) = rest.split_at(Offset(geometry.tails_bytes()))?;
         let mut shield = (geometry.shield_blocks > 0).then(|| {
             let area = Ring::new(Ordered::with_hook(area, hook.clone()));
-            Shield::new(area, superblock.head.shield_floor.get())
+            Shield::new(area, superblock.header.shield_floor.get())
         });
         let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
-        place_lanes(tails, rest, &hook, &superblock, &geometry, identity, room.lanes)?;
+        place_lanes(tails, rest, &hook, &superblock, &geometry, identity, memory.lanes)?;
 
         let mut opening = Opening {
-            lanes: room.lanes,
-            states: room.slots,
+            lanes: memory.lanes,
+            states: memory.slots,
             scanned,
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
-            front: room.front,
+            front: memory.front,
         };
         // 3. The end of each lane is looked up in the table.
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;
@@ -194,14 +194,14 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             _ => None,
         };
         let slots = opening.flush_slots(indexes);
-        opening.settle(&mut superblocks, &superblock, [found, slots])?;
+        opening.make_durable(&mut superblocks, &superblock, [found, slots])?;
         opening.slots().void_torn(by, seeds)?;
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {
             let front = opening.front.get(..front).unwrap_or_default();
-            repeat_intent(shield, front, &geometry, &mut device, room.block, indexes)?;
+            repeat_intent(shield, front, &geometry, &mut device, memory.block, indexes)?;
             shield.next_batch = header.sequence.get().saturating_add(1);
-            superblock.head.shield_floor = shield.next_batch.into();
+            superblock.header.shield_floor = shield.next_batch.into();
         }
         // 6. The superblock of a new epoch is written, twice.
         opening.slots().give_rest();
@@ -209,10 +209,10 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let _ = superblocks.store(&superblock, &kernels)?;
         let identity =
             Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
-        for lane in room.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
+        for lane in memory.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
             lane.identity = identity;
         }
-        let device_blocks = superblock.head.device_blocks.get();
+        let device_blocks = superblock.header.device_blocks.get();
         Ok(Opened {
             common: Common { policy, kernels, geometry, device_blocks, seeds: identity.seeds },
             home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
@@ -227,11 +227,11 @@ fn check_partners(
     policy: &impl Policy,
     device: &impl BlockDevice,
 ) -> Result<(), OpenError> {
-    let (found, given) = (PolicyId(superblock.head.policy.get()), policy.id());
+    let (found, given) = (PolicyId(superblock.header.policy.get()), policy.id());
     if found != given {
         return Err(OpenError::WrongPolicy { found, given });
     }
-    let blocks = superblock.head.device_blocks.get().saturating_add(geometry.log_blocks());
+    let blocks = superblock.header.device_blocks.get().saturating_add(geometry.log_blocks());
     let found = (geometry.block_size, blocks);
     let given = (device.block_size(), device.block_count());
     if found != given {

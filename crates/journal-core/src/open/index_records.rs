@@ -72,7 +72,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         for (cursor, (start, walked)) in cursors.iter_mut().zip(self.scanned.lanes()) {
             *cursor = Some(Cursor { position: start.head, tail: walked.tail, stamp: None });
         }
-        let mut entries = self.list_entries(superblock.head.device_blocks.get())?;
+        let mut entries = self.list_entries(superblock.header.device_blocks.get())?;
         loop {
             let mut lowest: Option<(usize, Stamp)> = None;
             for (number, cursor) in cursors.iter_mut().enumerate() {
@@ -260,7 +260,7 @@ impl Pass {
 /// Sees to it, if that can be, that there is room for a frame of this block. Where there is none,
 /// what is taken in next says so.
 fn make_room(indexes: &mut impl Indexes, block: BlockNumber) {
-    if indexes.of(block, |index| index.room() < FRAMES_AT_ONCE) {
+    if indexes.of(block, |index| index.free_frames() < FRAMES_AT_ONCE) {
         let _ = indexes.grow(block);
     }
 }

@@ -24,7 +24,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         superblock: &Superblock,
     ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
         let Some(shield) = shield else { return Ok(None) };
-        let device_blocks = superblock.head.device_blocks.get();
+        let device_blocks = superblock.header.device_blocks.get();
         let (geometry, identity) = (self.geometry, self.identity);
         let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front);
         let loaded = loaded.map_err(|error| error.of_whole(geometry.shield()))?;

@@ -85,7 +85,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 
     /// Makes durable what was accepted and may be only visible.
-    pub(crate) fn settle(
+    pub(crate) fn make_durable(
         &mut self,
         superblocks: &mut Superblocks<P, H>,
         superblock: &Superblock,
@@ -106,7 +106,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
                 found = found.and(flushed);
             }
             if let Some(word) = lane.tail_word_mut() {
-                found = found.and(word.settle(superblock, walked.tail));
+                found = found.and(word.put_in_flight(superblock, walked.tail));
             }
         }
         let _ = superblocks.pmem_mut().fence(site::FOUND_FENCE, found)?;
@@ -119,12 +119,12 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let epoch = evidence.epoch.max(superblock.epoch());
         let generation = evidence.generation.max(superblock.generation());
         let raise = u64::from(self.keeps(Rule::EpochRaised));
-        superblock.head.epoch = epoch.raw().saturating_add(raise).into();
-        superblock.head.generation = generation.raw().saturating_add(1).into();
+        superblock.header.epoch = epoch.raw().saturating_add(raise).into();
+        superblock.header.generation = generation.raw().saturating_add(1).into();
         superblock.set_closed(false);
         let found = if self.keeps(Rule::StampFloor) { evidence.stamp } else { Stamp(0) };
         let stamp = found.max(superblock.stamp_floor());
-        superblock.head.stamp_floor = stamp.raw().into();
+        superblock.header.stamp_floor = stamp.raw().into();
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
         for ((lane, walked), note) in
             lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.notes_mut())

@@ -14,7 +14,7 @@
 use crate::format::geometry::Geometry;
 use crate::format::identity::CheckSeeds;
 use crate::format::record::Form;
-use crate::format::slot_entry::Found;
+use crate::format::slot_entry::FoundEntry;
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::hook::Hook;
@@ -73,7 +73,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         for slot in slots.numbers() {
             let found =
                 slots.entry(slot, kernels, seeds).map_err(|error| error.of_whole(region))?;
-            let Found::Whole(entry) = found else { continue };
+            let FoundEntry::Whole(entry) = found else { continue };
             if !entry.is_sane(device_blocks) {
                 return Err(OpenError::RottenEntry { slot });
             }
@@ -104,7 +104,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         let region = self.geometry.slot_entries_of(lane);
         let Some((slots, _)) = self.of_lane(lane) else { return Ok(None) };
         let found = slots.entry(slot, kernels, seeds).map_err(|error| error.of_whole(region))?;
-        let Found::Whole(entry) = found else { return Ok(None) };
+        let FoundEntry::Whole(entry) = found else { return Ok(None) };
         Ok(Some(FrameAt::of_entry(self.geometry, slot, &entry)))
     }
 
@@ -254,7 +254,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             for (slot, state) in slots.numbers().zip(states) {
                 let found = slots.entry(slot, kernels, seeds);
                 let found = found.map_err(|error| error.of_whole(region))?;
-                if matches!(found, Found::Torn) && state.noted().is_none() {
+                if matches!(found, FoundEntry::Torn) && state.noted().is_none() {
                     return Err(OpenError::RottenEntry { slot });
                 }
             }
@@ -301,7 +301,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             for slot in slots.numbers() {
                 let found = slots.entry(slot, kernels, seeds);
                 let found = found.map_err(|error| error.of_whole(region))?;
-                if matches!(found, Found::Torn) && slots.keeps(Rule::TornEntriesVoided) {
+                if matches!(found, FoundEntry::Torn) && slots.keeps(Rule::TornEntriesVoided) {
                     InFlight::join(&mut in_flight, slots.void_entry(slot));
                 }
             }

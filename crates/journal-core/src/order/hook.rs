@@ -15,7 +15,7 @@ use crate::order::site::Site;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::{DeviceError, MediumError};
 use crate::ports::pmem::Pmem;
-use crate::ports::stitched::{Gathered, Seeds};
+use crate::ports::stitched::{Seeds, Stitched};
 use crate::units::{BlockNumber, Offset};
 
 /// Receives every ordered call together with the medium it is meant for.
@@ -84,7 +84,7 @@ pub trait Hook {
     /// Whether it may be given pieces to put together ([`write_checked`](Self::write_checked)). By
     /// default it is given what was copied together, as one piece.
     #[inline]
-    fn gathers(&self) -> bool {
+    fn stitches(&self) -> bool {
         false
     }
 
@@ -95,12 +95,12 @@ pub trait Hook {
         site: Site,
         pmem: &mut P,
         at: Offset,
-        gathered: &Gathered<'_>,
+        stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> u64 {
-        gathered.each_checked_line(seeds, |offset, line| {
+        stitched.each_checked_line(seeds, |offset, line| {
             let at = Offset(at.raw().saturating_add(offset as u64));
-            self.write_piece(site, pmem, at, line, gathered.bytes() as u64);
+            self.write_piece(site, pmem, at, line, stitched.bytes() as u64);
         })
     }
 
@@ -148,7 +148,7 @@ pub struct NoHook;
 
 impl Hook for NoHook {
     #[inline]
-    fn gathers(&self) -> bool {
+    fn stitches(&self) -> bool {
         true
     }
 
@@ -158,10 +158,10 @@ impl Hook for NoHook {
         _site: Site,
         pmem: &mut P,
         at: Offset,
-        gathered: &Gathered<'_>,
+        stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> u64 {
-        pmem.stream_checked(at, gathered, seeds)
+        pmem.stream_checked(at, stitched, seeds)
     }
 }
 

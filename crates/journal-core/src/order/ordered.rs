@@ -77,7 +77,7 @@ use crate::order::site::{Site, SiteKind};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::{DeviceError, MediumError};
 use crate::ports::pmem::{Pmem, PmemFacts, PmemRead, PmemShare};
-use crate::ports::stitched::{Gathered, Seeds};
+use crate::ports::stitched::{Seeds, Stitched};
 use crate::units::{BlockNumber, Offset};
 
 /// Stored, not yet flushed: a crash may keep any of its words, old or new.
@@ -285,10 +285,10 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
 
     /// Whether a whole of `whole_bytes` had better be put together by the medium.
     #[inline]
-    pub fn gathers(&self, whole_bytes: u64) -> bool {
+    pub fn stitches(&self, whole_bytes: u64) -> bool {
         let facts = self.pmem.facts();
         let is_streamed = whole_bytes >= facts.stream_from_bytes as u64;
-        facts.gathers && is_streamed && self.hook.gathers()
+        facts.stitches && is_streamed && self.hook.stitches()
     }
 
     /// Streams what is put together from pieces, with its checks; returns that of all. See
@@ -298,11 +298,11 @@ impl<P: Pmem, H: Hook> Ordered<P, H> {
         &mut self,
         site: Site,
         at: Offset,
-        gathered: &Gathered<'_>,
+        stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
         debug_assert_eq!(site.kind, SiteKind::Write);
-        let check = self.hook.write_checked(site, &mut self.pmem, at, gathered, seeds);
+        let check = self.hook.write_checked(site, &mut self.pmem, at, stitched, seeds);
         (InFlight::new(), check)
     }
 

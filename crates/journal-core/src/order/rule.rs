@@ -15,9 +15,9 @@ pub enum Rule {
     LaneChecked,
     /// The check of a part continues from that of the part before.
     PartsChained,
-    /// What can still be given up has no last part in the medium.
+    /// A transaction that can still be aborted has no last part in the medium.
     LastPartAtCommit,
-    /// What was given up leaves its sequence to the next record.
+    /// An aborted transaction leaves its sequence to the next record.
     SequencesUnbroken,
     /// Every open raises the epoch.
     EpochRaised,
@@ -76,7 +76,7 @@ pub enum Rule {
     /// An intent is not repeated over what was appended home since.
     AppendsNotRepeated,
     /// A slot is rewritten in part only where all of it was written since the open.
-    SlotsSettled,
+    SlotsWrittenWhole,
     /// A slot is given back only when its void entry is durable.
     VoidsFenced,
     /// The entry of a block's newest version stays as long as older frames of it do.
@@ -140,7 +140,7 @@ impl Rule {
         Self::HoldersFound,
         Self::IntentReloaded,
         Self::AppendsNotRepeated,
-        Self::SlotsSettled,
+        Self::SlotsWrittenWhole,
         Self::VoidsFenced,
         Self::NewestVoidedLast,
         Self::SlotCheck,

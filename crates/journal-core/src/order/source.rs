@@ -54,15 +54,15 @@ impl<P: Pmem> Source for &P {
     }
 }
 
-/// A part of a span, borrowed: nothing that holds one can write.
+/// A range of a span, borrowed to read: nothing that holds one can write.
 #[derive(Debug)]
-pub(crate) struct View<'p, S> {
+pub(crate) struct SpanView<'p, S> {
     whole: &'p S,
     start: Offset,
     len: u64,
 }
 
-impl<'p, S: Source> View<'p, S> {
+impl<'p, S: Source> SpanView<'p, S> {
     /// All of it.
     pub(crate) fn of(whole: &'p S) -> Self {
         Self { whole, start: Offset(0), len: whole.len() }
@@ -83,7 +83,7 @@ impl<'p, S: Source> View<'p, S> {
     }
 }
 
-impl<S: Source> Source for View<'_, S> {
+impl<S: Source> Source for SpanView<'_, S> {
     fn len(&self) -> u64 {
         self.len
     }

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use crate::format::slot_entry::Found;
+use crate::format::slot_entry::FoundEntry;
 use crate::owner::journal::Journal;
 use crate::owner::machine::Machine;
 use crate::ports::error::MediumError;
@@ -113,7 +113,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
             holders = holders.saturating_add(u32::from(!self.index.is_stale(id)));
             if frame.folded {
                 speakers = speakers.saturating_add(1);
-                let Found::Whole(entry) = entry else { return wrong(SlotFault::WrongEntry) };
+                let FoundEntry::Whole(entry) = entry else { return wrong(SlotFault::WrongEntry) };
                 let of = (entry.block.get(), entry.stamp.get(), entry.content.get());
                 if of != (frame.block.raw(), frame.stamp.raw(), frame.payload) {
                     return wrong(SlotFault::WrongEntry);
@@ -124,8 +124,10 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
             (true, 1.., ..) => wrong(SlotFault::FreeAndHeld),
             (_, 2.., ..) => wrong(SlotFault::HeldTwice),
             (false, 0, ..) => wrong(SlotFault::Lost),
-            (true, _, Found::Whole(_) | Found::Torn, _) => wrong(SlotFault::FreeWithEntry),
-            (false, _, Found::Whole(_), 1) | (_, _, Found::Void, _) => Ok(is_free),
+            (true, _, FoundEntry::Whole(_) | FoundEntry::Torn, _) => {
+                wrong(SlotFault::FreeWithEntry)
+            }
+            (false, _, FoundEntry::Whole(_), 1) | (_, _, FoundEntry::Void, _) => Ok(is_free),
             (false, ..) => wrong(SlotFault::UnknownEntry),
         }
     }

@@ -21,13 +21,13 @@ use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{Content, Places, Prepared, Scratch, Versions as _};
 use crate::commit::scheme::Common;
 use crate::format::geometry::Geometry;
-use crate::home::content::View;
+use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, Scope};
 use crate::home::waiting::Waiting;
 use crate::home::{Home, HomeScratch};
 use crate::index::frame::NO_BOUNDS;
-use crate::index::{Index, Lead, Lent};
+use crate::index::{Index, Lead, LentMemory};
 use crate::order::rule::Rule;
 use crate::owner::lanes::{Indexed, OwnLanes};
 use crate::owner::machine::Machine;
@@ -69,7 +69,7 @@ pub struct Committed {
 pub struct Journal<'m, L, M: Machine> {
     pub(crate) common: Common<L, M::Kernels>,
     pub(crate) lanes: OwnLanes<'m, M::Pmem, M::Hook>,
-    pub(crate) index: Index<Lent<'m>>,
+    pub(crate) index: Index<LentMemory<'m>>,
     pub(crate) home: Home<M::Pmem, M::Disk, M::Hook>,
     pub(crate) batch: &'m mut [Batched],
     pub(crate) front: &'m mut [u8],
@@ -278,7 +278,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     #[inline]
     fn make_way(&mut self, lane: LaneNumber, bytes: u64, frames: usize) -> Result<(), CommitError> {
         self.see_to_space(lane, bytes, frames)?;
-        self.settle_other_lanes(lane)
+        self.make_other_lanes_durable(lane)
     }
 
     /// The frame around each record. It begins the record with a stamp above those of what it
@@ -417,7 +417,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         if bytes > free.saturating_add(spare) && self.keeps(Rule::SpaceChecked) {
             return Err(CommitError::NoSpace { needed: bytes, free });
         }
-        let free = self.index.room();
+        let free = self.index.free_frames();
         if frames > free {
             return Err(CommitError::IndexFull { needed: frames, free });
         }
@@ -427,7 +427,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// Deferred records of other lanes are readable, so this transaction may depend on them: they
     /// are durable before any of it is stored.
     #[inline]
-    pub(crate) fn settle_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
+    pub(crate) fn make_other_lanes_durable(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
         if self.common.geometry.lanes == 1 || !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
@@ -453,8 +453,9 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// The medium's; the journal then refuses to go on.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.check_not_failed()?;
-        let settle = |journal: &mut Self| journal.home.settle(&journal.common, &mut journal.lanes);
-        let result = self.watched(settle);
+        let make_durable =
+            |journal: &mut Self| journal.home.make_durable(&journal.common, &mut journal.lanes);
+        let result = self.watched(make_durable);
         self.fail_unless(result)
     }
 
@@ -574,7 +575,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             &mut Home<M::Pmem, M::Disk, M::Hook>,
             &Common<L, M::Kernels>,
             &mut OwnLanes<'m, M::Pmem, M::Hook>,
-            &mut Index<Lent<'m>>,
+            &mut Index<LentMemory<'m>>,
             &mut HomeScratch<'_>,
         ) -> Result<R, JournalError>,
     ) -> Result<R, JournalError> {
@@ -624,7 +625,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         if !self.common.has(block) || into.len() != self.common.block_bytes() {
             return Err(JournalError::BadRequest { block, bytes: into.len() });
         }
-        let view = View { common: &self.common, lanes: &self.lanes, bounds: &NO_BOUNDS };
+        let view = ContentView { common: &self.common, lanes: &self.lanes, bounds: &NO_BOUNDS };
         self.home.content(&view, &mut self.index, block, self.encoded, into)
     }
 

@@ -1,8 +1,8 @@
 //! Opening the journal of one owner.
 
 use crate::commit::prepared::Places;
-use crate::index::{Index, Lent};
-use crate::open::found::{Found, Opened, Room};
+use crate::index::{Index, LentMemory};
+use crate::open::found::{Found, OpenMemory, Opened};
 use crate::order::hook::Hook;
 use crate::owner::journal::Journal;
 use crate::owner::lanes::OwnLanes;
@@ -44,14 +44,14 @@ where
         let states = memory.slots.get_mut(..needs.slots).unwrap_or_default();
         let front = memory.front.get_mut(..needs.front_bytes).unwrap_or_default();
         let encoded = memory.encoded.get_mut(..needs.encoded_bytes).unwrap_or_default();
-        let mut index = Index::new(Lent { entries: memory.entries, nodes: memory.nodes });
-        let room = Room {
+        let mut index = Index::new(LentMemory { entries: memory.entries, nodes: memory.nodes });
+        let to_open = OpenMemory {
             lanes: &mut *lanes,
             front: &mut *front,
             block: memory.blocks,
             slots: &mut *states,
         };
-        let opened = found.open(device, policy, kernels, room, &mut index)?;
+        let opened = found.open(device, policy, kernels, to_open, &mut index)?;
         let Opened { common, home, recovery } = opened;
         Ok(Self {
             common,

@@ -2,7 +2,7 @@
 //!
 //! A streamed transaction takes its lane for itself. Its whole size is reserved when it begins, so
 //! that it can never run out of space half-way. Nothing of it counts before its last part is
-//! stored, which [`Streamed::commit`] does. Until then it can be given up without a trace; after
+//! stored, which [`Streamed::commit`] does. Until then it can be aborted without a trace; after
 //! that it no longer can.
 //!
 //! **Crash** before the commit's fence: the parts that are there are void without a valid last one,
@@ -50,7 +50,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.check_usable(lane)?;
         let closing = extent(&self.common.geometry, 0, 0, 0, 0).map_or(0, |extent| extent.total);
         self.see_to_space(lane, bytes.max(closing), 0)?;
-        self.settle_other_lanes(lane)?;
+        self.make_other_lanes_durable(lane)?;
         // Which blocks will be overwritten is not known yet: the stamp is above all of them.
         let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
         let highest = lanes.map(|lane| self.lane(lane).last_stamp).fold(Stamp(0), Stamp::max);

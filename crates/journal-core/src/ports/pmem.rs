@@ -22,7 +22,7 @@
 use core::fmt;
 
 use crate::ports::error::MediumError;
-use crate::ports::stitched::{Gathered, Seeds};
+use crate::ports::stitched::{Seeds, Stitched};
 use crate::units::{LINE_BYTES, Offset};
 
 /// How far a store has to be pushed before a power loss cannot take it back.
@@ -51,7 +51,7 @@ pub struct PmemFacts {
     pub stream_from_bytes: usize,
     /// Whether [`Pmem::stream_checked`] is better than to be given lines that were copied together.
     /// A matter of speed only.
-    pub gathers: bool,
+    pub stitches: bool,
 }
 
 impl PmemFacts {
@@ -59,7 +59,7 @@ impl PmemFacts {
     /// streaming begins to win on the processors measured so far.
     #[must_use]
     pub const fn new(granularity: Granularity) -> Self {
-        Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1, gathers: false }
+        Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1, stitches: false }
     }
 
     /// These facts with another streaming threshold.
@@ -68,10 +68,10 @@ impl PmemFacts {
         Self { stream_from_bytes: bytes, ..self }
     }
 
-    /// These facts, except for whether the medium gathers: that is as given.
+    /// These facts, except for whether the medium stitches: that is as given.
     #[must_use]
-    pub const fn with_gathers(self, gathers: bool) -> Self {
-        Self { gathers, ..self }
+    pub const fn with_stitches(self, stitches: bool) -> Self {
+        Self { stitches, ..self }
     }
 }
 
@@ -139,8 +139,8 @@ pub trait Pmem: PmemRead {
     ///
     /// **Crash**: as [`stream`](Self::stream) of the same bytes. The default streams each line by
     /// itself.
-    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
-        gathered.each_checked_line(seeds, |offset, line| {
+    fn stream_checked(&mut self, at: Offset, stitched: &Stitched<'_>, seeds: Seeds) -> u64 {
+        stitched.each_checked_line(seeds, |offset, line| {
             self.stream(Offset(at.raw().saturating_add(offset as u64)), line);
         })
     }
@@ -222,8 +222,8 @@ impl<P: Pmem + ?Sized> Pmem for &mut P {
     }
 
     #[inline]
-    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
-        (**self).stream_checked(at, gathered, seeds)
+    fn stream_checked(&mut self, at: Offset, stitched: &Stitched<'_>, seeds: Seeds) -> u64 {
+        (**self).stream_checked(at, stitched, seeds)
     }
 
     #[inline]

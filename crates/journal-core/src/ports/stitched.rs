@@ -18,7 +18,7 @@ use crate::units::{LINE_BYTES, WORD_BYTES};
 /// Whole lines, the fewest that have room for what is in them. They begin with bytes that were just
 /// put together, and go on with bytes that lie elsewhere. They end, behind zeroes, with one word.
 #[derive(Clone, Copy, Debug)]
-pub struct Gathered<'a> {
+pub struct Stitched<'a> {
     head: &'a [u8],
     body_at: usize,
     body: &'a [u8],
@@ -74,7 +74,7 @@ impl Piece<'_> {
     }
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> Stitched<'a> {
     /// The longest head, and body that begins in it.
     pub const HEAD_BYTES_MAX: usize = 2 * LINE_BYTES;
 
@@ -189,7 +189,7 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// What the checks of gathered lines begin with.
+/// What the checks of stitched lines begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeds {
     /// Where the first line has a check of its own: the lower half of that of the line comes into
@@ -215,9 +215,9 @@ mod tests {
         for body_at in (57..=130_usize).step_by(heads) {
             for len in (0..200).step_by(lens) {
                 let head = &head[..body_at.next_multiple_of(8).min(128)];
-                let gathered = Gathered::new(head, body_at, &body[..len]);
-                assert_eq!(gathered.is_some(), body_at <= 128, "{body_at}");
-                let Some(gathered) = gathered else { continue };
+                let stitched = Stitched::new(head, body_at, &body[..len]);
+                assert_eq!(stitched.is_some(), body_at <= 128, "{body_at}");
+                let Some(stitched) = stitched else { continue };
                 let mut copied = [&head[..body_at], &body[..len]].concat();
                 copied.resize((copied.len() + 8).next_multiple_of(64) - 8, 0);
                 let seeds = Seeds { line: (len % 2 == 0).then_some(5), all: 7 };
@@ -228,18 +228,18 @@ mod tests {
                 }
                 copied.extend(crc64(7, &copied).to_le_bytes());
                 let mut lines = Vec::new();
-                let check = gathered.each_checked_line(seeds, |at, line| {
+                let check = stitched.each_checked_line(seeds, |at, line| {
                     assert_eq!(at, lines.len());
                     lines.extend(line);
                 });
                 assert_eq!(lines[lines.len() - 8..], check.to_le_bytes());
-                assert_eq!((lines.len(), lines), (gathered.bytes(), copied), "{body_at}, {len}");
+                assert_eq!((lines.len(), lines), (stitched.bytes(), copied), "{body_at}, {len}");
             }
         }
-        assert!(Gathered::new(&head[..64], 56, &[]).is_none(), "a word more than it has bytes");
+        assert!(Stitched::new(&head[..64], 56, &[]).is_none(), "a word more than it has bytes");
         let piece = |prefix: u64, count, bytes| Piece { prefix: Prefix::new(prefix, count), bytes };
         let pieces = [piece(0x0605_0403, 4, &body[..7]), Piece::NONE, piece(9, 1, &body[8..240])];
-        let all = Gathered::of_pieces(&head[..72], &pieces).expect("whole words");
+        let all = Stitched::of_pieces(&head[..72], &pieces).expect("whole words");
         let mut copied = [&head[..72], &[3, 4, 5, 6], &body[..7], &[9], &body[8..240]].concat();
         copied.resize((copied.len() + 8).next_multiple_of(64) - 8, 0);
         copied.extend(crc64(7, &copied).to_le_bytes());
@@ -249,9 +249,9 @@ mod tests {
         let mut front = [0xEE; 20];
         assert_eq!(pieces[0].copy_to(&mut front, 5), 16);
         assert_eq!(front[4..17], [&[0xEE, 3, 4, 5, 6], &body[..7], &[0xEE]].concat());
-        assert!(Gathered::of_pieces(&head[..56], &pieces).is_none());
-        assert!(Gathered::of_pieces(&head[..71], &pieces).is_none());
-        assert!(Gathered::new(&head[..56], 56, &[]).is_none());
-        assert!(Gathered::new(&head, usize::MAX, &[]).is_none());
+        assert!(Stitched::of_pieces(&head[..56], &pieces).is_none());
+        assert!(Stitched::of_pieces(&head[..71], &pieces).is_none());
+        assert!(Stitched::new(&head[..56], 56, &[]).is_none());
+        assert!(Stitched::new(&head, usize::MAX, &[]).is_none());
     }
 }

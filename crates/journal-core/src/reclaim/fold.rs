@@ -17,7 +17,7 @@
 
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::home::checkpoint::Settled;
+use crate::home::checkpoint::Snapshot;
 use crate::home::error::JournalError;
 use crate::home::report::{CheckpointReport, FoldReport};
 use crate::home::{Home, HomeScratch, Lanes};
@@ -93,7 +93,7 @@ fn is_to_be_folded<M: IndexMemory>(index: &Index<M>, id: NodeId, bounds: &Bounds
 /// Fills the batch from frames, from the `from`-th place of all indexes on; returns how many it
 /// holds, and the place to go on from. What is picked comes with whether the place is to be asked
 /// about again.
-fn gather<I: Indexes>(
+fn collect<I: Indexes>(
     indexes: &mut I,
     from: usize,
     batch: &mut [Batched],
@@ -119,14 +119,14 @@ fn gather<I: Indexes>(
     (count, next)
 }
 
-/// Like [`gather`], with a predicate; each place is asked about once.
-fn gather_those<I: Indexes>(
+/// Like [`collect`], with a predicate; each place is asked about once.
+fn collect_those<I: Indexes>(
     indexes: &mut I,
     from: usize,
     batch: &mut [Batched],
     is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
 ) -> (usize, usize) {
-    gather(indexes, from, batch, |index, id| {
+    collect(indexes, from, batch, |index, id| {
         let picked = is_one(index, id).then(|| Batched::of_slot(index, id)).flatten();
         picked.map(|picked| (picked, false))
     })
@@ -158,11 +158,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
-        let settled = self.settled(common, lanes, true)?;
-        self.write_entries(common, lanes, indexes, &settled, scratch, &mut report)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
+        self.write_entries(common, lanes, indexes, &snapshot, scratch, &mut report)?;
         let mut reclaimed = CheckpointReport::default();
-        let cut = self.cut(indexes, &settled.bounds);
-        self.advance(common, lanes, indexes, scratch, &settled, &cut, &mut reclaimed)?;
+        let cut = self.cut(indexes, &snapshot.bounds);
+        self.advance(common, lanes, indexes, scratch, &snapshot, &cut, &mut reclaimed)?;
         report.freed_bytes = reclaimed.freed_bytes;
         report.freed_slots = reclaimed.freed_slots;
         let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
@@ -175,16 +175,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        settled: &Settled,
+        snapshot: &Snapshot,
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let bounds = &settled.bounds;
+        let bounds = &snapshot.bounds;
         let (kernels, seeds) = (&common.kernels, common.seeds);
         let mut from = 0;
         loop {
             let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);
-            let (count, next) = gather_those(indexes, from, scratch.batch, folds);
+            let (count, next) = collect_those(indexes, from, scratch.batch, folds);
             if count == 0 {
                 return Ok(());
             }
@@ -232,9 +232,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
-        let settled = self.settled(common, lanes, true)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
         let which = Which::Superseded;
-        self.give_back(common, lanes, indexes, &settled, scratch, which, &mut report)?;
+        self.give_back(common, lanes, indexes, &snapshot, scratch, which, &mut report)?;
         Ok(report)
     }
 
@@ -244,12 +244,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        settled: &Settled,
+        snapshot: &Snapshot,
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         for which in AT_HOME {
-            self.give_back(common, lanes, indexes, settled, scratch, which, report)?;
+            self.give_back(common, lanes, indexes, snapshot, scratch, which, report)?;
         }
         Ok(())
     }
@@ -271,17 +271,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        settled: &Settled,
+        snapshot: &Snapshot,
         scratch: &mut HomeScratch<'_>,
         which: Which,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let bounds = &settled.bounds;
+        let bounds = &snapshot.bounds;
         let mut from = 0;
         loop {
             let keeps = |rule| self.keeps(rule);
             let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
-            let (count, next) = gather_those(indexes, from, scratch.batch, takes);
+            let (count, next) = collect_those(indexes, from, scratch.batch, takes);
             if count == 0 {
                 return Ok(());
             }
@@ -336,7 +336,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             // The oldest frame that is left of the block that is asked about again.
             let mut left: Option<NodeId> = None;
-            let (count, next) = gather(indexes, from, scratch.batch, |index, id| {
+            let (count, next) = collect(indexes, from, scratch.batch, |index, id| {
                 let frame = index.frame(id);
                 let has_slot = frame.slot().is_some() && !index.is_stale(id);
                 if !has_slot || !is_dropped(&frame, cut) {

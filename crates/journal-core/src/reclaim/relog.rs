@@ -30,7 +30,7 @@ use crate::format::record::{
     FRAMES_PER_PART, Form, FrameHeader, HeaderFields, RecordHeader, RecordKind, STAMP_BYTES,
     evidence_check,
 };
-use crate::home::content::View;
+use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::CheckpointReport;
 use crate::home::{Home, HomeScratch, Lanes};
@@ -155,7 +155,7 @@ impl Copies<'_> {
             Need::Stays => return false,
             Need::Copy { newest, is_discarded } => (newest, is_discarded),
         };
-        if self.count >= FRAMES_PER_PART.min(index.room()) {
+        if self.count >= FRAMES_PER_PART.min(index.free_frames()) {
             return false;
         }
         let Some(place) = self.batch.get_mut(self.count) else { return false };
@@ -223,7 +223,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         if plan.copies > 0 {
             if self.keeps(Rule::DurableIsCopied) {
-                self.settle(common, lanes)?;
+                self.make_durable(common, lanes)?;
             }
             // Above everything that there is: what is inserted in the order of the records' stamps
             // comes behind what it copies.
@@ -290,7 +290,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             };
             let block = batched.block;
             let Some(image) = scratch.blocks.get_mut(..block_bytes) else { continue };
-            let view = View { common, lanes: &*lanes, bounds: &NO_BOUNDS };
+            let view = ContentView { common, lanes: &*lanes, bounds: &NO_BOUNDS };
             match self.content(&view, indexes, block, scratch.payload, image) {
                 Err(error) if error.is_of_its_block() => {
                     indexes.of(block, |index| index.set_unreadable(block, self.last_attempt()));

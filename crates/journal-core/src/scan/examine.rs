@@ -13,7 +13,7 @@
 
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
-use crate::order::source::View;
+use crate::order::source::SpanView;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::PolicyId;
@@ -165,7 +165,7 @@ pub fn examine(
     scratch: &mut [u8],
 ) -> Result<Examination, OpenError> {
     // 1. The superblock, and whether the medium can hold its journal.
-    let whole = View::of(&pmem);
+    let whole = SpanView::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
     check_fits(&geometry, pmem.len())?;
@@ -173,8 +173,8 @@ pub fn examine(
     let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
         return Err(OpenError::MemoryTooShort { slice: "scratch" });
     };
-    let identity = Identity::of(&superblock.head, kernels);
-    let device_blocks = superblock.head.device_blocks.get();
+    let identity = Identity::of(&superblock.header, kernels);
+    let device_blocks = superblock.header.device_blocks.get();
     // 2. The lanes are walked.
     let lanes = (0..geometry.lanes).map(LaneNumber);
     let mut scanned =
@@ -218,7 +218,7 @@ pub fn examine(
         };
     }
     Ok(Examination {
-        policy: PolicyId(superblock.head.policy.get()),
+        policy: PolicyId(superblock.header.policy.get()),
         device_blocks,
         epoch: superblock.epoch(),
         generation: superblock.generation(),

@@ -11,8 +11,8 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::format::geometry::Geometry;
 use crate::format::identity::{CheckSeeds, Identity};
-use crate::format::slot_entry::{ENTRY_BYTES, Found, SlotEntry};
-use crate::order::source::{Source, View};
+use crate::format::slot_entry::{ENTRY_BYTES, FoundEntry, SlotEntry};
+use crate::order::source::{Source, SpanView};
 use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
@@ -97,7 +97,7 @@ pub fn examine_slots(
     kernels: &impl Kernels,
     mut each: impl FnMut(SlotNumber, SlotSight),
 ) -> Result<(), OpenError> {
-    let whole = View::of(&pmem);
+    let whole = SpanView::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
     check_fits(&geometry, pmem.len())?;
@@ -105,8 +105,8 @@ pub fn examine_slots(
         whole: &whole,
         geometry: &geometry,
         kernels,
-        seeds: Identity::of(&superblock.head, kernels).seeds,
-        device_blocks: superblock.head.device_blocks.get(),
+        seeds: Identity::of(&superblock.header, kernels).seeds,
+        device_blocks: superblock.header.device_blocks.get(),
     };
     for lane in (0..geometry.lanes).map(LaneNumber) {
         sights.of_lane(lane, |slot, _, sight| each(slot, sight))?;
@@ -116,7 +116,7 @@ pub fn examine_slots(
 
 /// What it takes to look at slots.
 pub(crate) struct Sights<'a, S, K> {
-    pub(crate) whole: &'a View<'a, S>,
+    pub(crate) whole: &'a SpanView<'a, S>,
     pub(crate) geometry: &'a Geometry,
     pub(crate) kernels: &'a K,
     pub(crate) seeds: CheckSeeds,
@@ -156,12 +156,12 @@ impl<S: Source, K: Kernels> Sights<'_, S, K> {
         let place = self.geometry.slot_entries_of(lane).raw().saturating_add(place);
         self.whole.read_into(Offset(place), entry.as_mut_bytes())?;
         let entry = match entry.found(self.kernels, self.seeds.entry(slot)) {
-            Found::Void => return Ok(SlotSight::Void),
-            Found::Torn => return Ok(SlotSight::Torn),
-            Found::Whole(entry) if !entry.is_sane(self.device_blocks) => {
+            FoundEntry::Void => return Ok(SlotSight::Void),
+            FoundEntry::Torn => return Ok(SlotSight::Torn),
+            FoundEntry::Whole(entry) if !entry.is_sane(self.device_blocks) => {
                 return Ok(SlotSight::Rotten);
             }
-            Found::Whole(entry) => entry,
+            FoundEntry::Whole(entry) => entry,
         };
         let (block, stamp) = (BlockNumber(entry.block.get()), Stamp(entry.stamp.get()));
         let is_as_said = is_logged || {

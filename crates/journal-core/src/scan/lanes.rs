@@ -7,7 +7,7 @@ use crate::format::geometry::{Geometry, GeometryError, Protocol};
 use crate::format::identity::Identity;
 use crate::order::hook::Hook;
 use crate::order::ordered::Ordered;
-use crate::order::source::{Source, View};
+use crate::order::source::{Source, SpanView};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
@@ -40,16 +40,16 @@ pub(crate) type Brand<'a> = PhantomData<fn(&'a ()) -> &'a ()>;
 /// It opens the journal that was scanned, at that time:
 ///
 /// ```compile_fail
-/// use journal_core::parts::{Found, Indexes, Room, Scan};
+/// use journal_core::parts::{Found, Indexes, OpenMemory, Scan};
 /// use journal_core::{BlockDevice, Hook, Kernels, PmemSplit, Policy};
 ///
 /// fn open<P: PmemSplit, H: Hook + Clone>(
 ///     found: Found<P, H>,
 ///     of_another: Scan<'_>,
 ///     (device, policy, kernels): (impl BlockDevice, impl Policy, impl Kernels),
-///     (room, indexes): (Room<'_, P, H>, &mut impl Indexes),
+///     (memory, indexes): (OpenMemory<'_, P, H>, &mut impl Indexes),
 /// ) {
-///     let _ = found.open_by(device, policy, kernels, room, indexes, |_, _, _| Ok(of_another));
+///     let _ = found.open_by(device, policy, kernels, memory, indexes, |_, _, _| Ok(of_another));
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
         let lanes = lanes.into_iter().inspect(|lane| {
             assert!(lane.raw() < geometry.lanes, "there is no {lane}");
         });
-        let whole = View::of(whole);
+        let whole = SpanView::of(whole);
         let scanned = scan(&whole, superblock, geometry, identity, lanes, kernels, front)?;
         Ok(Scan(scanned, brand))
     }
@@ -109,7 +109,7 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
 
 /// Scans some lanes of a journal.
 pub(crate) fn scan(
-    whole: &View<'_, impl Source>,
+    whole: &SpanView<'_, impl Source>,
     superblock: &Superblock,
     geometry: &Geometry,
     identity: &Identity,
@@ -117,7 +117,7 @@ pub(crate) fn scan(
     kernels: &impl Kernels,
     scratch: &mut [u8],
 ) -> Result<Scanned, OpenError> {
-    let device_blocks = superblock.head.device_blocks.get();
+    let device_blocks = superblock.header.device_blocks.get();
     let mut scanned = Scanned::of(superblock, geometry);
     for lane in lanes {
         let word_at = Offset(geometry.tails().raw().saturating_add(tail_word::place(lane.raw())));

@@ -42,9 +42,9 @@ const AHEAD_BYTES: usize = 12 << 10;
 /// How many bytes are looked through at once where no header is expected.
 const SKIPPED_BYTES: u64 = 64 * LINE;
 
-/// One part, read and checked.
+/// One part of a record, read from the medium and checked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct CheckedPart<'a> {
     pub(crate) header: &'a RecordHeader,
     /// Its check, from which the next part's continues.
     check: u64,
@@ -95,7 +95,7 @@ fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
 }
 
 impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
-    /// Walks the lane and gathers evidence.
+    /// Walks the lane and collects evidence.
     pub(crate) fn walk(
         &mut self,
         start: &LaneStart,
@@ -409,7 +409,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         seed: u64,
         bounds: Bounds,
-    ) -> Result<Option<Part<'a>>, MediumError> {
+    ) -> Result<Option<CheckedPart<'a>>, MediumError> {
         let place = self.near_place(position);
         let near = self.all.and_then(|all| all.get(place..));
         let Some(near) = near.filter(|_| self.ring.keeps(Rule::RecordCheck)) else {
@@ -421,7 +421,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             return self.part_in_steps(position, seed, bounds);
         }
         let check = self.check_of(position, near, total, seed, bounds);
-        Ok(check.map(|check| Part { header, check }))
+        Ok(check.map(|check| CheckedPart { header, check }))
     }
 
     /// Like [`part`](Self::part), for one that wraps, or some of which cannot be read. A torn
@@ -433,7 +433,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         seed: u64,
         bounds: Bounds,
-    ) -> Result<Option<Part<'a>>, MediumError> {
+    ) -> Result<Option<CheckedPart<'a>>, MediumError> {
         let Some(header) = self.placed_at(position)? else { return Ok(None) };
         let is_evidence = self.is_evidence(position, header)?;
         let Some(total) = self.part_bytes(header) else { return Ok(None) };
@@ -446,7 +446,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             Some((whole, [])) => self.check_of(position, whole, total, seed, bounds),
             _ => self.check_of_scattered(position, header, seed, bounds)?,
         };
-        Ok(check.map(|check| Part { header, check }))
+        Ok(check.map(|check| CheckedPart { header, check }))
     }
 
     /// The check of the part at `position`, if it is whole and inside the bounds. The part is the
@@ -554,7 +554,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         sequence: Sequence,
         bounds: Bounds,
-        mut part: Part<'a>,
+        mut part: CheckedPart<'a>,
     ) -> Result<Option<Record<'a>>, MediumError> {
         let (first, mut at, mut index) = (part.header, position, 0_u16);
         while !part.header.is_last_part() {

@@ -62,7 +62,7 @@ impl Scanned {
             starts,
             walked: [None; LANES_MAX as usize],
             evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
-            batch: superblock.head.shield_floor.get(),
+            batch: superblock.header.shield_floor.get(),
         }
     }
 
@@ -130,7 +130,7 @@ impl Scanned {
     /// Takes in what an intent's header says; returns whether the intent is believed.
     ///
     /// An open repeats the intent it believes before it begins an epoch: one of an older epoch was
-    /// settled then. It may still come back, with the lines that a killed process stored over it
+    /// done with then. It may still come back, with the lines that a killed process stored over it
     /// and nobody flushed.
     pub(crate) fn take_intent(
         &mut self,
@@ -140,7 +140,7 @@ impl Scanned {
     ) -> bool {
         self.evidence.take_intent(header);
         let is_current = header.epoch.get() == superblock.epoch().raw();
-        let is_believed = header.sequence.get() >= superblock.head.shield_floor.get()
+        let is_believed = header.sequence.get() >= superblock.header.shield_floor.get()
             && (is_current || !keeps(Rule::OlderEpochVoid));
         if is_believed {
             self.batch = header.sequence.get();

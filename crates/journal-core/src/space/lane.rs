@@ -9,7 +9,7 @@
 //!
 //! **Crash** before the fence returns: any words of the record may be missing, so its check is
 //! wrong (or all of it is there). Nothing else in the ring is touched: a record is written only
-//! into free space, which a durable superblock has given up before.
+//! into free space, which a durable superblock has freed before.
 //!
 //! LN1. `head <= tail <= head + ring`, all multiples of the line.
 //! LN2. A sequence is never skipped: what was stored under one is a record, or overwritten.
@@ -28,9 +28,9 @@ use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{Pmem, PmemShare};
 use crate::ports::policy::Prefix;
-use crate::ports::stitched::{Gathered, Piece, Seeds};
+use crate::ports::stitched::{Piece, Seeds, Stitched};
 use crate::space::open_record::{OpenRecord, Pace, PartStore};
-use crate::space::part::{FrameIn, Images, Lent, Lists, NextPayloads, Part, put_words};
+use crate::space::part::{FrameIn, Images, LentPayload, Lists, NextPayloads, Part, put_words};
 use crate::space::ring::{LaneReader, Ring};
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
@@ -330,15 +330,15 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             unreachable!("the transaction was cut into parts that fit")
         };
         let Lists { mut end, lent, name_count, .. } = lists;
-        let is_gathered =
-            open.pace == Pace::AtOnce && self.ring.gathers(open.next, front.len(), extent.total);
+        let is_stitched =
+            open.pace == Pace::AtOnce && self.ring.stitches(open.next, front.len(), extent.total);
         // With no names, the header check covers just the first line, so the medium computes it.
-        let by_line = is_gathered && name_count == 0;
+        let by_line = is_stitched && name_count == 0;
         self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
-        if is_gathered {
+        if is_stitched {
             let line = by_line.then_some(self.identity.seeds.record);
             let seeds = Seeds { line, all: check };
-            let (written, check) = self.gather_front(open.next, front, end, lent, seeds);
+            let (written, check) = self.stitch_front(open.next, front, end, lent, seeds);
             open.add(written);
             return self.stored_part(open, extent, check);
         }
@@ -366,30 +366,30 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Writes a front whose lists are put, with what comes behind those; returns the check of all.
     #[inline(always)]
-    fn gather_front(
+    fn stitch_front(
         &mut self,
         position: u64,
         front: &[u8],
         end: usize,
-        lent: Lent<'_>,
+        lent: LentPayload<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
         let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
-        let gathered = match lent {
-            Lent::Bytes(body) => Gathered::new(head, end, body),
-            Lent::Pieces(pieces) => Gathered::of_pieces(head, pieces),
+        let stitched = match lent {
+            LentPayload::Bytes(body) => Stitched::new(head, end, body),
+            LentPayload::Pieces(pieces) => Stitched::of_pieces(head, pieces),
         };
-        match gathered {
-            Some(gathered) => self.ring.write_checked(site::FRONT, position, &gathered, seeds),
-            None => self.gather_long_front(position, head, lent.bytes(), seeds),
+        match stitched {
+            Some(stitched) => self.ring.write_checked(site::FRONT, position, &stitched, seeds),
+            None => self.stitch_long_front(position, head, lent.bytes(), seeds),
         }
     }
 
-    /// Like [`gather_front`](Self::gather_front), for many frames, whose lists are longer than what
+    /// Like [`stitch_front`](Self::stitch_front), for many frames, whose lists are longer than what
     /// goes by the shortest way. Takes only the position: passing `open` by reference would force
     /// it into memory for all callers.
     #[inline(never)]
-    fn gather_long_front(
+    fn stitch_long_front(
         &mut self,
         position: u64,
         head: &[u8],
@@ -398,10 +398,10 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ) -> (InFlight, u64) {
         let piece = [Piece { prefix: Prefix::NONE, bytes: body }];
         let pieces = if body.is_empty() { &[] } else { &piece[..] };
-        let Some(gathered) = Gathered::of_pieces(head, pieces) else {
+        let Some(stitched) = Stitched::of_pieces(head, pieces) else {
             unreachable!("lists are whole words")
         };
-        self.ring.write_checked(site::FRONT, position, &gathered, seeds)
+        self.ring.write_checked(site::FRONT, position, &stitched, seeds)
     }
 
     /// All of a part is stored.
@@ -521,7 +521,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 }
 
-/// Room for one lane.
+/// Memory for one lane.
 #[derive(Debug)]
 pub struct LaneSlot<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
 

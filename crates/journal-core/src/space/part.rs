@@ -86,19 +86,19 @@ pub(crate) struct Lists<'a, N> {
     /// Where lists end, including payload already copied.
     pub(crate) end: usize,
     /// Payload still in the caller's memory: it comes behind the lists.
-    pub(crate) lent: Lent<'a>,
+    pub(crate) lent: LentPayload<'a>,
 }
 
-/// Payload that is not in a front yet, and need not come there.
+/// Payload in the caller's memory: it is not in a front yet, and need not come there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Lent<'a> {
+pub(crate) enum LentPayload<'a> {
     /// All payloads, or the rest of the only one; they may be none.
     Bytes(&'a [u8]),
     /// All payloads, behind whole words.
     Pieces(&'a [Piece<'a>]),
 }
 
-impl<'a> Lent<'a> {
+impl<'a> LentPayload<'a> {
     /// The payloads that lie elsewhere as one; nothing where they are pieces.
     pub(crate) const fn bytes(self) -> &'a [u8] {
         match self {
@@ -159,10 +159,10 @@ impl<'a> Encoded<'a> {
 
     /// All payloads, lent until they are stored.
     #[inline]
-    pub(crate) const fn lent(&self) -> Lent<'a> {
+    pub(crate) const fn lent(&self) -> LentPayload<'a> {
         match *self {
-            Self::Whole(bytes) => Lent::Bytes(bytes),
-            Self::Pieces(pieces) => Lent::Pieces(pieces),
+            Self::Whole(bytes) => LentPayload::Bytes(bytes),
+            Self::Pieces(pieces) => LentPayload::Pieces(pieces),
         }
     }
 }

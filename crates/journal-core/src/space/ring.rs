@@ -10,7 +10,7 @@ use crate::order::site::Site;
 use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
-use crate::ports::stitched::{Gathered, Seeds};
+use crate::ports::stitched::{Seeds, Stitched};
 use crate::space::slots::SlotReader;
 use crate::units::{Offset, SlotNumber};
 
@@ -23,14 +23,14 @@ pub(crate) struct RingOf<S> {
     bytes: u64,
 }
 
-/// A range of the ring: up to its end, and from its start.
+/// A range of the ring as two pieces: up to the ring's end, and from its start where it wraps.
 #[derive(Clone, Copy, Debug)]
-struct Pieces {
+struct RingRange {
     first: (Offset, usize),
     second: (Offset, usize),
 }
 
-impl Pieces {
+impl RingRange {
     #[inline]
     const fn of(ring_bytes: u64, position: u64, len: usize) -> Self {
         let place = match position.checked_rem(ring_bytes) {
@@ -68,8 +68,8 @@ impl<R: PmemRead> LaneReader<R> {
     /// # Errors
     /// The medium's.
     pub fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        let pieces = Pieces::of(self.bytes, position, into.len());
-        pieces.read(into, |at, into| self.region.read_into(at, into))
+        let range = RingRange::of(self.bytes, position, into.len());
+        range.read(into, |at, into| self.region.read_into(at, into))
     }
 
     /// Copies what one of the lane's slots holds.
@@ -108,8 +108,8 @@ impl<S: Source> RingOf<S> {
     }
 
     #[inline]
-    const fn pieces(&self, position: u64, len: usize) -> Pieces {
-        Pieces::of(self.bytes, position, len)
+    const fn range(&self, position: u64, len: usize) -> RingRange {
+        RingRange::of(self.bytes, position, len)
     }
 
     /// All of its bytes, in their places.
@@ -128,7 +128,7 @@ impl<S: Source> RingOf<S> {
 
     /// The bytes of a range, in two pieces where it wraps.
     pub(crate) fn slices(&self, position: u64, len: usize) -> Result<(&[u8], &[u8]), MediumError> {
-        let Pieces { first, second } = self.pieces(position, len);
+        let RingRange { first, second } = self.range(position, len);
         let front = self.region.bytes(first.0, first.1)?;
         if second.1 == 0 {
             return Ok((front, &[]));
@@ -138,7 +138,7 @@ impl<S: Source> RingOf<S> {
 
     /// Copies a range.
     pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        let pieces = self.pieces(position, into.len());
+        let pieces = self.range(position, into.len());
         pieces.read(into, |at, into| self.region.read_into(at, into))
     }
 }
@@ -162,7 +162,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         bytes: &[u8],
         whole_bytes: u64,
     ) -> InFlight {
-        let Pieces { first, second } = self.pieces(position, bytes.len());
+        let RingRange { first, second } = self.range(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
         let in_flight = self.region.write_piece(site, first.0, front, whole_bytes);
         if second.1 == 0 {
@@ -171,11 +171,11 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
     }
 
-    /// Whether `bytes` of a record of `whole_bytes` are better gathered than copied together: where
+    /// Whether `bytes` of a record of `whole_bytes` are better stitched than copied together: where
     /// they would be streamed anyway, and do not wrap.
     #[inline]
-    pub(crate) fn gathers(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
-        self.region.gathers(whole_bytes) && self.pieces(position, bytes).second.1 == 0
+    pub(crate) fn stitches(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
+        self.region.stitches(whole_bytes) && self.range(position, bytes).second.1 == 0
     }
 
     /// Writes what is put together from pieces, with its checks, and puts it in flight; it does not
@@ -185,16 +185,16 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         &mut self,
         site: Site,
         position: u64,
-        gathered: &Gathered<'_>,
+        stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
-        self.region.write_checked(site, Offset(self.place(position)), gathered, seeds)
+        self.region.write_checked(site, Offset(self.place(position)), stitched, seeds)
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.
     #[inline]
     pub(crate) fn store(&mut self, site: Site, position: u64, bytes: &[u8]) {
-        let Pieces { first, second } = self.pieces(position, bytes.len());
+        let RingRange { first, second } = self.range(position, bytes.len());
         let (front, back) = bytes.split_at(first.1);
         let Dirty { .. } = self.region.store(site, first.0, front);
         if !back.is_empty() {
@@ -206,7 +206,7 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     #[inline]
     pub(crate) fn flush_found(&mut self, site: Site, position: u64, len: u64) -> InFlight {
         let len = usize::try_from(len.min(self.bytes)).unwrap_or(usize::MAX);
-        let Pieces { first, second } = self.pieces(position, len);
+        let RingRange { first, second } = self.range(position, len);
         let in_flight = self.region.flush_found(site, first.0, first.1);
         if second.1 == 0 {
             return in_flight;

@@ -14,7 +14,7 @@ pub struct SlotState {
     pub(super) noted: u64,
     /// Whether this process has written all of it. What a killed process stored there may be
     /// visible and not durable: rewriting some bytes would flush only those.
-    pub(super) settled: bool,
+    pub(super) written_whole: bool,
     /// Whether it is on the list of those that are free.
     pub(super) is_free: bool,
     /// The next one that is free, or that waits to be flushed.
@@ -26,7 +26,7 @@ pub struct SlotState {
 impl SlotState {
     /// Nothing yet.
     pub const EMPTY: Self =
-        Self { noted: 0, settled: false, is_free: false, next: NONE, dirty: (0, 0) };
+        Self { noted: 0, written_whole: false, is_free: false, next: NONE, dirty: (0, 0) };
 
     /// Notes something about a slot, while a journal is opened.
     pub(crate) const fn note(&mut self, noted: u64, slot: SlotNumber) {

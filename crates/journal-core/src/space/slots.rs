@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 
 use crate::format::geometry::Geometry;
 use crate::format::identity::CheckSeeds;
-use crate::format::slot_entry::{ENTRY_BYTES, Found, SlotEntry};
+use crate::format::slot_entry::{ENTRY_BYTES, FoundEntry, SlotEntry};
 use crate::order::hook::Hook;
 use crate::order::ordered::{Dirty, Durable, InFlight, Ordered};
 use crate::order::rule::Rule;
@@ -219,7 +219,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         let next = core::mem::replace(&mut state.next, NONE);
         state.dirty = (0, 0);
         // Not all of it is durable: the next one there begins anew.
-        state.settled = false;
+        state.written_whole = false;
         if self.dirty == slot.raw() {
             self.dirty = next;
             return;
@@ -258,7 +258,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     ) -> Option<InFlight> {
         let at = self.place(slot, 0);
         if let Some(state) = self.state(states, slot) {
-            state.settled = true;
+            state.written_whole = true;
         }
         match pace {
             Pace::AtOnce => Some(self.data.write(site::IMAGE, at, image)),
@@ -282,9 +282,9 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     ) -> Option<InFlight> {
         let Rewrite { slot, image, policy } = rewrite;
         let older = scratch.get_mut(..self.block_bytes).unwrap_or_default();
-        let is_settled = self.state(states, slot).is_some_and(|state| state.settled)
-            || !self.data.keeps(Rule::SlotsSettled);
-        if !is_settled || self.data.read_into(self.place(slot, 0), older).is_err() {
+        let is_written_whole = self.state(states, slot).is_some_and(|state| state.written_whole)
+            || !self.data.keeps(Rule::SlotsWrittenWhole);
+        if !is_written_whole || self.data.read_into(self.place(slot, 0), older).is_err() {
             return self.write(states, slot, image, pace);
         }
         let mut in_flight: Option<InFlight> = None;
@@ -423,7 +423,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         slot: SlotNumber,
         kernels: &impl Kernels,
         seeds: CheckSeeds,
-    ) -> Result<Found, MediumError> {
+    ) -> Result<FoundEntry, MediumError> {
         let mut entry = SlotEntry::new(BlockNumber(0), Stamp(0), 0);
         self.entries.read_into(self.entry_place(slot), entry.as_mut_bytes())?;
         Ok(entry.found(kernels, seeds.entry(slot)))

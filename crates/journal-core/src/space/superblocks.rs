@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::format::geometry::{Geometry, Protocol, UNIT_BYTES_MAX};
 use crate::format::superblock::{
-    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHead, TAIL_POINTER,
+    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHeader, TAIL_POINTER,
     VOID_MAGIC, superblock_bytes,
 };
 use crate::order::hook::Hook;
@@ -67,7 +67,7 @@ const SUPERBLOCK_BYTES_MAX: usize = superblock_bytes(LANES_MAX);
 #[derive(Clone, Debug)]
 pub struct Superblock {
     /// The fixed part.
-    pub head: SuperblockHead,
+    pub header: SuperblockHeader,
     notes: [LaneNote; LANES_MAX as usize],
 }
 
@@ -131,7 +131,7 @@ impl Superblock {
         policy: PolicyId,
         device_blocks: u64,
     ) -> Self {
-        let head = SuperblockHead {
+        let header = SuperblockHeader {
             magic: MAGIC,
             version: FORMAT_VERSION.into(),
             block_bytes: u32::try_from(geometry.block_size.bytes()).unwrap_or(0).into(),
@@ -161,49 +161,49 @@ impl Superblock {
             epoch_first: 1.into(),
             durable_to: 1.into(),
         };
-        Self { head, notes: [note; LANES_MAX as usize] }
+        Self { header, notes: [note; LANES_MAX as usize] }
     }
 
     /// What it says of each lane.
     #[must_use]
     pub fn notes(&self) -> &[LaneNote] {
-        self.notes.get(..usize::from(self.head.lanes.get())).unwrap_or_default()
+        self.notes.get(..usize::from(self.header.lanes.get())).unwrap_or_default()
     }
 
     /// What it says of each lane, to be changed.
     pub fn notes_mut(&mut self) -> &mut [LaneNote] {
-        self.notes.get_mut(..usize::from(self.head.lanes.get())).unwrap_or_default()
+        self.notes.get_mut(..usize::from(self.header.lanes.get())).unwrap_or_default()
     }
 
     /// Its generation.
     #[must_use]
     pub const fn generation(&self) -> Generation {
-        Generation(self.head.generation.get())
+        Generation(self.header.generation.get())
     }
 
     /// Its epoch.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
-        Epoch(self.head.epoch.get())
+        Epoch(self.header.epoch.get())
     }
 
     /// At or above every stamp dropped.
     #[must_use]
     pub const fn stamp_floor(&self) -> Stamp {
-        Stamp(self.head.stamp_floor.get())
+        Stamp(self.header.stamp_floor.get())
     }
 
     /// Whether it was written when the last record of each lane was durable, and nothing was
     /// stored behind that since. A writer that knows nothing of it raises the generation.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
-        self.head.closed.get() == mark_of_close(self.generation())
+        self.header.closed.get() == mark_of_close(self.generation())
     }
 
     /// Says whether that is so; behind the last change of the generation.
     pub(crate) fn set_closed(&mut self, is_so: bool) {
         let mark = mark_of_close(self.generation());
-        self.head.closed = if is_so { mark } else { u32::from(mark == 0) }.into();
+        self.header.closed = if is_so { mark } else { u32::from(mark == 0) }.into();
     }
 
     /// The geometry it describes.
@@ -212,21 +212,21 @@ impl Superblock {
     /// `Geometry` when there can be no such one.
     pub fn geometry(&self) -> Result<Geometry, SuperblockError> {
         let geometry = Geometry {
-            block_size: BlockSize::new(self.head.block_bytes.get())
+            block_size: BlockSize::new(self.header.block_bytes.get())
                 .ok_or(SuperblockError::Geometry)?,
-            lanes: self.head.lanes.get(),
-            lane_bytes: self.head.lane_bytes.get(),
-            shield_blocks: self.head.shield_blocks.get(),
-            unit_bytes: self.head.unit_bytes.get(),
-            protocol: match self.head.incompatible.get() & TAIL_POINTER {
+            lanes: self.header.lanes.get(),
+            lane_bytes: self.header.lane_bytes.get(),
+            shield_blocks: self.header.shield_blocks.get(),
+            unit_bytes: self.header.unit_bytes.get(),
+            protocol: match self.header.incompatible.get() & TAIL_POINTER {
                 0 => Protocol::OneFence,
                 _ => Protocol::TailPointer,
             },
-            lane_slots: self.head.lane_slots.get(),
-            lane_log_blocks: self.head.lane_log_blocks.get(),
-            segment_blocks: self.head.segment_blocks.get(),
+            lane_slots: self.header.lane_slots.get(),
+            lane_log_blocks: self.header.lane_log_blocks.get(),
+            segment_blocks: self.header.segment_blocks.get(),
         };
-        if features(&geometry) != self.head.incompatible.get() {
+        if features(&geometry) != self.header.incompatible.get() {
             return Err(SuperblockError::Geometry);
         }
         geometry.check().map_err(|_| SuperblockError::Geometry)?;
@@ -236,8 +236,8 @@ impl Superblock {
     /// Heads lie on lines, and no counter comes near the end of its type: what counts up from them
     /// never has to look.
     fn check_counters(&self) -> Result<(), SuperblockError> {
-        let head = &self.head;
-        let of_head = [head.generation, head.epoch, head.stamp_floor, head.shield_floor];
+        let header = &self.header;
+        let of_header = [header.generation, header.epoch, header.stamp_floor, header.shield_floor];
         let of_notes = self
             .notes()
             .iter()
@@ -248,7 +248,7 @@ impl Superblock {
                 && note.head_sequence.get() > 0
         };
         let sane =
-            of_head.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
+            of_header.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
         if sane { Ok(()) } else { Err(SuperblockError::Geometry) }
     }
 
@@ -257,10 +257,10 @@ impl Superblock {
         kernels: &impl Kernels,
         into: &'b mut [u8; SUPERBLOCK_BYTES_MAX],
     ) -> &'b [u8] {
-        let len = superblock_bytes(self.head.lanes.get());
+        let len = superblock_bytes(self.header.lanes.get());
         let notes = self.notes().iter().map(|note| note.as_bytes());
         let mut at = 0_usize;
-        for part in core::iter::once(self.head.as_bytes()).chain(notes) {
+        for part in core::iter::once(self.header.as_bytes()).chain(notes) {
             let end = at.saturating_add(part.len());
             if let Some(place) = into.get_mut(at..end) {
                 place.copy_from_slice(part);
@@ -280,13 +280,13 @@ impl Superblock {
         at: Offset,
         kernels: &impl Kernels,
     ) -> Result<Copy, SuperblockError> {
-        let fixed = size_of::<SuperblockHead>();
+        let fixed = size_of::<SuperblockHeader>();
         let Some(bytes) = readable(pmem.bytes(at, fixed))? else { return Ok(Copy::Torn) };
-        let Ok(head) = SuperblockHead::read_from_bytes(bytes) else { return Ok(Copy::Torn) };
-        if head.magic != MAGIC {
+        let Ok(header) = SuperblockHeader::read_from_bytes(bytes) else { return Ok(Copy::Torn) };
+        if header.magic != MAGIC {
             return Ok(Copy::Foreign);
         }
-        let lanes = head.lanes.get();
+        let lanes = header.lanes.get();
         if lanes == 0 || lanes > LANES_MAX {
             return Ok(Copy::Torn);
         }
@@ -298,14 +298,14 @@ impl Superblock {
         if kernels.crc64(0, content) != u64::from_le_bytes(*check) {
             return Ok(Copy::Torn);
         }
-        if head.version.get() != FORMAT_VERSION {
-            return Err(SuperblockError::Version { found: head.version.get() });
+        if header.version.get() != FORMAT_VERSION {
+            return Err(SuperblockError::Version { found: header.version.get() });
         }
-        let unknown = head.incompatible.get() & !KNOWN_FEATURES;
+        let unknown = header.incompatible.get() & !KNOWN_FEATURES;
         if unknown != 0 {
             return Err(SuperblockError::Features { unknown });
         }
-        let mut superblock = Self { head, notes: [LaneNote::default(); LANES_MAX as usize] };
+        let mut superblock = Self { header, notes: [LaneNote::default(); LANES_MAX as usize] };
         let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneNote>());
         for (note, part) in superblock.notes.iter_mut().zip(parts) {
             *note = LaneNote::read_from_bytes(part).unwrap_or_default();
@@ -476,15 +476,15 @@ fn hinted_second(
     pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
-    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHead>()))? else {
+    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHeader>()))? else {
         return Ok(None);
     };
-    let head = SuperblockHead::read_from_bytes(bytes).ok();
-    let Some(head) = head.filter(|head| head.magic == MAGIC) else { return Ok(None) };
-    let at = Offset(u64::from(head.unit_bytes.get()));
+    let header = SuperblockHeader::read_from_bytes(bytes).ok();
+    let Some(header) = header.filter(|header| header.magic == MAGIC) else { return Ok(None) };
+    let at = Offset(u64::from(header.unit_bytes.get()));
     let second = second_at(pmem, at, kernels)?;
     let is_same = |second: &Superblock| {
-        second.head.journal_id == head.journal_id || !pmem.keeps(Rule::TwinsAlike)
+        second.header.journal_id == header.journal_id || !pmem.keeps(Rule::TwinsAlike)
     };
     Ok(second.filter(is_same).map(|_| at))
 }

@@ -71,7 +71,7 @@ impl<P: Pmem, H: Hook> TailWord<P, H> {
     }
 
     /// Puts in flight what the lane was found to hold (T2), or its first word.
-    pub(crate) fn settle(&mut self, superblock: &Superblock, tail: u64) -> InFlight {
+    pub(crate) fn put_in_flight(&mut self, superblock: &Superblock, tail: u64) -> InFlight {
         if is_unopened(superblock) {
             let word = encode(self.seed, tail);
             self.line.write(site::FIRST, Offset(0), &word.to_le_bytes())

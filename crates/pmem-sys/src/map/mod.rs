@@ -9,9 +9,14 @@ use memmap2::MmapRaw;
 use crate::map::dax::DaxMapping;
 
 pub(crate) mod dax;
+pub(crate) mod error;
+pub(crate) mod facts;
+pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod page_cache;
+pub(crate) mod pages;
 pub(crate) mod sysfs;
+pub(crate) mod zeroes;
 
 /// A mapped range of memory; unmapped when dropped.
 #[derive(Debug)]

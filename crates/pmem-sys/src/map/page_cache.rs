@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mm::{MsyncFlags, msync};
 
 use crate::lines::touched;
-use crate::pages::Syncer;
+use crate::map::pages::Syncer;
 
 /// Maps the first `len` bytes of `file`.
 pub(crate) fn map(file: &File, len: usize) -> std::io::Result<MmapRaw> {

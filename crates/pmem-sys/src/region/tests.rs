@@ -1,11 +1,11 @@
-//! What needs a span made by hand: media whose write-back fails, and what streamed bytes settle.
+//! What needs a span made by hand: media whose write-back fails, and when streamed bytes drain.
 
 use super::*;
-use crate::arch::LINES_IN_FLIGHT;
-use crate::emulator::EmulatorModel;
-use crate::facts::Reason;
+use crate::map::facts::Reason;
+use crate::map::pages::{PAGE_BYTES, Pages, Syncer};
 use crate::map::{Mapping, memory};
-use crate::pages::{PAGE_BYTES, Pages, Syncer};
+use crate::processor::method::LINES_IN_FLIGHT;
+use crate::region::emulator::EmulatorModel;
 use core::time::Duration;
 use journal_core::Granularity;
 use rustix::io::Errno;
@@ -132,7 +132,7 @@ fn the_kernels_error_comes_through() {
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
 #[test]
-fn bytes_streamed_by_another_thread_settle_before_they_are_lent() {
+fn bytes_streamed_by_another_thread_are_visible_before_they_are_lent() {
     let mut region = Region::anonymous(1 << 16).expect("there is memory");
     let bytes = [9; 4096];
     for (at, len) in [(0, 4096), (7, 300)] {
@@ -143,15 +143,15 @@ fn bytes_streamed_by_another_thread_settle_before_they_are_lent() {
             });
             streaming.join().expect("it does not panic")
         });
-        assert!(!region.streamer.is_settled());
+        assert!(!region.streamer.is_visible());
         assert_eq!(region.bytes(Offset(at), len), Ok(&bytes[..len]));
-        assert!(region.streamer.is_settled());
+        assert!(region.streamer.is_visible());
     }
     let (mut first, second) = region.split_at(Offset(4096)).expect("on a line");
     first.stream(Offset(0), &bytes);
-    assert!(!first.streamer.is_settled() && second.streamer.is_settled());
+    assert!(!first.streamer.is_visible() && second.streamer.is_visible());
     first.fence().expect("plain memory does not fail");
-    assert!(first.streamer.is_settled());
+    assert!(first.streamer.is_visible());
 }
 
 #[test]

@@ -52,13 +52,13 @@ impl SimPmem {
         Self { facts: self.facts.with_stream_from_bytes(bytes), ..self }
     }
 
-    /// This memory with whole lines streamed and put together from pieces, if it `gathers`.
+    /// This memory with whole lines streamed and put together from pieces, if it `stitches`.
     /// Otherwise no line is put together, and the default streaming threshold holds.
     #[must_use]
-    pub fn with_gathers(self, gathers: bool) -> Self {
+    pub fn with_stitches(self, stitches: bool) -> Self {
         let facts = PmemFacts::new(self.facts.granularity);
-        let facts = if gathers { facts.with_stream_from_bytes(LINE_BYTES) } else { facts };
-        Self { facts: facts.with_gathers(gathers), ..self }
+        let facts = if stitches { facts.with_stream_from_bytes(LINE_BYTES) } else { facts };
+        Self { facts: facts.with_stitches(stitches), ..self }
     }
 
     /// The place in the span and the range in this region.

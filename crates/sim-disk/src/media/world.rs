@@ -99,7 +99,7 @@ pub struct World {
 
 /// A range of a medium that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Read {
+pub(crate) struct ReadRange {
     pub(crate) medium: Medium,
     pub(crate) at: u64,
     pub(crate) len: usize,
@@ -125,7 +125,7 @@ pub(crate) struct Shared {
     /// Whether a fence of the span has failed.
     pub(crate) stuck: bool,
     /// What was read of the media, in order, where somebody wants to know.
-    reads: Option<Vec<Read>>,
+    reads: Option<Vec<ReadRange>>,
     lease: Weak<Lease>,
 }
 
@@ -274,7 +274,7 @@ impl World {
     }
 
     /// What was read, and ends the taking down.
-    pub(crate) fn take_reads(&self) -> Vec<Read> {
+    pub(crate) fn take_reads(&self) -> Vec<ReadRange> {
         self.lock().reads.take().unwrap_or_default()
     }
 
@@ -326,7 +326,7 @@ impl Shared {
     /// Notes that a range of a medium is read.
     pub(crate) fn note_read(&mut self, medium: Medium, at: u64, len: usize) {
         if let Some(reads) = &mut self.reads {
-            reads.push(Read { medium, at, len });
+            reads.push(ReadRange { medium, at, len });
         }
     }
 

@@ -18,7 +18,7 @@ use crate::media::tape::{Mark, Tape};
 use crate::media::world::World;
 use crate::power::crash::{CrashPoint, CrashPoints};
 use crate::power::memo::Memo;
-use crate::power::report::{Failure, Report, Step};
+use crate::power::report::{CrashStep, Failure, Report};
 
 /// A store under test.
 pub trait Scenario {
@@ -157,7 +157,7 @@ impl Explorer {
     /// # Errors
     /// The first crash that the scenario did not survive, with everything needed to see why.
     pub fn explore<S: Scenario + ?Sized>(&self, scenario: &S) -> Result<Report, Box<Failure>> {
-        let mut run = Run {
+        let mut run = Exploration {
             explorer: self,
             scenario,
             rng: Rng::new(self.seed),
@@ -184,7 +184,8 @@ impl Explorer {
 /// recovery that repaired the harm may leave the latter.
 const HARMED: u128 = 0x9F1B_64D3_0A87_C25E_5D8E_31F0_B96A_7C42;
 
-struct Run<'a, S: ?Sized> {
+/// The exploration of one scenario: what it has seen so far, and its report.
+struct Exploration<'a, S: ?Sized> {
     explorer: &'a Explorer,
     scenario: &'a S,
     rng: Rng,
@@ -218,7 +219,7 @@ struct Look {
     damage: Option<Damage>,
 }
 
-impl<S: Scenario + ?Sized> Run<'_, S> {
+impl<S: Scenario + ?Sized> Exploration<'_, S> {
     fn whole(&mut self) -> Result<(), Box<Failure>> {
         let world = World::boot(self.scenario.start(), self.explorer.rules);
         let result = guarded(|| self.scenario.program(&world));
@@ -254,7 +255,7 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
                 let in_part = point.leaves_a_disk_in_part(&choice);
                 self.report.images_disk_in_part += u64::from(in_part);
                 self.one_image(&point, &choice, &history, look).map_err(|failure| {
-                    failure.with_step(Step::power_loss(life.tape, &point, &choice))
+                    failure.with_step(CrashStep::power_loss(life.tape, &point, &choice))
                 })?;
             }
         }
@@ -353,7 +354,8 @@ impl<S: Scenario + ?Sized> Run<'_, S> {
             }
             self.report.kills += 1;
             let world = World::killed(life.start, rules, tape, position, life.past.to_vec());
-            let at_kill = |failure: Box<Failure>| failure.with_step(Step::kill(tape, position));
+            let at_kill =
+                |failure: Box<Failure>| failure.with_step(CrashStep::kill(tape, position));
             self.recover(&world).map_err(at_kill)?;
             let longer = world.tape();
             let next =

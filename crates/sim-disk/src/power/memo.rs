@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use crate::media::image::{Image, Medium};
-use crate::media::world::Read;
+use crate::media::world::ReadRange;
 use crate::power::crash::CrashPoint;
 
 /// Where in the tree.
@@ -18,7 +18,7 @@ type NodeId = u32;
 #[derive(Debug)]
 enum Node {
     /// Recovery asks this next; the answer says where to go on.
-    Asks { read: Read, answers: HashMap<u128, NodeId> },
+    Asks { read: ReadRange, answers: HashMap<u128, NodeId> },
     /// Recovery ended.
     Ended { digest: u64 },
 }
@@ -32,7 +32,7 @@ pub(crate) struct Memo {
 }
 
 /// Words around a range, as [`CrashPoint::part_fingerprint`] takes them.
-fn answer(image: &Image, read: &Read) -> u128 {
+fn answer(image: &Image, read: &ReadRange) -> u128 {
     let word = journal_core::WORD_BYTES as u64;
     let start = read.at / word * word;
     let end = (read.at + read.len as u64).next_multiple_of(word);
@@ -52,7 +52,7 @@ impl Memo {
         loop {
             match &self.nodes[at as usize] {
                 Node::Ended { digest } => return Some(*digest),
-                Node::Asks { read: Read { medium, at: place, len }, answers } => {
+                Node::Asks { read: ReadRange { medium, at: place, len }, answers } => {
                     let answer = point.part_fingerprint(choice, *medium, *place, *len);
                     at = *answers.get(&answer)?;
                 }
@@ -61,7 +61,13 @@ impl Memo {
     }
 
     /// Remembers what recovery asked of an image, and what came of it.
-    pub(crate) fn insert(&mut self, root: (u128, u32), image: &Image, reads: &[Read], digest: u64) {
+    pub(crate) fn insert(
+        &mut self,
+        root: (u128, u32),
+        image: &Image,
+        reads: &[ReadRange],
+        digest: u64,
+    ) {
         let mut parent: Option<(NodeId, u128)> = None;
         let mut at = self.roots.get(&root).copied();
         let mut questions = distinct(reads).into_iter();
@@ -99,7 +105,7 @@ impl Memo {
 }
 
 /// The reads without those of ranges that were read before: their answer is known.
-fn distinct(reads: &[Read]) -> Vec<Read> {
+fn distinct(reads: &[ReadRange]) -> Vec<ReadRange> {
     let mut known: HashMap<(Medium, u64), usize> = HashMap::new();
     let mut distinct = Vec::with_capacity(reads.len());
     for read in reads {

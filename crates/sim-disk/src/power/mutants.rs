@@ -195,7 +195,7 @@ impl Hook for Mutator {
         self.put(site, mutation, pmem, at, bytes, |pmem, at, bytes| pmem.stream(at, bytes));
     }
 
-    fn gathers(&self) -> bool {
+    fn stitches(&self) -> bool {
         true
     }
 

@@ -81,7 +81,7 @@ impl fmt::Display for Report {
 
 /// One crash on the way to a failure.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct CrashStep {
     tape: Tape,
     position: usize,
     /// What the crash made of each cell; `None` for a kill.
@@ -96,7 +96,7 @@ struct Fate {
     kept: &'static str,
 }
 
-impl Step {
+impl CrashStep {
     pub(crate) fn power_loss(tape: &Tape, point: &CrashPoint, choice: &[usize]) -> Self {
         let fates =
             point.cells().iter().zip(choice).flat_map(|(cell, option)| fates(cell, *option));
@@ -145,7 +145,7 @@ pub struct Failure {
     /// The explorer's seed.
     pub seed: u64,
     /// The crashes that led there, the first one last.
-    steps: Vec<Step>,
+    steps: Vec<CrashStep>,
     /// The life in which it was noticed.
     last: Tape,
 }
@@ -174,7 +174,7 @@ impl Failure {
         failure
     }
 
-    pub(crate) fn with_step(mut self: Box<Self>, step: Step) -> Box<Self> {
+    pub(crate) fn with_step(mut self: Box<Self>, step: CrashStep) -> Box<Self> {
         self.steps.push(step);
         self
     }

@@ -47,7 +47,7 @@ impl Piece {
 
 /// Pieces that become durable in no order among themselves, and all of them before the next group.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct PieceGroup {
     /// When its first piece was stored.
     started: u64,
     pub(crate) pieces: Vec<Piece>,
@@ -66,13 +66,13 @@ pub(crate) enum Owner {
 /// A range whose cached stores become durable in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Domain {
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<PieceGroup>,
     /// Streamed pieces with whose fence completes them.
     pub(crate) streams: Vec<(Owner, Piece)>,
 }
 
 impl Domain {
-    fn is_settled(&self) -> bool {
+    fn is_durable(&self) -> bool {
         self.groups.is_empty() && self.streams.is_empty()
     }
 
@@ -274,7 +274,7 @@ impl Weather {
                 Some(group) if group.started == clock || (shares && barrier < group.started) => {
                     group.pieces.push(piece);
                 }
-                _ => domain.groups.push(Group { started: clock, pieces: vec![piece] }),
+                _ => domain.groups.push(PieceGroup { started: clock, pieces: vec![piece] }),
             }
         }
     }
@@ -326,7 +326,7 @@ impl Weather {
         }
         if self.rules.has(Defect::DirtyLinesAreLost) {
             self.domains.values_mut().for_each(|domain| domain.groups.clear());
-            self.drop_settled();
+            self.drop_durable();
         }
     }
 
@@ -364,7 +364,7 @@ impl Weather {
         for at in domains {
             self.complete_cached(at, self.clock);
         }
-        self.drop_settled();
+        self.drop_durable();
     }
 
     /// Folds the streamed pieces that `which` says, in one domain or in all.
@@ -386,16 +386,16 @@ impl Weather {
         match only {
             // A flush of many lines comes by here once for each of them.
             Some(at) => {
-                if self.domains.get(&at).is_some_and(Domain::is_settled) {
+                if self.domains.get(&at).is_some_and(Domain::is_durable) {
                     self.domains.remove(&at);
                 }
             }
-            None => self.drop_settled(),
+            None => self.drop_durable(),
         }
     }
 
-    fn drop_settled(&mut self) {
-        self.domains.retain(|_, domain| !domain.is_settled());
+    fn drop_durable(&mut self) {
+        self.domains.retain(|_, domain| !domain.is_durable());
     }
 
     /// Makes a piece that was taken out of `domain` part of the durable image.

@@ -217,7 +217,7 @@ pub fn check_store<S: Store>(
     let mut summary = StoreSummary::default();
     for model in MODELS {
         let mut check =
-            Check { store, budget, start: &start, all: &all, model, summary: &mut summary };
+            StoreCheck { store, budget, start: &start, all: &all, model, summary: &mut summary };
         check.all()?;
     }
     Ok(summary)
@@ -240,7 +240,8 @@ fn formatted<S: Store>(store: &S) -> Result<Image, String> {
     if view.is_empty() { Ok(image) } else { Err(format!("a new store shows {view:?}")) }
 }
 
-struct Check<'a, S: Store> {
+/// The programs of a store, all explored under one model of the medium.
+struct StoreCheck<'a, S: Store> {
     store: &'a S,
     budget: &'a StoreBudget,
     start: &'a Image,
@@ -249,7 +250,7 @@ struct Check<'a, S: Store> {
     summary: &'a mut StoreSummary,
 }
 
-impl<'a, S: Store> Check<'a, S> {
+impl<'a, S: Store> StoreCheck<'a, S> {
     fn all(&mut self) -> Result<(), Box<StoreFailure>> {
         let (one, many) = (self.all.len() as u64, u64::from(self.budget.longer));
         self.summary.programs += one + one * one + if one == 0 { 0 } else { many };
@@ -287,15 +288,15 @@ impl<'a, S: Store> Check<'a, S> {
     }
 
     /// What is done again after each recovery is the first operation there is.
-    fn program(&self, operations: Vec<S::Operation>) -> Program<'a, S> {
+    fn program(&self, operations: Vec<S::Operation>) -> StoreProgram<'a, S> {
         let after = self.all.first().cloned();
-        Program { store: self.store, start: self.start, operations, after, fault: None }
+        StoreProgram { store: self.store, start: self.start, operations, after, fault: None }
     }
 
     fn explore(
         &mut self,
         explorer: &Explorer,
-        program: &Program<'_, S>,
+        program: &StoreProgram<'_, S>,
     ) -> Result<(), Box<StoreFailure>> {
         match explorer.explore(program) {
             Ok(report) => {
@@ -312,7 +313,7 @@ impl<'a, S: Store> Check<'a, S> {
     }
 
     /// Has each call of a program fail in turn.
-    fn failing(&mut self, program: &Program<'_, S>) -> Result<(), Box<StoreFailure>> {
+    fn failing(&mut self, program: &StoreProgram<'_, S>) -> Result<(), Box<StoreFailure>> {
         let world = World::boot(self.start.clone(), self.model);
         // It was explored before: it succeeds.
         let _ran = program.program(&world);
@@ -323,7 +324,7 @@ impl<'a, S: Store> Check<'a, S> {
             let stride = count.div_ceil(self.budget.faults.max(1)).max(1);
             for index in (0..count).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
                 let fault = Some((call, index));
-                let failing = Program { fault, ..self.program(program.operations.clone()) };
+                let failing = StoreProgram { fault, ..self.program(program.operations.clone()) };
                 self.explore(&explorer, &failing)?;
                 self.summary.faults += 1;
             }
@@ -334,7 +335,7 @@ impl<'a, S: Store> Check<'a, S> {
 }
 
 /// A program on a store, as a scenario for the simulator.
-struct Program<'a, S: Store> {
+struct StoreProgram<'a, S: Store> {
     store: &'a S,
     start: &'a Image,
     operations: Vec<S::Operation>,
@@ -346,16 +347,17 @@ struct Program<'a, S: Store> {
 /// The label of the operation that is done after a recovery.
 const AFTER: u64 = u64::MAX;
 
-/// One of the states that a life may have begun with, and what its operations made of it.
+/// What a store may show: a view that a life may have begun with, and what each operation since
+/// made of it.
 #[derive(Clone)]
-struct Life {
+struct PossibleViews {
     views: Vec<View>,
     /// The operation that led to each, where it did not begin with it.
     by: Vec<Option<u64>>,
     promised: usize,
 }
 
-impl<S: Store> Program<'_, S> {
+impl<S: Store> StoreProgram<'_, S> {
     fn operation(&self, label: u64) -> Option<&S::Operation> {
         if label == AFTER {
             return self.after.as_ref();
@@ -399,8 +401,8 @@ impl<S: Store> Program<'_, S> {
     }
 
     /// The states that the history allows now.
-    fn allowed(&self, history: &[Mark]) -> Vec<Life> {
-        let begin = |view, by| Life { views: vec![view], by: vec![by], promised: 0 };
+    fn allowed(&self, history: &[Mark]) -> Vec<PossibleViews> {
+        let begin = |view, by| PossibleViews { views: vec![view], by: vec![by], promised: 0 };
         let mut lives = vec![begin(View::new(), None)];
         for mark in history {
             match mark {
@@ -486,7 +488,7 @@ fn digest(view: &View) -> u64 {
     bytes.fold(1, |sum, next| mix(sum ^ mix(next)))
 }
 
-impl<S: Store> Scenario for Program<'_, S> {
+impl<S: Store> Scenario for StoreProgram<'_, S> {
     fn name(&self) -> String {
         format!("{:?}", self.operations)
     }

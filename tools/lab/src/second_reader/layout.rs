@@ -123,7 +123,7 @@ pub static BOOK: LazyLock<Book> = LazyLock::new(|| {
     let kind = |name| value(FORMAT, "### Kinds", name);
     let check = |name| value(FORMAT, "### Seeds", name);
     Book {
-        head: layout(FORMAT, "SuperblockHead"),
+        head: layout(FORMAT, "SuperblockHeader"),
         note: layout(FORMAT, "LaneNote"),
         header: layout(FORMAT, "RecordHeader"),
         name: layout(FORMAT, "Name"),

@@ -179,20 +179,21 @@ pub fn check_policy<P: Policy + Clone + fmt::Debug>(
         let plan = Plan::of_protocol(policy.clone(), protocol);
         let plan = plan.map_err(|message| Box::new(PolicyFailure::Start(message)))?;
         for model in models.iter().copied() {
-            Check { plan: &plan, budget, model, summary: &mut summary }.all()?;
+            PolicyCheck { plan: &plan, budget, model, summary: &mut summary }.all()?;
         }
     }
     Ok(summary)
 }
 
-struct Check<'a, P> {
+/// The programs of a policy, all explored under one model of the medium.
+struct PolicyCheck<'a, P> {
     plan: &'a Plan<P>,
     budget: &'a Budget,
     model: Model,
     summary: &'a mut Summary,
 }
 
-impl<P: Policy + Clone + fmt::Debug> Check<'_, P> {
+impl<P: Policy + Clone + fmt::Debug> PolicyCheck<'_, P> {
     fn all(&mut self) -> Result<(), Box<PolicyFailure>> {
         for (index, program) in self.plan.nested().iter().enumerate() {
             let explorer = self.explorer(index).with_depth(1);

@@ -142,16 +142,17 @@ fn digest_of(state: &State) -> Option<u64> {
     Some(digest(&blocks))
 }
 
-/// One of the states that a life may have begun with, and what its calls made of it.
+/// What a journal may show: a state that a life may have begun with, and what each call since made
+/// of it.
 #[derive(Clone, Debug)]
-struct Life {
+struct PossibleStates {
     states: Vec<State>,
     acknowledged: usize,
 }
 
 /// The states that the history allows now.
-fn allowed(history: &[Mark], first: State) -> Vec<Life> {
-    let begin = |state| Life { states: vec![state], acknowledged: 0 };
+fn allowed(history: &[Mark], first: State) -> Vec<PossibleStates> {
+    let begin = |state| PossibleStates { states: vec![state], acknowledged: 0 };
     let mut lives = vec![begin(first)];
     for mark in history {
         match mark {

@@ -88,7 +88,7 @@ pub fn alphabet(habits: &Habits, lanes: u16) -> Vec<Step> {
         for edits in transactions() {
             steps.push(Step::Commit(lane, edits.clone(), Durable));
             steps.push(Step::Commit(lane, edits.clone(), Deferred));
-            // Each edit is stored as a part of its own, and then given up.
+            // Each edit is stored as a part of its own, and then aborted.
             let parts = edits.into_iter().map(|edit| vec![edit]).collect();
             steps.push(Step::Stream(lane, parts, false));
         }
@@ -156,9 +156,9 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             .sum()
     }
 
-    fn program(&self, start: &Start, steps: Vec<Step>, gathers: bool) -> Program<P> {
+    fn program(&self, start: &Start, steps: Vec<Step>, stitches: bool) -> Program<P> {
         Program {
-            gathers,
+            stitches,
             begin: start.begin.clone(),
             protocol: self.protocol,
             overwrite: overwrite(&self.habits),
@@ -173,7 +173,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
     #[must_use]
     pub fn numbered(&self, index: usize, length: usize) -> Numbered<P> {
         // Three in seven, by a number that the digits of its steps do not follow from.
-        let gathers = index % 7 % 2 == 1;
+        let stitches = index % 7 % 2 == 1;
         let mut index = index;
         for start in &self.starts {
             let alphabet = alphabet(&self.habits, start.lanes);
@@ -188,8 +188,8 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
                 index /= alphabet.len();
             }
             let prefix = steps[..steps.len() - 1].to_vec();
-            let program = self.program(start, steps, gathers);
-            let prefix = self.program(start, prefix, gathers);
+            let program = self.program(start, steps, stitches);
+            let prefix = self.program(start, prefix, stitches);
             return Numbered { program, start: start.name, prefix };
         }
         unreachable!("an index below the count")
@@ -233,7 +233,7 @@ impl<P: Policy + Clone + fmt::Debug> Plan<P> {
             programs.push(vec![write(), Step::Fold, Step::Relog(0, false)]);
         }
         let small = |(at, steps)| Program {
-            gathers: at % 2 == 1,
+            stitches: at % 2 == 1,
             lane_bytes: 2 * 192,
             protocol: self.protocol,
             overwrite: overwrite(&self.habits),

@@ -61,7 +61,7 @@ pub struct Program<P> {
     /// Segments of each lane in the disk-side log, of two blocks each.
     pub lane_segments: u32,
     /// Whether lines are streamed, and put together from pieces, where they may be.
-    pub gathers: bool,
+    pub stitches: bool,
     /// Blocks of a checkpoint's batch.
     pub batch: usize,
     /// Whether it acknowledges deferred transactions at once, which is a lie.
@@ -117,7 +117,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             protocol: Protocol::OneFence,
             lane_slots: if habits.has_slots { 6 } else { 0 },
             lane_segments: if habits.has_log { 3 } else { 0 },
-            gathers: false,
+            stitches: false,
             batch: 2,
             promises_too_much: false,
             may_report_rot: false,
@@ -146,7 +146,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         let kept = |index: usize| point.cells()[index].places()[0] >= lost_to;
         let world = World::boot(point.image(&choice(&point, kept)), Model::Torn8);
         let found = RefCell::new(None);
-        let keep = |journal: &mut dyn Read| {
+        let keep = |journal: &mut dyn ReadBlock| {
             let blocks = read_all(journal)?;
             judge(&history, &blocks, self.first_state())?;
             *found.borrow_mut() = Some(blocks);
@@ -167,7 +167,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         for keeps_some in [false, true] {
             let kept = |index: usize| keeps_some && index % 2 == 1;
             let world = World::boot(point.image(&choice(&point, kept)), rules);
-            let shown = |journal: &mut dyn Read| {
+            let shown = |journal: &mut dyn ReadBlock| {
                 let found = read_all(journal)?;
                 judge(&history, &found, self.first_state())
                     .map_err(|message| format!("after another crash: {message}"))
@@ -259,7 +259,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         policy: L,
         memory: JournalMemory<'m, SimPmem, Mutator>,
     ) -> Result<Opened<'m, L>, OpenError> {
-        let pmem = world.pmem().with_gathers(self.gathers);
+        let pmem = world.pmem().with_stitches(self.stitches);
         let (disk, hook) = (world.disk(0), self.mutator.clone());
         Journal::open(pmem, disk, policy, hook, PortableKernels, memory)
     }
@@ -273,14 +273,15 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
 /// A journal of the suite.
 pub type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk, Mutator>>;
 
-/// Reading a journal, whatever its policy.
+/// A journal of any policy, to read.
 struct Access<'a, 'm, L: Policy>(&'a mut Opened<'m, L>);
 
-pub(in crate::suite) trait Read {
+/// What reads a block of an open journal, whatever its policy.
+pub(in crate::suite) trait ReadBlock {
     fn block(&mut self, block: usize) -> Result<Block, String>;
 }
 
-impl<L: Policy> Read for Access<'_, '_, L> {
+impl<L: Policy> ReadBlock for Access<'_, '_, L> {
     fn block(&mut self, block: usize) -> Result<Block, String> {
         let mut content = [0; BLOCK_BYTES];
         let number = BlockNumber(block as u64);
@@ -289,7 +290,7 @@ impl<L: Policy> Read for Access<'_, '_, L> {
     }
 }
 
-pub(in crate::suite) type Shown<'a> = &'a dyn Fn(&mut dyn Read) -> Result<(), String>;
+pub(in crate::suite) type Shown<'a> = &'a dyn Fn(&mut dyn ReadBlock) -> Result<(), String>;
 
 /// What to do with an open journal.
 struct Run<'a> {
@@ -298,7 +299,7 @@ struct Run<'a> {
     shown_after: Option<Shown<'a>>,
 }
 
-pub(in crate::suite) fn read_all(journal: &mut dyn Read) -> Result<Found, String> {
+pub(in crate::suite) fn read_all(journal: &mut dyn ReadBlock) -> Result<Found, String> {
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     for (number, block) in blocks.iter_mut().enumerate() {
         *block = journal.block(number)?;
@@ -355,15 +356,15 @@ impl<P: Policy + Clone + fmt::Debug> Scenario for Program<P> {
     }
 
     fn recover(&self, world: &World) -> Result<(), String> {
-        let judged = |journal: &mut dyn Read| {
+        let judged = |journal: &mut dyn ReadBlock| {
             let found = read_all(journal)?;
             judge(&world.history(), &found, self.first_state()).map(|()| found)
         };
-        let shown = |journal: &mut dyn Read| {
+        let shown = |journal: &mut dyn ReadBlock| {
             world.recovered(digest(&judged(journal)?));
             Ok(())
         };
-        let shown_after = |journal: &mut dyn Read| judged(journal).map(drop);
+        let shown_after = |journal: &mut dyn ReadBlock| judged(journal).map(drop);
         let run =
             Run { shown: Some(&shown), steps: &self.steps_after, shown_after: Some(&shown_after) };
         self.run(world, &run)?;

@@ -12,7 +12,7 @@ pub enum Step {
     /// A transaction through a lane.
     Commit(u16, Edits, Durability),
     /// A transaction that is stored in as many parts as there are lists, and then committed or
-    /// given up.
+    /// aborted.
     Stream(u16, Vec<Edits>, bool),
     /// Makes deferred transactions durable.
     Sync,
@@ -50,7 +50,7 @@ impl fmt::Display for Step {
             }
             Self::Stream(lane, parts, commits) => {
                 let parts: Vec<String> = parts.iter().map(|part| in_words(part)).collect();
-                let end = if *commits { "committed" } else { "given up" };
+                let end = if *commits { "committed" } else { "aborted" };
                 write!(f, "a transaction through lane {lane}, stored in {} parts ", parts.len())?;
                 write!(f, "and then {end}: {}", parts.join("; "))
             }

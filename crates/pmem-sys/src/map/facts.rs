@@ -1,0 +1,69 @@
+//! What a mapping is, and why: so that a user who got less than hoped for learns the reason.
+//!
+//! Guarantees: the granularity in these facts is the one the span works by; it was never assumed,
+//! always either granted by the kernel (`MAP_SYNC`) or the weaker one. Facts do not change.
+
+use core::fmt;
+
+use journal_core::Granularity;
+
+use crate::processor::method::Method;
+
+/// How a span reaches durability, and why this way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MapFacts {
+    /// How far a store has to be pushed.
+    pub granularity: Granularity,
+    /// Why so.
+    pub reason: Reason,
+    /// With which instructions.
+    pub method: Method,
+}
+
+/// Why a span has the granularity it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The kernel granted `MAP_SYNC`: flushing lines is enough.
+    MapSync,
+    /// The kernel granted `MAP_SYNC` and says that this memory's power-fail domain has the caches
+    /// in it.
+    PersistentCaches,
+    /// The kernel refused `MAP_SYNC` (no persistent memory, or a file system without direct
+    /// access), so the kernel writes pages back.
+    MapSyncRefused {
+        /// The system's error number.
+        os: i32,
+    },
+    /// The page cache was asked for.
+    PageCacheAsked,
+    /// This processor, or this build, has no instruction that writes a line back.
+    NoLineFlush,
+    /// Plain memory: it behaves like persistent memory until the power goes, or the process.
+    Anonymous,
+    /// Plain memory made slower.
+    Emulated,
+}
+
+impl Reason {
+    /// Whether the content is gone when the process is: what is called durable then is not.
+    #[must_use]
+    pub const fn is_volatile(self) -> bool {
+        matches!(self, Self::Anonymous | Self::Emulated)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MapSync => f.write_str("MAP_SYNC granted"),
+            Self::PersistentCaches => f.write_str("MAP_SYNC granted, caches survive power loss"),
+            Self::MapSyncRefused { os } => write!(f, "MAP_SYNC refused with os error {os}"),
+            Self::PageCacheAsked => f.write_str("the page cache was asked for"),
+            Self::NoLineFlush => f.write_str("no instruction writes a line back"),
+            Self::Anonymous => f.write_str("plain memory"),
+            Self::Emulated => f.write_str("emulated memory"),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What the processor does: its instructions, chosen at run time, and what is made of them.
+
+pub(crate) mod arch;
+pub(crate) mod choices;
+pub(crate) mod copies;
+pub(crate) mod kernels;
+pub(crate) mod method;
+pub(crate) mod stitch;
+pub(crate) mod write;

@@ -1,0 +1,386 @@
+//! How a span is made or found: what is demanded of it, and the calls that create and open.
+//!
+//! Guarantees: `create` makes a new file and never touches one that exists; `open` never creates.
+//! Both lock the file before they look at it, and look at its length before anything is loaded. A
+//! demand is met or refused by a typed error, never weakened.
+//!
+//! What a crash may do: `create` returns when the file, its space and its directory entry are
+//! durable. Before that a crash leaves no file, or one of the wrong length, which `open` refuses.
+//! It may also leave a whole one full of zeros, which the code that formats it must be able to tell
+//! from its own.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use journal_core::{Granularity, LINE_BYTES};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::map::dax::DaxMapping;
+use crate::map::error::{MapError, MapErrorKind, Step};
+use crate::map::facts::{MapFacts, Reason};
+use crate::map::lock::FileLock;
+use crate::map::pages::{PAGE_BYTES, Pages};
+use crate::map::{Mapping, memory, page_cache, sysfs};
+use crate::processor::choices::FlushMethod;
+use crate::processor::method::Method;
+use crate::region::Region;
+use crate::region::emulator::{Emulator, EmulatorModel};
+use crate::region::span::{Durability, Span};
+
+/// What is demanded of a span, and the calls that give one.
+///
+/// ```no_run
+/// use journal_core::Granularity;
+/// use pmem_sys::MapOptions;
+///
+/// # fn main() -> Result<(), pmem_sys::MapError> {
+/// // Persistent memory or nothing; without the demand, any file system will do.
+/// let region = MapOptions::new().at_least(Granularity::Line).open("/mnt/pmem/journal")?;
+/// println!("{}", region.map_facts().reason);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MapOptions {
+    weakest: Granularity,
+    min_len: u64,
+    page_cache: bool,
+    method: Option<Method>,
+}
+
+impl Default for MapOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MapOptions {
+    /// Any granularity, any length, the best instructions.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { weakest: Granularity::Page, min_len: 0, page_cache: false, method: None }
+    }
+
+    /// Refuses a medium weaker than this.
+    #[must_use]
+    pub const fn at_least(self, weakest: Granularity) -> Self {
+        Self { weakest, ..self }
+    }
+
+    /// Refuses to open a file shorter than this.
+    #[must_use]
+    pub const fn min_len(self, bytes: u64) -> Self {
+        Self { min_len: bytes, ..self }
+    }
+
+    /// Maps files through the page cache without asking for better.
+    #[must_use]
+    pub const fn page_cache(self) -> Self {
+        Self { page_cache: true, ..self }
+    }
+
+    /// Uses these instructions and not the best ones.
+    #[must_use]
+    pub const fn method(self, method: Method) -> Self {
+        Self { method: Some(method), ..self }
+    }
+
+    /// Makes a new file of `len` bytes (a multiple of 4096) and maps it. All its space is
+    /// allocated: a full disk is an error here, not a fatal signal at a later store, unless the
+    /// file system copies on write.
+    ///
+    /// # Errors
+    /// The file exists, the system refuses, or the demand is not met; no new file is left then.
+    pub fn create(&self, path: impl AsRef<Path>, len: u64) -> Result<Region, MapError> {
+        let path = path.as_ref();
+        self.create_at(path, len).map_err(|error| error.on(path))
+    }
+
+    /// Maps an existing file. If it is sparse it stays so, and a store into a hole of it ends the
+    /// process when the disk is full (`SIGBUS`).
+    ///
+    /// # Errors
+    /// It does not exist, is open elsewhere, has a wrong length, or the demand is not met.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Region, MapError> {
+        let path = path.as_ref();
+        let open = || {
+            let file = File::options().read(true).write(true).open(path);
+            let file = file.map_err(|source| MapError::system(Step::Open, source))?;
+            self.map_named(file, path)
+        };
+        open().map_err(|error| error.on(path))
+    }
+
+    /// Maps a file that is open already, for reading and writing. Other descriptors of it do not
+    /// get around the lock.
+    ///
+    /// # Errors
+    /// The errors of [`open`](Self::open).
+    pub fn open_file(&self, file: File) -> Result<Region, MapError> {
+        let flags = fcntl_getfl(&file).map_err(|errno| MapError::system(Step::Inspect, errno))?;
+        if flags & OFlags::ACCMODE != OFlags::RDWR {
+            return Err(MapErrorKind::NotWritable.into());
+        }
+        self.map_unlocked(file, |file| FileLock::take_foreign(&file))
+    }
+
+    /// Plain memory of `len` bytes (a multiple of 64), zeroed.
+    ///
+    /// # Errors
+    /// The length is unfit, there is no memory, or the demand is not met.
+    pub fn anonymous(&self, len: u64) -> Result<Region, MapError> {
+        self.plain(len, Reason::Anonymous, Durability::Lines)
+    }
+
+    /// Plain memory of `len` bytes (a multiple of 64), zeroed, as slow as `model` says.
+    ///
+    /// # Errors
+    /// The errors of [`anonymous`](Self::anonymous).
+    pub fn emulated(&self, len: u64, model: EmulatorModel) -> Result<Region, MapError> {
+        self.plain(len, Reason::Emulated, Durability::Emulated(Emulator::new(model)))
+    }
+
+    fn plain(&self, len: u64, reason: Reason, by: Durability) -> Result<Region, MapError> {
+        let len = self.checked_len(len, LINE_BYTES)?;
+        let facts = self.facts(Granularity::Line, reason)?;
+        let map = memory::map(len).map_err(|source| MapError::system(Step::Map, source))?;
+        Ok(Region::whole(Span::new(Mapping::Ordinary(map), None, facts, by)))
+    }
+
+    fn create_at(&self, path: &Path, len: u64) -> Result<Region, MapError> {
+        self.checked_len(len, PAGE_BYTES)?;
+        let file = File::options().read(true).write(true).create_new(true).open(path);
+        let file = file.map_err(|source| MapError::system(Step::Create, source))?;
+        // We made it a moment ago, nothing is in it, and the first error is the one to tell.
+        let undo = |_: &MapError| drop(fs::remove_file(path));
+        let lock = FileLock::take(file).inspect_err(undo)?;
+        let made = || {
+            allocate(lock.file(), len)?;
+            let synced = lock.file().sync_all().and_then(|()| sync_directory_of(path));
+            synced.map_err(|source| MapError::system(Step::Sync, source))?;
+            self.medium(lock.file())
+        };
+        // Under the lock: no other process may have begun to use what goes away.
+        let (mapping, facts, by) = made().inspect_err(undo)?;
+        Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
+    }
+
+    /// Maps a file that was opened by its name. The name must still be the file's own once it is
+    /// locked: its creator may have failed, and removed it, in between.
+    fn map_named(&self, file: File, path: &Path) -> Result<Region, MapError> {
+        self.map_unlocked(file, |file| {
+            let lock = FileLock::take(file)?;
+            let inspected = |source| MapError::system(Step::Inspect, source);
+            let locked = lock.file().metadata().map_err(inspected)?;
+            let named = fs::metadata(path);
+            let named = named.map_err(|source| MapError::system(Step::Open, source))?;
+            if (named.dev(), named.ino()) == (locked.dev(), locked.ino()) {
+                Ok(lock)
+            } else {
+                Err(MapError::system(Step::Open, ErrorKind::NotFound))
+            }
+        })
+    }
+
+    /// Refuses a file that cannot be right before locking it. A creator that comes between making
+    /// its file and locking it must not find it locked by a caller that only looked.
+    fn map_unlocked(
+        &self,
+        file: File,
+        lock: impl FnOnce(File) -> Result<FileLock, MapError>,
+    ) -> Result<Region, MapError> {
+        let found = file.metadata();
+        let found = found.map_err(|source| MapError::system(Step::Inspect, source))?;
+        if !found.is_file() {
+            return Err(MapErrorKind::NotAFile.into());
+        }
+        self.checked_len(found.len(), PAGE_BYTES)?;
+        let lock = lock(file)?;
+        let (mapping, facts, by) = self.medium(lock.file())?;
+        Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
+    }
+
+    /// Maps a file that is locked.
+    fn medium(&self, file: &File) -> Result<(Mapping, MapFacts, Durability), MapError> {
+        let found = file.metadata();
+        let found = found.map_err(|source| MapError::system(Step::Inspect, source))?;
+        let len = self.checked_len(found.len(), PAGE_BYTES)?;
+        let (mapping, granularity, reason) = match self.map_direct(file, len)? {
+            Ok(direct) => {
+                let (major, minor) =
+                    (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+                if sysfs::caches_survive(Path::new("/sys"), major, minor) {
+                    (Mapping::Direct(direct), Granularity::Store, Reason::PersistentCaches)
+                } else {
+                    (Mapping::Direct(direct), Granularity::Line, Reason::MapSync)
+                }
+            }
+            Err(reason) => {
+                // The demand is looked at first: a refused medium is not even mapped.
+                self.facts(Granularity::Page, reason)?;
+                let map = page_cache::map(file, len);
+                let map = map.map_err(|source| MapError::system(Step::Map, source))?;
+                (Mapping::Ordinary(map), Granularity::Page, reason)
+            }
+        };
+        let facts = self.facts(granularity, reason)?;
+        let by = match granularity {
+            Granularity::Page => {
+                Durability::Pages(Pages::new(page_cache::syncer(mapping.base(), mapping.len())))
+            }
+            _ => Durability::Lines,
+        };
+        Ok((mapping, facts, by))
+    }
+
+    /// Maps the file directly, or says why that cannot be.
+    fn map_direct(&self, file: &File, len: usize) -> Result<Result<DaxMapping, Reason>, MapError> {
+        if self.page_cache {
+            return Ok(Err(Reason::PageCacheAsked));
+        }
+        if self.chosen_method().flush() == FlushMethod::Nothing {
+            return Ok(Err(Reason::NoLineFlush));
+        }
+        match DaxMapping::new(file, len) {
+            Ok(mapping) => Ok(Ok(mapping)),
+            Err(errno) if DaxMapping::is_refusal(errno) => {
+                Ok(Err(Reason::MapSyncRefused { os: errno.raw_os_error() }))
+            }
+            Err(errno) => Err(MapError::system(Step::Map, errno)),
+        }
+    }
+
+    fn chosen_method(&self) -> Method {
+        self.method.unwrap_or_else(Method::best)
+    }
+
+    /// The facts of a medium, if they meet the demand.
+    fn facts(&self, granularity: Granularity, reason: Reason) -> Result<MapFacts, MapError> {
+        // Ordered from strong to weak.
+        if granularity > self.weakest {
+            let (demanded, offered) = (self.weakest, granularity);
+            return Err(MapErrorKind::Granularity { demanded, offered, reason }.into());
+        }
+        let method = self.chosen_method();
+        let method =
+            if granularity == Granularity::Store { method.without_flush() } else { method };
+        Ok(MapFacts { granularity, reason, method })
+    }
+
+    /// The length as this machine counts, if it is fit to be mapped.
+    fn checked_len(&self, len: u64, unit: usize) -> Result<usize, MapError> {
+        if len == 0 {
+            return Err(MapErrorKind::Empty.into());
+        }
+        if len < self.min_len {
+            return Err(MapErrorKind::TooShort { len, demanded: self.min_len }.into());
+        }
+        if len % unit as u64 != 0 {
+            return Err(MapErrorKind::Misaligned { len, unit }.into());
+        }
+        // No slice is longer than half the address space.
+        match isize::try_from(len) {
+            Ok(len) => Ok(len.unsigned_abs()),
+            Err(_) => Err(MapErrorKind::TooLong { len }.into()),
+        }
+    }
+}
+
+/// Gives an empty file its length and all its space.
+fn allocate(file: &File, len: u64) -> Result<(), MapError> {
+    // A signal may interrupt it, which is no failure: what is allocated by then stays so.
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, len)) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            write_zeros(file, len).map_err(|source| MapError::system(Step::Allocate, source))
+        }
+        Err(errno) => Err(MapError::system(Step::Allocate, errno)),
+    }
+}
+
+fn write_zeros(mut file: &File, len: u64) -> std::io::Result<()> {
+    let zeros = [0; 16 * PAGE_BYTES];
+    let mut left = len;
+    while left > 0 {
+        let now = usize::try_from(left).unwrap_or(usize::MAX).min(zeros.len());
+        file.write_all(&zeros[..now])?;
+        left -= now as u64;
+    }
+    Ok(())
+}
+
+/// Makes the file's directory entry durable.
+fn sync_directory_of(path: &Path) -> std::io::Result<()> {
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    File::open(directory)?.sync_all()
+}
+
+impl Region {
+    /// Plain memory of `len` bytes: [`MapOptions::anonymous`] without demands.
+    ///
+    /// # Errors
+    /// The length is unfit or there is no memory.
+    pub fn anonymous(len: u64) -> Result<Self, MapError> {
+        MapOptions::new().anonymous(len)
+    }
+
+    /// Slow memory of `len` bytes: [`MapOptions::emulated`] without demands.
+    ///
+    /// # Errors
+    /// The length is unfit or there is no memory.
+    pub fn emulated(len: u64, model: EmulatorModel) -> Result<Self, MapError> {
+        MapOptions::new().emulated(len, model)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// The way around a file system without `fallocate`.
+    #[test]
+    fn zeros_are_written_to_the_last_byte() {
+        let path = std::env::temp_dir().join(format!("pmem-sys-zeros-{}", std::process::id()));
+        let file = File::create(&path).expect("the temporary directory takes files");
+        let len = 16 * PAGE_BYTES as u64 * 2 + 4096;
+        write_zeros(&file, len).expect("the disk takes them");
+        let content = fs::read(&path).expect("it was just written");
+        drop(fs::remove_file(path));
+        assert!(content.len() as u64 == len && content.iter().all(|byte| *byte == 0));
+    }
+
+    /// A creator that fails removes its file; a caller that opened it meanwhile must not go on with
+    /// it.
+    #[test]
+    fn a_file_that_lost_its_name_before_it_was_locked_is_refused() {
+        let path = std::env::temp_dir().join(format!("pmem-sys-gone-{}", std::process::id()));
+        let made = MapOptions::new().create(&path, 4096).expect("a new file");
+        let opened = || File::options().read(true).write(true).open(&path).expect("it exists");
+        let (early, late) = (opened(), opened());
+        drop(made);
+        fs::remove_file(&path).expect("it is there");
+        let gone = MapOptions::new().map_named(early, &path).expect_err("it has no name");
+        assert!(matches!(&gone.kind, MapErrorKind::System { step: Step::Open, source }
+            if source.kind() == std::io::ErrorKind::NotFound));
+        // Nor may it take the place of another file that has the name now.
+        let other = MapOptions::new().create(&path, 4096).expect("the name is free");
+        let gone = MapOptions::new().map_named(late, &path);
+        drop((other, fs::remove_file(&path)));
+        assert!(matches!(
+            gone.expect_err("another has the name").kind,
+            MapErrorKind::System { step: Step::Open, .. }
+        ));
+    }
+
+    #[test]
+    fn a_length_beyond_the_address_space_is_told_apart() {
+        let error = MapOptions::new().anonymous(1 << 63).expect_err("nothing is that long");
+        assert!(matches!(error.kind, MapErrorKind::TooLong { .. }));
+    }
+}
