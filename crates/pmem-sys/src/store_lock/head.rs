@@ -107,9 +107,9 @@ impl Head {
 pub(super) struct BeingHead<'h>(&'h Head);
 
 impl BeingHead<'_> {
-    /// Says that this thread has waited long.
+    /// Says that this thread has waited long, which it has not said before.
     pub(super) fn set_overdue(&self) {
-        self.0.0.fetch_or(OVERDUE, Ordering::Relaxed);
+        self.0.0.fetch_add(OVERDUE, Ordering::Relaxed);
     }
 
     pub(super) fn is_overdue(&self) -> bool {
