@@ -99,7 +99,8 @@ const POISONED: u32 = 2;
 /// The longest nap of a waiter: about this long a lock may be free before a waiter notices.
 pub const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
-/// The nap that a head begins with, and the only one of an overdue head: the lock is idle meanwhile.
+/// The nap that a head begins with, and the only one of an overdue head. The lock is idle
+/// meanwhile.
 #[cfg(not(any(loom, shuttle)))]
 const NAP_MIN: Duration = Duration::from_micros(20);
 
