@@ -21,6 +21,7 @@ use journal_core::check::crc64;
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Update,
 };
+use journal_core::superblock::FORMAT_VERSION;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
@@ -226,28 +227,49 @@ fn a_transaction_of_more_parts_than_sixteen_bits_count_is_there_after_an_open() 
     with(&mut |mut journal| assert_eq!(read(&mut journal, 0), image));
 }
 
-/// A payload that looks like a header, left behind a torn record, is evidence at most: whatever
-/// stamp it claims, later transactions keep their order and their place.
+/// What looks like the second record of the first lane, at 128. Its check is right.
+fn forged_header(id: u8, generation: u64, stamp: u64) -> [u8; BLOCK] {
+    let mut header = [0; BLOCK];
+    header[4] = 1; // A commit,
+    header[8..12].copy_from_slice(&3_u32.to_le_bytes()); // of three lines
+    header[12] = 1; // and one frame,
+    header[16..24].copy_from_slice(&128_u64.to_le_bytes()); // where the image will lie.
+    header[24] = 2;
+    header[40..48].copy_from_slice(&generation.to_le_bytes());
+    header[56..].copy_from_slice(&stamp.to_le_bytes());
+    let journal = crc64(crc64(0, &[id; 16]), &FORMAT_VERSION.to_le_bytes());
+    let check = crc64(crc64(journal, &1_u32.to_le_bytes()), &header);
+    header[..4].copy_from_slice(&check.to_le_bytes()[..4]);
+    header
+}
+
+/// A forged header, left behind a torn record, is evidence at most: whatever stamp it claims, later
+/// transactions keep their order and their place.
 #[test]
 fn a_stamp_in_a_payload_orders_nothing() {
     const ID: u8 = 1;
     let world = blank(&geometry());
     format(&world, &geometry(), ID, &FullBlock);
-    for stamp in [1_u64 << 60, (1 << 61) - 1, u64::MAX - 1, u64::MAX] {
-        let mut header = [0; BLOCK];
-        header[4] = 1; // A commit,
-        header[8..12].copy_from_slice(&3_u32.to_le_bytes()); // of three lines
-        header[12] = 1; // and one frame,
-        header[16..24].copy_from_slice(&128_u64.to_le_bytes()); // where the image will lie.
-        header[24] = 2;
-        header[56..].copy_from_slice(&stamp.to_le_bytes());
-        let check = crc64(crc64(0, &[ID; 16]), &header);
-        header[..4].copy_from_slice(&check.to_le_bytes()[..4]);
-
+    // A journal that was closed, as a format leaves it, is not searched for evidence.
+    on(&world, &geometry(), FullBlock, |_| {});
+    let with = |header: &[u8; BLOCK]| {
         let lane = 2 * 256 + usize::try_from(geometry().shield_bytes()).expect("small");
         let mut image = world.visible();
-        image.pmem_mut()[lane + 128..lane + 192].copy_from_slice(&header);
-        let world = World::boot(image, Model::Torn8);
+        image.pmem_mut()[lane + 128..lane + 192].copy_from_slice(header);
+        World::boot(image, Model::Torn8)
+    };
+    // What it says of the superblock counts. So it is looked at, unless it is another journal's.
+    for (id, counts) in [(ID, true), (ID + 1, false)] {
+        let world = with(&forged_header(id, 1 << 40, 7));
+        let mut buffers = Buffers::new(&geometry(), 64, 2);
+        let (pmem, disk) = (world.pmem(), world.disk(0));
+        let kernels = PortableKernels;
+        let opened = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        let is_lost = matches!(opened.map(drop), Err(OpenError::SuperblockLost { .. }));
+        assert_eq!(is_lost, counts, "of journal {id}");
+    }
+    for stamp in [1_u64 << 60, (1 << 61) - 1, u64::MAX - 1, u64::MAX] {
+        let world = with(&forged_header(ID, 0, stamp));
         on(&world, &geometry(), FullBlock, |mut journal| {
             commit(&mut journal, 1, 0, 5);
             commit(&mut journal, 1, 1, 5);

@@ -1,7 +1,9 @@
 //! Superblocks: rot in one, content that looks like another journal's, and formats cut short.
 
 use full_block::FullBlock;
+use journal_core::check::crc64;
 use journal_core::policy::{Change, Update};
+use journal_core::superblock::{SuperblockError, superblock_bytes};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, Journal, NoHook, On,
@@ -59,19 +61,22 @@ fn commit(journal: &mut Opened<'_>, block: u64, image: &[u8; BLOCK]) {
     journal.commit(LaneNumber(0), &[operation], Durability::Durable).expect("commits");
 }
 
-#[test]
-fn one_bit_of_rot_does_not_make_content_the_superblock() {
-    // A copy of another journal's memory: its second superblock, at 768.
+/// The second superblock of another journal, which lies at 768 there.
+fn of_another_journal() -> Vec<u8> {
     let other = blank();
     format(&other, &geometry(768), 9);
-    let copied = other.visible().pmem()[768..1024].to_vec();
+    other.visible().pmem()[768..1024].to_vec()
+}
 
+/// A journal with a block that holds a copy at 768, and one that holds fives. One bit of its first
+/// superblock has rotted.
+fn with_copy_and_rot(copied: &[u8]) -> Image {
     let world = blank();
     format(&world, &geometry(256), 1);
     on(&world, &geometry(256), Mutator::new(), |journal| {
         // The record is at 512, its image from 640 on: so that the copy lies at 768.
         let mut image = [0; BLOCK];
-        image[128..384].copy_from_slice(&copied);
+        image[128..384].copy_from_slice(copied);
         commit(journal, 0, &image);
         commit(journal, 1, &[5; BLOCK]);
     })
@@ -80,16 +85,50 @@ fn one_bit_of_rot_does_not_make_content_the_superblock() {
     assert_eq!(&image.pmem()[768..1024], copied);
     // `unit_bytes`, 256: one bit turns it into 768.
     image.flip_bit(Medium::Pmem, 65, 1);
-    let shown = |mutator: Mutator| {
-        let world = World::boot(image.clone(), Model::Torn8);
-        on(&world, &geometry(256), mutator, |journal| {
-            let mut content = [0; BLOCK];
-            journal.read(BlockNumber(1), &mut content).map(|()| content).expect("reads")
-        })
-    };
-    assert_eq!(shown(Mutator::new()), Ok([5; BLOCK]), "the other copy counts");
-    let without = shown(Mutator::without(&[Rule::TwinsAlike]));
+    image
+}
+
+/// What the second block holds.
+fn second_block(image: &Image, mutator: Mutator) -> Result<[u8; BLOCK], OpenError> {
+    let world = World::boot(image.clone(), Model::Torn8);
+    on(&world, &geometry(256), mutator, |journal| {
+        let mut content = [0; BLOCK];
+        journal.read(BlockNumber(1), &mut content).map(|()| content).expect("reads")
+    })
+}
+
+#[test]
+fn one_bit_of_rot_does_not_make_content_the_superblock() {
+    let image = with_copy_and_rot(&of_another_journal());
+    assert_eq!(second_block(&image, Mutator::new()), Ok([5; BLOCK]), "the other copy counts");
+    let without = second_block(&image, Mutator::without(&[Rule::TwinsAlike]));
     assert_eq!(without, Ok([0; BLOCK]), "the rule is off: content is the superblock");
+}
+
+/// A copy of a journal that this version does not open is content as well. That journal is of
+/// another format, has unknown features, or has a geometry that cannot be.
+#[test]
+fn one_bit_of_rot_does_not_make_content_a_reason_to_refuse() {
+    use SuperblockError::{Features, Geometry, Version};
+    // Where the field lies, and what it is.
+    let fields = [
+        (8, 1, Version { found: 1 }),
+        (8, 3, Version { found: 3 }),
+        (24, 1 << 31, Features { unknown: 1 << 31 }),
+        (12, 65, Geometry),
+        (64, 64, Geometry),
+    ];
+    for (at, value, reason) in fields {
+        let mut copied = of_another_journal();
+        copied[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+        let check_at = superblock_bytes(1) - 8;
+        let check = crc64(0, &copied[..check_at]);
+        copied[check_at..check_at + 8].copy_from_slice(&check.to_le_bytes());
+        let image = with_copy_and_rot(&copied);
+        assert_eq!(second_block(&image, Mutator::new()), Ok([5; BLOCK]), "{reason}");
+        let without = second_block(&image, Mutator::without(&[Rule::TwinsAlike]));
+        assert_eq!(without, Err(OpenError::Superblock(reason)), "the rule is off");
+    }
 }
 
 /// `slot::void_all` and what forgets the second superblock are in flight together.

@@ -470,23 +470,28 @@ pub(crate) fn load(
     }
 }
 
-/// The second copy, if it is where the torn first one says, and of the same journal: content may be
-/// a copy of another journal's.
+/// The second copy, if it is where the torn first one says, and of the same journal. Content may be
+/// a copy of another journal's superblock, of this format or another. So what lies there is no
+/// reason to refuse the journal before it is known to be the twin.
 fn hinted_second(
     pmem: &impl Source,
     kernels: &impl Kernels,
 ) -> Result<Option<Offset>, SuperblockError> {
-    let Some(bytes) = readable(pmem.bytes(Offset(0), size_of::<SuperblockHeader>()))? else {
+    let Some(torn) = header_at(pmem, Offset(0))? else { return Ok(None) };
+    let at = Offset(u64::from(torn.unit_bytes.get()));
+    let Some(second) = header_at(pmem, at)? else { return Ok(None) };
+    let is_twin = second.unit_bytes == torn.unit_bytes && second.journal_id == torn.journal_id;
+    if !is_twin && pmem.keeps(Rule::TwinsAlike) {
         return Ok(None);
-    };
-    let header = SuperblockHeader::read_from_bytes(bytes).ok();
-    let Some(header) = header.filter(|header| header.magic == MAGIC) else { return Ok(None) };
-    let at = Offset(u64::from(header.unit_bytes.get()));
-    let second = second_at(pmem, at, kernels)?;
-    let is_same = |second: &Superblock| {
-        second.header.journal_id == header.journal_id || !pmem.keeps(Rule::TwinsAlike)
-    };
-    Ok(second.filter(is_same).map(|_| at))
+    }
+    Ok(second_at(pmem, at, kernels)?.map(|_| at))
+}
+
+/// What lies here, whole or not, if it begins with the magic.
+fn header_at(pmem: &impl Source, at: Offset) -> Result<Option<SuperblockHeader>, SuperblockError> {
+    let bytes = readable(pmem.bytes(at, size_of::<SuperblockHeader>()))?;
+    let header = bytes.and_then(|bytes| SuperblockHeader::read_from_bytes(bytes).ok());
+    Ok(header.filter(|header| header.magic == MAGIC))
 }
 
 /// The places where a media unit could end. They are bounded, so that the search is short on a

@@ -14,15 +14,18 @@
 //!
 //! # What it costs
 //!
-//! - *Waiting.* A waiter spins for some microseconds, then yields, then takes naps of 20 to 200
+//! - *Waiting.* A waiter spins for some microseconds, then yields. Of the waiters that have done
+//!   so, one is the *head*. It spins and yields again, and then takes naps of 20 to 200
 //!   microseconds. So a lock that becomes free may stay so for [`WAKE_DELAY_MAX`], although a
 //!   thread waits. The system adds to a nap its timer slack (50 microseconds on Linux unless told
 //!   otherwise), and the turn of others on a busy processor. No thread can sleep through it.
+//! - *Many waiters.* All others sleep until the head has the lock. Then one of them is the next
+//!   head. So a thousand waiters cost the holder no more processor time than a few. If all of them
+//!   took naps, their looks alone could keep the processors busy, and the holder from running.
 //! - *Fairness.* A thread that looks while the lock is free has it, and the last holder is often
-//!   the first to look. A waiter that has slept through [`OVERDUE_AFTER_NAPS`] naps is *overdue*:
-//!   from then on only overdue threads may take the lock. In between, each other thread may get
-//!   ahead of it once by having looked before, and once by being overdue itself. Among the overdue
-//!   there is no order.
+//!   the first to look. A head that has slept through [`OVERDUE_AFTER_NAPS`] naps is *overdue*:
+//!   from then on it alone may take the lock. In between, each other thread may get ahead of it
+//!   once by having looked before. There is no order in which waiters become the head.
 //!
 //! - *Favour.* The favoured thread takes and gives back a lock by a few loads and two stores, none
 //!   of which waits for anything. Any other thread that comes then has every processor of the
@@ -44,9 +47,11 @@ use core::time::Duration;
 
 use crate::threads::far_fence::FarFence;
 use favour::{Favour, FavourStep, OutOfReach};
+use head::Head;
 use sync::{AtomicU32, Ordering, UnsafeCell};
 
 mod favour;
+mod head;
 
 /// What the lock is made of. Explorers of schedules have their own, which they can look into.
 mod sync {
@@ -94,11 +99,12 @@ const POISONED: u32 = 2;
 /// The longest nap of a waiter: about this long a lock may be free before a waiter notices.
 pub const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
-/// The nap a waiter begins with, and the only one of an overdue waiter: the lock is idle meanwhile.
+/// The nap that a head begins with, and the only one of an overdue head. The lock is idle
+/// meanwhile.
 #[cfg(not(any(loom, shuttle)))]
 const NAP_MIN: Duration = Duration::from_micros(20);
 
-/// After this many naps a waiter is overdue, and newcomers stand back.
+/// After this many naps the head of the waiters is overdue, and newcomers stand back.
 pub const OVERDUE_AFTER_NAPS: u32 = 8;
 
 /// A mutual exclusion lock whose release is one plain store.
@@ -130,8 +136,8 @@ pub struct StoreLock<T> {
     state: AtomicU32,
     /// Threads inside [`lock_contended`](Self::lock_contended).
     waiting: AtomicU32,
-    /// The overdue threads among them: no other thread may get ahead of these.
-    overdue: AtomicU32,
+    /// Which of them is the head, and whether it is overdue: then no other thread may get ahead.
+    head: Head,
     favour: Favour,
     value: UnsafeCell<T>,
 }
@@ -191,7 +197,7 @@ impl<T> StoreLock<T> {
         Self {
             state: AtomicU32::new(FREE),
             waiting: AtomicU32::new(0),
-            overdue: AtomicU32::new(0),
+            head: Head::nobody(),
             favour: Favour::new(far),
             value: UnsafeCell::new(value),
         }
@@ -211,7 +217,7 @@ impl<T> StoreLock<T> {
         Self {
             state: AtomicU32::new(FREE),
             waiting: AtomicU32::new(0),
-            overdue: AtomicU32::new(0),
+            head: Head::nobody(),
             favour: Favour::new(far),
             value: UnsafeCell::new(value),
         }
@@ -236,7 +242,7 @@ impl<T> StoreLock<T> {
     /// A holder panicked. It stays so.
     #[inline(always)]
     pub fn try_lock(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
-        if self.overdue.load(Ordering::Relaxed) == 0 {
+        if !self.head.is_overdue() {
             return self.acquire();
         }
         if self.is_poisoned() { Err(Poisoned) } else { Ok(None) }
@@ -308,22 +314,34 @@ impl<T> StoreLock<T> {
     #[cold]
     fn lock_contended(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {
         let _waiting = Counted::new(&self.waiting);
-        let mut overdue = None;
+        // 1. Every waiter looks some times, awake.
         let mut patience = Patience::new();
-        loop {
+        while patience.is_awake() {
             patience.wait();
-            if overdue.is_none() && patience.is_over() {
-                overdue = Some(Counted::new(&self.overdue));
-            }
-            let may_take = overdue.is_some() || self.overdue.load(Ordering::Relaxed) == 0;
-            // Looking first costs the holder nothing; a failed exchange would take its line away.
-            let state = self.state.load(Ordering::Relaxed);
-            if state == POISONED || (state == FREE && may_take) {
-                if let Some(guard) = self.acquire()? {
-                    return Ok(guard);
-                }
+            if let Some(guard) = self.look(false)? {
+                return Ok(guard);
             }
         }
+        // 2. Then it sleeps until it is the head, and looks until it has the lock.
+        let head = self.head.become_it();
+        let mut patience = Patience::new();
+        loop {
+            if let Some(guard) = self.look(true)? {
+                return Ok(guard);
+            }
+            patience.wait();
+            if !head.is_overdue() && patience.is_over() {
+                head.set_overdue();
+            }
+        }
+    }
+
+    /// Takes the lock if it is free, and not owed to the head of the waiters, unless that looks.
+    fn look(&self, is_head: bool) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
+        let may_take = is_head || !self.head.is_overdue();
+        // Looking first costs the holder nothing; a failed exchange would take its line away.
+        let state = self.state.load(Ordering::Relaxed);
+        if state == POISONED || (state == FREE && may_take) { self.acquire() } else { Ok(None) }
     }
 
     /// How many threads are waiting in [`lock`](Self::lock) at this moment, more or less. One that
@@ -566,6 +584,11 @@ impl Patience {
         NAP_MIN.saturating_mul(1 << naps.min(8)).min(WAKE_DELAY_MAX)
     }
 
+    /// Whether the next look comes before the first nap.
+    const fn is_awake(&self) -> bool {
+        self.looks < Self::AWAKE
+    }
+
     fn is_over(&self) -> bool {
         self.looks >= Self::AWAKE + OVERDUE_AFTER_NAPS
     }
@@ -583,8 +606,12 @@ impl Patience {
         self.looks = self.looks.saturating_add(1);
     }
 
+    const fn is_awake(&self) -> bool {
+        self.looks < 1
+    }
+
     fn is_over(&self) -> bool {
-        self.looks >= 2
+        self.looks >= 1
     }
 }
 

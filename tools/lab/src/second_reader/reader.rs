@@ -162,10 +162,12 @@ fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
             let torn = medium.read(0, BOOK.head.len() as u64).filter(|_| !foreign);
             if let Some(torn) = torn {
                 let (at, id) = (unit(torn), BOOK.head.field("journal_id").at);
-                let is_twin = |second: &Vec<u8>| {
-                    unit(second) == at && second[id..id + 16] == torn[id..id + 16]
-                };
-                if let Some(second) = copy(medium, at)?.ok().filter(is_twin) {
+                let is_twin =
+                    |second: &[u8]| unit(second) == at && second[id..id + 16] == torn[id..id + 16];
+                // What is no twin is content, and nothing that it says refuses the journal.
+                let second = medium.read(at, BOOK.head.len() as u64).filter(|it| is_twin(it));
+                let second = second.map(|_| copy(medium, at)).transpose()?;
+                if let Some(Ok(second)) = second {
                     return Ok((second, at));
                 }
             }

@@ -29,7 +29,7 @@ fn holders_exclude_each_other_and_see_what_the_last_one_did() {
         }
     });
     assert_eq!(lock.waiters(), 0);
-    assert_eq!(lock.overdue.load(Ordering::Relaxed), 0);
+    assert!(!lock.head.is_overdue());
     assert_eq!(lock.into_inner(), (3 * turns, 3 * turns));
 }
 
@@ -103,7 +103,7 @@ fn a_panic_inside_does_not_leave_others_waiting() {
     let guard = lock.lock().expect("nobody panicked before");
     thread::scope(|scope| {
         let waiters: Vec<_> = (0..2).map(|_| scope.spawn(|| lock.lock().map(drop))).collect();
-        while lock.overdue.load(Ordering::Relaxed) == 0 {
+        while !lock.head.is_overdue() {
             thread::yield_now();
         }
         assert!(lock.try_lock().expect("nobody panicked").is_none());
@@ -139,16 +139,53 @@ fn a_panic_outside_does_not_poison() {
     assert_eq!(*lock.lock().expect("nobody panicked inside"), 1);
 }
 
-/// While somebody is owed the lock, newcomers stand back although it is free; who waits long enough
-/// is owed it too.
+/// While a waiter is owed the lock, newcomers stand back although it is free.
 #[test]
 fn newcomers_stand_back_for_the_overdue() {
     let lock = StoreLock::new(());
-    let owed = Counted::new(&lock.overdue);
+    let owed = lock.head.become_it();
+    assert!(lock.try_lock().expect("nobody panicked").is_some());
+    owed.set_overdue();
     assert!(lock.try_lock().expect("nobody panicked").is_none());
-    drop(lock.lock().expect("nobody panicked"));
     drop(owed);
     assert!(lock.try_lock().expect("nobody panicked").is_some());
+}
+
+/// Of all that wait for a lock one looks again and again, and the others sleep. Each of them has it
+/// in the end.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))]
+fn of_many_waiters_one_looks() {
+    const THREADS: usize = 40;
+    /// How often a thread was given a processor because it was ready.
+    fn switches() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("there is one");
+        let said = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        said.expect("is said").trim().parse().expect("a number")
+    }
+    let lock = StoreLock::new(Vec::new());
+    let guard = lock.lock().expect("nobody panics");
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let before = switches();
+                let mut all = lock.lock().expect("nobody panics");
+                all.push(switches() - before);
+            });
+        }
+        while lock.waiters() < THREADS {
+            thread::yield_now();
+        }
+        // Several hundred naps.
+        thread::sleep(core::time::Duration::from_millis(200));
+        drop(guard);
+    });
+    let mut all = lock.into_inner();
+    all.sort_unstable();
+    assert_eq!(all.len(), THREADS);
+    // The first head has napped all the time. Another one may have, in its turn.
+    assert!(all[THREADS - 3] < 100, "{all:?}");
+    assert!(all[THREADS - 1] > 100, "{all:?}");
 }
 
 #[test]
