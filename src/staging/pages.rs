@@ -56,11 +56,11 @@ impl Pages {
         self.use_spare()
     }
 
-    pub(crate) fn get(&self, at: usize) -> &[u8] {
+    pub(crate) fn image(&self, at: usize) -> &[u8] {
         &self.pages[at]
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> &mut Page {
+    pub(crate) fn page(&mut self, at: usize) -> &mut Page {
         &mut self.pages[at]
     }
 }
@@ -75,7 +75,7 @@ mod tests {
         pages.spare().fill(7);
         assert_eq!(pages.spare()[0], 7);
         assert_eq!((pages.use_spare(), pages.push(&vec![8; 1 << 20])), (0, 1));
-        assert_eq!((pages.get(0)[1], pages.get(1)[1]), (7, 8));
+        assert_eq!((pages.image(0)[1], pages.image(1)[1]), (7, 8));
         for _ in 0..6 {
             pages.use_spare();
         }

@@ -210,7 +210,7 @@ impl Staged {
     }
 
     fn image_at(&self, image: u32) -> &[u8] {
-        self.images.get(image as usize)
+        self.images.image(image as usize)
     }
 
     /// Makes `image` the block's new content.
@@ -243,7 +243,7 @@ impl Staged {
                 self.put_spare(block, hint, Touched::Whole)
             }
         };
-        self.images.get_mut(image)[at..][..new.len()].copy_from_slice(new);
+        self.images.page(image)[at..][..new.len()].copy_from_slice(new);
         self.touched[image].touch(at, new.len());
     }
 
@@ -318,7 +318,7 @@ impl Staged {
     fn put(&mut self, block: BlockNumber, hint: Option<Hint>, new: &[u8], touched: Touched) {
         let at = self.said(block, hint);
         if let Content::Image(image) = self.blocks[at].content {
-            copy_block(self.images.get_mut(image as usize), new);
+            copy_block(self.images.page(image as usize), new);
             self.touched[image as usize] = touched;
         } else {
             let image = self.images.push(new);
@@ -361,7 +361,7 @@ impl Staged {
         for staged in &self.blocks {
             let Some(image) = staged.content.image() else { continue };
             let is_built = !matches!(self.touched[image as usize], Touched::Whole);
-            call(staged.block, is_built, self.images.get_mut(image as usize));
+            call(staged.block, is_built, self.images.page(image as usize));
         }
     }
 
