@@ -118,10 +118,8 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         self.next = after;
         self.head = self.position_behind(position, 1);
         self.used = self.used.saturating_add(blocks);
-        if self.keeps_to(Rule::RevokedStaysOut) {
-            for block in &revoked {
-                self.images.remove(block);
-            }
+        for block in &revoked {
+            self.images.remove(block);
         }
         drop(record);
         let homes = logged.iter().map(|(block, _)| *block).collect();
@@ -220,7 +218,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
 }
 
 /// What one sync of one device covers.
-pub(crate) fn joined(one: Option<Unsynced>, other: Option<Unsynced>) -> Option<Unsynced> {
+fn joined(one: Option<Unsynced>, other: Option<Unsynced>) -> Option<Unsynced> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.and(other)),
         (one, other) => one.or(other),

@@ -44,8 +44,6 @@ pub enum Rule {
     RevokesWritten,
     /// Older transactions are replayed before newer ones.
     ReplayedInOrder,
-    /// A revoked image does not go home with a checkpoint.
-    RevokedStaysOut,
     /// Data goes into the ring where the ring holds an image of its block.
     HeldDataLogged,
     /// Space is used again only once the tail has passed it.
@@ -58,7 +56,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::Escapes,
         Self::EscapeUndone,
         Self::CommitChecked,
@@ -66,7 +64,6 @@ impl Rule {
         Self::RevokesHonoured,
         Self::RevokesWritten,
         Self::ReplayedInOrder,
-        Self::RevokedStaysOut,
         Self::HeldDataLogged,
         Self::SpaceChecked,
         Self::LooksBehind,

@@ -245,7 +245,8 @@ pub(crate) fn write_home<D: BlockDevice, H: Hook>(
     blocks: &[(u64, &[u8])],
 ) -> Result<Option<Unsynced>, DeviceError> {
     let mut written: Option<Unsynced> = None;
-    let neighbours = |left: &(u64, &[u8]), right: &(u64, &[u8])| left.0.checked_add(1) == Some(right.0);
+    let neighbours =
+        |left: &(u64, &[u8]), right: &(u64, &[u8])| left.0.checked_add(1) == Some(right.0);
     for batch in blocks.chunks(BATCH) {
         for run in batch.chunk_by(neighbours) {
             let Some((first, _)) = run.first() else { continue };

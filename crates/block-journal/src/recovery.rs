@@ -243,7 +243,9 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
             report.revoked = report.revoked.saturating_add(u64::from(is_revoked));
             !is_revoked
         });
-        let mut written = None;
+        // Of what a killed process wrote home, the cache may hold some too: what this open shows
+        // does not vanish after it.
+        let mut written = self.home.write(site::REPLAY, BlockNumber(0), &[])?;
         for batch in images.chunks(BATCH) {
             let mut contents = Vec::with_capacity(batch.len());
             for image in batch {
@@ -256,13 +258,12 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
             }
             let blocks: Vec<_> =
                 contents.iter().map(|(home, content)| (*home, &**content)).collect();
-            let more = write_home(&mut self.home, site::REPLAY, &blocks)?;
-            written = crate::commit::joined(written, more);
+            if let Some(more) = write_home(&mut self.home, site::REPLAY, &blocks)? {
+                written = written.and(more);
+            }
             report.replayed = report.replayed.saturating_add(batch.len() as u64);
         }
-        if let Some(written) = written {
-            let _durable = self.home.sync(site::REPLAY_SYNC, written)?;
-        }
+        let _durable = self.home.sync(site::REPLAY_SYNC, written)?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use block_journal::{Mode, Placement};
 use journal_core::Overwrite;
 use sim_disk::{Explorer, Fault, FaultKind, Model, Operation, Report, Scenario, World};
 
-use crate::program::{Program, STEPS, Step};
+use crate::program::{Program, STEPS, Step, tell};
 
 /// All programs of exactly this many steps.
 fn programs(length: u32) -> impl Iterator<Item = Vec<Step>> {
@@ -20,14 +20,7 @@ fn explore(explorer: &Explorer, program: &Program) -> Report {
 }
 
 fn explorer() -> Explorer {
-    Explorer::new(Model::Torn8).with_images_told_apart_by_reads()
-}
-
-/// Past the harness, which swallows what a test that passes prints.
-fn tell(what: &str, report: &Report) {
-    use std::io::Write as _;
-    let line = format!("{what}: {report}\n");
-    std::io::stderr().write_all(line.as_bytes()).expect("a standard error");
+    Explorer::new(Model::Torn8)
 }
 
 #[test]
@@ -53,8 +46,11 @@ fn programs_of_one_and_two_steps_survive_kills_and_crashes_in_recovery() {
 fn programs_of_three_steps_survive_every_crash() {
     for mode in Mode::ALL {
         let mut total = Report::default();
-        for steps in programs(3) {
-            total += explore(&explorer(), &Program::new(mode, &steps));
+        // One ring is full after two transactions, the other holds them all.
+        for (ring, steps) in
+            [9, 16].into_iter().flat_map(|ring| programs(3).map(move |s| (ring, s)))
+        {
+            total += explore(&explorer(), &Program { ring, ..Program::new(mode, &steps) });
         }
         tell(&format!("{mode:?}, three steps"), &total);
         assert_eq!(total.points_sampled, 0, "every image of every point was tried");
@@ -74,6 +70,17 @@ fn units_may_be_left_with_garbage_or_whole() {
         }
         tell(&format!("{mode:?}, garbage and whole blocks"), &total);
         assert!(total.images > 1_000, "{total}");
+    }
+}
+
+#[test]
+fn recovery_survives_crashes_of_its_own_two_deep() {
+    let file_freed_and_used_again = [STEPS[0], STEPS[2], STEPS[3]];
+    for mode in Mode::ALL {
+        let program = Program { ring: 16, ..Program::new(mode, &file_freed_and_used_again) };
+        let report = explore(&explorer().with_depth(2), &program);
+        tell(&format!("{mode:?}, two crashes in recovery"), &report);
+        assert!(report.nested > 50, "{report}");
     }
 }
 
