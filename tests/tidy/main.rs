@@ -75,7 +75,7 @@ fn packages() -> Vec<Package> {
 }
 
 /// Each crate's folders, from the ground up, and what each may import.
-const HOUSES: [House; 5] = [
+const HOUSES: [House; 6] = [
     House {
         sources: "src/",
         storeys: &[
@@ -120,6 +120,14 @@ const HOUSES: [House; 5] = [
     },
     House { sources: "crates/policies/codec/src/", storeys: &[] },
     House {
+        sources: "crates/block-journal/src/",
+        storeys: &[
+            ("devices", &[]),
+            ("medium", &["config", "error"]),
+            ("engine", &["medium", "config", "error", "hook", "stats", "transaction"]),
+        ],
+    },
+    House {
         sources: "tools/lab/src/",
         storeys: &[
             ("bench", &[]),
@@ -128,6 +136,7 @@ const HOUSES: [House; 5] = [
             ("replay", &["bounds", "trace", "whole_slots"]),
             ("core_crash", &[]),
             ("known_bugs", &["core_crash"]),
+            ("engines", &[]),
             ("gates", &[]),
             ("crash_lab", &["core_crash", "gates", "known_bugs", "progress"]),
             ("second_reader", &[]),

@@ -12,6 +12,8 @@ enum Room {
     Ground,
     /// `sim-disk`: the weather.
     Weather,
+    /// `block-journal`: another engine, to compare with.
+    Baseline,
     /// `policies/codec`: what policies share.
     Codec,
     /// Every other policy.
@@ -35,6 +37,7 @@ fn room(folder: &str) -> Option<Room> {
         "crates/journal-core" => Room::Core,
         "crates/pmem-sys" => Room::Ground,
         "crates/sim-disk" => Room::Weather,
+        "crates/block-journal" => Room::Baseline,
         "crates/policies/codec" => Room::Codec,
         _ if folder.starts_with("crates/policies/") => Room::Policy,
         _ if folder.starts_with("crates/") => return None,
@@ -55,7 +58,10 @@ fn may_import(from: Room, to: Room, kind: Kind) -> bool {
         // Tools and the weather are for tests: a user's program carries no simulator.
         (Room::Front, Room::Lab | Room::Weather) => kind == Kind::Dev,
         (Room::Front | Room::Codec | Room::Policy, Room::Kit) => kind == Kind::Dev,
-        (Room::Front, to) => !matches!(to, Room::Front | Room::Visitor),
+        // A baseline is tried as stores of others are, and no engine is built on it.
+        (Room::Baseline, Room::Weather) => kind == Kind::Dev,
+        (Room::Baseline, to) => to == Room::Core,
+        (Room::Front, to) => !matches!(to, Room::Baseline | Room::Front | Room::Visitor),
         (Room::Policy, Room::Codec) => true,
         (Room::Ground | Room::Weather | Room::Codec | Room::Policy | Room::Kit, to) => {
             to == Room::Core
@@ -315,6 +321,10 @@ mod tests {
         assert_eq!(against("crates/policies/full-block", codec), 0);
         assert_eq!(against("crates/policies/full-block", sibling), 1);
         assert_eq!(against("crates/policies/full-block", sim_for_tests), 1);
+        assert_eq!(against("crates/block-journal", core), 0);
+        assert_eq!(against("crates/block-journal", sim), 1);
+        assert_eq!(against("crates/block-journal", sim_for_tests), 0);
+        assert_eq!(against("crates/block-journal", sibling), 1);
         assert_eq!(against("crates/journal-core", sibling), 1);
         assert_eq!(against("crates/attic", ""), 1);
         assert_eq!(against("fuzz", sim), 0);

@@ -1,4 +1,4 @@
-//! The storeys of five crates: which folder may import which, and that no files import each other
+//! The storeys of six crates: which folder may import which, and that no files import each other
 //! in a circle.
 //!
 //! A file *imports* another one of its crate when its code, tests apart, names a path into that

@@ -7,7 +7,7 @@ use journal_core::{BlockDevice, BlockNumber};
 
 use crate::config::Config;
 use crate::error::FormatError;
-use crate::superblock::{RING_BLOCKS_MIN, SUPERBLOCKS, Superblock};
+use crate::medium::superblock::{RING_BLOCKS_MIN, SUPERBLOCKS, Superblock};
 
 /// Blocks that are zeroed by one call.
 const ZEROED: u64 = 64;

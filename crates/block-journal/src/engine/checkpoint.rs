@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use journal_core::BlockDevice;
 
+use crate::engine::journal::{BlockJournal, write_home};
 use crate::error::Error;
 use crate::hook::{ProtocolHook, Rule, site};
-use crate::journal::{BlockJournal, write_home};
 
 impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
     /// Writes everything home that the ring holds, and empties the ring.

@@ -12,8 +12,8 @@ use journal_core::{
 use crate::config::{Config, Mode};
 use crate::error::Error;
 use crate::hook::{ProtocolHook, Rule, site};
+use crate::medium::superblock::{SUPERBLOCKS, Superblock};
 use crate::stats::Stats;
-use crate::superblock::{SUPERBLOCKS, Superblock};
 use crate::transaction::Transaction;
 
 /// Most blocks that go home in one batch.

@@ -8,13 +8,13 @@ use journal_core::check::crc64;
 use journal_core::{BlockDevice, BlockNumber, NoHook};
 
 use crate::config::Config;
+use crate::engine::journal::{BATCH, BlockJournal, behind, ring_block, write_home};
 use crate::error::{Damage, Error, FormatError, OpenError};
-use crate::format::format;
 use crate::hook::{ProtocolHook, Rule, site};
-use crate::journal::{BATCH, BlockJournal, behind, ring_block, write_home};
-use crate::layout::{self, Header, Kind, TAG_ESCAPED};
+use crate::medium::format::format;
+use crate::medium::layout::{self, Header, Kind, TAG_ESCAPED};
+use crate::medium::superblock::{SUPERBLOCKS, Superblock};
 use crate::stats::{Recovered, Stats};
-use crate::superblock::{SUPERBLOCKS, Superblock};
 
 /// An image of a committed transaction.
 #[derive(Clone, Copy, Debug)]

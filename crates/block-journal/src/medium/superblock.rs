@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError};
 
 use crate::error::{Damage, OpenError};
-use crate::layout::{self, Kind};
+use crate::medium::layout::{self, Kind};
 
 /// Blocks before the ring.
 pub(crate) const SUPERBLOCKS: u64 = 2;

@@ -5,18 +5,20 @@ use core::marker::PhantomData;
 use journal_core::block_device::check_request;
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts,
-    DeviceOperation, MediumError, MediumErrorKind, Offset, Overwrite, Pmem, PmemRead as _,
-    WORD_BYTES,
+    DeviceOperation, MediumError, MediumErrorKind, Offset, Overwrite, Pmem, WORD_BYTES,
 };
 
 /// A region of persistent memory as a device of blocks: an NVM that is used as a disk is.
 ///
-/// A fence completes what its own thread wrote, so the disk stays with its thread.
+/// A fence completes what its own thread wrote, so the disk stays with its thread. A killed process
+/// may have left bytes in the caches that nobody flushed: the first sync flushes the whole region.
 #[derive(Debug)]
 pub struct PmemDisk<P> {
     pmem: P,
     block_size: BlockSize,
     block_count: u64,
+    /// Whether a sync of this handle has made durable what was there before it.
+    owns_all: bool,
     /// Neither `Send` nor `Sync`.
     thread_bound: PhantomData<*const ()>,
 }
@@ -26,7 +28,7 @@ impl<P: Pmem> PmemDisk<P> {
     #[must_use]
     pub fn new(pmem: P, block_size: BlockSize) -> Self {
         let block_count = pmem.len() / (block_size.bytes() as u64).max(1);
-        Self { pmem, block_size, block_count, thread_bound: PhantomData }
+        Self { pmem, block_size, block_count, owns_all: false, thread_bound: PhantomData }
     }
 
     /// The region itself.
@@ -88,6 +90,10 @@ impl<P: Pmem> BlockDevice for PmemDisk<P> {
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
+        if !self.owns_all {
+            self.pmem.flush(Offset(0), usize::try_from(self.pmem.len()).unwrap_or(usize::MAX));
+            self.owns_all = true;
+        }
         let fenced = self.pmem.fence();
         fenced.map_err(|error| failed(DeviceOperation::Sync, error, BlockNumber(0)))
     }

@@ -8,10 +8,10 @@ use journal_core::order::Unsynced;
 use journal_core::{BlockDevice, check::crc64};
 
 use crate::config::{Mode, Placement};
+use crate::engine::journal::{BlockJournal, Image, Live, write_home};
 use crate::error::Error;
 use crate::hook::{ProtocolHook, Rule, site};
-use crate::journal::{BlockJournal, Image, Live, write_home};
-use crate::layout::{self, CommitFields, TAG_ESCAPED, Tag};
+use crate::medium::layout::{self, CommitFields, TAG_ESCAPED, Tag};
 use crate::transaction::{Staged, Transaction};
 
 type Content = (u64, Box<[u8]>);
