@@ -109,7 +109,7 @@ fn all_engines_leave_the_same_homes() -> Result<(), Failure> {
     }
     let (_, first, _) = &found[0];
     assert!(found.iter().all(|(_, contents, _)| contents == first));
-    // Whoever logs less writes less: metadata alone, and no descriptor.
+    // A mode that logs metadata alone writes less.
     let bytes = |part: &str| {
         let of = found.iter().find(|(name, ..)| name.contains(part));
         of.map_or(0, |(.., counts)| counts.journal_bytes)

@@ -24,10 +24,10 @@ pub struct PmemDisk<P> {
 }
 
 impl<P: Pmem> PmemDisk<P> {
-    /// As many whole blocks as the region has.
+    /// A disk of all the whole blocks that the region has.
     #[must_use]
     pub fn new(pmem: P, block_size: BlockSize) -> Self {
-        let block_count = pmem.len() / (block_size.bytes() as u64).max(1);
+        let block_count = pmem.len().checked_div(block_size.bytes() as u64).unwrap_or_default();
         Self { pmem, block_size, block_count, owns_all: false, thread_bound: PhantomData }
     }
 

@@ -74,7 +74,13 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
             };
             self.sync_home(site::HOME_SYNC, written)?;
         }
-        self.images.retain(|_, image| image.sequence > until);
+        for transaction in self.live.iter().take(count) {
+            for block in &transaction.logged {
+                if self.images.get(block).is_some_and(|image| image.sequence <= until) {
+                    self.images.remove(block);
+                }
+            }
+        }
         // 3. The tail moves. The space is used again only once that is durable.
         let tail = self.position_behind(u64::from(self.superblock.tail), freed);
         self.store_superblock(until.saturating_add(1), tail, false)?;

@@ -193,7 +193,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         Ok(written)
     }
 
-    /// The position so many blocks behind another.
+    /// The position that lies `blocks` behind another.
     pub(crate) fn position_behind(&self, position: u64, blocks: u64) -> u64 {
         behind(position, blocks, self.ring_blocks())
     }
@@ -233,7 +233,7 @@ pub(crate) const fn ring_block(position: u64) -> BlockNumber {
     BlockNumber(SUPERBLOCKS.saturating_add(position))
 }
 
-/// The position so many blocks behind another, in a ring of `ring` blocks.
+/// The position that lies `blocks` behind another, in a ring of `ring` blocks.
 pub(crate) fn behind(position: u64, blocks: u64, ring: u64) -> u64 {
     position.saturating_add(blocks).checked_rem(ring).unwrap_or_default()
 }

@@ -29,7 +29,7 @@ enum Operation {
     Tree(u64, u64),
     /// The value goes into the head.
     Inline(u64, u64),
-    /// Both files get a new block of data.
+    /// The value goes into a new block of data for each file.
     Both(u64),
     Remove(u64),
 }

@@ -22,7 +22,7 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 /// What a file system does to a block.
 #[derive(Clone, Copy, Debug)]
 pub enum Update<'a> {
-    /// Structure of the file system; objects of so many bytes lie in it, or zero.
+    /// Structure of the file system. `object_bytes` is the size of the objects in it, or zero.
     Metadata { block: BlockNumber, image: &'a [u8], object_bytes: u32 },
     /// Contents of a file, over older contents.
     Overwrite { block: BlockNumber, image: &'a [u8] },

@@ -1,6 +1,6 @@
 //! The block journal as an engine.
 
-use block_journal::{BlockJournal, Config, Stats, Transaction};
+use block_journal::{BlockJournal, Config, Error, Stats, Transaction};
 use journal_core::{BlockDevice, BlockNumber};
 
 use super::{Counts, Engine, Failure, Update};
@@ -32,13 +32,27 @@ impl<J: BlockDevice, D: BlockDevice> BlockEngine<J, D> {
         Ok(Self { journal, running })
     }
 
+    fn block_bytes(&self) -> usize {
+        self.journal.block_size().bytes()
+    }
+
     /// What the journal counted.
     pub fn stats(&self) -> Stats {
         self.journal.stats()
     }
 }
 
-fn apply(running: &mut Transaction, update: &Update<'_>) -> Result<(), block_journal::Error> {
+/// The block of an update, and its image if it has one.
+fn parts<'a>(update: &Update<'a>) -> (BlockNumber, Option<&'a [u8]>) {
+    match *update {
+        Update::Metadata { block, image, .. }
+        | Update::Overwrite { block, image }
+        | Update::Append { block, image } => (block, Some(image)),
+        Update::Discard { block } => (block, None),
+    }
+}
+
+fn apply(running: &mut Transaction, update: &Update<'_>) -> Result<(), Error> {
     match *update {
         Update::Metadata { block, image, .. } => running.metadata(block, image),
         Update::Overwrite { block, image } | Update::Append { block, image } => {
@@ -57,9 +71,18 @@ impl<J: BlockDevice, D: BlockDevice> Engine for BlockEngine<J, D> {
         if self.running.is_full() {
             self.commit()?;
         }
-        let mut next = self.running.clone();
-        updates.iter().try_for_each(|update| apply(&mut next, update))?;
-        self.running = next;
+        // All of them or none: nothing is staged before all were looked at.
+        for (block, image) in updates.iter().map(parts) {
+            if let Some(image) = image.filter(|image| image.len() != self.block_bytes()) {
+                return Err(Error::WrongLength(image.len()).into());
+            }
+            if block.raw() >= self.journal.block_count() {
+                return Err(Error::OutOfRange(block).into());
+            }
+        }
+        for update in updates {
+            apply(&mut self.running, update)?;
+        }
         Ok(())
     }
 
@@ -89,7 +112,7 @@ impl<J: BlockDevice, D: BlockDevice> Engine for BlockEngine<J, D> {
         let ring_blocks = stats.journal_blocks() - stats.superblock_writes;
         Ok(Counts {
             commits: stats.commits,
-            journal_bytes: ring_blocks * self.journal.block_size().bytes() as u64,
+            journal_bytes: ring_blocks * self.block_bytes() as u64,
             checkpoints: stats.checkpoints,
             stalls: Some(stats.stalls),
         })
