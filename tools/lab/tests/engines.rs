@@ -22,9 +22,12 @@ fn disk(blocks: u64) -> Disk {
     CountedDisk::new(MemoryDisk::new(BlockSize::DEFAULT, blocks))
 }
 
-/// Every engine, with the disk that holds its homes.
-fn engines() -> Result<Vec<(Box<dyn Engine>, Disk)>, Failure> {
-    let mut engines: Vec<(Box<dyn Engine>, Disk)> = Vec::new();
+/// An engine, and the disk that holds its homes.
+type OnDisk = (Box<dyn Engine>, Disk);
+
+/// Every engine, in each mode and placement.
+fn engines() -> Result<Vec<OnDisk>, Failure> {
+    let mut engines: Vec<OnDisk> = Vec::new();
     let home = disk(BLOCKS);
     let options = Options::new().policy(FullBlock);
     let journal = Journal::format(Region::anonymous(4 << 20)?, home.clone(), &options)?;
