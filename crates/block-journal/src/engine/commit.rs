@@ -24,6 +24,8 @@ struct Sorted {
     /// Home.
     data: Vec<Content>,
     revoked: Vec<u64>,
+    /// How many of the logged ones are data whose blocks the ring holds.
+    held: u64,
 }
 
 /// The blocks of a transaction in the ring, the commit block not among them.
@@ -78,7 +80,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
     fn log(&mut self, transaction: Transaction) -> Result<(), Error> {
         let sequence = self.next;
         let after = sequence.checked_add(1).ok_or(Error::Exhausted)?;
-        let Sorted { logged, data, revoked } = self.sort(transaction);
+        let Sorted { logged, data, revoked, held } = self.sort(transaction);
         let record = self.record(&logged, &revoked, sequence);
         // 1. Room, while callers stand still.
         let blocks = (record.blocks.len() as u64).saturating_add(1);
@@ -113,7 +115,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         let position = self.position_behind(self.head, parts.len() as u64);
         let commit = self.write_ring(site::COMMIT, position, &[&commit])?;
         self.sync_journal(site::COMMIT_SYNC, commit)?;
-        self.count(&record, logged.len() as u64);
+        self.count(&record, logged.len() as u64, held);
         // 5. Memory follows.
         self.next = after;
         self.head = self.position_behind(position, 1);
@@ -130,7 +132,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         Ok(())
     }
 
-    fn sort(&mut self, transaction: Transaction) -> Sorted {
+    fn sort(&self, transaction: Transaction) -> Sorted {
         let mut sorted = Sorted::default();
         for (block, change) in transaction.into_changes() {
             let is_held = self.images.contains_key(&block);
@@ -141,7 +143,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
                 }
                 // A replay or a checkpoint would write the image over it.
                 Staged::Data(content) if is_held && self.keeps_to(Rule::HeldDataLogged) => {
-                    self.stats.data_blocks_logged = self.stats.data_blocks_logged.saturating_add(1);
+                    sorted.held = sorted.held.saturating_add(1);
                     sorted.logged.push((block, content));
                 }
                 Staged::Data(content) => sorted.data.push((block, content)),
@@ -206,10 +208,11 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         }
     }
 
-    fn count(&mut self, record: &Record<'_>, images: u64) {
+    fn count(&mut self, record: &Record<'_>, images: u64, held: u64) {
         let stats = &mut self.stats;
         let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
         add(&mut stats.image_blocks, images);
+        add(&mut stats.data_blocks_logged, held);
         add(&mut stats.escaped_blocks, record.escaped_blocks);
         add(&mut stats.descriptor_blocks, record.descriptor_blocks);
         add(&mut stats.revoke_blocks, record.revoke_blocks);

@@ -206,3 +206,23 @@ fn a_close_leaves_an_empty_ring() -> Result<(), Error> {
     assert_eq!((journal.stats(), journal.mode()), (Stats::default(), Mode::Data));
     Ok(())
 }
+
+#[test]
+fn another_mode_finds_what_the_last_one_left() -> Result<(), Error> {
+    for mode in Mode::ALL {
+        let world = world(16);
+        let mut journal = journal(&world, Config::new(Mode::Data));
+        commit(&mut journal, &[1], &[2])?;
+        drop(journal);
+        let config = Config::new(mode);
+        let (mut journal, found) =
+            BlockJournal::open(world.disk(0), world.disk(1), config).expect("it opens");
+        assert_eq!((found.transactions, found.replayed), (1, 2), "{mode:?}");
+        for (block, value) in [(1, 1), (2, 2)] {
+            let mut content = image(0);
+            journal.read(BlockNumber(block), &mut content)?;
+            assert!(content == image(value), "{mode:?}, block {block}");
+        }
+    }
+    Ok(())
+}
