@@ -12,6 +12,8 @@ enum Tier {
     Ground,
     /// `sim-disk`: the weather.
     Weather,
+    /// `block-journal`: another engine, to compare with.
+    Baseline,
     /// `policies/codec`: what policies share.
     Codec,
     /// Every other policy.
@@ -35,6 +37,7 @@ fn tier(folder: &str) -> Option<Tier> {
         "crates/journal-core" => Tier::Core,
         "crates/pmem-sys" => Tier::Ground,
         "crates/sim-disk" => Tier::Weather,
+        "crates/block-journal" => Tier::Baseline,
         "crates/policies/codec" => Tier::Codec,
         _ if folder.starts_with("crates/policies/") => Tier::Policy,
         _ if folder.starts_with("crates/") => return None,
@@ -55,7 +58,10 @@ fn may_import(from: Tier, to: Tier, kind: Kind) -> bool {
         // Tools and the weather are for tests: a user's program carries no simulator.
         (Tier::Front, Tier::Lab | Tier::Weather) => kind == Kind::Dev,
         (Tier::Front | Tier::Codec | Tier::Policy, Tier::Kit) => kind == Kind::Dev,
-        (Tier::Front, to) => !matches!(to, Tier::Front | Tier::Visitor),
+        // A baseline is tried as stores of others are, and no engine is built on it.
+        (Tier::Baseline, Tier::Weather) => kind == Kind::Dev,
+        (Tier::Baseline, to) => to == Tier::Core,
+        (Tier::Front, to) => !matches!(to, Tier::Baseline | Tier::Front | Tier::Visitor),
         (Tier::Policy, Tier::Codec) => true,
         (Tier::Ground | Tier::Weather | Tier::Codec | Tier::Policy | Tier::Kit, to) => {
             to == Tier::Core
@@ -315,6 +321,10 @@ mod tests {
         assert_eq!(against("crates/policies/full-block", codec), 0);
         assert_eq!(against("crates/policies/full-block", sibling), 1);
         assert_eq!(against("crates/policies/full-block", sim_for_tests), 1);
+        assert_eq!(against("crates/block-journal", core), 0);
+        assert_eq!(against("crates/block-journal", sim), 1);
+        assert_eq!(against("crates/block-journal", sim_for_tests), 0);
+        assert_eq!(against("crates/block-journal", sibling), 1);
         assert_eq!(against("crates/journal-core", sibling), 1);
         assert_eq!(against("crates/attic", ""), 1);
         assert_eq!(against("fuzz", sim), 0);
