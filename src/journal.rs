@@ -664,8 +664,13 @@ impl<L: Policy, M: Machine> Journal<L, M> {
                 stats.cached.misses += cache.asked.misses;
             }
         }
-        let Done { checkpoints, checkpointed, folded } = shared.done();
+        let Done { checkpoints, checkpointed, folded, checkpointing, stops } = shared.done();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
+        stats.checkpointing = checkpointing;
+        stats.stops_for_bytes = stops.for_bytes;
+        stats.stops_for_frames = stops.for_frames;
+        stats.stops_for_slots = stops.for_slots;
+        (stats.stopped, stats.longest_stop) = (stops.time, stops.longest);
         stats.gathered = shared.gathering.stats();
         stats.waiting_for_room = shared.waiting.waiters_for_room();
         Ok(stats)

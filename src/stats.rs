@@ -1,6 +1,7 @@
 //! What a journal has done and holds.
 
 use core::fmt;
+use core::time::Duration;
 
 use journal_core::{CheckpointReport, FoldReport};
 
@@ -90,8 +91,20 @@ pub struct Stats {
     pub checkpoints: u64,
     /// What the checkpoints did, added up.
     pub checkpointed: CheckpointReport,
+    /// How long checkpoints took, added up.
+    pub checkpointing: Duration,
     /// What was freed without the device, added up.
     pub folded: FoldReport,
+    /// How often a transaction stopped because a lane was short of bytes.
+    pub stops_for_bytes: u64,
+    /// How often one stopped because the index was short of frames.
+    pub stops_for_frames: u64,
+    /// How often one stopped because slots, or blocks of the disk-side log, were short.
+    pub stops_for_slots: u64,
+    /// How long these stops took, added up.
+    pub stopped: Duration,
+    /// The longest of them.
+    pub longest_stop: Duration,
     /// Transactions that now wait for room that others have.
     pub waiting_for_room: usize,
     /// What running transactions have gathered.
@@ -131,6 +144,11 @@ impl fmt::Display for Stats {
         write!(f, "{} checkpoints: {blocks} blocks with {writes} writes", self.checkpoints)?;
         if home.unreadable > 0 {
             write!(f, ", {} times one that cannot be read left out", home.unreadable)?;
+        }
+        let stops = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
+        if stops > 0 {
+            let (all, longest) = (self.stopped, self.longest_stop);
+            write!(f, "\n{stops} stops for want of room took {all:?}, the longest {longest:?}")?;
         }
         if self.lane_slots > 0 {
             let LaneStats { new_slots, rewritten_slots, appended_home, free_slots, .. } = total;

@@ -1,6 +1,6 @@
 //! Checkpoints, beside threads that commit.
 
-use std::sync::PoisonError;
+use std::time::Instant;
 
 use journal_core::parts::{
     Content, HomeScratch, InLane, Operations, Scratch, Versions, Waiting, filled_by, pinned_by,
@@ -16,7 +16,6 @@ use crate::shared::home_cell::HomeCell;
 use crate::shared::lane_cell::LaneState;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::{Done, Shared};
-use crate::threads::sync::MutexGuard;
 use crate::trace;
 
 /// The most blocks that one pass over the index lists. They take 8 MiB.
@@ -59,6 +58,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
         let mut report = CheckpointReport::default();
+        let start = Instant::now();
         self.writes_home.begin();
         let result = self.write_and_reclaim(cell, scope, &mut report);
         self.writes_home.end();
@@ -67,6 +67,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
         let mut done = self.lock_done();
         done.checkpoints += 1;
+        done.checkpointing += start.elapsed();
         let total = &mut done.checkpointed;
         total.blocks += report.blocks;
         total.writes += report.writes;
@@ -359,9 +360,5 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// What was done to make room.
     pub(crate) fn done(&self) -> Done {
         *self.lock_done()
-    }
-
-    fn lock_done(&self) -> MutexGuard<'_, Done> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

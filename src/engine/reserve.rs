@@ -15,8 +15,8 @@ use pmem_sys::StoreLockGuard;
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::Shared;
 use crate::shared::share::Share;
+use crate::shared::{Shared, ShortOf};
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
@@ -253,7 +253,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if has_some() || self.bell.has_thread() {
             return Ok(());
         }
-        match self.make_room(has_some) {
+        match self.stopped(ShortOf::Slots, || self.make_room(has_some)) {
             // What stays for others is no reason to refuse this transaction, which goes into the
             // ring.
             Err(Error::NoShield { .. }) => Ok(()),
@@ -322,7 +322,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_there = self.reserve_frame(&mut share, work, block);
         drop(share);
         if !is_there {
-            self.make_room_for_frame(work, others, block)?;
+            self.stopped(ShortOf::Frames, || self.make_room_for_frame(work, others, block))?;
         }
         if self.common.geometry.lane_places() == 0 {
             return Ok(());
@@ -422,7 +422,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if more == 0 || self.try_reserve(work, more) {
             return Ok(());
         }
-        self.reserve_slowly(work, block, needed, more)
+        self.stopped(ShortOf::Bytes, || self.reserve_slowly(work, block, needed, more))
     }
 
     #[inline]

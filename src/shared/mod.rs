@@ -40,7 +40,9 @@ pub(crate) mod lane_cell;
 pub(crate) mod lending;
 pub(crate) mod share;
 
-use std::sync::Arc;
+use core::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Common, EntryPlaces, FrameAt, Full, Index, is_of_run, share_of};
@@ -62,7 +64,7 @@ use crate::staging::seat::Seats;
 use crate::staging::work::Work;
 use crate::threads::block_locks::{Age, BlockLocks};
 use crate::threads::checkpoint_flag::UnderWay;
-use crate::threads::sync::Mutex;
+use crate::threads::sync::{Mutex, MutexGuard};
 use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
 
@@ -97,6 +99,16 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) waiting: Arc<Waiting>,
 }
 
+/// Transactions that stopped until something was written home or freed, or another gave room back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stops {
+    pub(crate) for_bytes: u64,
+    pub(crate) for_frames: u64,
+    pub(crate) for_slots: u64,
+    pub(crate) time: Duration,
+    pub(crate) longest: Duration,
+}
+
 /// What was done to make room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
@@ -106,6 +118,10 @@ pub(crate) struct Done {
     pub(crate) checkpointed: CheckpointReport,
     /// What was freed without the device, added up.
     pub(crate) folded: FoldReport,
+    /// How long checkpoints took, added up.
+    pub(crate) checkpointing: Duration,
+    /// How long transactions were stopped for want of room.
+    pub(crate) stops: Stops,
 }
 
 impl Done {
@@ -117,7 +133,36 @@ impl Done {
     }
 }
 
+/// What a transaction was short of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ShortOf {
+    Bytes,
+    Frames,
+    Slots,
+}
+
 impl<L, M: Machine> Shared<L, M> {
+    /// Does what stops a transaction, and notes how long it takes.
+    #[cold]
+    pub(crate) fn stopped<R>(&self, short_of: ShortOf, call: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        let result = call();
+        let took = start.elapsed();
+        let stops = &mut self.lock_done().stops;
+        match short_of {
+            ShortOf::Bytes => stops.for_bytes += 1,
+            ShortOf::Frames => stops.for_frames += 1,
+            ShortOf::Slots => stops.for_slots += 1,
+        }
+        stops.time += took;
+        stops.longest = stops.longest.max(took);
+        result
+    }
+
+    pub(crate) fn lock_done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.hook.keeps(rule)
     }
