@@ -87,7 +87,7 @@ mod media;
 mod power;
 pub mod suite;
 
-pub use media::{disk, fault, image, model, pmem, rng, tape, world};
+pub use media::{disk, fault, image, model, pmem, rng, tape, time, world};
 pub use power::{crash, explore, generate, mutants, report};
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};
