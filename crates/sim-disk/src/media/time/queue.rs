@@ -179,12 +179,7 @@ impl Queue {
         let request = self.number();
         self.counts.syncs += 1;
         while self.serve_a_write() {}
-        if !self.is_dirty {
-            // Nothing was taken since the last sync; that may still be under way.
-            self.counts.served += 1;
-            return now.max(self.write_until);
-        }
-        self.serve_sync(self.free_at.max(now), request)
+        self.sync_at(self.free_at.max(now), request)
     }
 
     // What the background wants. It waits for nothing.
@@ -250,8 +245,7 @@ impl Queue {
             }
             Next::Barrier(waiting) => {
                 self.background.pop();
-                let at =
-                    if self.is_dirty { self.serve_sync(start, waiting.request) } else { start };
+                let at = self.sync_at(start, waiting.request);
                 self.background.served(waiting.request, at);
             }
         }
@@ -340,6 +334,7 @@ impl Queue {
         for request in &entry.requests {
             self.part_served(*request, service.done_at);
         }
+        entry.requests.dedup();
         self.serviced(ServedKind::Write, start, service, entry.extent, entry.requests);
     }
 
@@ -365,11 +360,16 @@ impl Queue {
         service.done_at
     }
 
-    fn serve_sync(&mut self, start: u64, request: u64) -> u64 {
+    /// Syncs when the drive is free; returns when that is done.
+    fn sync_at(&mut self, start: u64, request: u64) -> u64 {
+        self.counts.served += 1;
+        if !self.is_dirty {
+            // Nothing was taken since the last sync, which is over.
+            return start;
+        }
         let end = start.saturating_add(self.drive.sync_ns());
         // What the cache holds beside a barrier is not durable by it.
         self.is_dirty = !self.cache.is_empty();
-        self.counts.served += 1;
         let extent = Extent { at: self.drive.head(), bytes: 0 };
         let service = Service { busy_until: end, done_at: end };
         self.serviced(ServedKind::Sync, start, service, extent, vec![request]);

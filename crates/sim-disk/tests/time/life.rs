@@ -1,0 +1,87 @@
+//! A random life of a disk: several hosts and a background, on few blocks.
+
+use journal_core::{BlockDevice, BlockNumber, BlockSize};
+use sim_disk::Rng;
+use sim_disk::time::{Clock, Drive, Extent, Served, TimedDisk};
+
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+const BLOCKS: u64 = 3_000;
+const HOSTS: usize = 3;
+
+/// What was asked of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Read(Extent),
+    Write(Extent),
+    Sync,
+}
+
+/// All that happened.
+pub(crate) struct Life {
+    /// The requests in the order in which the disk was told; their numbers begin at one.
+    pub(crate) asked: Vec<Asked>,
+    pub(crate) served: Vec<Served>,
+    /// When each host was done.
+    pub(crate) ends: Vec<u64>,
+}
+
+/// Lives until `steps` requests are made, and then until all of them are served.
+///
+/// `look` sees the disk behind each sync of a host, with the requests so far and the time.
+pub(crate) fn live(
+    seed: u64,
+    drive: impl Drive + 'static,
+    steps: usize,
+    mut look: impl FnMut(&[Asked], Vec<Served>, u64),
+) -> Life {
+    let clock = Clock::with(HOSTS, 0);
+    let mut disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, BLOCKS);
+    let _begins = disk.take_log();
+    let mut rng = Rng::new(seed);
+    let (mut asked, mut served) = (Vec::new(), Vec::new());
+    while asked.len() < steps {
+        clock.next_host();
+        clock.charge(rng.below(200_000));
+        let in_background = rng.below(4) == 0;
+        let was = asked.len();
+        if in_background {
+            clock.in_background(|| {
+                for _ in 0..rng.below(20) {
+                    asked.push(ask(&mut disk, &mut rng));
+                }
+            });
+        } else {
+            asked.push(ask(&mut disk, &mut rng));
+        }
+        served.extend(disk.take_log());
+        if !in_background && asked[was..] == [Asked::Sync] {
+            look(&asked, served.clone(), clock.now());
+        }
+    }
+    disk.drain();
+    served.extend(disk.take_log());
+    assert_eq!(disk.unserved(), 0);
+    let ends = (0..HOSTS).map(|host| clock.now_of(sim_disk::time::Actor::Host(host))).collect();
+    Life { asked, served, ends }
+}
+
+/// Makes one request, mostly to write.
+fn ask(disk: &mut TimedDisk, rng: &mut Rng) -> Asked {
+    let kind = rng.below(10);
+    if kind == 0 {
+        disk.sync().expect("a disk");
+        return Asked::Sync;
+    }
+    // A few are longer than what is merged.
+    let longest = [1, 8, 400][rng.index(3)];
+    let count = 1 + rng.below(longest);
+    let first = rng.below(BLOCKS - count);
+    let extent = Extent { at: first * BLOCK_BYTES, bytes: count * BLOCK_BYTES };
+    let mut bytes = vec![0; (count * BLOCK_BYTES) as usize];
+    if kind < 3 {
+        disk.read(BlockNumber(first), &mut bytes).expect("blocks");
+        return Asked::Read(extent);
+    }
+    disk.write(BlockNumber(first), &bytes).expect("blocks");
+    Asked::Write(extent)
+}
