@@ -27,35 +27,37 @@ pub(crate) struct Life {
 
 /// Lives until `steps` requests are made, and then until all of them are served.
 ///
-/// `look` sees the disk behind each sync of a host, with the requests so far and the time.
+/// Behind each sync of a host, `look` sees what was served so far, the writes that hosts made so
+/// far, and the time.
 pub(crate) fn live(
     seed: u64,
     drive: impl Drive + 'static,
     steps: usize,
-    mut look: impl FnMut(&[Asked], Vec<Served>, u64),
+    mut look: impl FnMut(&[Served], &[u64], u64),
 ) -> Life {
     let clock = Clock::with(HOSTS, 0);
     let mut disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, BLOCKS);
     let _begins = disk.take_log();
     let mut rng = Rng::new(seed);
-    let (mut asked, mut served) = (Vec::new(), Vec::new());
+    let (mut asked, mut served, mut host_writes) = (Vec::new(), Vec::new(), Vec::new());
     while asked.len() < steps {
         clock.next_host();
         clock.charge(rng.below(200_000));
         let in_background = rng.below(4) == 0;
-        let was = asked.len();
         if in_background {
             clock.in_background(|| {
                 for _ in 0..rng.below(20) {
                     asked.push(ask(&mut disk, &mut rng));
                 }
             });
-        } else {
-            asked.push(ask(&mut disk, &mut rng));
+            continue;
         }
+        asked.push(ask(&mut disk, &mut rng));
         served.extend(disk.take_log());
-        if !in_background && asked[was..] == [Asked::Sync] {
-            look(&asked, served.clone(), clock.now());
+        match asked.last() {
+            Some(Asked::Write(_)) => host_writes.push(asked.len() as u64),
+            Some(Asked::Sync) => look(&served, &host_writes, clock.now()),
+            _ => {}
         }
     }
     disk.drain();

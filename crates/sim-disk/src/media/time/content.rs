@@ -18,7 +18,7 @@ pub trait Generator: Send + fmt::Debug {
 /// Blocks, of which those that hold nothing but zeroes take no memory.
 #[derive(Debug)]
 pub(crate) struct Content {
-    block_bytes: usize,
+    zeroes: Box<[u8]>,
     blocks: BTreeMap<u64, Kept>,
     generator: Option<Box<dyn Generator>>,
 }
@@ -30,8 +30,9 @@ enum Kept {
 }
 
 impl Content {
-    pub(crate) const fn new(block_bytes: usize) -> Self {
-        Self { block_bytes, blocks: BTreeMap::new(), generator: None }
+    pub(crate) fn new(block_bytes: usize) -> Self {
+        let zeroes = vec![0; block_bytes].into();
+        Self { zeroes, blocks: BTreeMap::new(), generator: None }
     }
 
     pub(crate) fn set_generator(&mut self, generator: Box<dyn Generator>) {
@@ -44,8 +45,8 @@ impl Content {
     }
 
     pub(crate) fn write(&mut self, first: u64, from: &[u8]) {
-        for (block, bytes) in (first..).zip(from.chunks(self.block_bytes)) {
-            if bytes.iter().all(|byte| *byte == 0) {
+        for (block, bytes) in (first..).zip(from.chunks(self.zeroes.len())) {
+            if *bytes == *self.zeroes {
                 self.blocks.remove(&block);
                 continue;
             }
@@ -56,7 +57,7 @@ impl Content {
     }
 
     pub(crate) fn read(&self, first: u64, into: &mut [u8]) {
-        for (block, into) in (first..).zip(into.chunks_mut(self.block_bytes)) {
+        for (block, into) in (first..).zip(into.chunks_mut(self.zeroes.len())) {
             match (self.blocks.get(&block), &self.generator) {
                 (Some(Kept::Whole(bytes)), _) => into.copy_from_slice(bytes),
                 (Some(Kept::Version(version)), Some(made)) => made.image(block, *version, into),
