@@ -147,13 +147,14 @@ fn freed_space_is_used_when_its_ticket_is_served() {
     let mut disk = hdd(&clock);
     clock.in_background(|| sweeps(&mut disk, &mut Rng::new(1)));
     let mut embargo = Embargo::new(disk.clone(), disk.ticket(), 100);
-    assert!(embargo.use_space(60) && embargo.use_space(40));
+    embargo.use_space(60);
+    assert!(!embargo.try_use_space(41) && embargo.try_use_space(40) && embargo.holds());
     assert_eq!(clock.now(), 0, "that much was free before");
-    assert!(!embargo.use_space(1));
+    embargo.use_space(1);
     let waited = clock.now();
     assert_eq!(Some(waited), disk.served_at(disk.ticket()));
     assert!(waited > 1_000_000_000 && disk.unserved() == 0, "{waited}");
-    assert!(!embargo.use_space(1_000_000));
+    assert!(!embargo.holds() && embargo.try_use_space(1_000_000));
     assert_eq!(clock.now(), waited);
 }
 

@@ -15,7 +15,7 @@ fn hdd() -> (Clock, TimedDisk) {
     (clock, disk)
 }
 
-/// Microseconds from 2.5 to 4 ms.
+/// From 2.5 to 4 ms: half a turn less what the elevator saves, and a short seek.
 #[test]
 fn scattered_blocks_with_a_full_queue() {
     for seed in 0..3 {
@@ -33,7 +33,7 @@ fn scattered_blocks_with_a_full_queue() {
     }
 }
 
-/// One sweep over many blocks, as a checkpoint makes: at most 2.2 ms.
+/// At most 2.2 ms each in one sweep, as a checkpoint makes it.
 #[test]
 fn sorted_blocks() {
     for seed in 0..3 {
@@ -78,7 +78,7 @@ fn a_block_and_a_sync_behind_the_last_one() {
     assert!((8_000..=9_000).contains(&micros), "{micros} us a block");
 }
 
-/// Reads that several hosts wait for take less each than those of one.
+/// Reads that several hosts wait for take less time each than reads of one host.
 #[test]
 fn scattered_reads_of_many_hosts() {
     let micros = |hosts: usize| {

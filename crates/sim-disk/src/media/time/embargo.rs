@@ -22,17 +22,31 @@ impl Embargo {
         Self { disk, ticket, free }
     }
 
+    /// Whether the embargo holds at the time of the current actor: until the ticket is served.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.disk.served_at(self.ticket).is_none()
+    }
+
+    /// The current actor uses some space, if it may; returns whether it may.
+    ///
+    /// An event loop in which other hosts go on meanwhile calls this. Where the answer is no, it
+    /// lets the host try again a little later.
+    pub fn try_use_space(&mut self, space: u64) -> bool {
+        if !self.holds() {
+            return true;
+        }
+        let left = self.free.checked_sub(space);
+        self.free = left.unwrap_or(self.free);
+        left.is_some()
+    }
+
     /// The current actor uses some space. If less is free, it waits until the ticket is served.
     ///
-    /// Returns whether the embargo still holds. It does not once the ticket is served.
-    pub fn use_space(&mut self, space: u64) -> bool {
-        if self.disk.served_at(self.ticket).is_some() {
-            return false;
+    /// The drive then serves all that the ticket stands for, before any host gets a turn.
+    pub fn use_space(&mut self, space: u64) {
+        if !self.try_use_space(space) {
+            self.disk.wait_for(self.ticket);
         }
-        match self.free.checked_sub(space) {
-            Some(left) => self.free = left,
-            None => self.disk.wait_for(self.ticket),
-        }
-        self.disk.served_at(self.ticket).is_none()
     }
 }
