@@ -166,7 +166,7 @@ fn writes_do_not_starve_behind_reads() {
     let _begins = disk.take_log();
     let mut rng = Rng::new(1);
     let mut block = BLOCK;
-    // So many reads are under way that the drive is never idle.
+    // With four reads under way, the drive is never idle.
     while clock.now_of(Actor::Host(0)) < 3_000_000_000 {
         clock.next_host();
         if clock.now() > 1_000_000 && disk.so_far().writes < 40 {

@@ -6,7 +6,10 @@ use sim_disk::time::{Clock, Drive, Extent, Served, TimedDisk};
 
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 const BLOCKS: u64 = 3_000;
-const HOSTS: usize = 3;
+/// Several hosts, beside which a background works.
+pub(crate) const CROWD: usize = 3;
+/// One host, and nothing else.
+pub(crate) const ALONE: usize = 1;
 
 /// What was asked of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +34,12 @@ pub(crate) struct Life {
 /// far, and the time.
 pub(crate) fn live(
     seed: u64,
+    hosts: usize,
     drive: impl Drive + 'static,
     steps: usize,
     mut look: impl FnMut(&[Served], &[u64], u64),
 ) -> Life {
-    let clock = Clock::with(HOSTS, 0);
+    let clock = Clock::with(hosts, 0);
     let mut disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, BLOCKS);
     let _begins = disk.take_log();
     let mut rng = Rng::new(seed);
@@ -43,7 +47,7 @@ pub(crate) fn live(
     while asked.len() < steps {
         clock.next_host();
         clock.charge(rng.below(200_000));
-        let in_background = rng.below(4) == 0;
+        let in_background = hosts > 1 && rng.below(4) == 0;
         if in_background {
             clock.in_background(|| {
                 for _ in 0..rng.below(20) {
@@ -63,7 +67,7 @@ pub(crate) fn live(
     disk.drain();
     served.extend(disk.take_log());
     assert_eq!(disk.unserved(), 0);
-    let ends = (0..HOSTS).map(|host| clock.now_of(sim_disk::time::Actor::Host(host))).collect();
+    let ends = (0..hosts).map(|host| clock.now_of(sim_disk::time::Actor::Host(host))).collect();
     Life { asked, served, ends }
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod bandwidth;
 mod figures;
 mod life;
 mod memory;

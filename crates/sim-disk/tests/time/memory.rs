@@ -3,13 +3,8 @@
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, Offset, Pmem, PmemRead, PmemShare, PmemSplit,
 };
-use sim_disk::time::{
-    Card, CardModel, Clock, Drive, Hdd, HddModel, MemoryModel, MemoryUse, Ssd, SsdModel, TimedDisk,
-    TimedPmem,
-};
-use sim_disk::{Image, Model, Rng, World};
-
-use crate::life::live;
+use sim_disk::time::{Clock, Hdd, HddModel, MemoryModel, MemoryUse, TimedDisk, TimedPmem};
+use sim_disk::{Image, Model, World};
 
 #[test]
 fn calls_are_passed_on_and_charged() {
@@ -68,42 +63,4 @@ fn a_disk_takes_the_memory_of_what_is_written() {
     assert!(disk.write_vectored(BlockNumber(0), &[&[0; 4096], &[0; 7]]).is_err());
     assert!(disk.read(BlockNumber(0), &mut [0; 7]).is_err());
     assert_eq!(disk.blocks_in_memory(), 2);
-}
-
-/// The latest end of a random life.
-fn end(seed: u64, drive: impl Drive + 'static) -> u64 {
-    let life = live(seed, drive, 2_000, |_, _, _| {});
-    let served = life.served.iter().map(|one| one.end);
-    served.chain(life.ends).max().unwrap_or(0)
-}
-
-#[test]
-fn twice_the_bandwidth_slows_nothing_down() {
-    for seed in 0..20 {
-        for model in [SsdModel::sata(), SsdModel::nvme()] {
-            let faster = SsdModel {
-                write_bytes_per_second: 2 * model.write_bytes_per_second,
-                read_bytes_per_second: 2 * model.read_bytes_per_second,
-                ..model
-            };
-            let (slow, fast) = (end(seed, Ssd::new(model)), end(seed, Ssd::new(faster)));
-            assert!(fast <= slow, "seed {seed}: {fast} after {slow}");
-        }
-        let model = CardModel::class_10();
-        let faster = CardModel {
-            write_bytes_per_second: 2 * model.write_bytes_per_second,
-            read_bytes_per_second: 2 * model.read_bytes_per_second,
-            ..model
-        };
-        let (slow, fast) = (end(seed, Card::new(model)), end(seed, Card::new(faster)));
-        assert!(fast <= slow, "seed {seed}: {fast} after {slow}");
-    }
-    for (name, model) in MemoryModel::named() {
-        let faster = MemoryModel { unit_ns: model.unit_ns / 2, ..model };
-        let mut rng = Rng::new(1);
-        for _ in 0..1_000 {
-            let (at, bytes) = (rng.below(1 << 20), rng.below(1 << 14));
-            assert!(faster.persist_ns(at, bytes) <= model.persist_ns(at, bytes), "{name}");
-        }
-    }
 }

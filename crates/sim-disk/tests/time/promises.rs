@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sim_disk::time::{Extent, Served, ServedKind, named_drives};
 
-use crate::life::{Asked, BLOCK_BYTES, live};
+use crate::life::{Asked, BLOCK_BYTES, CROWD, live};
 
 fn on_each_drive(mut call: impl FnMut(&str, u64, usize)) {
     for (place, (name, _)) in named_drives().into_iter().enumerate() {
@@ -44,7 +44,7 @@ fn blocks(extent: Extent) -> impl Iterator<Item = u64> {
 #[test]
 fn each_request_is_served_once() {
     on_each_drive(|name, seed, place| {
-        let life = live(seed, drive(place), 3_000, |_, _, _| {});
+        let life = live(seed, CROWD, drive(place), 3_000, |_, _, _| {});
         let services = services(&life.served);
         for (request, asked) in (1..).zip(&life.asked) {
             let of_it = services.get(&request).map_or(&[][..], |places| places);
@@ -78,7 +78,7 @@ fn each_request_is_served_once() {
 #[test]
 fn the_drive_does_one_thing_at_a_time() {
     on_each_drive(|name, seed, place| {
-        let life = live(seed, drive(place), 3_000, |_, _, _| {});
+        let life = live(seed, CROWD, drive(place), 3_000, |_, _, _| {});
         for pair in life.served.windows(2) {
             assert!(pair[0].start <= pair[1].start, "{name}, seed {seed}: {pair:?}");
             // Reads of a solid state drive overlap.
@@ -92,12 +92,12 @@ fn the_drive_does_one_thing_at_a_time() {
 fn no_sync_returns_before_what_was_taken() {
     on_each_drive(|name, seed, place| {
         let mut looks = 0;
-        live(seed, drive(place), 1_500, |life, host_writes, now| {
+        live(seed, CROWD, drive(place), 1_500, |life, host_writes, now| {
             looks += 1;
             let served_writes = life.iter().filter(|one| one.kind == ServedKind::Write);
             let mut left: BTreeSet<u64> = host_writes.iter().copied().collect();
             for one in served_writes.filter(|one| one.end <= now) {
-                one.requests.iter().for_each(|request| drop(left.remove(request)));
+                left.retain(|request| !one.requests.contains(request));
             }
             assert!(left.is_empty(), "{name}, seed {seed}: {left:?} at {now}");
         });
@@ -108,7 +108,7 @@ fn no_sync_returns_before_what_was_taken() {
 #[test]
 fn two_writes_of_one_block_are_served_in_their_order() {
     on_each_drive(|name, seed, place| {
-        let life = live(seed, drive(place), 3_000, |_, _, _| {});
+        let life = live(seed, CROWD, drive(place), 3_000, |_, _, _| {});
         let services = services(&life.served);
         // For each block, where in the log its last write so far was served.
         let mut latest: BTreeMap<u64, usize> = BTreeMap::new();
@@ -131,9 +131,9 @@ fn two_writes_of_one_block_are_served_in_their_order() {
 #[test]
 fn one_seed_makes_one_table() {
     on_each_drive(|name, seed, place| {
-        let [one, other] = [(), ()].map(|()| live(seed, drive(place), 1_000, |_, _, _| {}));
+        let [one, other] = [(), ()].map(|()| live(seed, CROWD, drive(place), 1_000, |_, _, _| {}));
         assert!(one.served == other.served && one.ends == other.ends, "{name}, seed {seed}");
-        let another = live(seed + 100, drive(place), 1_000, |_, _, _| {});
+        let another = live(seed + 100, CROWD, drive(place), 1_000, |_, _, _| {});
         assert_ne!(one.served, another.served, "{name}, seed {seed}");
     });
 }

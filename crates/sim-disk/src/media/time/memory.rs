@@ -66,8 +66,8 @@ impl MemoryModel {
 
     /// The NVDIMM that FGM was evaluated on: 100 ns a line, and 200 ns a fence.
     ///
-    /// Source: the FGM paper, which has an NVDIMM at the speed of DRAM and flushes by `clflush`. One
-    /// `clflush` waits for the one before it, so each line pays a latency of DRAM.
+    /// Source: the FGM paper, which has an NVDIMM at the speed of DRAM and flushes by `clflush`.
+    /// One `clflush` waits for the one before it, so each line pays a latency of DRAM.
     #[must_use]
     pub const fn fgm() -> Self {
         Self::lines(0, 100, 200)
@@ -75,8 +75,8 @@ impl MemoryModel {
 
     /// The PRAM of two-level logging: 15 us for each unit of 128 bytes, or 9 MB/s.
     ///
-    /// Source: the first parts of 512 Mb, which program 128 bytes at a time. Reads: an estimate, 100
-    /// ns for a random access and 25 ns for each further word of 16 bytes.
+    /// Source: the first parts of 512 Mb, which program 128 bytes at a time. Reads: an estimate,
+    /// 100 ns for a random access and 25 ns for each further word of 16 bytes.
     #[must_use]
     pub const fn two_level() -> Self {
         let (unit_bytes, unit_ns) = (128, 15_000);
@@ -85,7 +85,8 @@ impl MemoryModel {
 
     /// The PRAM of two-level logging, pessimistic: 60 us for each unit.
     ///
-    /// Source: none that names this number; it is [`two_level`](Self::two_level), four times slower.
+    /// Source: none that names this number; it is [`two_level`](Self::two_level), four times
+    /// slower.
     #[must_use]
     pub const fn two_level_slow() -> Self {
         Self { unit_ns: 60_000, ..Self::two_level() }
@@ -110,7 +111,7 @@ impl MemoryModel {
 
     /// Non-volatile CXL memory: 2 ns a line, and 200 ns a fence.
     ///
-    /// Source: the white paper of SMART Modular on NV-CMM (E3.S, CXL on eight lanes of PCIe 5.0)
+    /// Source: the white paper of SMART Modular on NV-CMM (CXL on eight lanes of PCIe 5.0)
     /// gives 32 GB/s, and a round trip of about 200 ns. A fence waits for one round trip. So does a
     /// read that nothing sees coming; in recovery, four are under way at a time.
     #[must_use]

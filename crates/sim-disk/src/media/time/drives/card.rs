@@ -33,8 +33,8 @@ impl CardModel {
     ///   byte; commands: 1 ms; a sync: 2 ms. These are middling values of published measurements.
     /// - Units of 4 MiB, 5 of them open: the flash card survey of the Linaro project, which found 1
     ///   to 10 open units.
-    /// - 4 ms behind the pointer of an open unit, 10 ms to close one: an optimistic card. Most cards
-    ///   of their years did far worse; see [`class_10_slow`](Self::class_10_slow), and print both.
+    /// - 4 ms behind the pointer of an open unit, 10 ms to close one: an optimistic card. Most
+    ///   cards of their years did far worse: see [`class_10_slow`](Self::class_10_slow).
     #[must_use]
     pub const fn class_10() -> Self {
         Self {
