@@ -23,6 +23,8 @@ pub(crate) enum Asked {
 pub(crate) struct Life {
     /// The requests in the order in which the disk was told; their numbers begin at one.
     pub(crate) asked: Vec<Asked>,
+    /// When each was asked.
+    pub(crate) came: Vec<u64>,
     pub(crate) served: Vec<Served>,
     /// When each host was done.
     pub(crate) ends: Vec<u64>,
@@ -43,7 +45,8 @@ pub(crate) fn live(
     let mut disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, BLOCKS);
     let _begins = disk.take_log();
     let mut rng = Rng::new(seed);
-    let (mut asked, mut served, mut host_writes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut asked, mut came) = (Vec::new(), Vec::new());
+    let (mut served, mut host_writes) = (Vec::new(), Vec::new());
     while asked.len() < steps {
         clock.next_host();
         clock.charge(rng.below(200_000));
@@ -51,11 +54,13 @@ pub(crate) fn live(
         if in_background {
             clock.in_background(|| {
                 for _ in 0..rng.below(20) {
+                    came.push(clock.now());
                     asked.push(ask(&mut disk, &mut rng));
                 }
             });
             continue;
         }
+        came.push(clock.now());
         asked.push(ask(&mut disk, &mut rng));
         served.extend(disk.take_log());
         match asked.last() {
@@ -68,7 +73,7 @@ pub(crate) fn live(
     served.extend(disk.take_log());
     assert_eq!(disk.unserved(), 0);
     let ends = (0..hosts).map(|host| clock.now_of(sim_disk::time::Actor::Host(host))).collect();
-    Life { asked, served, ends }
+    Life { asked, came, served, ends }
 }
 
 /// Makes one request, mostly to write.

@@ -89,6 +89,19 @@ fn the_drive_does_one_thing_at_a_time() {
 }
 
 #[test]
+fn nothing_is_served_before_it_is_asked() {
+    on_each_drive(|name, seed, place| {
+        let life = live(seed, CROWD, drive(place), 3_000, |_, _, _| {});
+        for service in &life.served {
+            for request in &service.requests {
+                let came = life.came[*request as usize - 1];
+                assert!(came <= service.start, "{name}, seed {seed}: {request} in {service:?}");
+            }
+        }
+    });
+}
+
+#[test]
 fn no_sync_returns_before_what_was_taken() {
     on_each_drive(|name, seed, place| {
         let mut looks = 0;
