@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example reports")]
 
-use std::error::Error;
+use core::error::Error;
 
 use journal_core::{BlockDevice, BlockNumber, BlockSize, Offset, Pmem};
 use sim_disk::time::{Clock, Drive, MemoryModel, TimedDisk, TimedPmem, named_drives};
