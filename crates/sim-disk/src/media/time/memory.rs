@@ -140,9 +140,8 @@ impl MemoryModel {
 
     /// STT-MRAM on a bus of eight bits: 50 ns a call, and 160 ns a line.
     ///
-    /// Source: Everspin gives 400 MB/s for its EMxxLX parts on the octal xSPI bus, and writes
-    /// without a delay. A call sends a command and an address, which is six bytes, and selects the
-    /// chip; 50 ns is an estimate of that.
+    /// Source: Everspin gives 400 MB/s for its EMxxLX parts on the octal xSPI bus. That writes
+    /// reach it is an assumption, and 50 ns for a command and an address is an estimate.
     #[must_use]
     pub const fn stt_mram() -> Self {
         Self { read_unit_ns: 160, ..Self::lines(50, 160, 0) }

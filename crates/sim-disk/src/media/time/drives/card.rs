@@ -29,10 +29,11 @@ pub struct CardModel {
 impl CardModel {
     /// A card of class 10.
     ///
-    /// - 10 MB/s written: the definition of class 10. Reads: 20 MB/s, and 0.7 ms before the first
-    ///   byte; commands: 1 ms; a sync: 2 ms. These are middling values of published measurements.
-    /// - Units of 4 MiB, 5 of them open: the flash card survey of the Linaro project, which found 1
-    ///   to 10 open units.
+    /// - 10 MB/s written: the definition of class 10.
+    /// - Reads at 20 MB/s, 0.7 ms before the first byte, 1 ms for a command, 2 ms for a sync:
+    ///   assumptions. Cards of one class differ much in these.
+    /// - Units of 4 MiB, 5 of them open: flash card surveys, which found units of 4 MiB and few of
+    ///   them open.
     /// - 4 ms behind the pointer of an open unit, 10 ms to close one: an optimistic card. Most
     ///   cards of their years did far worse: see [`class_10_slow`](Self::class_10_slow).
     #[must_use]

@@ -28,15 +28,15 @@ impl HddModel {
     /// A disk of 7200 revolutions a minute and 1 TB, as desktops had around 2015.
     ///
     /// - Revolution 8.33 ms, which is an average latency of 4.16 ms: manuals of the WD Blue and of
-    ///   HGST's Deskstar.
-    /// - 305 blocks of 4 KiB a track: 150 MB/s, the maximum that those manuals state.
+    ///   HGST.
+    /// - 305 blocks of 4 KiB a track: 150 MB/s, as fast as a WD Blue of 1 TB.
     /// - Skew of 12 blocks, which is 0.33 ms: the bare seek to the next track takes 0.3 ms.
     /// - A seek over d tracks takes 1.0 + 0.0145 sqrt(d) ms. A third of the disk then takes 8.5 ms;
     ///   the manuals state 8.2 ms for writes. The constant is the bare seek, and the time that the
     ///   head needs to settle for a write.
     /// - 0.1 ms for the command.
     /// - A cache of 512 writes: the disks have 64 MB; how many requests they keep is not published.
-    /// - Reads ahead 2 MiB: an estimate. The manuals say that the cache does so, and not how far.
+    /// - Reads ahead 2 MiB: an estimate.
     #[must_use]
     pub const fn rpm_7200() -> Self {
         Self {

@@ -34,8 +34,8 @@ const QUEUE: QueueFacts = QueueFacts {
 impl SsdModel {
     /// A consumer's drive on SATA, as of around 2015.
     ///
-    /// - A read takes 100 us, reads can follow each other by 11 us, at 520 MB/s: datasheets, which
-    ///   give 90,000 reads a second and 520 to 540 MB/s.
+    /// - A read takes 100 us; reads can follow each other by 11 us, which is 90,000 a second; 520
+    ///   MB/s: datasheets, which give 520 to 540 MB/s.
     /// - A write is taken in 25 us. The drive writes 150 MB/s for long. Datasheets give 520 MB/s,
     ///   which is the speed of a cache of single-level cells. This rate was chosen with figure 8 of
     ///   the HasFS paper in view, so that figure is weak evidence for anything.
@@ -81,7 +81,7 @@ impl SsdModel {
     ///
     /// - A sync takes 12 us: published measurements of drives with power loss protection give 12 to
     ///   58 us for a sync of 16 KiB.
-    /// - All else as [`nvme`](Self::nvme): such drives differ less in it.
+    /// - All else as [`nvme`](Self::nvme): an assumption.
     #[must_use]
     pub const fn nvme_protected() -> Self {
         Self { sync_ns: 12_000, ..Self::nvme() }
