@@ -98,11 +98,11 @@ fn run(seed: u64) -> Table {
     let home_at = timed.disk.served_at(ticket).expect("it was waited for");
     let asked = timed.disk.so_far();
     assert_eq!((timed.disk.unserved(), asked.served), (0, wanted));
-    assert_eq!(asked.bytes_written, report.blocks as u64 * BLOCK as u64);
+    assert_eq!(asked.bytes_written, report.blocks * BLOCK as u64);
     // The drive had nothing to do but this, without a pause.
     assert!(home_at >= before + asked.busy_ns, "{home_at}");
     assert!(home_at <= before + charged + asked.busy_ns, "{home_at}");
-    let each = asked.busy_ns / report.blocks as u64;
+    let each = asked.busy_ns / report.blocks;
     assert!((1_500_000..6_000_000).contains(&each), "{each} ns a block");
     times.extend(timed.commit(50));
 

@@ -186,6 +186,7 @@ impl WriteCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::time::drives::ssd::{Ssd, SsdModel};
 
     fn extent(at: u64, bytes: u64) -> Extent {
         Extent { at, bytes }
@@ -224,5 +225,36 @@ mod tests {
             kept(&cache),
             [(0, most, vec![1, 3]), (most, most, vec![3]), (2 * most, most, vec![2, 3])]
         );
+    }
+    #[test]
+    fn one_in_eight_services_takes_the_oldest_when_it_has_waited() {
+        let model = SsdModel::sata();
+        let facts = QueueFacts { cache_requests: 4, serves_oldest: true, ..model.queue };
+        let drive = Ssd::new(model);
+        let mut cache = WriteCache::default();
+        cache.take(extent(100, 1), 1, 0, 0);
+        cache.take(extent(50, 1), 2, 0, 0);
+        let chosen = |services, facts| cache.choose(0, services, facts, &drive);
+        let services = [0, 8, 15, 16, 17, 24].map(|services| chosen(services, &facts));
+        let (near, far) = (Some((0, 50)), Some((0, 100)));
+        // Eight services of others are not more than two caches full.
+        assert_eq!(services, [near, near, near, far, near, far]);
+        assert_eq!(chosen(16, &QueueFacts { serves_oldest: false, ..facts }), near);
+    }
+
+    #[test]
+    fn the_elevator_begins_again_and_waits_for_what_is_to_come() {
+        let model = SsdModel::sata();
+        let mut drive = Ssd::new(model);
+        drive.write(0, extent(0, 60));
+        let mut cache = WriteCache::default();
+        let next = |cache: &WriteCache| cache.choose(5, 1, &model.queue, &drive);
+        assert_eq!(next(&cache), None);
+        cache.take(extent(70, 1), 1, 9, 0);
+        assert_eq!(next(&cache), Some((9, 70)));
+        cache.take(extent(10, 1), 2, 5, 0);
+        assert_eq!(next(&cache), Some((5, 10)));
+        cache.take(extent(80, 1), 3, 5, 0);
+        assert_eq!(next(&cache), Some((5, 80)));
     }
 }
