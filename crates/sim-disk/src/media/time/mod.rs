@@ -17,7 +17,7 @@
 //!     disk.sync()?; // The next block has passed the head by then.
 //! }
 //! let turns = clock.now() / 8_333_333;
-//! assert_eq!(turns, 100);
+//! assert_eq!(turns, 99); // One for each block behind the first.
 //! # Ok::<(), journal_core::DeviceError>(())
 //! ```
 //!
