@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journal_core::{
-    Gathered, MediumError, Offset, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit, Seeds,
+    MediumError, Offset, Pmem, PmemFacts, PmemRead, PmemShare, PmemSplit, Seeds, Stitched,
 };
 
 use crate::media::time::clock::Clock;
@@ -151,10 +151,10 @@ impl<P: Pmem> Pmem for TimedPmem<P> {
         self.inner.stream(at, bytes);
     }
 
-    fn stream_checked(&mut self, at: Offset, gathered: &Gathered<'_>, seeds: Seeds) -> u64 {
+    fn stream_checked(&mut self, at: Offset, stitched: &Stitched<'_>, seeds: Seeds) -> u64 {
         // One call, whatever the memory inside makes of it.
-        self.meter.persisted(at.raw(), gathered.bytes());
-        self.inner.stream_checked(at, gathered, seeds)
+        self.meter.persisted(at.raw(), stitched.bytes());
+        self.inner.stream_checked(at, stitched, seeds)
     }
 
     fn flush(&mut self, at: Offset, len: usize) {
