@@ -1,4 +1,4 @@
-//! A crash simulator for stores on persistent memory and disks.
+//! A crash simulator for stores on persistent memory and disks, and a virtual clock for them.
 //!
 //! It gives a store simulated media, and takes down every store, flush, fence, write and sync on
 //! one tape. Then it shows the store every state in which a power loss could have left those media.
@@ -63,6 +63,7 @@
 //! | have a store tried as a whole | [`suite::check_store`] |
 //! | have a policy of the journal tried | [`suite::check_policy`] |
 //! | run programs on a journal of a policy | [`suite`] |
+//! | know how long media would take, by a virtual clock | [`time`] |
 //!
 //! `tools/lab/src/toy_log` in the repository is a whole store with its oracle, its exploration and
 //! its mutants, by hand.
@@ -74,7 +75,7 @@
 //! For a given tape, the images are exactly those of the model. This is checked against an
 //! operational machine with store buffers, caches and write-combining buffers. The check runs
 //! hundreds of thousands of random programs (under `arm` for one thread only). A tape is one
-//! schedule: a program with several threads has to be run under several of them. Nothing is timed.
+//! schedule: a program with several threads has to be run under several of them. No crash is timed.
 //! The words of one store call persist in any order, because a compiler may emit them in any order.
 //!
 //! Where in doubt the simulator allows more than hardware does. It allows less in two things. A
@@ -87,7 +88,7 @@ mod media;
 mod power;
 pub mod suite;
 
-pub use media::{disk, fault, image, model, pmem, rng, tape, world};
+pub use media::{disk, fault, image, model, pmem, rng, tape, time, world};
 pub use power::{crash, explore, generate, mutants, report};
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};

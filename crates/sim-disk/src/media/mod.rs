@@ -7,4 +7,5 @@ pub mod model;
 pub mod pmem;
 pub mod rng;
 pub mod tape;
+pub mod time;
 pub mod world;
