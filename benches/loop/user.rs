@@ -164,7 +164,7 @@ impl<'u> Drawn<'u> {
 /// A journal on plain memory and a disk in memory.
 pub type Door<L> = Journal<L, On<Region, MemoryDisk>>;
 
-/// Opens a journal whose cache has `cached` blocks. Its memory, the disk and the cache were touched.
+/// Opens a journal whose cache has `cached` blocks. All of its memory was touched before.
 pub fn open<L>(policy: L, nvm_bytes: u64, set: u64, cached: u64) -> Door<L>
 where
     L: Policy + Clone + Send + Sync + 'static,

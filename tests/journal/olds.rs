@@ -241,3 +241,35 @@ fn neighbours_stay_in_a_small_cache() {
         }
     }
 }
+
+/// The next writer of a block finds its last image in the cache, whichever way that was committed.
+#[test]
+fn the_last_image_is_kept_for_a_policy_that_looks_at_it() {
+    let files = Files::new("olds-kept");
+    let options = Options::new().policy(TwoLevel::new()).cache_bytes(64 * BLOCK);
+    let journal = Journal::format(memory(8 << 20), files.disk(), &options).expect("formats");
+    let image = |byte: u8| {
+        let mut image = vec![7; BLOCK];
+        image[100] = byte;
+        image
+    };
+    journal.transact(|tx| tx.write(block(3), &image(0))).expect("commits");
+    for round in 1..20 {
+        let misses = journal.stats().expect("counts").cached.misses;
+        match round % 3 {
+            0 => journal.transact(|tx| tx.write(block(3), &image(round))),
+            1 => journal.transact(|tx| tx.write_at(block(3), 100, &[round])),
+            _ => {
+                let (image, old) = (image(round), image(round - 1));
+                let mut update = Update::new(block(3), Change::Image(&image));
+                update.old = Some(&old);
+                journal.commit(&[Operation::Update(update)], Durability::Durable).map(drop)
+            }
+        }
+        .expect("commits");
+        assert_eq!(journal.stats().expect("counts").cached.misses, misses, "{round}");
+        let mut found = [0; BLOCK];
+        journal.read(block(3), &mut found).expect("reads");
+        assert!(found == image(round)[..], "{round}");
+    }
+}

@@ -4,7 +4,7 @@ use journal_core::units::LaneNumber;
 use journal_core::{CheckpointReport, Offset, Pmem as _, Protocol};
 use nvm_journal::{
     BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
-    FileDiskOptions, FullBlock, Journal, MapOptions, Operation, Options, Region,
+    FileDiskOptions, FullBlock, Journal, MapOptions, ObjectLog, Operation, Options, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;
@@ -182,18 +182,21 @@ fn a_disk_past_the_cache_holds_everything_behind_a_close() {
 #[test]
 fn deferred_commits_are_read_at_once_and_share_a_fence() {
     let files = Files::new("deferred");
-    let journal = Journal::format(memory(4 << 20), files.disk(), &Options::new()).expect("formats");
+    let options = Options::new().policy(ObjectLog::new());
+    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
     let mut all = Vec::new();
+    let mut found = [0; BLOCK];
     for number in 0..20 {
         if number % 2 == 0 {
             let mut tx = journal.begin().expect("begins");
-            tx.write(block(number), &[5; BLOCK]).expect("fits");
+            tx.write_at(block(number), 7, &[5; 64]).expect("fits");
             all.extend(tx.commit_deferred().expect("commits"));
         } else {
-            let written = journal.transact_deferred(|tx| tx.write(block(number), &[5; BLOCK]));
+            let written = journal.transact_deferred(|tx| tx.write_at(block(number), 7, &[5; 64]));
             written.expect("commits");
         }
-        assert_eq!(read(&journal, number), [5; BLOCK]);
+        journal.read(block(number), &mut found).expect("reads");
+        assert_eq!((found[6], found[7], found[70], found[71]), (0, 5, 5, 0));
     }
     assert_eq!(journal.stats().expect("counts").total().fences, 0);
     assert!(!all.iter().any(|committed| journal.is_durable(committed)));
@@ -202,6 +205,33 @@ fn deferred_commits_are_read_at_once_and_share_a_fence() {
     let nobodys = Committed { lane: LaneNumber(99), ..all[0] };
     assert!(!journal.is_durable(&nobodys));
     assert!(journal.stats().expect("counts").total().fences <= 2, "two lanes at most");
+}
+
+/// A long record costs less when it is streamed, and then it needs a fence of its own. That fence
+/// also makes durable what was deferred before.
+#[test]
+fn a_long_deferred_commit_is_durable_at_once() {
+    let files = Files::new("deferred-long");
+    let options = Options::new().policy(ObjectLog::new()).lanes(1);
+    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let deferred = |bytes: &[u8]| {
+        let mut tx = journal.begin().expect("begins");
+        if bytes.len() == BLOCK {
+            tx.write(block(1), bytes).expect("fits");
+        } else {
+            tx.write_at(block(2), 0, bytes).expect("fits");
+        }
+        tx.commit_deferred().expect("commits").expect("was logged")
+    };
+    let fences = || journal.stats().expect("counts").total().fences;
+    let short = deferred(&[1; 64]);
+    assert!(fences() == 0 && !journal.is_durable(&short));
+    let long = deferred(&[2; BLOCK]);
+    assert_eq!((fences(), journal.is_durable(&short), journal.is_durable(&long)), (1, true, true));
+    let last = deferred(&[3; 64]);
+    assert!(fences() == 1 && !journal.is_durable(&last));
+    journal.sync().expect("fences");
+    assert!(fences() == 2 && journal.is_durable(&last));
 }
 
 /// The protocol is the journal's: an open does not choose.

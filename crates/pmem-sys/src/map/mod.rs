@@ -4,9 +4,14 @@
 //! aligned to a page, and all of it may be read and written. What a crash leaves is said in each
 //! file.
 
+use core::sync::atomic::{AtomicU8, Ordering};
+
 use memmap2::MmapRaw;
+use rustix::io::Errno;
+use rustix::mm::Advice;
 
 use crate::map::dax::DaxMapping;
+use crate::map::pages::PAGE_BYTES;
 
 pub(crate) mod dax;
 pub(crate) mod error;
@@ -39,6 +44,26 @@ impl Mapping {
         match self {
             Self::Ordinary(map) => map.len(),
             Self::Direct(map) => map.len(),
+        }
+    }
+
+    /// Has the system map every page now, for writing, so that no store has to wait for that.
+    pub(crate) fn prefault(&self) -> Result<(), Errno> {
+        let (base, len) = (self.base(), self.len());
+        // SAFETY: all of it is mapped, and no byte of it changes.
+        let populated =
+            unsafe { rustix::mm::madvise(base.cast(), len, Advice::LinuxPopulateWrite) };
+        match populated {
+            // A kernel before 5.14 does not know the call.
+            Err(Errno::INVAL) => {
+                for at in (0..len).step_by(PAGE_BYTES) {
+                    // SAFETY: the byte is mapped, and no other thread has the mapping yet.
+                    let byte = unsafe { AtomicU8::from_ptr(base.add(at)) };
+                    byte.fetch_or(0, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            populated => populated,
         }
     }
 }
