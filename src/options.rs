@@ -319,8 +319,8 @@ impl<L, H> Options<L, H> {
     ///
     /// It is also worth it for other policies that log less than whole blocks, where
     /// [`Transaction::write_at`](crate::Transaction::write_at) changes the same blocks again and
-    /// again. That call reads the block first, through all that is logged of it since it was last
-    /// home.
+    /// again. Under most of them that call reads the block first, through all that is logged of it
+    /// since it was last home.
     #[must_use]
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = Some(bytes);

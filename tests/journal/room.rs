@@ -220,3 +220,19 @@ fn a_transaction_that_a_panic_ends_has_nothing_reserved() {
         assert_eq!(largest(&journal), all, "{is_first}");
     }
 }
+
+/// A transaction that finds no room makes some, and the stats say how often and how long that was.
+#[test]
+fn stops_for_want_of_room_are_counted() {
+    let files = Files::new("room-stops");
+    let options = Options::new().lanes(1).lane_bytes(64 << 10);
+    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    for number in 0..40 {
+        journal.transact(|tx| tx.write(block(number), &[1; BLOCK])).expect("makes room");
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.stops_for_bytes >= 2 && stats.stops_for_bytes == stats.checkpoints, "{stats}");
+    assert_eq!((stats.stops_for_frames, stats.stops_for_slots), (0, 0));
+    assert!(stats.longest_stop <= stats.stopped && stats.checkpointing <= stats.stopped, "{stats}");
+    assert!(stats.to_string().contains("stops for want of room"));
+}
