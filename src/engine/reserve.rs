@@ -399,7 +399,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> bool {
         if share.has_room() {
             share.reserved += 1;
-            if share.is_nearly_full() {
+            if share.is_nearly_full() && self.wants_free_frames() {
                 self.ask_for_checkpoint();
             }
         } else if !self.use_granted_frame(work, block) {

@@ -101,6 +101,35 @@ fn a_checkpoint_that_frees_nothing_is_not_repeated() {
     assert_eq!(made_for_ten(), 2);
 }
 
+/// The ring is long, and the index has few frames. The thread in the background makes room for
+/// frames before there is none, and once.
+#[test]
+fn the_thread_in_the_background_makes_room_for_frames() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(1).index_frames(63).background_checkpoint(true);
+    let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(256), &options).expect("formats");
+    let shared = journal.shared();
+    let share = || shared.share(BlockNumber(0)).expect("is not poisoned");
+    assert_eq!((shared.shares.len(), share().index.capacity()), (1, 63));
+    // Frames that are only reserved do not come free by a checkpoint.
+    let mut large = journal.begin().expect("begins");
+    (0..60).for_each(|number| large.write(BlockNumber(number), &[1; BLOCK]).expect("fits"));
+    assert!(!shared.is_short() && !shared.bell.was_asked());
+    large.abort();
+    let write = |number| journal.transact(|tx| tx.write(BlockNumber(number), &[1; BLOCK]));
+    (0..60).for_each(|number| write(number).expect("commits"));
+    let is_made = || shared.done().checkpoints > 0 && !shared.is_short();
+    let begun = std::time::Instant::now();
+    while !is_made() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it makes no room");
+        std::thread::yield_now();
+    }
+    let made = shared.done().checkpoints;
+    (0..8).for_each(|number| write(number).expect("commits"));
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(shared.done().checkpoints, made, "there is room");
+}
+
 /// While an older transaction waits for room, a younger one that has none waits behind it, in
 /// whichever way it commits.
 #[test]

@@ -163,9 +163,9 @@ impl<M: IndexMemory> Index<M> {
             self.remove(cover);
             return self.insert(frame).map(|_| false);
         }
-        let is_passed_first = self.node(cover.0).is_some_and(|cover| {
-            cover.lane() == frame.lane && frame.sequence < cover.sequence()
-        });
+        let is_passed_first = self
+            .node(cover.0)
+            .is_some_and(|cover| cover.lane() == frame.lane && frame.sequence < cover.sequence());
         if is_passed_first && is_plain(frame.form) {
             return Ok(false);
         }
