@@ -350,8 +350,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.common.geometry.lane_places() == 0
     }
 
-    /// Whether there is too little room for the transactions to come: in some lane, or in some share
-    /// of the index.
+    /// Whether there is too little room for the transactions to come: in some lane, or in some
+    /// share of the index.
     pub(crate) fn is_short(&self) -> bool {
         let is_nearly_full =
             |share: &StoreLock<Share>| share.lock().is_ok_and(|share| share.is_nearly_full());
