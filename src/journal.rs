@@ -343,8 +343,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Commits these operations as one transaction. The images are copied from where they are to
-    /// the medium and, where [blocks are kept](Options::cache_bytes), to the cache. The operations
-    /// ascend by block, each block once.
+    /// the medium. Where [blocks are kept](Options::cache_bytes), those that the next writer of a
+    /// block looks for are copied to the cache. The operations ascend by block, each block once.
     ///
     /// The call waits for the holder of each block. It answers `Conflict` instead where the holder
     /// is this thread itself, or waits for a transaction that this thread has open.

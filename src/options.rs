@@ -290,8 +290,9 @@ impl<L, H> Options<L, H> {
     }
 
     /// Open: whether a thread of its own works in the background. It checkpoints when a lane is
-    /// filled as far as the policy says, and commits what is gathered when that is due. Off by
-    /// default: then a thread that finds a lane full makes room itself, and the host
+    /// filled as far as the policy says. Where a geometry has no slots, it also does so when few
+    /// frames are left in a part of the index. And it commits what is gathered when that is due.
+    /// Off by default: then a thread that finds no room makes some itself, and the host
     /// [ticks](crate::Journal::tick).
     #[must_use]
     pub const fn background_checkpoint(mut self, on: bool) -> Self {
@@ -313,7 +314,8 @@ impl<L, H> Options<L, H> {
     /// stay longest.
     ///
     /// By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which reads
-    /// each block that it writes, and none for others. A commit then copies its images once more.
+    /// each block that it writes, and none for others. [`commit`](crate::Journal::commit) then
+    /// copies its images once more; a transaction hands over the memory that they are in.
     /// With room for less than 4,096 blocks, the index is cut into fewer parts that threads can use
     /// at once. Each part then still has room for neighbours.
     ///

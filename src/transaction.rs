@@ -352,9 +352,12 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.end(Durability::Durable)
     }
 
-    /// Commits without waiting: others see the transaction at once. The next
+    /// Commits without a fence: others see the transaction at once. The next
     /// [`sync`](crate::Journal::sync), or a later durable commit, makes it durable. A crash before
     /// then may take it back, with all deferred commits behind it.
+    ///
+    /// A record of more than 1 KiB is fenced all the same, as a durable one is: that costs less
+    /// than flushing it later. Like that one it may wait for the fence of another thread.
     ///
     /// # Errors
     /// The errors of [`commit`](Self::commit).

@@ -9,12 +9,14 @@ use journal_core::parts::{
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, CheckpointReport, JournalError, Scope};
+use pmem_sys::StoreLock;
 
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::home_cell::HomeCell;
 use crate::shared::lane_cell::LaneState;
 use crate::shared::lending::{LanesOf, SharesOf};
+use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
 use crate::trace;
 
@@ -147,7 +149,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Frames in the lanes, more or less.
     fn frames(&self) -> usize {
-        let frames = |share: &crate::shared::share::Share| share.index.frames();
+        let frames = |share: &Share| share.index.frames();
         self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
     }
 
@@ -338,8 +340,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether some lane has less room in its ring than the policy wants.
-    pub(crate) fn is_short_of_bytes(&self) -> bool {
+    fn is_short_of_bytes(&self) -> bool {
         self.lanes.iter().any(|cell| cell.unreserved.left() < self.low_bytes)
+    }
+
+    /// Whether the thread in the background keeps some frames free. Not where there are slots: what
+    /// is there keeps its frames, which are no reason to write it home.
+    pub(crate) const fn wants_free_frames(&self) -> bool {
+        self.common.geometry.lane_places() == 0
+    }
+
+    /// Whether there is too little room for the transactions to come: in some lane, or in some
+    /// share of the index.
+    pub(crate) fn is_short(&self) -> bool {
+        let is_nearly_full =
+            |share: &StoreLock<Share>| share.lock().is_ok_and(|share| share.is_nearly_full());
+        self.is_short_of_bytes()
+            || (self.wants_free_frames() && self.shares.iter().any(|share| is_nearly_full(share)))
     }
 
     /// Asks the checkpointing thread to work, if there is one.

@@ -37,6 +37,7 @@
 //!
 //! Others may fence it if some wait for the lane and the group has room. In the last row,
 //! publishing this record would also make the group's unfenced records readable, so it joins them.
+//! A deferred record of more than [`DEFERRED_BYTES_MAX`] bytes counts as a durable one here.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
@@ -140,7 +141,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.end(work, operations, Keeps::Patches, commit)
         });
         if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_pages(staged, committed.stamp);
+            self.keep_pages(staged, committed);
         }
         result
     }
@@ -450,7 +451,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         give_back: impl FnOnce(&Result<Option<Committed>, Error>),
     ) -> Result<Option<Committed>, Error> {
         if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_committed(operations, keeps, committed.stamp);
+            self.keep_committed(operations, keeps, committed);
         }
         give_back(&result);
         result
@@ -564,7 +565,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the block looks for it: the policy uses old images, or the image was built on the last one.
     /// Any other image lies in the lane, from where the next reader fetches it.
     #[cold]
-    fn keep_committed<O: Operations + ?Sized>(&self, operations: &O, keeps: Keeps, stamp: Stamp) {
+    fn keep_committed<O: Operations + ?Sized>(
+        &self,
+        operations: &O,
+        keeps: Keeps,
+        committed: &Committed,
+    ) {
         let wants_old = self.common.policy.wants_old();
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
@@ -576,11 +582,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             };
             let Ok(mut share) = self.share(update.block) else { return };
             if let Some(image) = image {
-                if share.is_newest(update.block, stamp) {
+                if share.is_newest_of(update.block, committed) {
                     share.keep(update.block, image);
                 }
             } else if let Some(cache) = &mut share.cache {
-                cache.patch(update.block, stamp, update.change.pieces());
+                cache.patch(update.block, committed.stamp, update.change.pieces());
             }
         }
     }
@@ -588,14 +594,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Keeps images of a staged transaction, like [`keep_committed`](Self::keep_committed). The
     /// transaction's pages become the cache's. Its blocks may be another transaction's by now.
     #[cold]
-    fn keep_pages(&self, staged: &mut Staged, stamp: Stamp) {
+    fn keep_pages(&self, staged: &mut Staged, committed: &Committed) {
         let wants_old = self.common.policy.wants_old();
         staged.each_page(|block, is_built, page| {
             if !is_built && !wants_old {
                 return;
             }
             let Ok(mut share) = self.share(block) else { return };
-            if share.is_newest(block, stamp) {
+            if share.is_newest_of(block, committed) {
                 share.keep_page(block, page);
             }
         });
@@ -749,3 +755,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

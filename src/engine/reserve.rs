@@ -35,6 +35,10 @@ pub(crate) enum Patching {
     AsWhole,
 }
 
+/// Operations are committed as images, to fold blocks, if these take at most the lane divided by
+/// this.
+const FOLDED_SHARE: u64 = 4;
+
 /// What is kept of a lane is at most the lane divided by this.
 const KEPT_SHARE: u64 = 16;
 
@@ -103,10 +107,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         })
     }
 
-    /// Whether a block of these operations has frames that its share of the index is short of.
+    /// Whether a block of these operations has frames that its share of the index is short of. Not
+    /// if all of the blocks' images would take much of a lane, where the patches may be few bytes.
     #[cold]
     pub(crate) fn folds_any(&self, operations: &[Operation<'_>]) -> bool {
         self.common.policy.logs_patches()
+            && self.record_bytes_max(operations.len())
+                <= self.common.geometry.lane_bytes / FOLDED_SHARE
             && operations.iter().any(|operation| {
                 let block = operation.block();
                 self.share(block).is_ok_and(|share| share.is_to_fold(block))
@@ -399,7 +406,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> bool {
         if share.has_room() {
             share.reserved += 1;
-            if share.is_nearly_full() {
+            if share.is_nearly_full() && self.wants_free_frames() {
                 self.ask_for_checkpoint();
             }
         } else if !self.use_granted_frame(work, block) {

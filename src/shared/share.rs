@@ -1,8 +1,7 @@
 //! A share of the index.
 
 use journal_core::parts::Index;
-use journal_core::units::Stamp;
-use journal_core::{BlockNumber, LINE_BYTES};
+use journal_core::{BlockNumber, Committed, LINE_BYTES};
 use pmem_sys::StoreLock;
 
 use crate::shared::cache::Cache;
@@ -48,9 +47,12 @@ impl Share {
         cache.keep_page(block, newest, page, |block| index.newest(block).is_some());
     }
 
-    /// Whether a block's newest frame has this stamp. An update that changes nothing has no frame.
-    pub(crate) fn is_newest(&self, block: BlockNumber, stamp: Stamp) -> bool {
-        self.index.newest(block).is_some_and(|newest| self.index.frame(newest).stamp == stamp)
+    /// Whether a block's newest frame is of this transaction. An update that changes nothing has no
+    /// frame. A transaction in another lane may have the same stamp.
+    pub(crate) fn is_newest_of(&self, block: BlockNumber, committed: &Committed) -> bool {
+        let newest = self.index.newest(block).map(|newest| self.index.frame(newest));
+        newest
+            .is_some_and(|newest| (newest.stamp, newest.lane) == (committed.stamp, committed.lane))
     }
 
     /// Whether the share is short of frames, and a block has a long chain of them. Then the block's
@@ -70,10 +72,13 @@ impl Share {
         true
     }
 
-    /// Whether an eighth of its frames is left, or less.
+    /// Whether an eighth of its frames is left, or less, and a checkpoint would free half of them
+    /// or more. It frees none that is only reserved.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.index.free_frames().saturating_sub(self.reserved) <= self.index.capacity() / 8
+        let Self { index, reserved, .. } = self;
+        index.free_frames().saturating_sub(*reserved) <= index.capacity() / 8
+            && index.frames() >= index.capacity() / 2
     }
 
     /// Whether there is room for another frame, beside those that are reserved.

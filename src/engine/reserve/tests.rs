@@ -4,9 +4,13 @@ use core::time::Duration;
 
 use pmem_sys::Region;
 
+use object_log::ObjectLog;
+
 use super::*;
 use crate::disk::file::tests::TinyDisk;
-use crate::{Durability, FullBlock, Journal, On, Operation, Options};
+use crate::policy::{Change, Patch, Update};
+use crate::ports::{BlockDevice, DeviceError, DeviceFacts};
+use crate::{BlockSize, Durability, FullBlock, Journal, On, Operation, Options};
 
 const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
@@ -99,6 +103,88 @@ fn a_checkpoint_that_frees_nothing_is_not_repeated() {
     journal.commit(&[Operation::write(BlockNumber(5), &image)], Durability::Durable).expect("fits");
     shared.make_room(|| true).expect("there is room");
     assert_eq!(made_for_ten(), 2);
+}
+
+/// The ring is long, and the index has few frames. The thread in the background makes room for
+/// frames before there is none, and once.
+#[test]
+fn the_thread_in_the_background_makes_room_for_frames() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(1).index_frames(63).background_checkpoint(true);
+    let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(256), &options).expect("formats");
+    let shared = journal.shared();
+    let share = || shared.share(BlockNumber(0)).expect("is not poisoned");
+    assert_eq!((shared.shares.len(), share().index.capacity()), (1, 63));
+    // Frames that are only reserved do not come free by a checkpoint.
+    let mut large = journal.begin().expect("begins");
+    (0..60).for_each(|number| large.write(BlockNumber(number), &[1; BLOCK]).expect("fits"));
+    assert!(!shared.is_short() && !shared.bell.was_asked());
+    large.abort();
+    let write = |number| journal.transact(|tx| tx.write(BlockNumber(number), &[1; BLOCK]));
+    (0..60).for_each(|number| write(number).expect("commits"));
+    let is_made = || shared.done().checkpoints > 0 && !shared.is_short();
+    let begun = std::time::Instant::now();
+    while !is_made() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it makes no room");
+        std::thread::yield_now();
+    }
+    let made = shared.done().checkpoints;
+    (0..8).for_each(|number| write(number).expect("commits"));
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(shared.done().checkpoints, made, "there is room");
+}
+
+/// A disk of larger blocks.
+#[derive(Clone, Debug)]
+struct WideDisk(TinyDisk);
+
+impl BlockDevice for WideDisk {
+    fn facts(&self) -> DeviceFacts {
+        self.0.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        BlockSize::DEFAULT
+    }
+
+    fn block_count(&self) -> u64 {
+        self.0.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+}
+
+/// One of the blocks has frames that are short. All blocks as whole images would not fit a lane.
+#[test]
+fn patches_that_fit_are_committed_whether_or_not_a_block_is_to_be_folded() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().policy(ObjectLog::new());
+    let options = options.lanes(1).lane_bytes(40 << 10).index_frames(63);
+    let journal: Journal<ObjectLog, On<Region, WideDisk>> =
+        Journal::format(nvm, WideDisk(TinyDisk::new(64)), &options).expect("formats");
+    let shared = journal.shared();
+    let patch = [Patch { at: 0, bytes: &[1; 8] }];
+    let update =
+        |block| Operation::Update(Update::new(BlockNumber(block), Change::Patches(&patch)));
+    for _ in 0..50 {
+        journal.commit(&[update(0)], Durability::Durable).expect("commits");
+    }
+    assert!(shared.share(BlockNumber(0)).expect("is not poisoned").is_to_fold(BlockNumber(0)));
+    let many: Vec<_> = (0..10).map(update).collect();
+    // What is gathered keeps commits from the shortest ways.
+    journal.transact_gathered(|tx| tx.write_at(BlockNumber(50), 0, &[1; 8])).expect("is gathered");
+    assert!(shared.folds_any(&many[..2]), "few fit as images");
+    journal.commit(&many, Durability::Durable).expect("fits as patches");
 }
 
 /// While an older transaction waits for room, a younger one that has none waits behind it, in

@@ -1,11 +1,12 @@
 //! What newer whole frames cover: frames in a ring that the index need not know (I5 of
 //! [`crate::index`]).
 //!
-//! A commit lets the index forget what two whole frames cover. Heads may then pass what covered it,
-//! and an open goes through the lanes in another order than they were written. So the open may meet
-//! frames that were forgotten before it meets what covers them. It never needs more room than there
-//! was. Where there is too little, it first looks for each block's *cover*, the whole frame that
-//! comes last. Of what comes before, it takes in no more than the newest of each lane.
+//! A commit lets the index forget what lies below a whole frame that is not the newest. Heads may
+//! then pass what covered it, and an open goes through the lanes in another order than they were
+//! written. So the open may meet frames that were forgotten before it meets what covers them. It
+//! never needs more room than there was. Where there is too little, it first looks for each block's
+//! *cover*, the whole frame that comes last. Of what comes before, it takes in no more than the
+//! newest of each lane, and of the cover's lane nothing: as where the cover is not the newest.
 //!
 //! **Crash**: nothing of it is on the medium.
 
@@ -162,6 +163,12 @@ impl<M: IndexMemory> Index<M> {
             self.remove(cover);
             return self.insert(frame).map(|_| false);
         }
+        let is_passed_first = self
+            .node(cover.0)
+            .is_some_and(|cover| cover.lane() == frame.lane && frame.sequence < cover.sequence());
+        if is_passed_first && is_plain(frame.form) {
+            return Ok(false);
+        }
         let below = self.older(cover);
         if below.is_some_and(|id| self.frame(id).stamp > frame.stamp) {
             return Ok(false);
@@ -231,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_whole_frames_cover_is_forgotten_but_for_one_of_each_lane() {
+    fn what_a_whole_frame_below_another_covers_is_forgotten_but_for_one_of_each_lane() {
         let mut entries = vec![Entry::EMPTY; 5];
         let mut nodes = vec![Node::EMPTY; 16];
         let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
@@ -258,9 +265,9 @@ mod tests {
         assert_eq!(stayed, [8, 7, 6, 4, 3], "an append is known by its frame");
         assert_eq!(put(&mut index, frame(1, Form::Image, 9), false, true), [9, 8, 4]);
         let stayed = put(&mut index, frame(0, Form::Encoded, 10), false, true);
-        assert_eq!(stayed, [10, 9, 8, 4]);
+        assert_eq!(stayed, [10, 9, 4], "it is built from what lies just below");
         let stayed = put(&mut index, frame(0, Form::Image, 11), false, true);
-        assert_eq!(stayed, [11, 10, 9, 8, 4], "it is built from what lies below");
+        assert_eq!(stayed, [11, 10, 9, 4], "that is built from what lies below");
     }
 
     #[test]
@@ -283,7 +290,7 @@ mod tests {
     /// What stays of a block's frames, newest first.
     fn kept(frames: &[FrameAt], is_durable: impl Fn(&FrameAt) -> bool) -> Vec<FrameAt> {
         let [newest, second, below @ ..] = frames else { return frames.to_vec() };
-        if !covers(newest.form) || !covers(second.form) || !is_durable(second) {
+        if !covers(second.form) || !is_durable(second) {
             return frames.to_vec();
         }
         let mut kept = vec![*newest, *second];
@@ -353,7 +360,7 @@ mod tests {
 
     /// As an open with little room does.
     #[test]
-    fn before_a_cover_one_frame_of_each_lane_is_enough() {
+    fn before_a_cover_one_frame_of_each_other_lane_is_enough() {
         use Form::{Discard, Encoded, Home, Image};
         let frames = [
             (0, Encoded),
@@ -369,7 +376,7 @@ mod tests {
         ];
         let frames = (1..).zip(frames).map(|(stamp, (lane, form))| frame(lane, form, stamp));
         let mut entries = vec![Entry::EMPTY; 3];
-        let mut nodes = vec![Node::EMPTY; 6];
+        let mut nodes = vec![Node::EMPTY; 5];
         let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
         for frame in frames.clone() {
             assert_eq!(index.note_cover(frame), Ok(()));
@@ -382,7 +389,92 @@ mod tests {
                 index.insert(frame).expect("there is room");
             }
         }
-        assert_eq!(chain(&index), [10, 9, 8, 7, 5, 4]);
+        assert_eq!(chain(&index), [10, 9, 8, 7, 4]);
+    }
+
+    /// A patch came on a whole frame, what lies below was forgotten, and another block took the
+    /// room. That one's stamp is low: its lane is another.
+    #[test]
+    fn an_open_needs_no_more_room_than_there_was() {
+        let other = FrameAt { block: BlockNumber(2), ..frame(1, Form::Image, 1) };
+        let [first, whole] = [1, 2].map(|stamp| frame(0, Form::Image, stamp));
+        let patch = frame(0, Form::Encoded, 3);
+        let mut entries = vec![Entry::EMPTY; 4];
+        let mut nodes = vec![Node::EMPTY; 3];
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+        for frame in [first, whole, patch, other] {
+            assert_eq!(index.insert_over(&frame, true, |_| true), Ok(()));
+        }
+        assert_eq!((chain(&index), index.free_frames()), (vec![3, 2], 0));
+        index.clear();
+        let found = [first, other, whole, patch];
+        for frame in found {
+            assert_eq!(index.note_cover(frame), Ok(()));
+        }
+        index.keep_covers();
+        for frame in found {
+            if index.insert_before_cover(frame).expect("there is room") {
+                assert_eq!(index.insert_over(&frame, true, |_| true), Ok(()));
+            }
+        }
+        assert_eq!((chain(&index), index.free_frames()), (vec![3, 2], 0));
+    }
+
+    /// What two lanes hold after these writes, and how many frames the index had at most.
+    fn written(writes: &[(u64, u16, usize)]) -> ([Vec<FrameAt>; 2], usize) {
+        let mut entries = vec![Entry::EMPTY; 9];
+        let mut nodes = vec![Node::EMPTY; 64];
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+        let (mut lanes, mut last, mut most) = ([const { Vec::new() }; 2], [0; 2], 0);
+        for (sequence, (block, lane, form)) in (1..).zip(writes) {
+            let (block, at) = (BlockNumber(*block), usize::from(*lane));
+            let overwritten = index.newest(block).map_or(0, |id| index.frame(id).stamp.raw());
+            last[at] = overwritten.max(last[at]) + 1;
+            let form = [Form::Image, Form::Image, Form::Encoded, Form::Discard, Form::Home][*form];
+            let sequence = Sequence(sequence);
+            let new = FrameAt { block, sequence, ..frame(*lane, form, last[at]) };
+            most = most.max(index.frames() + 1);
+            assert_eq!(index.insert_over(&new, true, |_| true), Ok(()));
+            lanes[at].push(FrameAt { record: sequence.raw() * 64, ..new });
+        }
+        (lanes, most)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_with_some_room_is_opened_with_as_much(
+            writes in prop::collection::vec((0_u64..3, 0_u16..2, 0_usize..5), 1..FRAMES),
+        ) {
+            let ([one, other], most) = written(&writes);
+            let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
+            let mut found = Vec::new();
+            while let Some(next) = match (one.peek(), other.peek()) {
+                (Some(a), Some(b)) if b.stamp < a.stamp => other.next(),
+                (None, _) => other.next(),
+                _ => one.next(),
+            } {
+                found.push(next);
+            }
+            let mut entries = vec![Entry::EMPTY; 9];
+            let mut nodes = vec![Node::EMPTY; most];
+            let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+            for frame in &found {
+                prop_assert_eq!(index.note_cover(*frame), Ok(()));
+            }
+            index.keep_covers();
+            for frame in &found {
+                let taken = index.insert_before_cover(*frame);
+                prop_assert!(taken.is_ok(), "{:?}", frame);
+                if taken == Ok(true) {
+                    prop_assert_eq!(index.insert_over(frame, true, |_| true), Ok(()));
+                }
+            }
+            for block in (0..3).map(BlockNumber) {
+                let newest = index.newest(block).map(|id| index.frame(id).record);
+                let last = found.iter().rfind(|frame| frame.block == block);
+                prop_assert_eq!(newest, last.map(|frame| frame.record));
+            }
+        }
     }
 
     #[test]

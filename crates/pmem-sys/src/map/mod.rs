@@ -57,8 +57,10 @@ impl Mapping {
             // A kernel before 5.14 does not know the call.
             Err(Errno::INVAL) => {
                 for at in (0..len).step_by(PAGE_BYTES) {
+                    // SAFETY: `at` lies in the mapping.
+                    let byte = unsafe { base.add(at) };
                     // SAFETY: the byte is mapped, and no other thread has the mapping yet.
-                    let byte = unsafe { AtomicU8::from_ptr(base.add(at)) };
+                    let byte = unsafe { AtomicU8::from_ptr(byte) };
                     byte.fetch_or(0, Ordering::Relaxed);
                 }
                 Ok(())

@@ -1,0 +1,57 @@
+//! What the cache takes of a transaction whose blocks are another one's by then.
+
+use pmem_sys::Region;
+
+use super::*;
+use crate::disk::file::tests::TinyDisk;
+use crate::staging::staged::Below;
+use crate::{FullBlock, Journal, On, Options};
+
+const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
+
+type TinyJournal = Journal<FullBlock, On<Region, TinyDisk>>;
+
+/// A transaction changes one block, and of another one nothing, which is not logged. Before its
+/// pages are the cache's, a transaction in another lane writes that one. Both have the same stamp.
+#[test]
+fn what_another_transaction_wrote_by_then_stays_what_is_read() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(2).cache_bytes(1 << 20);
+    let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
+    let shared = journal.shared();
+    assert!(shared.caches, "there is a cache");
+    let [same, other] = [3, 40].map(BlockNumber);
+    let mut first = shared.seats.sit();
+    let age = first.next_age(shared.blocks.age_behind());
+    first.work.lane = LaneNumber(0);
+    let Seat { work, staged, .. } = &mut *first;
+    for block in [same, other] {
+        shared.take_block(work, age, staged, block).expect("is free");
+        shared.reserve_for_one_more(work, staged, block).expect("fits");
+        staged.spare().fill(0);
+        let bytes = if block == other { &[1][..] } else { &[] };
+        staged.patch(block, None, Below::Spare, 0, bytes);
+    }
+    let committed = staged.ready(|operations| {
+        let prepared = shared.prepare(work, operations, false);
+        let commit =
+            |work: &mut Work| shared.commit_held(work, operations, prepared, Durability::Durable);
+        shared.end(work, operations, Keeps::Patches, commit)
+    });
+    let committed = committed.expect("commits").expect("one is logged");
+    let mut second = shared.seats.sit();
+    let age = second.next_age(shared.blocks.age_behind());
+    second.work.lane = LaneNumber(1);
+    let write = [Operation::write(same, &[2; BLOCK])];
+    let durable = Durability::Durable;
+    let later = shared.commit_at_once(&mut second, age, &write, durable, Sees::Operations);
+    let later = later.expect("commits").expect("is logged");
+    assert_eq!((later.stamp, later.lane), (committed.stamp, LaneNumber(1)));
+    shared.keep_pages(&mut first.staged, &committed);
+    let mut content = [0; BLOCK];
+    journal.read(same, &mut content).expect("reads");
+    assert_eq!(content, [2; BLOCK]);
+    journal.read(other, &mut content).expect("reads");
+    assert_eq!(content[..2], [1, 0]);
+    first.staged.clear();
+}
