@@ -429,6 +429,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if more == 0 || self.try_reserve(work, more) {
             return Ok(());
         }
+        let capacity = self.common.geometry.lane_bytes;
+        if needed > capacity {
+            return Err(Error::TooLarge { needed, capacity });
+        }
         self.stopped(ShortOf::Bytes, || self.reserve_slowly(work, block, needed, more))
     }
 
@@ -476,10 +480,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         needed: u64,
         more: u64,
     ) -> Result<(), Error> {
-        let capacity = self.common.geometry.lane_bytes;
-        if needed > capacity {
-            return Err(Error::TooLarge { needed, capacity });
-        }
         // The lane's holder and the running transaction have reserved more than they will take.
         self.give_from_hand(work.lane)?;
         self.commit_gathered()?;
