@@ -13,20 +13,20 @@ use nvm_journal::Region;
 use crate::user::{Case, DEFERRED, NVM_BYTES, PATCH_BYTES, Random, User, Way, random_place};
 
 /// Memory, and a table of the blocks.
-pub struct Limit {
+pub(crate) struct Limit {
     region: Region,
     table: HashMap<u64, u64>,
     random: Random,
 }
 
 impl Limit {
-    pub fn new(set: u64) -> Self {
+    pub(crate) fn new(set: u64) -> Self {
         let table = (0..2 * set).map(|block| (block, block)).collect();
         Self { region: warm(NVM_BYTES), table, random: Random::new(99) }
     }
 
     /// The time of `count` updates; of whole blocks where the policy logs those.
-    pub fn batch(
+    pub(crate) fn batch(
         &mut self,
         user: &mut User,
         case: Case,

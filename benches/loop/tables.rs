@@ -64,7 +64,7 @@ fn row<L>(
 }
 
 /// Each case in each way, under each policy.
-pub fn ways(asked: Asked) {
+pub(crate) fn ways(asked: Asked) {
     let limits = limits(SET);
     let full: &Door<FullBlock> = leaked(user::open(FullBlock, NVM_BYTES, SET, 4 * SET));
     let object: &Door<ObjectLog> = leaked(user::open(ObjectLog::new(), NVM_BYTES, SET, 4 * SET));
@@ -115,7 +115,7 @@ pub fn ways(asked: Asked) {
 }
 
 /// By the size of the working set, without a cache and with one of four times the set.
-pub fn sets(asked: Asked) {
+pub(crate) fn sets(asked: Asked) {
     let sets = asked.of(&[64][..], &[64, LARGE_SET][..], &[64, SET, LARGE_SET][..]);
     for &set in sets {
         let limits = limits(set);
@@ -142,7 +142,7 @@ pub fn sets(asked: Asked) {
 }
 
 /// One thread and two, with blocks of their own.
-pub fn threads(asked: Asked) {
+pub(crate) fn threads(asked: Asked) {
     let object: &Door<ObjectLog> =
         leaked(user::open(ObjectLog::new(), NVM_BYTES, 2 * SET, 8 * SET));
     for case in [Case::Patch, Case::ThreePatches, Case::Image] {
@@ -172,7 +172,7 @@ fn each(tries: u64, blocks: u64, mut run: impl FnMut() -> Duration) -> f64 {
 
 /// What a checkpoint takes for each block that it writes home, beside a copy of the block out of
 /// memory and a call of the device.
-pub fn checkpoints(asked: Asked) {
+pub(crate) fn checkpoints(asked: Asked) {
     println!("## checkpoints: ns for each block that goes home to a disk in memory");
     println!("{:<44} {:>9} {:>9} {:>9}", "every second block is dirty", "floor", "ns", "to floor");
     let tries = asked.of(1, 3, 7);
@@ -237,7 +237,7 @@ where
 
 /// The loop with all that belongs to it: the journal is a quarter of what is logged, and a commit
 /// makes room if nothing else has.
-pub fn sustained(asked: Asked) {
+pub(crate) fn sustained(asked: Asked) {
     let for_at_most = Duration::from_millis(asked.of(20, 400, 2000));
     print_heading("sustained: begin, write, commit, with the checkpoints that it takes; ns");
     for set in asked.of(&[64][..], &[SET][..], &[SET, LARGE_SET][..]).iter().copied() {

@@ -12,17 +12,17 @@ use nvm_journal::policy::{Change, Patch, Update};
 use nvm_journal::{Journal, On, Options, Region, Transaction};
 
 /// Bytes of a journal's memory.
-pub const NVM_BYTES: u64 = 64 << 20;
+pub(crate) const NVM_BYTES: u64 = 64 << 20;
 /// Frames of a journal's index.
 const INDEX_FRAMES: usize = 1 << 18;
 /// Bytes of a patch.
-pub const PATCH_BYTES: usize = 64;
+pub(crate) const PATCH_BYTES: usize = 64;
 /// A deferring loop calls `sync` behind this many commits.
-pub const DEFERRED: u64 = 16;
+pub(crate) const DEFERRED: u64 = 16;
 
 /// What an update changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub(crate) enum Case {
     Patch,
     ThreePatches,
     ReadAndThreePatches,
@@ -31,7 +31,7 @@ pub enum Case {
 }
 
 impl Case {
-    pub const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Patch,
         Self::ThreePatches,
         Self::ReadAndThreePatches,
@@ -39,7 +39,7 @@ impl Case {
         Self::EightImages,
     ];
 
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Patch => "1 patch of 64 B",
             Self::ThreePatches => "3 patches, 3 blocks",
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    pub const fn blocks(self) -> u64 {
+    pub(crate) const fn blocks(self) -> u64 {
         match self {
             Self::Patch | Self::Image => 1,
             Self::ThreePatches | Self::ReadAndThreePatches => 3,
@@ -57,14 +57,14 @@ impl Case {
         }
     }
 
-    pub const fn has_images(self) -> bool {
+    pub(crate) const fn has_images(self) -> bool {
         matches!(self, Self::Image | Self::EightImages)
     }
 }
 
 /// How an update is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     Begin,
     Transact,
     OneCall,
@@ -72,9 +72,9 @@ pub enum Way {
 }
 
 impl Way {
-    pub const ALL: [Self; 4] = [Self::Begin, Self::Transact, Self::OneCall, Self::Deferred];
+    pub(crate) const ALL: [Self; 4] = [Self::Begin, Self::Transact, Self::OneCall, Self::Deferred];
 
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Begin => "begin, commit",
             Self::Transact => "transact",
@@ -86,15 +86,15 @@ impl Way {
 
 /// Random numbers, quick ones.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed | 1)
     }
 
     #[inline]
-    pub const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -104,7 +104,7 @@ impl Random {
 
 /// A working set, and memory of the user's from which it is written.
 #[derive(Clone)]
-pub struct User {
+pub(crate) struct User {
     first: u64,
     set: u64,
     bytes: Arc<Aligned>,
@@ -113,7 +113,7 @@ pub struct User {
 
 impl User {
     /// Of `set` blocks, a power of two, from `first` on.
-    pub fn new(first: u64, set: u64) -> Self {
+    pub(crate) fn new(first: u64, set: u64) -> Self {
         let pages = set.min(1024) as usize + 8;
         let bytes = Arc::new(noise(first + 1, pages * BLOCK).into());
         Self { first, set, bytes, random: Random::new(0x5DEE_CE66 + first) }
@@ -121,7 +121,7 @@ impl User {
 
     /// The blocks of the next update, and where in them and in the user's memory it takes place.
     #[inline]
-    pub fn draw(&mut self, case: Case) -> Drawn<'_> {
+    pub(crate) fn draw(&mut self, case: Case) -> Drawn<'_> {
         let mut blocks = [0; 8];
         let neighbours = case == Case::EightImages;
         let mut number = (self.random.next() >> 13) & (self.set - 1);
@@ -139,33 +139,33 @@ impl User {
 }
 
 /// One update.
-pub struct Drawn<'u> {
+pub(crate) struct Drawn<'u> {
     blocks: [u64; 8],
     count: usize,
-    pub at: usize,
+    pub(crate) at: usize,
     bytes: &'u [u8],
 }
 
 impl<'u> Drawn<'u> {
     /// Each block, with its new image.
     #[inline]
-    pub fn images(&self) -> impl Iterator<Item = (BlockNumber, &'u [u8])> {
+    pub(crate) fn images(&self) -> impl Iterator<Item = (BlockNumber, &'u [u8])> {
         let images = self.bytes.chunks_exact(BLOCK);
         self.blocks[..self.count].iter().map(|block| BlockNumber(*block)).zip(images)
     }
 
     /// Each block, with the bytes that are patched into it.
     #[inline]
-    pub fn patches(&self) -> impl Iterator<Item = (BlockNumber, &'u [u8])> {
+    pub(crate) fn patches(&self) -> impl Iterator<Item = (BlockNumber, &'u [u8])> {
         self.images().map(|(block, image)| (block, &image[..PATCH_BYTES]))
     }
 }
 
 /// A journal on plain memory and a disk in memory.
-pub type Door<L> = Journal<L, On<Region, MemoryDisk>>;
+pub(crate) type Door<L> = Journal<L, On<Region, MemoryDisk>>;
 
 /// Opens a journal whose cache has `cached` blocks. All of its memory was touched before.
-pub fn open<L>(policy: L, nvm_bytes: u64, set: u64, cached: u64) -> Door<L>
+pub(crate) fn open<L>(policy: L, nvm_bytes: u64, set: u64, cached: u64) -> Door<L>
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
@@ -206,7 +206,7 @@ fn write<L: Policy>(
 
 /// Commits one update; `turn` counts them.
 #[inline]
-pub fn commit<L>(journal: &Door<L>, case: Case, way: Way, update: &Drawn<'_>, turn: u64)
+pub(crate) fn commit<L>(journal: &Door<L>, case: Case, way: Way, update: &Drawn<'_>, turn: u64)
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
@@ -254,7 +254,7 @@ where
 }
 
 /// Writes home what lies in the journal if `count` more updates might not fit beside it.
-pub fn make_room<L>(journal: &Door<L>, case: Case, count: u64)
+pub(crate) fn make_room<L>(journal: &Door<L>, case: Case, count: u64)
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
@@ -278,7 +278,13 @@ where
 }
 
 /// The time of `count` updates. Room was made before.
-pub fn batch<L>(journal: &Door<L>, user: &mut User, case: Case, way: Way, count: u64) -> Duration
+pub(crate) fn batch<L>(
+    journal: &Door<L>,
+    user: &mut User,
+    case: Case,
+    way: Way,
+    count: u64,
+) -> Duration
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
@@ -290,6 +296,6 @@ where
 }
 
 /// Where in memory of `bytes` bytes something of `len` bytes is put next.
-pub const fn random_place(random: &mut Random, bytes: u64, len: u64) -> Offset {
+pub(crate) const fn random_place(random: &mut Random, bytes: u64, len: u64) -> Offset {
     Offset((random.next() >> 11) % (bytes / len) * len)
 }
