@@ -103,7 +103,6 @@ fn of_an_image_the_objects_that_differ_are_logged_and_nothing_of_an_identical_on
             let one_object = bytes(&image);
             let other = noise(2);
             let all = bytes(&other);
-            eprintln!("{way:?}, compares {compares}: {identical}, {one_object}, {all}");
             assert!(all >= WHOLE, "{way:?}: {all}");
             let beside = if matches!(way, Way::Beside) { 2 * 64 } else { 0 };
             if compares {
@@ -126,7 +125,6 @@ fn an_identical_image_takes_no_slot() {
                 let mut image = noise(1);
                 assert_eq!(write(&journal, way, 3, &image).1, 1);
                 let (bytes, slots) = write(&journal, way, 3, &image);
-                eprintln!("{name}, {way:?}, compares {compares}: {bytes}, {slots}");
                 let is_beside = matches!(way, Way::Beside);
                 assert_eq!(slots, u64::from(!compares), "{name}, {way:?}");
                 assert_eq!(bytes > 0, is_beside || !compares, "{name}, {way:?}");
@@ -301,7 +299,6 @@ fn threads_that_write_what_is_there_or_nearly_so_lose_nothing_and_log_little() {
         check(&journal, "at once");
         let (bytes, slots) = logged(&journal);
         let written = 2 * THREADS * ROUNDS;
-        eprintln!("{name}: {written} images, {bytes} bytes, {slots} slots");
         let whole = whole.load(Ordering::Relaxed);
         // Nearly half of the shared images change nothing, and nine in ten of a thread's own.
         match name {
