@@ -177,7 +177,8 @@ fn open(files: &Files, bytes: &[u8], options: &Options<AnyPolicy>) -> Journal<An
     Journal::open(region, disk, options).expect("opens")
 }
 
-/// Whoever says more of a block than its new image is taken at the word, as without the setting.
+/// A caller that says more of a block than its new image is taken at its word, as without the
+/// setting.
 #[test]
 fn what_a_caller_says_of_a_block_counts() {
     let files = Files::new("compared-said");

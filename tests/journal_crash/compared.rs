@@ -34,7 +34,7 @@ fn content(letter: u8) -> Block {
     content
 }
 
-/// The block that is written after a recovery. That may be crashed too, and its block is not judged.
+/// The block that is written after a recovery. That may be crashed too: the block is not judged.
 const AFTERWARDS: usize = BLOCKS - 1;
 
 /// What blocks may hold: `None` where they were discarded.

@@ -11,8 +11,8 @@
 //!
 //! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, whose old content
 //! nobody needs, go straight home, and are synced there before the record; [`Appends`] says
-//! otherwise. A journal without slots logs whole blocks. An image that changes nothing is not logged,
-//! where the store gives the old one. With [`Settings::compares`] nor is it where the journal keeps
+//! otherwise. A journal without slots logs whole blocks. An image that changes nothing is not
+//! logged, where the store gives the old one. [`Settings::compares`] adds: where the journal keeps
 //! the old one in ordinary memory.
 
 #![no_std]

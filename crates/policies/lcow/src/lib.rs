@@ -11,8 +11,8 @@
 //! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. Its journal
 //! entry is a commit here; what is written between two of them is gathered by a running transaction
 //! ([`Pacing`]). Patches go into the record as runs. A journal without slots logs whole blocks. An
-//! image that changes nothing is not logged, where the store gives the old one. With
-//! [`Settings::compares`] nor is it where the journal keeps the old one in ordinary memory.
+//! image that changes nothing is not logged, where the store gives the old one.
+//! [`Settings::compares`] adds: where the journal keeps the old one in ordinary memory.
 
 #![no_std]
 #![forbid(unsafe_code)]
