@@ -1,6 +1,8 @@
 //! Images that are written whole, and compared with what ordinary memory keeps of their blocks.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
 use std::thread;
 
 use journal_core::policy::{Change, Kind, Patch, Policy as _, Span, Update};
@@ -218,7 +220,7 @@ const USED: u64 = 10;
 const ROUNDS: u64 = 400;
 
 /// Counts in a block, one for each thread: what one thread adds another must not lose.
-fn count_at(thread: u64) -> std::ops::Range<usize> {
+fn count_at(thread: u64) -> Range<usize> {
     let at = 1000 * thread as usize;
     at..at + 8
 }
@@ -276,7 +278,7 @@ fn threads_that_write_what_is_there_or_nearly_so_lose_nothing_and_log_little() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     journal.checkpoint().expect("goes home");
-                    thread::sleep(core::time::Duration::from_millis(3));
+                    thread::sleep(Duration::from_millis(3));
                 }
             });
             writers.into_iter().for_each(|writer| writer.join().expect("writes"));
