@@ -209,6 +209,11 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
+    fn wants_cached_old(&self) -> bool {
+        of_chosen!(self, policy => policy.wants_cached_old())
+    }
+
+    #[inline]
     fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
         of_chosen!(self, policy => policy.check(payload, block))
     }
@@ -347,6 +352,7 @@ mod tests {
         assert_eq!(any.keeps_in_slots(), one.keeps_in_slots());
         assert_eq!(any.wants_log(), one.wants_log());
         assert_eq!(any.wants_old(), one.wants_old());
+        assert_eq!(any.wants_cached_old(), one.wants_cached_old());
         assert_eq!(any.bypasses_when_full(), one.bypasses_when_full());
         assert_eq!(any.thresholds(), one.thresholds());
         assert_eq!(any.logs_images(), one.logs_images());
@@ -391,7 +397,11 @@ mod tests {
         is_like(CompressedDelta::new().into(), &CompressedDelta::new());
         is_like(TwoLevel::new().into(), &TwoLevel::new());
         is_like(Adaptive::new().into(), &Adaptive::new());
-        let settings = lcow::Settings::new().reclaim_at(100);
+        let settings = lcow::Settings::new().reclaim_at(100).compares(true);
         is_like(Lcow::with(settings).into(), &Lcow::with(settings));
+        let objects = ObjectLog::with(object_log::Settings::new().compares(true));
+        let objects = objects.expect("settings that can be");
+        assert!(objects.wants_cached_old());
+        is_like(objects.into(), &objects);
     }
 }

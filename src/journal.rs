@@ -29,6 +29,7 @@ use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
+use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Seated, Seats};
 use crate::stats::{LaneStats, Stats};
 use crate::threads::block_locks::{Age, BlockLocks};
@@ -102,6 +103,11 @@ fn has_old(operation: &Operation<'_>) -> bool {
         Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
         _ => false,
     }
+}
+
+/// Whether an operation is compared with what is kept of its block.
+fn is_compared(operation: &Operation<'_>) -> bool {
+    matches!(operation, Operation::Update(update) if is_image_alone(update))
 }
 
 /// Whether an operation says all of a block's new content, or that it has none.
@@ -355,6 +361,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     ///
     /// A policy that [compares images](Policy::wants_old) is shown what is committed when the call
     /// has its blocks, and finds the ranges itself. This holds whatever old image an update brings.
+    /// A policy that compares with images [that are kept](Policy::wants_cached_old) is shown them
+    /// of updates that are whole images and bring nothing else.
     ///
     /// `None` when there was nothing to log.
     ///
@@ -399,7 +407,10 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             Err(error) => return Err(error.into()),
         }
         if shared.common.policy.wants_old() && operations.iter().any(has_old) {
-            return self.commit_on_olds(operations, durability);
+            return self.commit_on_olds(operations, durability, Sees::Olds);
+        }
+        if shared.compares_cached() && operations.iter().any(is_compared) {
+            return self.commit_on_olds(operations, durability, Sees::CachedOlds);
         }
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
@@ -434,7 +445,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let shared = self.shared();
         let few = match sees {
             Sees::Operations => shared.commit_few(&mut seat, age, operations, durability)?,
-            Sees::Olds => None,
+            Sees::Olds | Sees::CachedOlds => None,
         };
         if few.is_some() {
             return Ok(few);
@@ -455,20 +466,21 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         }
     }
 
-    /// Commits operations for a policy that compares with the old images.
+    /// Commits operations for a policy that compares with old images, or with those that are kept.
     fn commit_on_olds(
         &self,
         operations: &[Operation<'_>],
         durability: Durability,
+        sees: Sees,
     ) -> Result<Option<Committed>, Error> {
-        if !operations.iter().all(says_all) {
+        if sees == Sees::Olds && !operations.iter().all(says_all) {
             return self.commit_staged(operations, durability);
         }
         let shared = self.shared();
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
         let age = seat.next_age(shared.blocks.age_behind());
-        self.commit_waiting(seat, age, operations, durability, Sees::Olds)
+        self.commit_waiting(seat, age, operations, durability, sees)
     }
 
     /// Commits operations whose new images have to be made from the old ones first. It does so as a

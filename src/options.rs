@@ -314,8 +314,10 @@ impl<L, H> Options<L, H> {
     /// stay longest.
     ///
     /// By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which reads
-    /// each block that it writes, and none for others. [`commit`](crate::Journal::commit) then
-    /// copies its images once more; a transaction hands over the memory that they are in.
+    /// each block that it writes. Likewise for one that looks at those
+    /// [that are kept](Policy::wants_cached_old), and none for others.
+    /// [`commit`](crate::Journal::commit) then copies its images once more; a transaction hands
+    /// over the memory that they are in.
     /// With room for less than 4,096 blocks, the index is cut into fewer parts that threads can use
     /// at once. Each part then still has room for neighbours.
     ///
@@ -492,7 +494,8 @@ impl<L: Policy, H> Options<L, H> {
     /// What a journal of this geometry takes at worst, run with these settings.
     pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
         // 1. The cache.
-        let default = if self.policy.wants_old() { CACHE_BYTES } else { 0 };
+        let compares = self.policy.wants_old() || self.policy.wants_cached_old();
+        let default = if compares { CACHE_BYTES } else { 0 };
         let cached_bytes = self.settings.cache_bytes.unwrap_or(default);
         if self.settings.batch_blocks == 0 {
             return Err(OptionsError::NoBatch);

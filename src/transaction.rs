@@ -186,8 +186,11 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
         self.take_anew(block)?;
-        if self.shared.common.policy.wants_old() && !self.seat.staged.has(block) {
-            self.shared.keep_old(&mut self.seat, block, hint.kind)?;
+        let shared = self.shared;
+        if shared.common.policy.wants_old() && !self.seat.staged.has(block) {
+            shared.keep_old(&mut self.seat, block, hint.kind)?;
+        } else if shared.compares_cached() && !self.seat.staged.has(block) {
+            shared.keep_cached_old(&mut self.seat, block, hint.kind)?;
         }
         self.seat.staged.write(block, hint, image);
         Ok(())

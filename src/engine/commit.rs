@@ -54,7 +54,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::{Shared, failed_fence};
-use crate::staging::old_images::OnOlds;
+use crate::staging::old_images::{OnOlds, is_image_alone};
 use crate::staging::seat::Seat;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
@@ -91,6 +91,9 @@ pub(crate) enum Sees {
     Operations,
     /// The operations, with what their live blocks hold.
     Olds,
+    /// The operations. Where one is a whole image and nothing more is said of it, it comes with
+    /// what its block holds, if that is kept in ordinary memory.
+    CachedOlds,
 }
 
 /// What of a transaction is kept for readers when it ends.
@@ -186,7 +189,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         sees: Sees,
     ) -> Result<Option<Committed>, Error> {
         let result = self.commit_unstaged(seat, age, operations, durability, sees);
-        if sees == Sees::Olds {
+        if sees != Sees::Operations {
             seat.staged.olds.clear();
         }
         result
@@ -237,6 +240,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let kept = match sees {
             Sees::Operations => Ok(()),
             Sees::Olds => self.keep_olds(seat, operations),
+            Sees::CachedOlds => self.keep_cached_olds(seat, operations),
         };
         if let Err(error) = kept {
             watch.end();
@@ -244,8 +248,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(error);
         }
         let Seat { work, staged, .. } = seat;
-        let olds = (sees == Sees::Olds).then_some(&staged.olds);
-        let operations = &OnOlds { operations, olds };
+        let olds = (sees != Sees::Operations).then_some(&staged.olds);
+        let operations = &OnOlds { operations, olds, are_all: sees == Sees::Olds };
         // Everything is known by now, so no more is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
         watch.end();
@@ -268,6 +272,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<(), Error> {
         operations.iter().try_for_each(|operation| match operation {
             Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
+            _ => Ok(()),
+        })
+    }
+
+    /// Keeps those old images that lie in ordinary memory, of blocks that can be compared.
+    fn keep_cached_olds(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        operations: &[Operation<'_>],
+    ) -> Result<(), Error> {
+        operations.iter().try_for_each(|operation| match operation {
+            Operation::Update(update) if is_image_alone(update) => {
+                self.keep_cached_old(seat, update.block, update.kind)
+            }
             _ => Ok(()),
         })
     }
@@ -562,8 +580,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Brings what is kept of a transaction's blocks up to it.
     ///
     /// What is kept of a block that was patched is patched. An image is kept if the next writer of
-    /// the block looks for it: the policy uses old images, or the image was built on the last one.
-    /// Any other image lies in the lane, from where the next reader fetches it.
+    /// the block looks for it: the policy uses old images, or those that are kept, or the image was
+    /// built on the last one. Any other image lies in the lane, from where the next reader fetches
+    /// it.
     #[cold]
     fn keep_committed<O: Operations + ?Sized>(
         &self,
@@ -571,13 +590,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         keeps: Keeps,
         committed: &Committed,
     ) {
-        let wants_old = self.common.policy.wants_old();
+        let keeps_images = self.keeps_images();
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             let image = match update.change {
                 Change::Patches(_) => None,
                 Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
-                Change::Image(image) if keeps == Keeps::All && wants_old => Some(image),
+                Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
                 _ => continue,
             };
             let Ok(mut share) = self.share(update.block) else { return };
@@ -595,9 +614,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// transaction's pages become the cache's. Its blocks may be another transaction's by now.
     #[cold]
     fn keep_pages(&self, staged: &mut Staged, committed: &Committed) {
-        let wants_old = self.common.policy.wants_old();
+        let keeps_images = self.keeps_images();
         staged.each_page(|block, is_built, page| {
-            if !is_built && !wants_old {
+            if !is_built && !keeps_images {
                 return;
             }
             let Ok(mut share) = self.share(block) else { return };

@@ -8,7 +8,7 @@
 use journal_core::parts::{FrameAt, NodeId, apply_frames};
 use journal_core::policy::{Kind, Policy};
 use journal_core::record::Form;
-use journal_core::{BlockDevice, BlockNumber, JournalError};
+use journal_core::{BlockDevice, BlockNumber, JournalError, Rule};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -106,6 +106,56 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the policy compares images with those that are kept, and any are.
+    #[inline]
+    pub(crate) fn compares_cached(&self) -> bool {
+        self.common.policy.wants_cached_old() && self.caches
+    }
+
+    /// Whether the next writer of a block looks for its last image.
+    pub(crate) fn keeps_images(&self) -> bool {
+        self.common.policy.wants_old() || self.common.policy.wants_cached_old()
+    }
+
+    /// Keeps the committed image like [`keep_old`](Self::keep_old), if it lies in ordinary memory.
+    /// Nothing is read for it.
+    pub(crate) fn keep_cached_old(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        block: BlockNumber,
+        kind: Kind,
+    ) -> Result<(), Error> {
+        if kind == Kind::Append {
+            return Ok(());
+        }
+        self.check_not_failed()?;
+        seat.staged.olds.keep(block, |into| self.read_cached(block, into))
+    }
+
+    /// Copies the committed image of a live block that the caller has locked, if ordinary memory
+    /// has it.
+    fn read_cached(&self, block: BlockNumber, into: &mut [u8]) -> Result<bool, Error> {
+        if let Some(is_live) = self.gathering.read(block, into) {
+            return Ok(is_live);
+        }
+        let mut share = self.share(block)?;
+        // These two are to be logged whole: a new image ends what is wrong with the block, or cuts
+        // off its long chain of frames.
+        if share.index.is_unreadable(block) || share.is_to_fold(block) {
+            return Ok(false);
+        }
+        if !self.keeps(Rule::ComparedWithCommitted) {
+            let found = share.cache.as_ref().and_then(|cache| cache.look_up_any(block));
+            return Ok(found.map(|image| into.copy_from_slice(image)).is_some());
+        }
+        let newest = self.newest_readable(&share, block);
+        let is_there = self.look_up(&mut share, block, newest, 0, into);
+        if let (false, Some(cache)) = (is_there, &mut share.cache) {
+            cache.asked.misses += 1;
+        }
+        Ok(is_there)
     }
 
     /// The newest frame of a block that may be read. At most one frame may not: that of the

@@ -99,6 +99,13 @@ impl Cache {
         Some(&kept.image)
     }
 
+    /// Finds whatever is there of a block, of whichever frame. A test asks for it that breaks the
+    /// rule [`ComparedWithCommitted`](journal_core::Rule::ComparedWithCommitted).
+    #[cold]
+    pub(crate) fn look_up_any(&self, block: BlockNumber) -> Option<&[u8]> {
+        self.kept.get(&block.raw()).map(|kept| &*kept.image)
+    }
+
     /// Keeps content up to a frame, which is the newest of its block. Without a frame it is as it
     /// is home.
     pub(crate) fn keep(

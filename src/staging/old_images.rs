@@ -1,7 +1,7 @@
 //! Committed images of blocks that a transaction writes, for a policy that uses them.
 
 use journal_core::parts::Operations;
-use journal_core::policy::Change;
+use journal_core::policy::{Change, Kind, Update};
 use journal_core::{BlockNumber, Operation};
 
 /// Memory for more than this is given back when a transaction ends.
@@ -60,14 +60,25 @@ impl Olds {
     }
 }
 
+/// Whether an update is a whole image of a live block, and nothing is said of what the block held.
+#[inline]
+pub(crate) fn is_image_alone(update: &Update<'_>) -> bool {
+    let is_image = matches!(update.change, Change::Image(_));
+    is_image && update.old.is_none() && update.kind == Kind::Overwrite
+}
+
 /// Operations, and what their blocks held, where a policy is to see that.
 ///
 /// The policy then finds the differences between the images itself. A caller may have brought an
 /// old image, or the ranges that are new. But it found them when the block was not locked. Another
-/// image may have been committed since, and then they are wrong.
+/// image may have been committed since, and then they are wrong. Where only some old images are
+/// looked for, none is of a block of which the caller has said such a thing.
 pub(crate) struct OnOlds<'o> {
     pub(crate) operations: &'o [Operation<'o>],
     pub(crate) olds: Option<&'o Olds>,
+    /// Whether the old image of every live block was looked for. An operation without one is then
+    /// an image, whatever its caller has brought.
+    pub(crate) are_all: bool,
 }
 
 impl Operations for OnOlds<'_> {
@@ -80,8 +91,11 @@ impl Operations for OnOlds<'_> {
     fn operation(&self, at: usize) -> Operation<'_> {
         let mut operation = self.operations[at];
         if let (Operation::Update(update), Some(olds)) = (&mut operation, self.olds) {
-            update.old = olds.get(update.block);
-            update.change = update.change.image().map_or(update.change, Change::Image);
+            let old = olds.get(update.block);
+            if self.are_all || old.is_some() {
+                update.old = old;
+                update.change = update.change.image().map_or(update.change, Change::Image);
+            }
         }
         operation
     }

@@ -5,6 +5,7 @@
 mod alone;
 mod circles;
 mod claims;
+mod compared;
 mod few;
 mod gathered;
 mod held;

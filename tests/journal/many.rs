@@ -73,6 +73,10 @@ impl<L: Policy> Policy for Asked<L> {
         self.policy.wants_old()
     }
 
+    fn wants_cached_old(&self) -> bool {
+        self.policy.wants_cached_old()
+    }
+
     fn bypasses_when_full(&self) -> bool {
         self.policy.bypasses_when_full()
     }

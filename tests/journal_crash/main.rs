@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod compared;
 mod guards;
 mod log;
 mod mutants;

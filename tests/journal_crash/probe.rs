@@ -12,7 +12,7 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
     Rule, Site,
 };
-use nvm_journal::{CompressedDelta, Lcow, TwoLevel};
+use nvm_journal::{CompressedDelta, Lcow, ObjectLog, TwoLevel};
 use policy_codec::bitmap::Unit;
 use sim_disk::{Mutator, SimDisk};
 
@@ -238,10 +238,19 @@ pub(crate) enum Logged {
     Levels,
     /// Whole images, in the disk-side log.
     Far,
+    /// The objects that differ from what is kept of the block.
+    Compared,
 }
 
 /// Sub-blocks of a word.
 const LEVELS: TwoLevel = TwoLevel::with(two_level::Settings::new().sub_block(Unit::WORD));
+
+/// Objects of two words. Images are compared with those that are kept.
+const OBJECTS: object_log::Settings = object_log::Settings::new().object_bytes(16).compares(true);
+
+fn objects() -> ObjectLog {
+    ObjectLog::with(OBJECTS).expect("settings that can be")
+}
 
 /// Everything in slots.
 const VERSIONS: ByteDelta = ByteDelta::with(Settings::new().appends(Appends::Slots));
@@ -271,6 +280,7 @@ impl Policy for Logged {
             Self::Compressed => return CompressedDelta::new().place(update, out),
             Self::Levels => return LEVELS.place(update, out),
             Self::Far => return Placement::DiskLog,
+            Self::Compared => return objects().place(update, out),
             Self::Whole | Self::Halves | Self::Stuffed => {}
         }
         let Some(image) = update.change.image() else { return Placement::Image };
@@ -303,6 +313,10 @@ impl Policy for Logged {
         matches!(self, Self::Compressed | Self::Levels)
     }
 
+    fn wants_cached_old(&self) -> bool {
+        *self == Self::Compared
+    }
+
     fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
         match self {
             Self::Compressed => CompressedDelta::new().check(payload, block),
@@ -318,6 +332,7 @@ impl Policy for Logged {
         match self {
             Self::Compressed => return CompressedDelta::new().apply(payload, block),
             Self::Levels => return LEVELS.apply(payload, block),
+            Self::Compared => return objects().apply(payload, block),
             _ => {}
         }
         let into = block.get_mut(..payload.len());

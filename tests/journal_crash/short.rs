@@ -135,6 +135,12 @@ fn pairs_of_steps_on_two_lanes_of_two_levels_survive_sampled_crashes() {
 }
 
 #[test]
+fn pairs_of_steps_on_two_lanes_of_compared_objects_survive_sampled_crashes() {
+    let total = pairs(Logged::Compared, 2, Overwrite::MayLeaveGarbage);
+    assert!(total.images > 5_000, "{total}");
+}
+
+#[test]
 fn pairs_of_steps_on_two_lanes_of_versions_survive_sampled_crashes() {
     let total = pairs(Logged::Versions, 2, Overwrite::MayLeaveGarbage);
     assert!(total.images > 5_000, "{total}");

@@ -17,7 +17,7 @@ use sim_disk::suite::Habits;
 use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
 
 use crate::lives::{Life, Machine, Process, lives, run};
-use crate::policies::{for_each_policy, tiny};
+use crate::policies::{comparing, for_each_comparing_policy, for_each_policy, tiny};
 use crate::run::{Sample, holds};
 use crate::session::{Session, read_all};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Change, End, judge, sync_label};
@@ -266,11 +266,20 @@ impl Machine for Front {
     }
 }
 
-fn check(name: &str) {
+fn check_policy(policy: AnyPolicy) {
     let sample = Sample { cases: 200, share: 1, source: file!() };
     holds(&sample, &case(), |(shape, lives)| {
-        run(&Front::new(tiny(name), shape, Mutator::new()), lives).map(drop)
+        run(&Front::new(policy, shape, Mutator::new()), lives).map(drop)
     });
 }
 
+fn check(name: &str) {
+    check_policy(tiny(name));
+}
+
+fn check_comparing(name: &str) {
+    check_policy(comparing(name, 16));
+}
+
 for_each_policy!(check);
+for_each_comparing_policy!(check_comparing);

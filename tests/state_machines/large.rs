@@ -19,7 +19,7 @@ use sim_disk::{CrashPoint, CrashPoints, DiskImage, Image, Mark, Model, Mutator, 
 use crate::doors::{Door, Edit, Given, enter};
 use crate::ledger::{Cell, Ledger};
 use crate::lives::guarded;
-use crate::policies::{default, for_each_policy};
+use crate::policies::{comparing, default, for_each_comparing_policy, for_each_policy};
 use crate::run::{Sample, holds};
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
@@ -383,10 +383,19 @@ pub(crate) fn run(
 const OPS: usize = 800;
 const LIVES: usize = 4;
 
-fn check(name: &str) {
+fn check_policy(policy: AnyPolicy) {
     // Each is as long as many of the others.
     let sample = Sample { cases: 1, share: 64, source: file!() };
-    holds(&sample, &case(OPS, LIVES), |case| run(default(name), Mutator::new(), case).map(drop));
+    holds(&sample, &case(OPS, LIVES), |case| run(policy, Mutator::new(), case).map(drop));
+}
+
+fn check(name: &str) {
+    check_policy(default(name));
+}
+
+fn check_comparing(name: &str) {
+    check_policy(comparing(name, 256));
 }
 
 for_each_policy!(check);
+for_each_comparing_policy!(check_comparing);

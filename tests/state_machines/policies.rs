@@ -2,7 +2,7 @@
 
 use adaptive::{Settings as AdaptiveSettings, Wish};
 use journal_core::policy::Policy;
-use nvm_journal::{Adaptive, AnyPolicy, ObjectLog, TwoLevel};
+use nvm_journal::{Adaptive, AnyPolicy, ByteDelta, Lcow, ObjectLog, TwoLevel};
 use policy_codec::bitmap::Unit;
 
 /// The policy of this name for blocks of 64 bytes: objects of 16, sub-blocks of a word, and what
@@ -17,6 +17,19 @@ pub(crate) fn tiny(name: &str) -> AnyPolicy {
         AnyPolicy::Adaptive(_) => Adaptive::with(adapts).into(),
         other => other,
     }
+}
+
+/// A policy that compares images with those that are kept, which it does not by default: for blocks
+/// with objects of this size.
+pub(crate) fn comparing(name: &str, object_bytes: u32) -> AnyPolicy {
+    let objects = object_log::Settings::new().object_bytes(object_bytes).compares(true);
+    let policy: AnyPolicy = match default(name) {
+        AnyPolicy::ObjectLog(_) => ObjectLog::with(objects).expect("settings that can be").into(),
+        AnyPolicy::Lcow(_) => Lcow::with(lcow::Settings::new().compares(true)).into(),
+        _ => ByteDelta::with(byte_delta::Settings::new().compares(true)).into(),
+    };
+    assert_eq!((policy.name(), policy.wants_cached_old()), (name, true));
+    policy
 }
 
 /// The policy of this name as it comes, for blocks of 4 KiB.
@@ -70,6 +83,28 @@ macro_rules! for_each_policy {
 }
 
 pub(crate) use for_each_policy;
+
+/// Declares a test for each policy that can compare images with those that are kept.
+macro_rules! for_each_comparing_policy {
+    ($check:path) => {
+        #[test]
+        fn byte_delta_that_compares() {
+            $check("byte-delta");
+        }
+
+        #[test]
+        fn object_log_that_compares() {
+            $check("object-log");
+        }
+
+        #[test]
+        fn lcow_that_compares() {
+            $check("lcow");
+        }
+    };
+}
+
+pub(crate) use for_each_comparing_policy;
 
 #[test]
 fn no_policy_is_left_out() {

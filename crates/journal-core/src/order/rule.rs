@@ -100,13 +100,16 @@ pub enum Rule {
     TornEntriesVoided,
     /// A tail word proves what lies below it durable, and keeps out what does not.
     TailWords,
+    /// A new image is compared with the committed one. Nothing else that is kept of the block
+    /// counts.
+    ComparedWithCommitted,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -152,6 +155,7 @@ impl Rule {
         Self::HomesMadeSure,
         Self::TornEntriesVoided,
         Self::TailWords,
+        Self::ComparedWithCommitted,
         Self::Sticky,
     ];
 }

@@ -424,6 +424,14 @@ pub trait Policy {
         false
     }
 
+    /// Whether it makes use of [`Update::old`] where that costs no read. A journal that keeps
+    /// blocks in ordinary memory then shows it the committed image of a block that is written
+    /// whole, if that image is kept. It shows nothing else, and reads nothing for it. Where a
+    /// policy [wants old images](Self::wants_old) of all blocks, this adds nothing.
+    fn wants_cached_old(&self) -> bool {
+        false
+    }
+
     /// Whether data goes to the disk-side log, whatever [`place`](Self::place) says, when its lane
     /// has no room for the record, and would have room like that. Metadata stays, and so does what
     /// changes nothing.

@@ -11,7 +11,9 @@
 //!
 //! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, whose old content
 //! nobody needs, go straight home, and are synced there before the record; [`Appends`] says
-//! otherwise. A journal without slots logs whole blocks.
+//! otherwise. A journal without slots logs whole blocks. An image that changes nothing is not
+//! logged, where the store gives the old one. [`Settings::compares`] adds: where the journal keeps
+//! the old one in ordinary memory.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -51,6 +53,7 @@ pub struct Settings {
     reclaim_at: u8,
     commit_after: Duration,
     checkpoint_after: Duration,
+    compares: bool,
 }
 
 impl Settings {
@@ -62,6 +65,7 @@ impl Settings {
             reclaim_at: 192,
             commit_after: Duration::from_secs(5),
             checkpoint_after: Duration::from_secs(5 * 60),
+            compares: false,
         }
     }
 
@@ -88,6 +92,14 @@ impl Settings {
     #[must_use]
     pub const fn checkpoint_after(self, checkpoint_after: Duration) -> Self {
         Self { checkpoint_after, ..self }
+    }
+
+    /// Whether an image is compared with the newest one, where the journal keeps that in ordinary
+    /// memory. If the two are the same, nothing is logged. It costs a copy and a comparison of each
+    /// block. Off.
+    #[must_use]
+    pub const fn compares(self, compares: bool) -> Self {
+        Self { compares, ..self }
     }
 }
 
@@ -148,6 +160,10 @@ impl Policy for ByteDelta {
         runs::apply(payload, block)
     }
 
+    fn wants_cached_old(&self) -> bool {
+        self.settings.compares
+    }
+
     fn wants_slots(&self) -> bool {
         true
     }
@@ -176,6 +192,13 @@ mod tests {
         let mut update = Update::new(BlockNumber(0), change);
         (update.kind, update.old) = (kind, old);
         policy.place(&update, &mut Encoder::new(&mut [0; 64]))
+    }
+
+    #[test]
+    fn it_asks_for_old_images_that_are_kept_if_it_is_set() {
+        let compares = ByteDelta::with(Settings::new().compares(true));
+        assert!(compares.wants_cached_old() && !compares.wants_old());
+        assert!(!ByteDelta::new().wants_cached_old());
     }
 
     #[test]

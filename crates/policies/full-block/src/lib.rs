@@ -5,7 +5,8 @@
 //! - **Choose it** when most of a block changes with every update, or when nothing is known of what
 //!   changed. Or choose it as the baseline that the other policies are measured against.
 //!
-//! An update that leaves the block as it was is not logged, where the old image is given.
+//! An update that leaves the block as it was is not logged, where the store gives the old image. It
+//! never asks for one, and has no setting for that: a baseline logs what it is given.
 
 #![no_std]
 #![forbid(unsafe_code)]

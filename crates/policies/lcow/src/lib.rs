@@ -10,7 +10,9 @@
 //!
 //! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. Its journal
 //! entry is a commit here; what is written between two of them is gathered by a running transaction
-//! ([`Pacing`]). Patches go into the record as runs. A journal without slots logs whole blocks.
+//! ([`Pacing`]). Patches go into the record as runs. A journal without slots logs whole blocks. An
+//! image that changes nothing is not logged, where the store gives the old one.
+//! [`Settings::compares`] adds: where the journal keeps the old one in ordinary memory.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -37,13 +39,14 @@ use policy_codec::runs;
 pub struct Settings {
     reclaim_at: u8,
     commit_after: Duration,
+    compares: bool,
 }
 
 impl Settings {
     /// The defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { reclaim_at: 224, commit_after: Duration::from_secs(5) }
+        Self { reclaim_at: 224, commit_after: Duration::from_secs(5), compares: false }
     }
 
     /// The share of the slots or of a lane, in 256ths, from which on older versions are dropped.
@@ -57,6 +60,14 @@ impl Settings {
     #[must_use]
     pub const fn commit_after(self, commit_after: Duration) -> Self {
         Self { commit_after, ..self }
+    }
+
+    /// Whether an image is compared with the old one, where the journal keeps that in ordinary
+    /// memory. If the two are the same, nothing is logged. It costs a copy and a comparison of each
+    /// block. Off.
+    #[must_use]
+    pub const fn compares(self, compares: bool) -> Self {
+        Self { compares, ..self }
     }
 }
 
@@ -121,6 +132,10 @@ impl Policy for Lcow {
         true
     }
 
+    fn wants_cached_old(&self) -> bool {
+        self.settings.compares
+    }
+
     fn keeps_in_slots(&self) -> bool {
         true
     }
@@ -140,6 +155,13 @@ mod tests {
     use journal_core::policy::Change;
 
     use super::*;
+
+    #[test]
+    fn it_asks_for_old_images_that_are_kept_if_it_is_set() {
+        let compares = Lcow::with(Settings::new().compares(true));
+        assert!(compares.wants_cached_old() && !compares.wants_old());
+        assert!(!Lcow::new().wants_cached_old());
+    }
 
     #[test]
     fn data_goes_to_slots_and_metadata_into_the_record() {

@@ -7,7 +7,9 @@
 //!   given are logged, and no more: one of 3 bytes takes 2 lines. No memory beside the index, which
 //!   has a node for each frame: a block that changes often has many of them. Where the
 //!   store does not say what changed and gives the old image, [`kernels`](ObjectLog::kernels)
-//!   compare the two. Without the old image the block is logged whole.
+//!   compare the two. So they do with [`Settings::compares`], if the journal keeps the old image in
+//!   ordinary memory. An image that changes nothing is then not logged. Without the old image the
+//!   block is logged whole.
 //! - **Choose it** when blocks are tables of small things that change one at a time, as the
 //!   metadata of a file system. The store has to say which (`Transaction::write_at`, ranges,
 //!   patches). A block of which the greater part changes is logged whole.
@@ -237,6 +239,10 @@ impl<K: Kernels> Policy for ObjectLog<K> {
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         payload::apply(payload, block)
+    }
+
+    fn wants_cached_old(&self) -> bool {
+        self.settings.compares
     }
 
     fn thresholds(&self) -> Thresholds {

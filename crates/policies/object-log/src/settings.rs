@@ -32,6 +32,7 @@ pub struct Settings {
     commit_after: Duration,
     pub(crate) checkpoint_at: u8,
     checkpoint_after: Duration,
+    pub(crate) compares: bool,
 }
 
 impl Settings {
@@ -50,6 +51,7 @@ impl Settings {
             commit_after: Duration::from_secs(5),
             checkpoint_at: 128,
             checkpoint_after: Duration::from_secs(10 * 60),
+            compares: false,
         }
     }
 
@@ -91,6 +93,15 @@ impl Settings {
     #[must_use]
     pub const fn checkpoint_after(self, checkpoint_after: Duration) -> Self {
         Self { checkpoint_after, ..self }
+    }
+
+    /// Whether a block that is written whole is compared with its old image, where the journal
+    /// keeps that in ordinary memory. Then only the objects that differ are logged, and nothing if
+    /// none does. It costs a copy and a comparison of each such block. Off: as published, the store
+    /// says which objects change.
+    #[must_use]
+    pub const fn compares(self, compares: bool) -> Self {
+        Self { compares, ..self }
     }
 
     pub(crate) const fn first_wrong(&self) -> Option<SettingsError> {

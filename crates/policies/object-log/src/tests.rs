@@ -389,6 +389,25 @@ fn objects_are_named_once() {
 }
 
 #[test]
+fn it_asks_for_old_images_that_are_kept_if_it_is_set() {
+    let compares = ObjectLog::with(Settings::new().compares(true)).expect("can be");
+    assert!(compares.wants_cached_old() && !compares.wants_old());
+    assert!(!ObjectLog::new().wants_cached_old());
+    // What it logs is said by the update alone.
+    let (old, mut new) = ([0; 4096], [0; 4096]);
+    new[300] = 1;
+    for image in [&old, &new] {
+        let update = update(Change::Image(image), Some(&old), 0);
+        let (mut room, mut other) = ([0; 4096], [0; 4096]);
+        let (mut out, mut expected) = (Encoder::new(&mut room), Encoder::new(&mut other));
+        let placement = compares.place(&update, &mut out);
+        assert_eq!(placement, ObjectLog::new().place(&update, &mut expected));
+        assert_eq!(out.as_bytes(), expected.as_bytes());
+    }
+    assert_eq!(place(&update(Change::Image(&old), Some(&old), 0), 4096).0, Placement::Unchanged);
+}
+
+#[test]
 fn settings_say_what_cannot_be() {
     let policy = ObjectLog::new();
     assert_eq!((policy.id(), ObjectLog::default()), (PolicyId(3), policy));

@@ -65,6 +65,10 @@ impl Policy for Chosen {
         self.0.wants_old()
     }
 
+    fn wants_cached_old(&self) -> bool {
+        self.0.wants_cached_old()
+    }
+
     fn bypasses_when_full(&self) -> bool {
         self.0.bypasses_when_full()
     }
