@@ -10,7 +10,9 @@ use lab::bench::media::{BLOCK, warm};
 use lab::bench::timed;
 use nvm_journal::Region;
 
-use crate::user::{Case, DEFERRED, NVM_BYTES, PATCH_BYTES, Random, User, Way, random_place};
+use crate::user::{
+    Case, DEFERRED, NVM_BYTES, PATCH_BYTES, Random, User, WARM_UP, Way, random_place,
+};
 
 /// Memory, and a table of the blocks.
 pub(crate) struct Limit {
@@ -34,7 +36,7 @@ impl Limit {
         logs_blocks: bool,
         count: u64,
     ) -> Duration {
-        timed(count, |turn| {
+        let mut one = |turn| {
             let update = user.draw(case);
             for (block, image) in update.images() {
                 black_box(self.table.get(&block.raw()));
@@ -46,6 +48,8 @@ impl Limit {
             if way != Way::Deferred || turn % DEFERRED == DEFERRED - 1 {
                 self.region.fence().expect("it does not fail");
             }
-        })
+        };
+        (0..WARM_UP).for_each(&mut one);
+        timed(count, one)
     }
 }
