@@ -181,14 +181,13 @@ pub(crate) fn checkpoints(asked: Asked) {
         for (name, patches) in [("full-block, images", 0), ("object-log, 8 patches each", 8)] {
             let nvm_bytes = (blocks * 2 * BLOCK as u64).max(NVM_BYTES);
             let floor = floor(tries, blocks);
-            let nanos = match patches {
-                0 => checkpoint(user::open(FullBlock, nvm_bytes, 2 * blocks, 0), tries, blocks, 0),
-                _ => checkpoint(
-                    user::open(ObjectLog::new(), nvm_bytes, 2 * blocks, 0),
-                    tries,
-                    blocks,
-                    patches,
-                ),
+            let (set, policy) = (2 * blocks, ObjectLog::new());
+            let nanos = if patches == 0 {
+                let journal = user::open_with_lanes(FullBlock, nvm_bytes, set, 0, 1);
+                checkpoint(&journal, tries, blocks, 0)
+            } else {
+                let journal = user::open_with_lanes(policy, nvm_bytes, set, 0, 1);
+                checkpoint(&journal, tries, blocks, patches)
             };
             let name = format!("{blocks} blocks, {name}");
             println!("{name:<44} {floor:>9.0} {nanos:>9.0} {:>9.2}", nanos / floor);
@@ -214,7 +213,7 @@ fn floor(tries: u64, blocks: u64) -> f64 {
     each(tries, blocks, write)
 }
 
-fn checkpoint<L>(journal: Door<L>, tries: u64, blocks: u64, patches: u64) -> f64
+fn checkpoint<L>(journal: &Door<L>, tries: u64, blocks: u64, patches: u64) -> f64
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
@@ -229,6 +228,7 @@ where
                 journal.transact(write).expect("there is room");
             }
         }
+        assert_eq!(journal.stats().expect("counts").blocks as u64, blocks, "all are dirty");
         let start = Instant::now();
         journal.checkpoint().expect("writes home");
         start.elapsed()

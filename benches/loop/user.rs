@@ -166,8 +166,21 @@ impl<'u> Drawn<'u> {
 /// A journal on plain memory and a disk in memory.
 pub(crate) type Door<L> = Journal<L, On<Region, MemoryDisk>>;
 
-/// Opens a journal whose cache has `cached` blocks. All of its memory was touched before.
+/// Opens a journal of two lanes whose cache has `cached` blocks. Its memory was touched before.
 pub(crate) fn open<L>(policy: L, nvm_bytes: u64, set: u64, cached: u64) -> Door<L>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+{
+    open_with_lanes(policy, nvm_bytes, set, cached, 2)
+}
+
+pub(crate) fn open_with_lanes<L>(
+    policy: L,
+    nvm_bytes: u64,
+    set: u64,
+    cached: u64,
+    lanes: u16,
+) -> Door<L>
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
@@ -175,8 +188,11 @@ where
     for block in 0..disk.block_count() {
         disk.write(BlockNumber(block), &noise(block, BLOCK)).expect("writes");
     }
-    let options = Options::new().policy(policy).index_frames(INDEX_FRAMES).index_at_once(true);
-    let options = options.cache_bytes(cached as usize * BLOCK);
+    let options = Options::new()
+        .policy(policy)
+        .index_frames(INDEX_FRAMES.max(10 * set as usize))
+        .index_at_once(true);
+    let options = options.lanes(lanes).cache_bytes(cached as usize * BLOCK);
     let journal = Journal::format(warm(nvm_bytes), disk, &options).expect("formats");
     let mut image = vec![0; BLOCK];
     for block in 0..set {
