@@ -87,8 +87,17 @@ fn byte_delta() -> AnyPolicy {
 /// What a thread does with the journal.
 type Call = dyn FnOnce(&nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Stopping>>) + Send;
 
-/// What block 5 shows in the end, and what is durable of it.
-fn round(without: Option<Rule>) -> u8 {
+/// Lets others run for about this long, without a sleep that may take longer.
+fn pass(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::thread::yield_now();
+    }
+}
+
+/// What block 5 shows in the end, and what is durable of it. The lane is free soon after the append
+/// waits for it, and the checkpoint comes at about that time: another time in each round.
+fn round(without: Option<Rule>, nth: u64) -> u8 {
     let facts = DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew);
     let block_size = BlockSize::new(BLOCK as u32).expect("a block size");
     let disk = DiskImage::blank(block_size, BLOCKS, facts);
@@ -129,12 +138,12 @@ fn round(without: Option<Rule>) -> u8 {
         std::thread::yield_now();
     }
     assert!(gate.syncs.load(Ordering::SeqCst) > 0, "it goes home first");
-    std::thread::sleep(Duration::from_millis(5));
+    pass(Duration::from_micros(20 * (nth % 8)));
     // A checkpoint comes by.
     let checkpointer = spawn(Box::new(|journal| {
         journal.checkpoint().expect("writes home");
     }));
-    std::thread::sleep(Duration::from_millis(20));
+    pass(Duration::from_micros(10 * (nth / 8 % 16)));
     gate.open();
     for thread in [holder, appender, checkpointer] {
         thread.join().expect("no panic");
@@ -148,12 +157,12 @@ fn round(without: Option<Rule>) -> u8 {
 /// sure by writing zeroes there, over what was just appended.
 #[test]
 fn a_checkpoint_does_not_overwrite_what_was_just_appended_home() {
-    let shown: Vec<u8> = (0..20).map(|_| round(None)).collect();
+    let shown: Vec<u8> = (0..400).map(|nth| round(None, nth)).collect();
     assert!(shown.iter().all(|byte| *byte == 7), "{shown:?}");
 }
 
 #[test]
 fn because_an_append_makes_its_home_sure() {
-    let wrong = (0..400).any(|_| round(Some(Rule::AppendsMakeSure)) != 7);
+    let wrong = (0..4000).any(|nth| round(Some(Rule::AppendsMakeSure), nth) != 7);
     assert!(wrong, "the rule is off, and nothing notices");
 }

@@ -113,8 +113,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             if left_out {
                 return Ok(true);
             }
-            // What is left has to be shielded, and nothing can be.
-            return match self.not_home(indexes, &snapshot.bounds, scope) {
+            // What is left has to be shielded, and nothing can be. Where there is a shield, what looks
+            // left is a block that another thread writes at this moment.
+            let lacks_shield = common.geometry.shield_blocks == 0 && self.tears(common);
+            let left =
+                if lacks_shield { self.not_home(indexes, &snapshot.bounds, scope) } else { None };
+            return match left {
                 Some(block) => Err(JournalError::NoShield { block }),
                 None => {
                     self.end_attempt();
@@ -221,13 +225,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scope: Scope,
         scratch: &mut HomeScratch<'_>,
     ) -> (usize, bool) {
-        let tears = !self.device.device().facts().block_atomic(common.geometry.block_size)
-            && self.keeps(Rule::ShieldFirst);
         let mut search = Search {
             home: self,
             bounds,
             scope,
-            tears,
+            tears: self.tears(common),
             shield_room: common.geometry.shield_blocks as usize,
             left_out: false,
         };
@@ -252,6 +254,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             left_out |= !leaves;
         }
         (count, left_out)
+    }
+
+    /// Whether a torn overwrite may destroy a block.
+    fn tears<L, K>(&self, common: &Common<L, K>) -> bool {
+        !self.device.device().facts().block_atomic(common.geometry.block_size)
+            && self.keeps(Rule::ShieldFirst)
     }
 
     /// A block whose durable content is not home, and can be read, if there is any.
