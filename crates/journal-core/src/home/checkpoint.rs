@@ -113,8 +113,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             if left_out {
                 return Ok(true);
             }
-            // What is left has to be shielded, and nothing can be. Where there is a shield, what looks
-            // left is a block that another thread writes at this moment.
+            // What is left has to be shielded, and nothing can be. Where there is a shield, a block
+            // that seems left is being written by another thread.
             let lacks_shield = common.geometry.shield_blocks == 0 && self.tears(common);
             let left =
                 if lacks_shield { self.not_home(indexes, &snapshot.bounds, scope) } else { None };
