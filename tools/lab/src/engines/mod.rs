@@ -37,7 +37,7 @@ pub enum Update<'a> {
 pub struct Counts {
     /// Commits that made the running transaction durable.
     pub commits: u64,
-    /// Bytes written to the journal, wherever it lies, but for its superblock.
+    /// Bytes written to the journal, wherever it lies. Writes of its superblock do not count.
     pub journal_bytes: u64,
     /// Checkpoints, of any extent.
     pub checkpoints: u64,
