@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened, Several};
-use journal_core::policy::{Kind, Policy};
+use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened};
+use journal_core::policy::Policy;
 use journal_core::{
-    BlockDevice, BlockNumber, CheckpointReport, CommitError, Committed, Durability, Geometry, Hook,
-    LaneSlot, Needs, OpenError, Operation, PmemShare, PmemSplit, Recovery, SlotState,
+    BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneSlot, Needs,
+    OpenError, PmemShare, PmemSplit, Recovery, SlotState,
 };
 use pmem_sys::{FarFence, NativeKernels, StoreLock};
 
 use crate::any_policy::AnyPolicy;
 use crate::engine::background::Checkpointer;
-use crate::engine::commit::Sees;
 use crate::engine::scan::scan;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
@@ -29,10 +28,9 @@ use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
-use crate::staging::old_images::is_image_alone;
-use crate::staging::seat::{Seated, Seats};
+use crate::staging::seat::Seats;
 use crate::stats::{LaneStats, Stats};
-use crate::threads::block_locks::{Age, BlockLocks};
+use crate::threads::block_locks::BlockLocks;
 use crate::threads::checkpoint_flag::UnderWay;
 use crate::threads::sync::{Mutex, Ordering};
 use crate::threads::waiting::Waiting;
@@ -95,29 +93,6 @@ pub struct Journal<L = FullBlock, M: Machine = Native> {
 /// }
 /// ```
 pub type AnyJournal<M = Native> = Journal<AnyPolicy, M>;
-
-/// True if the policy may see an old image. The caller's may be stale, so the image is read again
-/// under the lock.
-fn has_old(operation: &Operation<'_>) -> bool {
-    match operation {
-        Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
-        _ => false,
-    }
-}
-
-/// Whether an operation is compared with what is kept of its block.
-fn is_compared(operation: &Operation<'_>) -> bool {
-    matches!(operation, Operation::Update(update) if is_image_alone(update))
-}
-
-/// Whether an operation says all of a block's new content, or that it has none.
-fn says_all(operation: &Operation<'_>) -> bool {
-    match operation {
-        Operation::Update(update) => update.change.image().is_some(),
-        Operation::Discard(_) => true,
-        _ => false,
-    }
-}
 
 impl<L, P, D, H> Journal<L, On<P, D, H>>
 where
@@ -330,7 +305,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     #[inline]
-    fn run<'j, R, E: From<Error>, C>(
+    pub(crate) fn run<'j, R, E: From<Error>, C>(
         &'j self,
         mut body: impl FnMut(&mut Transaction<'j, L, M>) -> Result<R, E>,
         end: impl FnOnce(Transaction<'j, L, M>) -> Result<C, Error>,
@@ -348,163 +323,6 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         }
     }
 
-    /// Commits these operations as one transaction. The images are copied from where they are to
-    /// the medium. Where [blocks are kept](Options::cache_bytes), those that the next writer of a
-    /// block looks for are copied to the cache. The operations ascend by block, each block once.
-    ///
-    /// The call waits for the holder of each block. It answers `Conflict` instead where the holder
-    /// is this thread itself, or waits for a transaction that this thread has open.
-    ///
-    /// An update may come with the ranges in which its image differs, or as patches alone
-    /// ([`Change`](crate::policy::Change)). A policy that cannot log patches answers
-    /// `CannotPlace`.
-    ///
-    /// A policy that [compares images](Policy::wants_old) is shown what is committed when the call
-    /// has its blocks, and finds the ranges itself. This holds whatever old image an update brings.
-    /// A policy that compares with images [that are kept](Policy::wants_cached_old) is shown them
-    /// of updates that are whole images and bring nothing else.
-    ///
-    /// `None` when there was nothing to log.
-    ///
-    /// # Errors
-    /// With nothing changed: `NotAscending`, `OutOfDevice`, `OutOfBlock`, `BadRange`, `TooLarge`,
-    /// `TooManyBlocks`, `CannotPlace`, `Conflict`, and those of [`read`](Self::read) where an image
-    /// has to be made first.
-    ///
-    /// When the journal is full the call makes room first, with the errors of
-    /// [`checkpoint`](Self::checkpoint), and `Unreadable` where a checkpoint makes no room.
-    ///
-    /// `Medium`, `Device` and `Failed` mean what they mean for [`Transaction::commit`]. What is
-    /// durable when depends on `durability`: it is as for [`Transaction::commit`] or as for
-    /// [`Transaction::commit_deferred`].
-    ///
-    /// ```no_run
-    /// # use nvm_journal::{Error, Journal};
-    /// # fn example(journal: &Journal, image: &[u8]) -> Result<(), Error> {
-    /// use nvm_journal::{BlockNumber, Durability, Operation};
-    ///
-    /// let operations = [
-    ///     Operation::write(BlockNumber(7), image),
-    ///     Operation::Discard(BlockNumber(9)),
-    /// ];
-    /// journal.commit(&operations, Durability::Durable)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    // C2: not inlined, so that what a caller keeps in registers leaves no fewer here.
-    #[inline(never)]
-    pub fn commit(
-        &self,
-        operations: &[Operation<'_>],
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let shared = self.shared();
-        shared.common.prefetch(operations);
-        shared.prefetch_first(operations);
-        shared.check_not_failed()?;
-        match shared.common.validate(operations) {
-            Err(CommitError::Empty) | Ok(()) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if shared.common.policy.wants_old() && operations.iter().any(has_old) {
-            return self.commit_on_olds(operations, durability, Sees::Olds);
-        }
-        if shared.compares_cached() && operations.iter().any(is_compared) {
-            return self.commit_on_olds(operations, durability, Sees::CachedOlds);
-        }
-        let mut seat = shared.seats.sit();
-        shared.choose_lane(&mut seat);
-        let age = seat.next_age(shared.blocks.age_behind());
-        if let [operation] = operations {
-            if Several::may_be(operation) {
-                let result = shared.commit_several(&mut seat, age, operation, durability);
-                if !matches!(result, Ok(None)) {
-                    seat.leave();
-                    return result;
-                }
-            }
-            let result = shared.commit_sole(&mut seat, age, operation, durability);
-            if !matches!(result, Ok(None)) {
-                seat.leave();
-                return result;
-            }
-        }
-        self.commit_waiting(seat, age, operations, durability, Sees::Operations)
-    }
-
-    /// Commits operations. After a conflict it waits for its turn and tries again.
-    #[inline(never)]
-    fn commit_waiting(
-        &self,
-        mut seat: Seated<'_, M::Disk>,
-        age: Age,
-        operations: &[Operation<'_>],
-        durability: Durability,
-        sees: Sees,
-    ) -> Result<Option<Committed>, Error> {
-        let shared = self.shared();
-        let few = match sees {
-            Sees::Operations => shared.commit_few(&mut seat, age, operations, durability)?,
-            Sees::Olds | Sees::CachedOlds => None,
-        };
-        if few.is_some() {
-            return Ok(few);
-        }
-        if shared.folds_any(operations) {
-            drop(seat);
-            return self.commit_staged(operations, durability);
-        }
-        seat.work.forget_wants();
-        loop {
-            match shared.commit_at_once(&mut seat, age, operations, durability, sees) {
-                Err(Error::Conflict { block }) => {
-                    shared.choose_lane(&mut seat);
-                    shared.await_turn(&mut seat.work, age, block)?;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    /// Commits operations for a policy that compares with old images, or with those that are kept.
-    fn commit_on_olds(
-        &self,
-        operations: &[Operation<'_>],
-        durability: Durability,
-        sees: Sees,
-    ) -> Result<Option<Committed>, Error> {
-        if sees == Sees::Olds && !operations.iter().all(says_all) {
-            return self.commit_staged(operations, durability);
-        }
-        let shared = self.shared();
-        let mut seat = shared.seats.sit();
-        shared.choose_lane(&mut seat);
-        let age = seat.next_age(shared.blocks.age_behind());
-        self.commit_waiting(seat, age, operations, durability, sees)
-    }
-
-    /// Commits operations whose new images have to be made from the old ones first. It does so as a
-    /// transaction that reads them.
-    #[cold]
-    fn commit_staged(
-        &self,
-        operations: &[Operation<'_>],
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let mut committed = None;
-        let body = |transaction: &mut Transaction<'_, L, M>| {
-            operations.iter().try_for_each(|operation| transaction.stage(operation))
-        };
-        self.run(body, |transaction| {
-            committed = match durability {
-                Durability::Durable => transaction.commit()?,
-                Durability::Deferred => transaction.commit_deferred()?,
-            };
-            Ok(())
-        })?;
-        Ok(committed)
-    }
-
     /// Reads a block's newest committed content. A reader also sees what was committed deferred and
     /// is not durable yet. A block that was discarded and not written since may hold anything.
     ///
@@ -520,6 +338,24 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let shared = self.shared();
         shared.check_request(block, into.len())?;
         shared.read(shared.seats.sit().for_reading(), block, into).map(drop)
+    }
+
+    /// Reads bytes of a block, like [`read`](Self::read). Where the block
+    /// [is kept](Options::cache_bytes), only these bytes are copied.
+    ///
+    /// # Errors
+    /// The errors of [`read`](Self::read), and `OutOfBlock` when the bytes do not lie in the block.
+    pub fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
+        let shared = self.shared();
+        shared.check_range(block, at, into.len())?;
+        if shared.read_kept(block, at, into)? {
+            return Ok(());
+        }
+        let mut seat = shared.seats.sit();
+        let (reading, image) = seat.for_reading_spare();
+        shared.read(reading, block, image)?;
+        pmem_sys::copy_block(into, &image[at..][..into.len()]);
+        Ok(())
     }
 
     /// Makes every transaction durable that was committed before the call.

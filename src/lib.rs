@@ -75,6 +75,7 @@ mod error;
 mod hint;
 mod journal;
 mod machine;
+mod one_call;
 mod options;
 mod shared;
 mod staging;

@@ -73,7 +73,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    fn check_range(&self, block: BlockNumber, at: usize, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn check_range(
+        &self,
+        block: BlockNumber,
+        at: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
         if !self.common.has(block) {
             return Err(Error::OutOfDevice { block });
         }

@@ -1,0 +1,196 @@
+//! Committing operations in one call, without a transaction that a caller holds.
+
+use journal_core::parts::Several;
+use journal_core::policy::{Kind, Policy};
+use journal_core::{CommitError, Committed, Durability, Operation};
+
+use crate::engine::commit::Sees;
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::machine::Machine;
+use crate::staging::old_images::is_image_alone;
+use crate::staging::seat::Seated;
+use crate::threads::block_locks::Age;
+use crate::transaction::Transaction;
+
+/// True if the policy may see an old image. The caller's may be stale, so the image is read again
+/// under the lock.
+fn has_old(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
+        _ => false,
+    }
+}
+
+/// Whether an operation is compared with what is kept of its block.
+fn is_compared(operation: &Operation<'_>) -> bool {
+    matches!(operation, Operation::Update(update) if is_image_alone(update))
+}
+
+/// Whether an operation says all of a block's new content, or that it has none.
+fn says_all(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Update(update) => update.change.image().is_some(),
+        Operation::Discard(_) => true,
+        _ => false,
+    }
+}
+
+impl<L: Policy, M: Machine> Journal<L, M> {
+    /// Commits these operations as one transaction. The images are copied from where they are to
+    /// the medium. Where [blocks are kept](crate::Options::cache_bytes), those that the next writer of a
+    /// block looks for are copied to the cache. The operations ascend by block, each block once.
+    ///
+    /// The call waits for the holder of each block. It answers `Conflict` instead where the holder
+    /// is this thread itself, or waits for a transaction that this thread has open.
+    ///
+    /// An update may come with the ranges in which its image differs, or as patches alone
+    /// ([`Change`](crate::policy::Change)). A policy that cannot log patches answers
+    /// `CannotPlace`.
+    ///
+    /// A policy that [compares images](Policy::wants_old) is shown what is committed when the call
+    /// has its blocks, and finds the ranges itself. This holds whatever old image an update brings.
+    /// A policy that compares with images [that are kept](Policy::wants_cached_old) is shown them
+    /// of updates that are whole images and bring nothing else.
+    ///
+    /// `None` when there was nothing to log.
+    ///
+    /// # Errors
+    /// With nothing changed: `NotAscending`, `OutOfDevice`, `OutOfBlock`, `BadRange`, `TooLarge`,
+    /// `TooManyBlocks`, `CannotPlace`, `Conflict`, and those of [`read`](Self::read) where an image
+    /// has to be made first.
+    ///
+    /// When the journal is full the call makes room first, with the errors of
+    /// [`checkpoint`](Self::checkpoint), and `Unreadable` where a checkpoint makes no room.
+    ///
+    /// `Medium`, `Device` and `Failed` mean what they mean for [`crate::Transaction::commit`]. What is
+    /// durable when depends on `durability`: it is as for [`crate::Transaction::commit`] or as for
+    /// [`crate::Transaction::commit_deferred`].
+    ///
+    /// ```no_run
+    /// # use nvm_journal::{Error, Journal};
+    /// # fn example(journal: &Journal, image: &[u8]) -> Result<(), Error> {
+    /// use nvm_journal::{BlockNumber, Durability, Operation};
+    ///
+    /// let operations = [
+    ///     Operation::write(BlockNumber(7), image),
+    ///     Operation::Discard(BlockNumber(9)),
+    /// ];
+    /// journal.commit(&operations, Durability::Durable)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    // C2: not inlined, so that what a caller keeps in registers leaves no fewer here.
+    #[inline(never)]
+    pub fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let shared = self.shared();
+        shared.common.prefetch(operations);
+        shared.prefetch_first(operations);
+        shared.check_not_failed()?;
+        match shared.common.validate(operations) {
+            Err(CommitError::Empty) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if shared.common.policy.wants_old() && operations.iter().any(has_old) {
+            return self.commit_on_olds(operations, durability, Sees::Olds);
+        }
+        if shared.compares_cached() && operations.iter().any(is_compared) {
+            return self.commit_on_olds(operations, durability, Sees::CachedOlds);
+        }
+        let mut seat = shared.seats.sit();
+        shared.choose_lane(&mut seat);
+        let age = seat.next_age(shared.blocks.age_behind());
+        if let [operation] = operations {
+            if Several::may_be(operation) {
+                let result = shared.commit_several(&mut seat, age, operation, durability);
+                if !matches!(result, Ok(None)) {
+                    seat.leave();
+                    return result;
+                }
+            }
+            let result = shared.commit_sole(&mut seat, age, operation, durability);
+            if !matches!(result, Ok(None)) {
+                seat.leave();
+                return result;
+            }
+        }
+        self.commit_waiting(seat, age, operations, durability, Sees::Operations)
+    }
+
+    /// Commits operations. After a conflict it waits for its turn and tries again.
+    #[inline(never)]
+    fn commit_waiting(
+        &self,
+        mut seat: Seated<'_, M::Disk>,
+        age: Age,
+        operations: &[Operation<'_>],
+        durability: Durability,
+        sees: Sees,
+    ) -> Result<Option<Committed>, Error> {
+        let shared = self.shared();
+        let few = match sees {
+            Sees::Operations => shared.commit_few(&mut seat, age, operations, durability)?,
+            Sees::Olds | Sees::CachedOlds => None,
+        };
+        if few.is_some() {
+            return Ok(few);
+        }
+        if shared.folds_any(operations) {
+            drop(seat);
+            return self.commit_staged(operations, durability);
+        }
+        seat.work.forget_wants();
+        loop {
+            match shared.commit_at_once(&mut seat, age, operations, durability, sees) {
+                Err(Error::Conflict { block }) => {
+                    shared.choose_lane(&mut seat);
+                    shared.await_turn(&mut seat.work, age, block)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Commits operations for a policy that compares with old images, or with those that are kept.
+    fn commit_on_olds(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+        sees: Sees,
+    ) -> Result<Option<Committed>, Error> {
+        if sees == Sees::Olds && !operations.iter().all(says_all) {
+            return self.commit_staged(operations, durability);
+        }
+        let shared = self.shared();
+        let mut seat = shared.seats.sit();
+        shared.choose_lane(&mut seat);
+        let age = seat.next_age(shared.blocks.age_behind());
+        self.commit_waiting(seat, age, operations, durability, sees)
+    }
+
+    /// Commits operations whose new images have to be made from the old ones first. It does so as a
+    /// transaction that reads them.
+    #[cold]
+    fn commit_staged(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let mut committed = None;
+        let body = |transaction: &mut Transaction<'_, L, M>| {
+            operations.iter().try_for_each(|operation| transaction.stage(operation))
+        };
+        self.run(body, |transaction| {
+            committed = match durability {
+                Durability::Durable => transaction.commit()?,
+                Durability::Deferred => transaction.commit_deferred()?,
+            };
+            Ok(())
+        })?;
+        Ok(committed)
+    }
+}
