@@ -26,6 +26,7 @@ use crate::shared::home_cell::HomeCell;
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
+use crate::shared::levels::Levels;
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
 use crate::staging::seat::Seats;
@@ -174,7 +175,7 @@ where
             .map(CachePadded::new)
             .collect();
         let share = |share| CachePadded::new(StoreLock::favouring(share, far));
-        let free_at_threshold = 256 - u64::from(common.policy.thresholds().checkpoint_at);
+        let thresholds = options.settings.thresholds.unwrap_or(common.policy.thresholds());
         let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
         let waiting = Arc::new(Waiting::new(far));
@@ -194,10 +195,8 @@ where
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
-            low_bytes: geometry.lane_bytes / 256 * free_at_threshold,
+            levels: Levels::new(&geometry, thresholds),
             gathering,
-            low_slots: u64::from(geometry.lane_slots) * free_at_threshold / 256,
-            low_log_blocks: u64::from(geometry.lane_log_blocks) * free_at_threshold / 256,
         });
         // 4. The thread in the background begins, and the options may ask for a checkpoint.
         let begins = options.settings.background.then(|| Checkpointer::start(&shared));
@@ -291,9 +290,12 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         self.run(body, Transaction::commit_gathered)
     }
 
-    /// Does what is due at the time `now`, by a clock of the host that never goes back. It commits
-    /// the running transaction when that is as old as [`Options::pacing`] allows. It makes a
-    /// checkpoint when the last checkpoint is as old as the pacing allows.
+    /// Does what is due at the time `now`, by a clock of the host that never goes back:
+    ///
+    /// - It commits the running transaction when that is as old as [`Options::pacing`] allows.
+    /// - It makes a checkpoint when the last checkpoint is as old as the pacing allows. Where
+    ///   slots are where content lives, that is one [of the rings](Self::checkpoint_rings).
+    /// - It makes room where the [thresholds](Options::thresholds) are crossed.
     ///
     /// Call it about as often as the timing has to be exact. Do not call it where
     /// [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
@@ -419,6 +421,19 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         self.shared().commit_gathered()?;
         self.shared().checkpoint()
+    }
+
+    /// Empties the rings: writes home what lies in no slot, and in no block of the disk-side log.
+    /// What lies there stays, and the journal goes on finding it there.
+    ///
+    /// A policy that [keeps content in slots](Policy::keeps_in_slots) needs no more than this. Under
+    /// a policy without slots and log it is a [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Errors
+    /// The errors of [`checkpoint`](Self::checkpoint).
+    pub fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
+        self.shared().commit_gathered()?;
+        self.shared().checkpoint_rings()
     }
 
     /// Ends the journal: everything committed is durable, and goes home unless

@@ -4,7 +4,7 @@ use core::fmt;
 
 use full_block::FullBlock;
 use journal_core::parts::RUN_BLOCKS;
-use journal_core::policy::{Pacing, Policy};
+use journal_core::policy::{Pacing, Policy, Thresholds};
 use journal_core::slot::SlotEntry;
 use journal_core::{
     Batched, BlockDevice, BlockSize, Entry, Geometry, GeometryError, LINE_BYTES, Needs, NoHook,
@@ -73,6 +73,7 @@ pub(crate) struct Settings {
     pub(crate) buffer_bytes: usize,
     pub(crate) cache_bytes: Option<usize>,
     pub(crate) pacing: Option<Pacing>,
+    pub(crate) thresholds: Option<Thresholds>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
 }
@@ -101,6 +102,7 @@ impl Options {
                 buffer_bytes: 20 << 20,
                 cache_bytes: None,
                 pacing: None,
+                thresholds: None,
                 drain_on_open: false,
                 keep_on_close: false,
             },
@@ -337,6 +339,20 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn pacing(mut self, pacing: Pacing) -> Self {
         self.settings.pacing = Some(pacing);
+        self
+    }
+
+    /// Open: from which share of a lane's ring, slots or disk-side log on room is made. It is
+    /// reclaimed in the memory at the first threshold, and blocks are written home at the second,
+    /// where reclaiming was not enough. A threshold of 255 waits until nothing is left. By default
+    /// as the [policy](Policy::thresholds) wishes.
+    ///
+    /// The thread of [`background_checkpoint`](Self::background_checkpoint) acts on them, or
+    /// [`Journal::tick`](crate::Journal::tick). Where there is neither, a commit that finds no room
+    /// makes some.
+    #[must_use]
+    pub const fn thresholds(mut self, thresholds: Thresholds) -> Self {
+        self.settings.thresholds = Some(thresholds);
         self
     }
 

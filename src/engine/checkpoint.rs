@@ -14,10 +14,12 @@ use pmem_sys::StoreLock;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::home_cell::HomeCell;
-use crate::shared::lane_cell::LaneState;
+use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::lending::{LanesOf, SharesOf};
+use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
+use crate::threads::free_space::Unreserved;
 use crate::trace;
 
 /// The most blocks that one pass over the index lists. They take 8 MiB.
@@ -47,6 +49,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.with_home(|cell| {
             let mut stays = None;
             let report = self.checkpoint_but(cell, Scope::All, &mut stays)?;
+            stays.map_or(Ok(report), Err)
+        })
+    }
+
+    /// Writes home what the rings would have to keep, and lets them go on without it.
+    pub(crate) fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
+        if self.common.geometry.lane_places() == 0 {
+            return self.checkpoint();
+        }
+        self.with_home(|cell| {
+            let mut stays = None;
+            // What is folded need not go home.
+            self.free_in_memory(cell, Frees::Rings)?;
+            let report = self.checkpoint_but(cell, Scope::Rings, &mut stays)?;
             stays.map_or(Ok(report), Err)
         })
     }
@@ -155,7 +171,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes room, unless `is_there` says that another thread has already. It does so without the
     /// device where that is enough, or else by a checkpoint.
-    pub(crate) fn make_room(&self, is_there: impl Fn() -> bool) -> Result<(), Error> {
+    pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
         self.with_home(|cell| self.make_room_in(cell, is_there))
     }
 
@@ -170,7 +186,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn make_room_in(
         &self,
         cell: &mut HomeCell<M>,
-        is_there: impl Fn() -> bool,
+        is_there: impl Fn(Stage) -> bool,
     ) -> Result<(), Error> {
         // Read before the work: what is committed meanwhile may come free.
         let readable = self.readable();
@@ -186,7 +202,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && before.freed() == after.freed()
             && before.checkpointed.unreadable == after.checkpointed.unreadable;
         cell.in_vain = is_the_end.then_some(readable);
-        stays.filter(|_| !is_there()).map_or(Ok(()), Err)
+        self.levels.note_left(self.least_room());
+        stays.filter(|_| !is_there(Stage::WriteHome)).map_or(Ok(()), Err)
     }
 
     /// Frees what can be freed. Returns whether it has tried to write home all that takes room in a
@@ -194,20 +211,28 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn make_what_can_be(
         &self,
         cell: &mut HomeCell<M>,
-        is_there: impl Fn() -> bool,
+        is_there: impl Fn(Stage) -> bool,
         stays: &mut Option<Error>,
     ) -> Result<bool, Error> {
-        let is_enough = || is_there() && !self.slots_are_short() && !self.log_is_short();
+        let is_enough =
+            |stage| is_there(stage) && !self.slots_are_short(stage) && !self.log_is_short(stage);
+        let geometry = &self.common.geometry;
+        // 1. What needs no write to the device. Nothing does where there are rings alone.
+        if geometry.lane_places() > 0 {
+            if !is_enough(Stage::Reclaim) {
+                self.free_in_memory(cell, Frees::Rings)?;
+            }
+            if !is_enough(Stage::Reclaim) {
+                self.free_in_memory(cell, Frees::Slots)?;
+            }
+        }
+        // 2. What has to go home.
+        let (is_there, is_enough) = (|| is_there(Stage::WriteHome), || is_enough(Stage::WriteHome));
         if is_enough() {
             return Ok(false);
         }
-        let geometry = &self.common.geometry;
         if geometry.lane_places() == 0 {
             return self.checkpoint_but(cell, Scope::All, stays).map(|_| true);
-        }
-        self.free_in_memory(cell, Frees::Rings)?;
-        if !is_enough() {
-            self.free_in_memory(cell, Frees::Slots)?;
         }
         let keeps = self.common.policy.keeps_in_slots();
         let (rings, slots) = match keeps {
@@ -222,7 +247,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // A version that finds no free slot would go into the rings, and home from there. Other
         // threads may take what comes free. The rounds are enough if none does.
         let mut rounds = geometry.slots().div_ceil(cell.batch.len() as u64) + 1;
-        while (!is_there() || self.slots_are_short()) && rounds > 0 {
+        while (!is_there() || self.slots_are_short(Stage::WriteHome)) && rounds > 0 {
             rounds -= 1;
             if self.checkpoint_but(cell, slots, stays)?.freed_slots > 0 {
                 continue;
@@ -257,7 +282,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let mut freed_slots = 0;
             for number in (0..geometry.lanes).map(LaneNumber) {
                 let room_of = self.lane(number);
-                if room_of.unreserved_log.left() >= self.low_log_blocks {
+                if room_of.unreserved_log.left() >= self.levels.of(Stage::WriteHome).log_blocks {
                     continue;
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
@@ -329,19 +354,34 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Whether some lane has fewer free slots than the policy wants.
-    fn slots_are_short(&self) -> bool {
-        self.lanes.iter().any(|cell| cell.unreserved_slots.left() < self.low_slots)
+    /// Whether a stage begins because some lane has too few free slots.
+    fn slots_are_short(&self, stage: Stage) -> bool {
+        let wanted = self.levels.of(stage).slots;
+        self.lanes.iter().any(|cell| cell.unreserved_slots.left() < wanted)
     }
 
-    /// Whether some lane has fewer free blocks in the disk-side log than the policy wants.
-    fn log_is_short(&self) -> bool {
-        self.lanes.iter().any(|cell| cell.unreserved_log.left() < self.low_log_blocks)
+    /// Whether a stage begins because some lane has too few free blocks in the disk-side log.
+    fn log_is_short(&self, stage: Stage) -> bool {
+        let wanted = self.levels.of(stage).log_blocks;
+        self.lanes.iter().any(|cell| cell.unreserved_log.left() < wanted)
     }
 
-    /// Whether some lane has less room in its ring than the policy wants.
-    fn is_short_of_bytes(&self) -> bool {
-        self.lanes.iter().any(|cell| cell.unreserved.left() < self.low_bytes)
+    /// Whether a stage begins because some lane has too little room in its ring.
+    fn is_short_of_bytes(&self, stage: Stage) -> bool {
+        let wanted = self.levels.of(stage).bytes;
+        self.lanes.iter().any(|cell| cell.unreserved.left() < wanted)
+    }
+
+    /// What is free in the lane that has least, of each kind.
+    fn least_room(&self) -> Room {
+        let least = |of: fn(&LaneCell<M>) -> &Unreserved| {
+            self.lanes.iter().map(|cell| of(cell).left()).min().unwrap_or(0)
+        };
+        Room {
+            bytes: least(|cell| &cell.unreserved),
+            slots: least(|cell| &cell.unreserved_slots),
+            log_blocks: least(|cell| &cell.unreserved_log),
+        }
     }
 
     /// Whether the thread in the background keeps some frames free. Not where there are slots: what
@@ -350,13 +390,33 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.common.geometry.lane_places() == 0
     }
 
-    /// Whether there is too little room for the transactions to come: in some lane, or in some
-    /// share of the index.
-    pub(crate) fn is_short(&self) -> bool {
+    /// Whether there is too little room for the transactions to come, so that a stage begins: in
+    /// some lane, or in some share of the index, which only writing home helps.
+    pub(crate) fn is_short(&self, stage: Stage) -> bool {
+        self.is_short_of_bytes(stage) || (stage == Stage::WriteHome && self.is_short_of_frames())
+    }
+
+    fn is_short_of_frames(&self) -> bool {
         let is_nearly_full =
             |share: &StoreLock<Share>| share.lock().is_ok_and(|share| share.is_nearly_full());
-        self.is_short_of_bytes()
-            || (self.wants_free_frames() && self.shares.iter().any(|share| is_nearly_full(share)))
+        self.wants_free_frames() && self.shares.iter().any(|share| is_nearly_full(share))
+    }
+
+    /// Makes room where a threshold is crossed. It is for hosts that have no thread for this.
+    pub(crate) fn keep_room(&self) -> Result<(), Error> {
+        let (least, levels) = (self.least_room(), &self.levels);
+        let is_due = least.bytes < levels.asks_below_bytes()
+            || least.slots < levels.asks_below_slots()
+            || least.log_blocks < levels.asks_below_log_blocks()
+            || self.is_short_of_frames();
+        if !is_due {
+            return Ok(());
+        }
+        match self.make_room(|stage| !self.is_short(stage)) {
+            // A commit that finds no room is told.
+            Err(Error::NoShield { .. }) => Ok(()),
+            made => made,
+        }
     }
 
     /// Asks the checkpointing thread to work, if there is one.

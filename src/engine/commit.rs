@@ -357,9 +357,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 if take(&cell.unreserved_log, log_blocks) {
                     work.reserved_log = log_blocks;
                     let short_of_slots =
-                        slots > 0 && u64::from(free.slots - slots) < self.low_slots;
+                        slots > 0 && u64::from(free.slots - slots) < self.levels.asks_below_slots();
                     let short_of_log = log_blocks > 0
-                        && u64::from(free.log_blocks - log_blocks) < self.low_log_blocks;
+                        && u64::from(free.log_blocks - log_blocks)
+                            < self.levels.asks_below_log_blocks();
                     if short_of_slots || short_of_log {
                         self.ask_for_checkpoint();
                     }

@@ -230,7 +230,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Does what is due at the host's time `now`: a commit of what is gathered, and a checkpoint.
+    /// Does what is due at the host's time `now`: a commit of what is gathered, room, and a
+    /// checkpoint.
     pub(crate) fn tick(&self, now: Duration) -> Result<(), Error> {
         self.check_not_failed()?;
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -246,11 +247,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 self.commit_gathered()?;
             }
         }
+        if !self.bell.has_thread() {
+            self.keep_room()?;
+        }
         let Some(after) = self.gathering.pacing.checkpoint_after else { return Ok(()) };
         let last = Duration::from_nanos(self.gathering.checkpointed.load(Ordering::Relaxed));
         if now.saturating_sub(last) >= after {
             self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
-            self.checkpoint()?;
+            match self.common.policy.keeps_in_slots() {
+                true => self.checkpoint_rings()?,
+                false => self.checkpoint()?,
+            };
         }
         Ok(())
     }

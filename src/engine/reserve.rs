@@ -260,7 +260,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if has_some() || self.bell.has_thread() {
             return Ok(());
         }
-        match self.stopped(ShortOf::Slots, || self.make_room(has_some)) {
+        match self.stopped(ShortOf::Slots, || self.make_room(|_| has_some())) {
             // What stays for others is no reason to refuse this transaction, which goes into the
             // ring.
             Err(Error::NoShield { .. }) => Ok(()),
@@ -380,7 +380,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_gathered()?;
         let could_be = |share: &Share| share.index.capacity() > share.reserved;
         if could_be(&*self.share(block)?) {
-            self.make_room(|| self.share(block).is_ok_and(|share| share.has_room()))?;
+            self.make_room(|_| self.share(block).is_ok_and(|share| share.has_room()))?;
         }
         if reserve(work)? {
             return Ok(());
@@ -458,7 +458,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     fn take_bytes(&self, lane: LaneNumber, more: u64, kept: u64) -> bool {
         let Some(left) = self.lane(lane).unreserved.take(more, kept) else { return false };
-        if left < self.low_bytes {
+        if left < self.levels.asks_below_bytes() {
             self.ask_for_checkpoint();
         }
         true
@@ -491,7 +491,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut stays = None;
         if self.could_have(work.lane, more + kept)? {
             let unreserved = &self.lane(work.lane).unreserved;
-            stays = match self.make_room(|| unreserved.left() >= more + kept) {
+            stays = match self.make_room(|_| unreserved.left() >= more + kept) {
                 Err(error @ Error::NoShield { .. }) => Some(error),
                 made => made.map(|()| None)?,
             };

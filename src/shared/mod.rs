@@ -38,6 +38,7 @@ pub(crate) mod home_cell;
 pub(crate) mod index_memory;
 pub(crate) mod lane_cell;
 pub(crate) mod lending;
+pub(crate) mod levels;
 pub(crate) mod share;
 
 use core::time::Duration;
@@ -59,6 +60,7 @@ use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
 use crate::shared::home_cell::HomeCell;
 use crate::shared::lane_cell::{LaneCell, LaneState};
+use crate::shared::levels::Levels;
 use crate::shared::share::Share;
 use crate::staging::seat::Seats;
 use crate::staging::work::Work;
@@ -84,12 +86,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) failure: Failure,
     /// How the checkpointing thread is asked to work.
     pub(crate) bell: Bell,
-    /// A lane with fewer free bytes is low.
-    pub(crate) low_bytes: u64,
-    /// A lane with fewer free slots is low.
-    pub(crate) low_slots: u64,
-    /// A lane with fewer free blocks in the disk-side log is low.
-    pub(crate) low_log_blocks: u64,
+    /// How little free room makes the upkeep begin.
+    pub(crate) levels: Levels,
     pub(crate) gathering: Gathering,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,

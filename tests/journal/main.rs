@@ -21,4 +21,5 @@ mod ranges;
 mod room;
 mod slots;
 mod threads;
+mod upkeep;
 mod use_it;

@@ -1,5 +1,7 @@
 //! Each call does what its documentation says.
 
+use std::os::unix::fs::FileExt as _;
+
 use journal_core::units::LaneNumber;
 use journal_core::{CheckpointReport, Offset, Pmem as _, Protocol};
 use nvm_journal::{
@@ -22,6 +24,16 @@ impl Files {
     pub(crate) fn disk(&self) -> FileDisk {
         let _ = std::fs::remove_file(&self.0);
         FileDisk::create(&self.0, BlockSize::DEFAULT, BLOCKS).expect("a new file")
+    }
+}
+
+impl Files {
+    /// What the disk holds of a block.
+    pub(crate) fn home(&self, number: BlockNumber) -> [u8; BLOCK] {
+        let mut found = [0; BLOCK];
+        let disk = std::fs::File::open(&self.0).expect("the disk's file");
+        disk.read_exact_at(&mut found, number.raw() * BLOCK as u64).expect("reads");
+        found
     }
 }
 

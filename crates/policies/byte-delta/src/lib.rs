@@ -9,9 +9,9 @@
 //! - **Choose it** when the same blocks are rewritten with small changes, and the store does not
 //!   say which. Where it does, as patches, they go into the record as runs, and no slot is touched.
 //!
-//! It follows NJS, versioned journal blocks updated by the byte. Appended blocks, whose old content
-//! nobody needs, go straight home, and are synced there before the record; [`Appends`] says
-//! otherwise. A journal without slots logs whole blocks. An image that changes nothing is not
+//! It follows NJS, versioned journal blocks updated by the byte. It tells three kinds of updates
+//! apart. Metadata and overwritten data go to slots. Appended data, whose old content nobody needs,
+//! goes straight home, and is synced there before the record; [`Appends`] says otherwise. A journal without slots logs whole blocks. An image that changes nothing is not
 //! logged, where the store gives the old one. [`Settings::compares`] adds: where the journal keeps
 //! the old one in ordinary memory.
 
@@ -30,8 +30,8 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds,
-    Update,
+    ApplyError, Class, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
+    Thresholds, Update,
 };
 use policy_codec::{differ, runs};
 
@@ -54,6 +54,8 @@ pub struct Settings {
     commit_after: Duration,
     checkpoint_after: Duration,
     compares: bool,
+    updates_bytes: bool,
+    delays_checkpoint: bool,
 }
 
 impl Settings {
@@ -66,6 +68,8 @@ impl Settings {
             commit_after: Duration::from_secs(5),
             checkpoint_after: Duration::from_secs(5 * 60),
             compares: false,
+            updates_bytes: true,
+            delays_checkpoint: true,
         }
     }
 
@@ -80,6 +84,20 @@ impl Settings {
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }
+    }
+
+    /// Whether of a block's older version only the bytes that differ are written anew. Otherwise
+    /// its slot is written whole, as a journal of whole versions does it. On.
+    #[must_use]
+    pub const fn updates_bytes(self, updates_bytes: bool) -> Self {
+        Self { updates_bytes, ..self }
+    }
+
+    /// Whether older versions are dropped first, and blocks are written home only where that is not
+    /// enough. Otherwise blocks go home as soon as the [threshold](Self::reclaim_at) is crossed. On.
+    #[must_use]
+    pub const fn delays_checkpoint(self, delays_checkpoint: bool) -> Self {
+        Self { delays_checkpoint, ..self }
     }
 
     /// When a running transaction commits at the latest. 5 seconds.
@@ -144,7 +162,8 @@ impl Policy for ByteDelta {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let goes_home = update.kind == Kind::Append && self.settings.appends == Appends::Home;
+        let is_new_data = update.kind == Kind::Append && update.class == Class::Data;
+        let goes_home = is_new_data && self.settings.appends == Appends::Home;
         if goes_home && update.change.image().is_some() {
             return Placement::Home;
         }
@@ -169,11 +188,16 @@ impl Policy for ByteDelta {
     }
 
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        differ::words(older, newer, rewrite);
+        if self.settings.updates_bytes {
+            differ::words(older, newer, rewrite);
+        } else {
+            rewrite(Patch { at: 0, bytes: newer });
+        }
     }
 
     fn thresholds(&self) -> Thresholds {
-        Thresholds::new(self.settings.reclaim_at, self.settings.reclaim_at)
+        let Settings { reclaim_at, delays_checkpoint, .. } = self.settings;
+        Thresholds::new(if delays_checkpoint { reclaim_at } else { u8::MAX }, reclaim_at)
     }
 
     fn pacing(&self) -> Pacing {
@@ -209,8 +233,26 @@ mod tests {
         assert_eq!(place(policy, Kind::Overwrite, image, Some(&[2; 64])), Placement::Slot);
         assert_eq!(place(policy, Kind::Overwrite, image, Some(&[1; 64])), Placement::Unchanged);
         assert_eq!(place(policy, Kind::Append, image, Some(&[1; 64])), Placement::Home);
+        let mut metadata = Update::new(BlockNumber(0), image);
+        (metadata.kind, metadata.class) = (Kind::Append, Class::Metadata);
+        let out = &mut Encoder::new(&mut []);
+        assert_eq!(policy.place(&metadata, out), Placement::Slot, "metadata never goes home");
         let all = ByteDelta::with(Settings::new().appends(Appends::Slots));
         assert_eq!(place(all, Kind::Append, image, None), Placement::Slot);
+    }
+
+    #[test]
+    fn it_can_be_told_to_write_slots_whole_and_to_write_home_at_once() {
+        let (older, newer) = ([1; 64], [2; 64]);
+        let (mut calls, mut bytes) = (0, 0);
+        let mut note = |patch: Patch<'_>| (calls, bytes) = (calls + 1, bytes + patch.bytes.len());
+        let plain = Settings::new().updates_bytes(false).delays_checkpoint(false);
+        ByteDelta::with(plain).rewrite_slot(&older, &older, &mut note);
+        ByteDelta::new().rewrite_slot(&older, &older, &mut note);
+        ByteDelta::new().rewrite_slot(&older, &newer, &mut note);
+        assert_eq!((calls, bytes), (2, 128));
+        assert_eq!(ByteDelta::with(plain).thresholds(), Thresholds::new(255, 192));
+        assert_eq!(ByteDelta::new().thresholds(), Thresholds::new(192, 192));
     }
 
     #[test]

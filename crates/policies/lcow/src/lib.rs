@@ -39,6 +39,7 @@ use policy_codec::runs;
 pub struct Settings {
     reclaim_at: u8,
     commit_after: Duration,
+    checkpoint_after: Option<Duration>,
     compares: bool,
 }
 
@@ -46,7 +47,12 @@ impl Settings {
     /// The defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { reclaim_at: 224, commit_after: Duration::from_secs(5), compares: false }
+        Self {
+            reclaim_at: 224,
+            commit_after: Duration::from_secs(5),
+            checkpoint_after: None,
+            compares: false,
+        }
     }
 
     /// The share of the slots or of a lane, in 256ths, from which on older versions are dropped.
@@ -60,6 +66,13 @@ impl Settings {
     #[must_use]
     pub const fn commit_after(self, commit_after: Duration) -> Self {
         Self { commit_after, ..self }
+    }
+
+    /// When the rings are emptied at the latest. Metadata goes home then, and data stays in its
+    /// slots. Only when there is need of room.
+    #[must_use]
+    pub const fn checkpoint_after(self, checkpoint_after: Option<Duration>) -> Self {
+        Self { checkpoint_after, ..self }
     }
 
     /// Whether an image is compared with the old one, where the journal keeps that in ordinary
@@ -145,7 +158,7 @@ impl Policy for Lcow {
     }
 
     fn pacing(&self) -> Pacing {
-        Pacing::new(Some(self.settings.commit_after), None, None)
+        Pacing::new(Some(self.settings.commit_after), None, self.settings.checkpoint_after)
     }
 }
 

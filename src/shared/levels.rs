@@ -1,0 +1,158 @@
+//! How little free room makes the upkeep begin, and when it is asked for.
+//!
+//! There are two stages: room is reclaimed in the memory first, and blocks are written home only
+//! where that was not enough. Each has its threshold ([`Thresholds`]).
+//!
+//! Where reclaiming leaves too little, and too much to write home, it is not tried again at every
+//! commit. It is asked for again when a thirty-second part more is used.
+
+use journal_core::Geometry;
+use journal_core::policy::Thresholds;
+
+use crate::threads::sync::{AtomicU64, Ordering};
+
+/// The part of all room that is used up before reclaiming is tried again in vain.
+const AGAIN_AFTER: u64 = 32;
+
+/// What the upkeep does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Frees what needs no write to the device.
+    Reclaim,
+    /// Writes home.
+    WriteHome,
+}
+
+/// Room in a lane: of its ring, of its slots, and of its disk-side log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) bytes: u64,
+    pub(crate) slots: u64,
+    pub(crate) log_blocks: u64,
+}
+
+impl Room {
+    const fn of(geometry: &Geometry) -> Self {
+        Self {
+            bytes: geometry.lane_bytes,
+            slots: geometry.lane_slots as u64,
+            log_blocks: geometry.lane_log_blocks as u64,
+        }
+    }
+
+    /// What is left of it where `share` 256ths are used. 255 means all: nothing is left.
+    const fn left_at(self, share: u8) -> Self {
+        let free = if share == u8::MAX { 0 } else { 256 - share as u64 };
+        Self {
+            bytes: self.bytes / 256 * free,
+            slots: self.slots * free / 256,
+            log_blocks: self.log_blocks * free / 256,
+        }
+    }
+}
+
+/// The levels of a journal. They are the same for all its lanes.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    all: Room,
+    reclaim: Room,
+    write_home: Room,
+    asks: [AtomicU64; 3],
+}
+
+impl Levels {
+    pub(crate) fn new(geometry: &Geometry, thresholds: Thresholds) -> Self {
+        let all = Room::of(geometry);
+        let reclaim = all.left_at(thresholds.reclaim_at);
+        let write_home = all.left_at(thresholds.checkpoint_at);
+        let levels = Self { all, reclaim, write_home, asks: [const { AtomicU64::new(0) }; 3] };
+        levels.note_left(all);
+        levels
+    }
+
+    /// The room below which a stage begins.
+    pub(crate) const fn of(&self, stage: Stage) -> Room {
+        match stage {
+            Stage::Reclaim => self.reclaim,
+            Stage::WriteHome => self.write_home,
+        }
+    }
+
+    /// A lane that has fewer free bytes asks for the upkeep.
+    #[inline(always)]
+    pub(crate) fn asks_below_bytes(&self) -> u64 {
+        self.asks[0].load(Ordering::Relaxed)
+    }
+
+    /// A lane that has fewer free slots asks for the upkeep.
+    #[inline(always)]
+    pub(crate) fn asks_below_slots(&self) -> u64 {
+        self.asks[1].load(Ordering::Relaxed)
+    }
+
+    /// A lane that has fewer free blocks in the disk-side log asks for the upkeep.
+    #[inline(always)]
+    pub(crate) fn asks_below_log_blocks(&self) -> u64 {
+        self.asks[2].load(Ordering::Relaxed)
+    }
+
+    /// Notes what the upkeep has left free in the lane that has least.
+    pub(crate) fn note_left(&self, left: Room) {
+        let of = |room: fn(&Room) -> u64| {
+            let (all, reclaim) = (room(&self.all), room(&self.reclaim));
+            let (write_home, left) = (room(&self.write_home), room(&left));
+            let again = left.saturating_sub(all / AGAIN_AFTER);
+            if left >= reclaim { reclaim.max(write_home) } else { write_home.max(again) }
+        };
+        let rooms = [of(|room| room.bytes), of(|room| room.slots), of(|room| room.log_blocks)];
+        for (asks, room) in self.asks.iter().zip(rooms) {
+            asks.store(room, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use journal_core::{BlockSize, Geometry, Protocol};
+
+    use super::*;
+
+    fn levels(reclaim_at: u8, checkpoint_at: u8) -> Levels {
+        let geometry = Geometry {
+            block_size: BlockSize::DEFAULT,
+            lanes: 1,
+            lane_bytes: 1 << 20,
+            shield_blocks: 0,
+            unit_bytes: 4096,
+            protocol: Protocol::OneFence,
+            lane_slots: 256,
+            lane_log_blocks: 0,
+            segment_blocks: 0,
+        };
+        Levels::new(&geometry, Thresholds::new(reclaim_at, checkpoint_at))
+    }
+
+    #[test]
+    fn the_earlier_threshold_asks_first() {
+        let levels = levels(128, 192);
+        assert_eq!((levels.asks_below_bytes(), levels.asks_below_slots()), (512 << 10, 128));
+        assert_eq!(levels.of(Stage::WriteHome).slots, 64);
+    }
+
+    #[test]
+    fn reclaiming_in_vain_is_not_tried_at_once_again() {
+        let levels = levels(128, 192);
+        levels.note_left(Room { bytes: 1 << 20, slots: 100, log_blocks: 0 });
+        assert_eq!(levels.asks_below_slots(), 100 - 256 / AGAIN_AFTER);
+        levels.note_left(Room { bytes: 1 << 20, slots: 66, log_blocks: 0 });
+        assert_eq!(levels.asks_below_slots(), 64, "blocks go home there");
+        levels.note_left(Room { bytes: 1 << 20, slots: 200, log_blocks: 0 });
+        assert_eq!(levels.asks_below_slots(), 128);
+    }
+
+    #[test]
+    fn a_threshold_of_255_waits_until_nothing_is_left() {
+        assert_eq!(levels(255, 192).of(Stage::Reclaim), Room::default());
+        assert_eq!(levels(255, 255).asks_below_bytes(), 0);
+    }
+}
