@@ -28,6 +28,9 @@ const LOG_SHARE: u64 = 16;
 const LOG_DISK_SHARE: u64 = 4;
 /// Bytes of the cache, for policies that read what they overwrite.
 const CACHE_BYTES: usize = 16 << 20;
+
+/// The part of the span that the shield takes.
+const SHIELD_SHARE: u64 = 32;
 /// Runs of neighbours that each share of the cache has room for at least, if there are several
 /// shares.
 const CACHED_RUNS: usize = 4;
@@ -63,7 +66,7 @@ pub(crate) struct Settings {
     pub(crate) slot_share: Option<u8>,
     pub(crate) lane_log_blocks: Option<u32>,
     pub(crate) segment_blocks: u32,
-    pub(crate) shield_blocks: u32,
+    pub(crate) shield_blocks: Option<u32>,
     pub(crate) unit_bytes: u32,
     pub(crate) protocol: Protocol,
     pub(crate) index_frames: Option<usize>,
@@ -92,7 +95,7 @@ impl Options {
                 slot_share: None,
                 lane_log_blocks: None,
                 segment_blocks: 64,
-                shield_blocks: 16,
+                shield_blocks: None,
                 unit_bytes: 4096,
                 protocol: Protocol::OneFence,
                 index_frames: None,
@@ -219,15 +222,16 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Format: blocks that go through the shield in one batch of a checkpoint, 16 by default and 64
-    /// at most.
+    /// Format: blocks that go through the shield in one batch of a checkpoint, with one sync of the
+    /// disk for all of them. 4,096 at most. By default the shield takes a
+    /// thirty-second part of the span: 16 blocks at least, and 1,024 at most.
     ///
     /// The shield is used where the device may tear an overwrite and a block's only whole copy is
     /// its home. Zero is right for a device that never tears a block, and for a policy that logs
     /// whole blocks; it is refused elsewhere.
     #[must_use]
     pub const fn shield_blocks(mut self, blocks: u32) -> Self {
-        self.settings.shield_blocks = blocks;
+        self.settings.shield_blocks = Some(blocks);
         self
     }
 
@@ -380,6 +384,12 @@ impl<L, H: Clone> Options<L, H> {
     }
 }
 
+/// How many blocks go through the shield in one batch, by default.
+fn shield_blocks(span_bytes: u64, block_size: BlockSize) -> u32 {
+    let blocks = span_bytes / SHIELD_SHARE / block_size.bytes() as u64;
+    u32::try_from(blocks).unwrap_or(u32::MAX).clamp(16, 1024)
+}
+
 impl<L: Policy, H> Options<L, H> {
     /// The layout of a journal formatted with these settings in `span_bytes` bytes, and what it
     /// takes at worst. Where there is a disk-side log, this holds for a disk at least four times as
@@ -413,7 +423,10 @@ impl<L: Policy, H> Options<L, H> {
             block_size,
             lanes: self.settings.lanes.unwrap_or(1),
             lane_bytes: 0,
-            shield_blocks: self.settings.shield_blocks,
+            shield_blocks: {
+                let default = shield_blocks(span_bytes, block_size);
+                self.settings.shield_blocks.unwrap_or(default)
+            },
             unit_bytes: self.settings.unit_bytes,
             protocol: self.settings.protocol,
             lane_slots: 0,
@@ -550,11 +563,13 @@ impl<L: Policy, H> Options<L, H> {
         let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
         let needs = Needs::of(&geometry, 1);
         let batch = geometry.block_size.bytes() + size_of::<Batched>();
+        let shielded = (geometry.shield_blocks as usize).saturating_mul(size_of::<Batched>());
         let dram_bytes = all_frames
             .saturating_mul(node)
             .saturating_add(self.settings.batch_blocks.saturating_mul(batch))
             .saturating_add(needs.slots.saturating_mul(size_of::<SlotState>()))
-            .saturating_add(needs.front_bytes + needs.encoded_bytes);
+            .saturating_add(needs.front_bytes + needs.encoded_bytes)
+            .saturating_add(shielded);
         let lanes = u64::from(geometry.lanes);
         let entries_bytes = geometry.entries_bytes().saturating_mul(lanes);
         let slots_bytes = geometry.slots_bytes().saturating_mul(lanes);
@@ -700,7 +715,7 @@ mod tests {
         assert!(says(Options::new().lane_bytes(100)).contains("100"));
         assert!(says(Options::new().lane_bytes(1 << 30)).contains("1048576"));
         assert!(says(Options::new().unit_bytes(100)).contains("100"));
-        assert!(says(Options::new().shield_blocks(1000)).contains("1000"));
+        assert!(says(Options::new().shield_blocks(5000)).contains("5000"));
         assert!(says(Options::new().lanes(1).lane_slots(300)).contains("lanes of 0"));
         assert!(says(Options::new().slot_share(255)).contains("lanes of"));
         assert!(says(Options::new().lane_bytes(64 << 10).lane_slots(u32::MAX)).contains("slots"));

@@ -28,10 +28,11 @@ impl<M: Machine> HomeCell<M> {
         let needs = Needs::of(geometry, 1);
         Self {
             home,
-            batch: vec![Batched::EMPTY; batch_blocks],
+            // One sync for a whole shield.
+            batch: vec![Batched::EMPTY; batch_blocks.max(geometry.shield_blocks as usize)],
             front: vec![0; needs.front_bytes],
             payload: vec![0; needs.encoded_bytes],
-            // A whole batch may lie in one run.
+            // This many blocks are written in one call, if they lie in one run.
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
             waiting: Vec::new(),
             in_vain: None,

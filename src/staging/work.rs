@@ -57,7 +57,7 @@ impl Work {
     pub(crate) fn new(lane: LaneNumber, geometry: &Geometry) -> Self {
         let needs = Needs::of(geometry, 1);
         Self {
-            front: vec![0; needs.front_bytes],
+            front: vec![0; needs.record_front_bytes],
             encoded: vec![0; needs.encoded_bytes],
             places: Box::new(Places::EMPTY),
             lane,

@@ -22,3 +22,4 @@ mod sticky;
 mod tail;
 mod traces;
 mod unreadable;
+mod wide_shield;

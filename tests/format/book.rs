@@ -2,7 +2,7 @@
 
 use core::mem::{offset_of, size_of};
 
-use journal_core::geometry::{LANES_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
+use journal_core::geometry::{LANES_MAX, SHIELD_BLOCKS_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
 use journal_core::slot::{SlotEntry, SlotFrame};
 use journal_core::superblock::{
@@ -104,6 +104,7 @@ fn differences(document: &str) -> Vec<String> {
         ("## 1. Conventions", "RECORD_LINES_MIN", RECORD_LINES_MIN as u64),
         ("## 1. Conventions", "UNIT_BYTES_MAX", u64::from(UNIT_BYTES_MAX)),
         ("## 1. Conventions", "SLOTS_MAX", u64::from(SLOTS_MAX)),
+        ("## 1. Conventions", "SHIELD_BLOCKS_MAX", u64::from(SHIELD_BLOCKS_MAX)),
         ("### Forms", "Image", Form::Image as u64),
         ("### Forms", "Encoded", Form::Encoded as u64),
         ("### Forms", "Discard", Form::Discard as u64),

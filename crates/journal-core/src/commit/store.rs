@@ -25,6 +25,7 @@ use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
 use crate::space::lane::{FreePlaces, InLane, Lane};
 use crate::space::open_record::{Ends, Names, OpenRecord, PartStore};
+use crate::space::part::record_front;
 use crate::space::part::{Encoded, FrameIn, Images, Part};
 use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
@@ -517,7 +518,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             geometry: &self.geometry,
             identity: &lane.identity,
             kernels: &self.kernels,
-            scratch: front,
+            scratch: record_front(front, &self.geometry),
             all: None,
             lap: 0,
         };

@@ -16,7 +16,7 @@
 
 use core::fmt;
 
-use crate::format::record::{CHECK_BYTES, FRAMES_PER_PART, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
+use crate::format::record::{CHECK_BYTES, INTENT_FRAME_BYTES, RECORD_LINES_MIN};
 use crate::format::slot_entry::ENTRY_BYTES;
 use crate::format::superblock::superblock_bytes;
 use crate::format::tail_word::LANE_BYTES_MAX;
@@ -27,6 +27,10 @@ pub use crate::units::LANES_MAX;
 /// The largest media unit: where the first superblock copy is not whole, the second one is looked
 /// for at every line up to here.
 pub const UNIT_BYTES_MAX: u32 = 1 << 21;
+
+/// The most blocks that one batch of a checkpoint protects: an intent's front, and the list of its
+/// blocks, are kept in memory.
+pub const SHIELD_BLOCKS_MAX: u32 = 4096;
 
 /// The most slots that a journal can have.
 pub const SLOTS_MAX: u32 = 1 << 30;
@@ -152,7 +156,7 @@ impl fmt::Display for GeometryError {
                 )
             }
             Self::ShieldBlocks { blocks } => {
-                write!(f, "batches of {blocks} blocks; there are up to {FRAMES_PER_PART}")
+                write!(f, "batches of {blocks} blocks; there are up to {SHIELD_BLOCKS_MAX}")
             }
             Self::LaneSlots { slots } => {
                 write!(
@@ -203,7 +207,7 @@ impl Geometry {
         {
             return Err(GeometryError::UnitBytes { bytes: self.unit_bytes, least });
         }
-        if self.shield_blocks as usize > FRAMES_PER_PART {
+        if self.shield_blocks > SHIELD_BLOCKS_MAX {
             return Err(GeometryError::ShieldBlocks { blocks: self.shield_blocks });
         }
         if self.slots() > SLOTS_MAX as u64 {
@@ -238,13 +242,17 @@ impl Geometry {
         if self.shield_blocks == 0 {
             return 0;
         }
-        let blocks = self.shield_blocks as u64;
-        let front = blocks
+        let images = (self.shield_blocks as u64).saturating_mul(self.block_size.bytes() as u64);
+        images.saturating_add(self.intent_front_bytes())
+    }
+
+    /// Bytes of the front of an intent of a full batch.
+    pub(crate) const fn intent_front_bytes(&self) -> u64 {
+        (self.shield_blocks as u64)
             .saturating_mul(INTENT_FRAME_BYTES as u64)
             .saturating_add(LINE)
             .saturating_add(CHECK_BYTES as u64)
-            .next_multiple_of(LINE);
-        blocks.saturating_mul(self.block_size.bytes() as u64).saturating_add(front)
+            .next_multiple_of(LINE)
     }
 
     /// Bytes of the tail words: a line for each lane, or nothing.
@@ -434,7 +442,7 @@ mod tests {
             let found = check(&|geometry| geometry.unit_bytes = bytes);
             assert_eq!(found, Err(GeometryError::UnitBytes { bytes, least: 192 }));
         }
-        let blocks = FRAMES_PER_PART as u32;
+        let blocks = SHIELD_BLOCKS_MAX;
         assert_eq!(check(&|geometry| geometry.shield_blocks = blocks), Ok(()));
         let found = check(&|geometry| geometry.shield_blocks = blocks + 1);
         assert_eq!(found, Err(GeometryError::ShieldBlocks { blocks: blocks + 1 }));

@@ -46,7 +46,7 @@ macro_rules! reader {
             geometry: $opening.geometry,
             identity: $opening.identity,
             kernels: $opening.kernels,
-            scratch: &mut *$opening.front,
+            scratch: crate::space::part::record_front(&mut *$opening.front, $opening.geometry),
             all: None,
             lap: 0,
         }

@@ -7,7 +7,7 @@ use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
 use crate::order::hook::NoHook;
 use crate::space::lane::LaneSlot;
-use crate::space::part::{ENCODED_BLOCKS, front_bytes_max};
+use crate::space::part::{ENCODED_BLOCKS, front_bytes_max, record_front_bytes_max};
 use crate::space::slot_state::SlotState;
 
 /// The slices.
@@ -46,6 +46,8 @@ pub struct Needs {
     pub batch: usize,
     /// At least.
     pub front_bytes: usize,
+    /// Of these, what the fronts of records in the lanes take.
+    pub record_front_bytes: usize,
     /// At least.
     pub encoded_bytes: usize,
     /// At least.
@@ -66,6 +68,7 @@ impl Needs {
             nodes: frames,
             batch: 1,
             front_bytes: front_bytes_max(geometry),
+            record_front_bytes: record_front_bytes_max(geometry),
             encoded_bytes: block.saturating_mul(ENCODED_BLOCKS),
             blocks_bytes: block,
             slots: geometry.slots() as usize,

@@ -47,6 +47,7 @@ use crate::ports::policy::Policy;
 use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
 use crate::space::lane::{InLane, Lane};
 use crate::space::open_record::Names;
+use crate::space::part::record_front;
 use crate::units::{LaneNumber, Sequence, Stamp};
 
 crate::sites! {
@@ -362,7 +363,7 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         geometry,
         identity: &lane.identity,
         kernels: &common.kernels,
-        scratch: &mut *scratch.front,
+        scratch: record_front(&mut *scratch.front, geometry),
         all: None,
         lap: 0,
     };

@@ -23,7 +23,7 @@ use crate::scan::examine_slots::{Sights, SlotSights};
 use crate::scan::lanes::check_fits;
 use crate::scan::verdict::{End, Recovery};
 use crate::scan::{intent, lanes};
-use crate::space::part::front_bytes_max;
+use crate::space::part::{front_bytes_max, record_front_bytes_max};
 use crate::space::ring::RingOf;
 use crate::space::superblocks::{Copy, Superblock, load};
 use crate::units::{BlockSize, Epoch, Generation, LANES_MAX, LaneNumber, Offset, Sequence};
@@ -177,8 +177,9 @@ pub fn examine(
     let device_blocks = superblock.header.device_blocks.get();
     // 2. The lanes are walked.
     let lanes = (0..geometry.lanes).map(LaneNumber);
+    let (records, _) = scratch.split_at_mut(record_front_bytes_max(&geometry));
     let mut scanned =
-        lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, scratch)?;
+        lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, records)?;
     // 3. The intent in the shield area.
     let mut intent = None;
     if geometry.shield_blocks > 0 {

@@ -13,7 +13,7 @@ use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
 use crate::scan::reader::Reader;
 use crate::scan::verdict::Scanned;
-use crate::space::part::front_bytes_max;
+use crate::space::part::record_front_bytes_max;
 use crate::space::ring::RingOf;
 use crate::space::superblocks::Superblock;
 use crate::space::tail_word;
@@ -95,7 +95,7 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
     ) -> Scanning<'a> {
         let Self { whole, superblock, geometry, identity, brand } = *self;
         // Which records are whole must not depend on how much memory there is.
-        let Some(front) = front.get_mut(..front_bytes_max(geometry)) else {
+        let Some(front) = front.get_mut(..record_front_bytes_max(geometry)) else {
             return Err(OpenError::MemoryTooShort { slice: "front" });
         };
         let lanes = lanes.into_iter().inspect(|lane| {

@@ -6,8 +6,7 @@
 use crate::format::front::Extent;
 use crate::format::geometry::Geometry;
 use crate::format::record::{
-    CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, INTENT_FRAME_BYTES,
-    NAME_BYTES,
+    CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, NAME_BYTES,
 };
 use crate::format::slot_entry::SLOT_FRAME_BYTES;
 use crate::ports::stitched::Piece;
@@ -61,10 +60,14 @@ pub(crate) const ENCODED_BLOCKS: usize = 2;
 /// The most bytes of a front that a frame takes, beside what its policy encodes.
 const FRAME_BYTES_MAX: usize = FRAME_BYTES + SLOT_FRAME_BYTES;
 
-const _: () = assert!(FRAME_BYTES_MAX >= INTENT_FRAME_BYTES);
-
-/// Bytes of scratch memory that building or parsing any front of this geometry takes.
+/// The most bytes of any front of this geometry, those of intents included.
 pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
+    let (of_record, of_intent) = (record_front_bytes_max(geometry), geometry.intent_front_bytes());
+    if of_record as u64 > of_intent { of_record } else { of_intent as usize }
+}
+
+/// The most bytes of the front of a part of a record in a lane.
+pub(crate) const fn record_front_bytes_max(geometry: &Geometry) -> usize {
     let lists = (LANES_MAX as usize)
         .saturating_mul(NAME_BYTES)
         .saturating_add(FRAMES_PER_PART.saturating_mul(FRAME_BYTES_MAX));
@@ -73,6 +76,13 @@ pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
         .saturating_add(geometry.block_size.bytes().saturating_mul(ENCODED_BLOCKS))
         .saturating_add(CHECK_BYTES);
     bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// The part of the scratch memory that the front of a record in a lane may take. Which records are
+/// whole must not depend on how much memory there is.
+pub(crate) fn record_front<'m>(front: &'m mut [u8], geometry: &Geometry) -> &'m mut [u8] {
+    let bytes = record_front_bytes_max(geometry).min(front.len());
+    front.get_mut(..bytes).unwrap_or_default()
 }
 
 /// What a front says beside its descriptors and payloads.

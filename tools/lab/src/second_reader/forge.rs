@@ -299,7 +299,7 @@ pub fn seal_span(span: &mut [u8]) {
     let can_be = (1..=BOOK.lanes_max).contains(&lanes)
         && unit >= notes_end + 8
         && field("block_bytes") <= 65536
-        && field("shield_blocks") <= 64
+        && field("shield_blocks") <= BOOK.shield_blocks_max
         && span_bytes(&head).is_some_and(|bytes| bytes <= span.len() as u64);
     if !can_be {
         return;

@@ -99,6 +99,7 @@ pub struct Book {
     pub lanes_max: u64,
     pub unit_bytes_max: u64,
     pub slots_max: u64,
+    pub shield_blocks_max: u64,
     /// The kinds of checks.
     pub record_check: u64,
     pub entry_check: u64,
@@ -135,6 +136,7 @@ pub static BOOK: LazyLock<Book> = LazyLock::new(|| {
         lanes_max: constant("LANES_MAX"),
         unit_bytes_max: constant("UNIT_BYTES_MAX"),
         slots_max: constant("SLOTS_MAX"),
+        shield_blocks_max: constant("SHIELD_BLOCKS_MAX"),
         record_check: check("Record"),
         entry_check: check("Entry"),
         content_check: check("Content"),

@@ -94,7 +94,7 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
             || field("lane_bytes") <= 64 * ((1 << 40) - 1))
         && field("unit_bytes") % line == 0
         && (unit_least..=BOOK.unit_bytes_max).contains(&field("unit_bytes"))
-        && field("shield_blocks") <= 64
+        && field("shield_blocks") <= BOOK.shield_blocks_max
         && (field("lane_slots") + field("lane_log_blocks")) * field("lanes") <= BOOK.slots_max
         && (field("lane_slots") > 0) == (field("incompatible") & BOOK.slots != 0)
         && (field("lane_log_blocks") > 0) == (field("incompatible") & BOOK.disk_log != 0)
@@ -121,10 +121,23 @@ fn counters_are_sane(copy: &[u8]) -> bool {
         })
 }
 
+/// The front of an intent of as many images as there can be.
+fn intent_front_bytes(head: &[u8]) -> u64 {
+    let blocks = BOOK.head.number(head, "shield_blocks");
+    (64 + 24 * blocks + 8).next_multiple_of(BOOK.line as u64)
+}
+
 pub fn shield_bytes(head: &[u8]) -> u64 {
     let blocks = BOOK.head.number(head, "shield_blocks");
-    let front = (64 + 24 * blocks + 8).next_multiple_of(BOOK.line as u64);
-    if blocks == 0 { 0 } else { blocks * BOOK.head.number(head, "block_bytes") + front }
+    let images = blocks * BOOK.head.number(head, "block_bytes");
+    if blocks == 0 { 0 } else { images + intent_front_bytes(head) }
+}
+
+/// The longest front in a lane, or in the shield area.
+fn front_max(head: &[u8], lane: u64) -> u64 {
+    let block_bytes = BOOK.head.number(head, "block_bytes");
+    let of_record = (2632 + 2 * block_bytes).next_multiple_of(BOOK.line as u64);
+    if lane == 255 { of_record.max(intent_front_bytes(head)) } else { of_record }
 }
 
 /// The tail words, a line for each lane, where the feature is on.
@@ -191,6 +204,8 @@ struct Parts<'a> {
     /// What headers say of the lane.
     lane: u64,
     block_bytes: u64,
+    /// The longest front.
+    front_max: u64,
     /// Blocks of the store.
     blocks: u64,
     /// Numbers of the slots that frames may name, and of blocks of the log.
@@ -233,11 +248,7 @@ impl Parts<'_> {
         let frames = descriptors.chunks(BOOK.frame.len());
         let images = frames.filter(|frame| BOOK.frame.number(frame, "form") == BOOK.image).count();
         let front = total.checked_sub(images as u64 * self.block_bytes)?;
-        (front <= self.front_max()).then_some(front)
-    }
-
-    fn front_max(&self) -> u64 {
-        (2632 + 2 * self.block_bytes).next_multiple_of(BOOK.line as u64)
+        (front <= self.front_max).then_some(front)
     }
 
     fn part(&self, at: u64, seed: u64, end: u64) -> Result<Option<Part>, Refusal> {
@@ -254,7 +265,7 @@ impl Parts<'_> {
         }
         let count = header.field("frames");
         let lists = header.bytes.len() as u64 + count * BOOK.frame.len() as u64;
-        if lists > total.min(self.front_max()) {
+        if lists > total.min(self.front_max) {
             return Ok(None);
         }
         let descriptors = valid!(self.ring.read(at, lists)?).split_off(header.bytes.len());
@@ -473,6 +484,7 @@ pub fn recover(
         ring: Ring { medium, start, bytes },
         id: id.to_vec(),
         block_bytes: field("block_bytes"),
+        front_max: front_max(head, lane),
         blocks: field("device_blocks"),
         slots,
         log,
