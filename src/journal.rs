@@ -22,7 +22,7 @@ use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
-use crate::shared::home_cell::HomeCell;
+use crate::shared::home_cell::{HomeCell, UpkeepCell};
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
@@ -187,7 +187,8 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            home: Mutex::new(HomeCell::new(home, &geometry, options.settings.batch_blocks)),
+            upkeep: Mutex::new(UpkeepCell::new(&geometry, options.settings.batch_blocks)),
+            home: HomeCell::new(home),
             done: Mutex::new(Done::default()),
             recovery,
             failure: Failure::none(Arc::clone(&waiting)),

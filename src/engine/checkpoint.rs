@@ -13,7 +13,7 @@ use pmem_sys::StoreLock;
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::home_cell::HomeCell;
+use crate::shared::home_cell::{HeldHome, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
@@ -34,19 +34,24 @@ enum Frees {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Runs `call` with the code that writes home. If it panics, in a device, a policy or an
+    /// Runs an upkeep: no other one runs meanwhile. If it panics, in a device, a policy or an
     /// assertion, blocks may be half on their way: the journal has failed then.
-    fn with_home<R>(
+    fn with_upkeep<R>(
         &self,
-        call: impl FnOnce(&mut HomeCell<M>) -> Result<R, Error>,
+        call: impl FnOnce(&mut UpkeepCell) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut cell = self.home.lock().map_err(|_| self.poisoned())?;
+        let mut cell = self.upkeep.lock().map_err(|_| self.poisoned())?;
         self.watched(|| call(&mut cell))
+    }
+
+    /// Takes what writes home for a step of an upkeep.
+    fn step(&self) -> Result<HeldHome<'_, M>, Error> {
+        self.home.lock_for_step().map_err(|_| self.poisoned())
     }
 
     /// Writes home everything that is committed by now, and removes it from the lanes.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.with_home(|cell| {
+        self.with_upkeep(|cell| {
             let mut stays = None;
             let report = self.checkpoint_but(cell, Scope::All, &mut stays)?;
             stays.map_or(Ok(report), Err)
@@ -58,7 +63,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.common.geometry.lane_places() == 0 {
             return self.checkpoint();
         }
-        self.with_home(|cell| {
+        self.with_upkeep(|cell| {
             let mut stays = None;
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
@@ -70,7 +75,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes a checkpoint, and notes what stays for want of a shield.
     fn checkpoint_but(
         &self,
-        cell: &mut HomeCell<M>,
+        cell: &mut UpkeepCell,
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
@@ -106,11 +111,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Returns what stays for want of a shield.
     fn write_and_reclaim(
         &self,
-        cell: &mut HomeCell<M>,
+        cell: &mut UpkeepCell,
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<Option<Error>, Error> {
-        let HomeCell { home, batch, front, payload, blocks, waiting, .. } = cell;
+        let UpkeepCell { batch, front, payload, blocks, waiting, .. } = cell;
         // Room for all that may wait now: the list is made by one pass over the index.
         let frames = self.frames();
         waiting.resize(frames.max(batch.len()).min(WAITING_MAX), BlockNumber(0));
@@ -123,8 +128,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut left = frames as u64;
         let stays = loop {
             let before = report.blocks;
-            let (common, lanes) = (&self.common, &mut lanes);
-            match home.checkpoint_batch(common, lanes, &mut shares, &mut scratch, scope, report) {
+            let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+            let mut held = self.step()?;
+            let home = held.home();
+            match home.checkpoint_batch(common, lanes, shares, &mut scratch, scope, report) {
                 Ok(true) => {}
                 Ok(false) => break None,
                 // All other blocks are home.
@@ -136,7 +143,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 break None;
             }
         };
-        home.reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
+        let mut held = self.step()?;
+        held.home().reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
         Ok(stays)
     }
 
@@ -154,8 +162,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let LaneState { lane, slots, .. } = &mut *state;
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
-        self.with_home(|cell| {
-            let (home, common, lanes) = (&mut cell.home, &self.common, &mut LanesOf(self));
+        self.watched(|| {
+            let mut held = self.home.lock_for_commit().map_err(|_| self.poisoned())?;
+            let (home, common, lanes) = (held.home(), &self.common, &mut LanesOf(self));
             let stored = home.give_up(common, lanes, lane, content, scratch, versions);
             let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
             let written = home.write_ahead(common, content, scratch, versions, take);
@@ -172,7 +181,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes room, unless `is_there` says that another thread has already. It does so without the
     /// device where that is enough, or else by a checkpoint.
     pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
-        self.with_home(|cell| self.make_room_in(cell, is_there))
+        self.with_upkeep(|cell| self.make_room_in(cell, is_there))
     }
 
     /// How far all lanes may be read, added up: it grows with each commit.
@@ -185,7 +194,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// room is left.
     fn make_room_in(
         &self,
-        cell: &mut HomeCell<M>,
+        cell: &mut UpkeepCell,
         is_there: impl Fn(Stage) -> bool,
     ) -> Result<(), Error> {
         // Read before the work: what is committed meanwhile may come free.
@@ -210,7 +219,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// ring.
     fn make_what_can_be(
         &self,
-        cell: &mut HomeCell<M>,
+        cell: &mut UpkeepCell,
         is_there: impl Fn(Stage) -> bool,
         stays: &mut Option<Error>,
     ) -> Result<bool, Error> {
@@ -271,7 +280,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
     fn clean_log(
         &self,
-        cell: &mut HomeCell<M>,
+        cell: &mut UpkeepCell,
         is_enough: impl Fn() -> bool,
         stays: &mut Option<Error>,
     ) -> Result<(), Error> {
@@ -328,13 +337,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Frees what needs no write home.
-    fn free_in_memory(&self, cell: &mut HomeCell<M>, what: Frees) -> Result<(), Error> {
+    fn free_in_memory(&self, cell: &mut UpkeepCell, what: Frees) -> Result<(), Error> {
         self.check_not_failed()?;
-        let HomeCell { home, batch, front, payload, blocks, .. } = cell;
+        let UpkeepCell { batch, front, payload, blocks, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+        let mut held = self.step()?;
+        let home = held.home();
         let report = match what {
             Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
             Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
@@ -428,8 +439,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Notes in the superblock that all is durable, and that nothing comes behind it.
     pub(crate) fn close(&self) -> Result<(), Error> {
         self.check_not_failed()?;
-        self.with_home(|cell| {
-            let noted = cell.home.close(&self.common, &mut LanesOf(self));
+        self.with_upkeep(|_| {
+            let noted = self.step()?.home().close(&self.common, &mut LanesOf(self));
             noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
         })
     }

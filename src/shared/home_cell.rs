@@ -1,13 +1,18 @@
-//! The cell of the home: what writes home, and the memory that it works in.
+//! What writes home, behind two locks: one for a whole upkeep, and one for each step of it.
+//!
+//! Appended blocks go home in the middle of a commit, which must not wait for a whole checkpoint.
+//! So a checkpoint takes what writes home anew for each batch, and appends that have asked for it
+//! by then go first ([`HomeCell::lock_for_step`]). Nothing of a checkpoint is held between two of
+//! its batches: each begins with a look at what there is.
 
 use journal_core::parts::Home;
 use journal_core::{Batched, BlockNumber, Geometry, Needs};
 
 use crate::machine::Machine;
+use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
-/// What writes home, with its memory.
-pub(crate) struct HomeCell<M: Machine> {
-    pub(crate) home: Home<M::Pmem, M::Disk, M::Hook>,
+/// The memory that an upkeep works in: a checkpoint, or what frees room in memory.
+pub(crate) struct UpkeepCell {
     pub(crate) batch: Vec<Batched>,
     pub(crate) front: Vec<u8>,
     pub(crate) payload: Vec<u8>,
@@ -19,15 +24,10 @@ pub(crate) struct HomeCell<M: Machine> {
     pub(crate) in_vain: Option<u64>,
 }
 
-impl<M: Machine> HomeCell<M> {
-    pub(crate) fn new(
-        home: Home<M::Pmem, M::Disk, M::Hook>,
-        geometry: &Geometry,
-        batch_blocks: usize,
-    ) -> Self {
+impl UpkeepCell {
+    pub(crate) fn new(geometry: &Geometry, batch_blocks: usize) -> Self {
         let needs = Needs::of(geometry, 1);
         Self {
-            home,
             // One sync for a whole shield.
             batch: vec![Batched::EMPTY; batch_blocks.max(geometry.shield_blocks as usize)],
             front: vec![0; needs.front_bytes],
@@ -36,6 +36,70 @@ impl<M: Machine> HomeCell<M> {
             blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
             waiting: Vec::new(),
             in_vain: None,
+        }
+    }
+}
+
+/// What writes home: taken for one step of an upkeep, or for the appends of a commit.
+pub(crate) struct HomeCell<M: Machine> {
+    inside: Mutex<Inside<M>>,
+    /// Commits that have asked for it.
+    asked: AtomicU64,
+    /// Wakes a step that waits for them.
+    is_served: Condvar,
+}
+
+struct Inside<M: Machine> {
+    home: Home<M::Pmem, M::Disk, M::Hook>,
+    /// Commits that had asked for it, and are through.
+    served: u64,
+}
+
+/// A thread has panicked with what writes home in hand.
+pub(crate) struct Poisoned;
+
+impl<M: Machine> HomeCell<M> {
+    pub(crate) fn new(home: Home<M::Pmem, M::Disk, M::Hook>) -> Self {
+        let inside = Mutex::new(Inside { home, served: 0 });
+        Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new() }
+    }
+
+    /// Takes it for a step of an upkeep, behind all commits that have asked for it.
+    pub(crate) fn lock_for_step(&self) -> Result<HeldHome<'_, M>, Poisoned> {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let mut inside = self.inside.lock().map_err(|_| Poisoned)?;
+        while inside.served < asked {
+            inside = self.is_served.wait(inside).map_err(|_| Poisoned)?;
+        }
+        Ok(HeldHome { inside, serves: None })
+    }
+
+    /// Takes it for a commit.
+    pub(crate) fn lock_for_commit(&self) -> Result<HeldHome<'_, M>, Poisoned> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let inside = self.inside.lock().map_err(|_| Poisoned)?;
+        Ok(HeldHome { inside, serves: Some(&self.is_served) })
+    }
+}
+
+/// What writes home, in hand.
+pub(crate) struct HeldHome<'c, M: Machine> {
+    inside: MutexGuard<'c, Inside<M>>,
+    /// Whom the commit that has it lets go on afterwards.
+    serves: Option<&'c Condvar>,
+}
+
+impl<M: Machine> HeldHome<'_, M> {
+    pub(crate) fn home(&mut self) -> &mut Home<M::Pmem, M::Disk, M::Hook> {
+        &mut self.inside.home
+    }
+}
+
+impl<M: Machine> Drop for HeldHome<'_, M> {
+    fn drop(&mut self) {
+        if let Some(is_served) = self.serves {
+            self.inside.served += 1;
+            is_served.notify_all();
         }
     }
 }

@@ -5,7 +5,8 @@
 //! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
 //! | a lane | a [`StoreLock`] each | one that stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | any, for a moment or for a short record |
-//! | what writes home | a mutex | one checkpoint at a time |
+//! | the upkeep | a mutex | one checkpoint at a time |
+//! | what writes home | a mutex | a batch of a checkpoint, or the appends of a commit |
 //! | what is gathered | a mutex | any, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
 //! | the threads that wait for a block | a mutex | a waiter, or a waker, with nothing under it |
@@ -15,11 +16,12 @@
 //!
 //! 1. blocks
 //! 2. the turn to commit what is gathered
-//! 3. what writes home
-//! 4. a lane
-//! 5. what is gathered
-//! 6. a share of the index
-//! 7. the threads that wait long
+//! 3. the upkeep
+//! 4. what writes home
+//! 5. a lane
+//! 6. what is gathered
+//! 7. a share of the index
+//! 8. the threads that wait long
 //!
 //! No thread holds two lanes, and no thread that holds a share waits for another. A block is taken
 //! with its share in hand, but no thread waits for it like that. A thread waits for a block only
@@ -58,7 +60,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
-use crate::shared::home_cell::HomeCell;
+use crate::shared::home_cell::{HomeCell, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::levels::Levels;
 use crate::shared::share::Share;
@@ -80,7 +82,9 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) entries: Box<[EntryPlaces]>,
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<M::Disk>,
-    pub(crate) home: Mutex<HomeCell<M>>,
+    /// One upkeep at a time.
+    pub(crate) upkeep: Mutex<UpkeepCell>,
+    pub(crate) home: HomeCell<M>,
     pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
     pub(crate) failure: Failure,
