@@ -187,7 +187,7 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            upkeep: Mutex::new(UpkeepCell::new(&geometry, options.settings.batch_blocks)),
+            upkeep: Mutex::new(UpkeepCell::new(&geometry, options.settings.batch_on(&geometry))),
             home: HomeCell::new(home),
             done: Mutex::new(Done::default()),
             recovery,
@@ -528,7 +528,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
                 stats.cached.misses += cache.asked.misses;
             }
         }
-        let Done { checkpoints, checkpointed, folded, checkpointing, stops } = shared.done();
+        let Done { checkpoints, checkpointed, folded, moved, checkpointing, stops } = shared.done();
+        stats.moved = moved;
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
         stats.checkpointing = checkpointing;
         stats.stops_for_bytes = stops.for_bytes;

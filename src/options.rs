@@ -29,6 +29,9 @@ const LOG_DISK_SHARE: u64 = 4;
 /// Bytes of the cache, for policies that read what they overwrite.
 const CACHE_BYTES: usize = 16 << 20;
 
+/// Blocks of one batch of a checkpoint, and of one write, by default.
+const BATCH_BLOCKS: usize = 256;
+
 /// The part of the span that the shield takes.
 const SHIELD_SHARE: u64 = 32;
 /// Runs of neighbours that each share of the cache has room for at least, if there are several
@@ -71,7 +74,7 @@ pub(crate) struct Settings {
     pub(crate) protocol: Protocol,
     pub(crate) index_frames: Option<usize>,
     pub(crate) index_at_once: bool,
-    pub(crate) batch_blocks: usize,
+    pub(crate) batch_blocks: Option<usize>,
     pub(crate) background: bool,
     pub(crate) buffer_bytes: usize,
     pub(crate) cache_bytes: Option<usize>,
@@ -100,7 +103,7 @@ impl Options {
                 protocol: Protocol::OneFence,
                 index_frames: None,
                 index_at_once: false,
-                batch_blocks: 256,
+                batch_blocks: None,
                 background: false,
                 buffer_bytes: 20 << 20,
                 cache_bytes: None,
@@ -288,10 +291,11 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: blocks that a checkpoint writes between two syncs, 256 by default.
+    /// Open: blocks that a checkpoint writes between two syncs. By default 256, or as many as the
+    /// shield has if those are more.
     #[must_use]
     pub const fn batch_blocks(mut self, blocks: usize) -> Self {
-        self.settings.batch_blocks = blocks;
+        self.settings.batch_blocks = Some(blocks);
         self
     }
 
@@ -381,6 +385,15 @@ impl<L, H: Clone> Options<L, H> {
     /// These settings for another policy.
     pub(crate) fn with_policy<N: Policy>(&self, policy: N) -> Options<N, H> {
         Options { policy, hook: self.hook.clone(), settings: self.settings }
+    }
+}
+
+impl Settings {
+    /// How many blocks a batch of a checkpoint has, and how many of them are written in one call.
+    /// There is one sync for a whole shield where nobody says otherwise.
+    pub(crate) fn batch_on(&self, geometry: &Geometry) -> (usize, usize) {
+        let written = self.batch_blocks.unwrap_or(BATCH_BLOCKS);
+        (self.batch_blocks.unwrap_or(BATCH_BLOCKS.max(geometry.shield_blocks as usize)), written)
     }
 }
 
@@ -526,7 +539,7 @@ impl<L: Policy, H> Options<L, H> {
         let compares = self.policy.wants_old() || self.policy.wants_cached_old();
         let default = if compares { CACHE_BYTES } else { 0 };
         let cached_bytes = self.settings.cache_bytes.unwrap_or(default);
-        if self.settings.batch_blocks == 0 {
+        if self.settings.batch_blocks == Some(0) {
             return Err(OptionsError::NoBatch);
         }
         // 2. The frames of the index.
@@ -562,14 +575,13 @@ impl<L: Policy, H> Options<L, H> {
         let all_frames = shares.saturating_mul(share_frames);
         let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
         let needs = Needs::of(&geometry, 1);
-        let batch = geometry.block_size.bytes() + size_of::<Batched>();
-        let shielded = (geometry.shield_blocks as usize).saturating_mul(size_of::<Batched>());
+        let (batch_blocks, written_blocks) = self.settings.batch_on(&geometry);
         let dram_bytes = all_frames
             .saturating_mul(node)
-            .saturating_add(self.settings.batch_blocks.saturating_mul(batch))
+            .saturating_add(batch_blocks.saturating_mul(size_of::<Batched>()))
+            .saturating_add(written_blocks.saturating_mul(geometry.block_size.bytes()))
             .saturating_add(needs.slots.saturating_mul(size_of::<SlotState>()))
-            .saturating_add(needs.front_bytes + needs.encoded_bytes)
-            .saturating_add(shielded);
+            .saturating_add(needs.front_bytes + needs.encoded_bytes);
         let lanes = u64::from(geometry.lanes);
         let entries_bytes = geometry.entries_bytes().saturating_mul(lanes);
         let slots_bytes = geometry.slots_bytes().saturating_mul(lanes);

@@ -95,6 +95,8 @@ pub struct Stats {
     pub checkpointing: Duration,
     /// What was freed without the device, added up.
     pub folded: FoldReport,
+    /// Blocks that were moved to the disk-side log, instead of home.
+    pub moved: u64,
     /// How often a transaction stopped because a lane was short of bytes.
     pub stops_for_bytes: u64,
     /// How often one stopped because the index was short of frames.
@@ -159,7 +161,8 @@ impl fmt::Display for Stats {
         }
         if self.lane_log_blocks > 0 {
             let LaneStats { logged, free_log_blocks, .. } = total;
-            write!(f, "\n{logged} blocks written to the disk-side log, {free_log_blocks} free")?;
+            write!(f, "\n{logged} blocks written to the disk-side log, {} of them ", self.moved)?;
+            write!(f, "moved there, {free_log_blocks} free")?;
         }
         Ok(())
     }

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use journal_core::parts::{
-    Content, HomeScratch, InLane, Operations, Scratch, Versions, Waiting, filled_by, pinned_by,
-    segment_to_clean,
+    Content, HomeScratch, InLane, Movable, Operations, Scratch, Versions, Waiting, filled_by,
+    pick_to_move, pinned_by, segment_to_clean,
 };
 use journal_core::policy::Policy;
-use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, CheckpointReport, JournalError, Scope};
+use journal_core::units::{LaneNumber, Stamp};
+use journal_core::{BlockNumber, CheckpointReport, FoldReport, JournalError, Scope};
 use pmem_sys::StoreLock;
 
 use crate::error::Error;
@@ -234,6 +234,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if !is_enough(Stage::Reclaim) {
                 self.free_in_memory(cell, Frees::Slots)?;
             }
+            if self.moves_to_log() {
+                self.move_changes(cell, || is_there(Stage::Reclaim))?;
+            }
         }
         // 2. What has to go home.
         let (is_there, is_enough) = (|| is_there(Stage::WriteHome), || is_enough(Stage::WriteHome));
@@ -277,7 +280,42 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(needs_all || (!keeps && needs_rings))
     }
 
-    /// Makes blocks of the disk-side log free: writes home what is left in its emptiest segments.
+    /// Empties the rings into the disk-side log, as long as there is room in that, and the rings
+    /// need it. Then nothing is left to go home but what the log has no room for.
+    fn move_changes(
+        &self,
+        cell: &mut UpkeepCell,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let mut left = self.frames() as u64;
+        while left > 0 && !is_there() && !self.log_is_short(Stage::WriteHome) {
+            let moved = self.move_to_log(cell, Movable::Changes)?;
+            if moved == 0 {
+                return Ok(());
+            }
+            left = left.saturating_sub(moved);
+            self.free_in_memory(cell, Frees::Rings)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what is left in a segment of the disk-side log to other places there, if that is half
+    /// of it or less. Returns the number of blocks of the log that have come free.
+    fn move_segment(&self, cell: &mut UpkeepCell, segment: Scope) -> Result<u64, Error> {
+        let half = (self.common.geometry.segment_blocks / 2) as usize;
+        let mut live = vec![(Stamp(0), BlockNumber(0)); half + 1];
+        let what = Movable::Of(segment);
+        if !self.moves_to_log()
+            || pick_to_move(&mut SharesOf(self), what, half + 1, &mut live) > half
+            || self.move_to_log(cell, what)? == 0
+        {
+            return Ok(0);
+        }
+        Ok(self.free_in_memory(cell, Frees::Slots)?.freed_slots)
+    }
+
+    /// Makes blocks of the disk-side log free. What is left in its emptiest segments is moved, where
+    /// that frees more than it takes, or else written home.
     fn clean_log(
         &self,
         cell: &mut UpkeepCell,
@@ -295,9 +333,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     continue;
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
-                if let Some(segment) = segment {
-                    freed_slots += self.checkpoint_but(cell, segment, stays)?.freed_slots;
-                }
+                let Some(segment) = segment else { continue };
+                let freed = self.move_segment(cell, segment)?;
+                freed_slots += match freed {
+                    0 => self.checkpoint_but(cell, segment, stays)?.freed_slots,
+                    freed => freed,
+                };
             }
             if freed_slots == 0 {
                 // Records of blocks not in the log keep the heads from passing the records of
@@ -337,7 +378,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Frees what needs no write home.
-    fn free_in_memory(&self, cell: &mut UpkeepCell, what: Frees) -> Result<(), Error> {
+    fn free_in_memory(&self, cell: &mut UpkeepCell, what: Frees) -> Result<FoldReport, Error> {
         self.check_not_failed()?;
         let UpkeepCell { batch, front, payload, blocks, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
@@ -362,7 +403,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if report.freed_bytes > 0 || report.freed_slots > 0 || report.folded > 0 {
             self.tell_waiters_for_room();
         }
-        Ok(())
+        Ok(report)
     }
 
     /// Whether a stage begins because some lane has too few free slots.

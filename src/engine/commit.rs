@@ -321,7 +321,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Works out what a transaction takes. With `bypasses`, its data goes to the disk-side log,
     /// whatever the policy says. The slots that it takes are reserved.
     #[inline]
-    fn prepare<O: Operations + ?Sized>(
+    pub(super) fn prepare<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -373,7 +373,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Ends a transaction like [`commit`](Self::commit).
     #[inline]
-    fn end<O: Operations + ?Sized>(
+    pub(super) fn end<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -392,7 +392,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         result
     }
 
-    fn commit_held<O: Operations + ?Sized>(
+    pub(super) fn commit_held<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,

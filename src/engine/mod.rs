@@ -50,6 +50,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod commit_short;
 pub(crate) mod gather;
+pub(crate) mod move_to_log;
 pub(crate) mod read;
 pub(crate) mod reserve;
 pub(crate) mod room_in_turn;

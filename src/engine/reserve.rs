@@ -125,7 +125,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// # Errors
     /// The age of the transaction that has the block instead, or will have it.
     #[inline]
-    fn try_lock_block(
+    pub(super) fn try_lock_block(
         &self,
         share: &Share,
         work: &mut Work,

@@ -25,15 +25,14 @@ pub(crate) struct UpkeepCell {
 }
 
 impl UpkeepCell {
-    pub(crate) fn new(geometry: &Geometry, batch_blocks: usize) -> Self {
+    /// For batches of this many blocks, and writes of this many.
+    pub(crate) fn new(geometry: &Geometry, (batch, written): (usize, usize)) -> Self {
         let needs = Needs::of(geometry, 1);
         Self {
-            // One sync for a whole shield.
-            batch: vec![Batched::EMPTY; batch_blocks.max(geometry.shield_blocks as usize)],
+            batch: vec![Batched::EMPTY; batch],
             front: vec![0; needs.front_bytes],
             payload: vec![0; needs.encoded_bytes],
-            // This many blocks are written in one call, if they lie in one run.
-            blocks: vec![0; batch_blocks * geometry.block_size.bytes()],
+            blocks: vec![0; written * geometry.block_size.bytes()],
             waiting: Vec::new(),
             in_vain: None,
         }

@@ -120,6 +120,8 @@ pub(crate) struct Done {
     pub(crate) checkpointed: CheckpointReport,
     /// What was freed without the device, added up.
     pub(crate) folded: FoldReport,
+    /// Blocks that were moved to the disk-side log.
+    pub(crate) moved: u64,
     /// How long checkpoints took, added up.
     pub(crate) checkpointing: Duration,
     /// How long transactions were stopped for want of room.
@@ -127,11 +129,12 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Bytes and slots that have come free, and frames that were folded.
+    /// Bytes and slots that have come free, and frames that were folded, or moved.
     pub(crate) const fn freed(&self) -> (u64, u64, u64) {
         let Self { checkpointed, folded, .. } = self;
         let bytes = checkpointed.freed_bytes + folded.freed_bytes;
-        (bytes, checkpointed.freed_slots + folded.freed_slots, folded.folded)
+        let frames = folded.folded + self.moved;
+        (bytes, checkpointed.freed_slots + folded.freed_slots, frames)
     }
 }
 

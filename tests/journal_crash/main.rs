@@ -7,6 +7,7 @@ mod capacity;
 mod compared;
 mod guards;
 mod log;
+mod moved;
 mod mutants;
 mod probe;
 mod program;

@@ -72,11 +72,7 @@ impl Hook for Stopping {
         pmem.fence()
     }
 
-    fn disk_sync<D: BlockDevice>(
-        &mut self,
-        site: Site,
-        device: &mut D,
-    ) -> Result<(), DeviceError> {
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
         device.sync()?;
         self.0.sites.lock().expect("no panic").push(site);
         if STOPS_IN_SYNC.take() {

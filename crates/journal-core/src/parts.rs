@@ -38,6 +38,7 @@ pub use crate::index::{
     EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
+pub use crate::reclaim::movable::{Movable, pick_to_move};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
 pub use crate::space::lane::FreePlaces;

@@ -191,7 +191,7 @@ pub(super) fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) 
 }
 
 /// Whether a scope has a block, of which this is the newest frame.
-fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
+pub(crate) fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope: Scope) -> bool {
     match scope {
         Scope::All => true,
         Scope::Rings => !index.frame(newest).folded,

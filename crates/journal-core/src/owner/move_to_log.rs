@@ -10,12 +10,11 @@
 
 use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;
-use crate::format::record::Form;
 use crate::home::error::JournalError;
-use crate::index::frame::NodeId;
 use crate::owner::journal::{Durability, Journal};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
+use crate::reclaim::movable::{Movable, pick_to_move};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 /// Blocks that one call moves at most.
@@ -26,21 +25,6 @@ const BLOCKS_MAX: usize = 16;
 struct Picked {
     blocks: [(Stamp, BlockNumber); BLOCKS_MAX],
     count: usize,
-}
-
-impl Picked {
-    /// Takes a block in, in the place of the one that was changed last where there is no room.
-    fn take_in(&mut self, most: usize, stamp: Stamp, block: BlockNumber) {
-        let room = self.blocks.get_mut(..most).unwrap_or_default();
-        if let Some(place) = room.get_mut(self.count) {
-            *place = (stamp, block);
-            self.count = self.count.saturating_add(1);
-        } else if let Some(last) = room.iter_mut().max() {
-            if last.0 > stamp {
-                *last = (stamp, block);
-            }
-        }
-    }
 }
 
 impl<L: Policy, M: Machine> Journal<'_, L, M> {
@@ -105,19 +89,12 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         Ok(())
     }
 
-    fn pick_to_move(&self, most: usize) -> Picked {
-        let mut picked = Picked { blocks: [(Stamp(0), BlockNumber(0)); BLOCKS_MAX], count: 0 };
-        let newest = |block: BlockNumber| -> Option<NodeId> { self.index.newest(block) };
-        for (block, newest) in self.index.each_block().filter_map(|it| Some((it, newest(it)?))) {
-            let frame = self.index.frame(newest);
-            let is_readable = !self.index.is_unreadable(block);
-            if frame.form == Form::Encoded && !self.index.is_home(newest) && is_readable {
-                picked.take_in(most, frame.stamp, block);
-            }
-        }
-        let chosen = picked.blocks.get_mut(..picked.count).unwrap_or_default();
-        chosen.sort_unstable_by_key(|(_, block)| *block);
-        picked
+    fn pick_to_move(&mut self, most: usize) -> Picked {
+        let mut found = [(Stamp(0), BlockNumber(0)); 2 * BLOCKS_MAX];
+        let count = pick_to_move(&mut self.index, Movable::Changes, most, &mut found);
+        let mut blocks = [(Stamp(0), BlockNumber(0)); BLOCKS_MAX];
+        blocks.iter_mut().zip(found).for_each(|(place, one)| *place = one);
+        Picked { blocks, count }
     }
 
     fn move_blocks(

@@ -1,0 +1,62 @@
+//! Which blocks are moved into the disk-side log.
+
+use crate::format::record::Form;
+use crate::home::report::Scope;
+use crate::home::search::is_in_scope;
+use crate::index::Indexes;
+use crate::index::frame::NodeId;
+use crate::index::{Index, IndexMemory};
+use crate::units::{BlockNumber, Stamp};
+
+/// What is to be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movable {
+    /// Blocks of which changes are logged: the rings need not keep those afterwards.
+    Changes,
+    /// What a scope holds: a segment of the log, which is free afterwards.
+    Of(Scope),
+}
+
+impl Movable {
+    /// Whether it has a block, of which this is the newest frame.
+    fn has(self, index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
+        match self {
+            Self::Changes => index.frame(newest).form == Form::Encoded && !index.is_home(newest),
+            Self::Of(scope) => is_in_scope(index, newest, scope) && !index.is_home(newest),
+        }
+    }
+}
+
+/// Picks blocks to move: those that were changed longest ago, `most` of them at most, in the order
+/// of their numbers. Returns how many. Blocks that cannot be read are not picked.
+///
+/// `picked` is where they are noted. A longer one makes less work.
+pub fn pick_to_move(
+    indexes: &mut impl Indexes,
+    what: Movable,
+    most: usize,
+    picked: &mut [(Stamp, BlockNumber)],
+) -> usize {
+    let (mut count, most) = (0_usize, most.min(picked.len()));
+    indexes.each(|index| {
+        for block in index.each_block() {
+            let newest = index.newest(block).filter(|newest| what.has(index, *newest));
+            let Some(newest) = newest.filter(|_| !index.is_unreadable(block)) else { continue };
+            let one = (index.frame(newest).stamp, block);
+            if count == picked.len() {
+                // There is always room for one more.
+                picked.sort_unstable();
+                count = most.min(picked.len().saturating_sub(1));
+            }
+            if let Some(place) = picked.get_mut(count) {
+                *place = one;
+                count = count.saturating_add(1);
+            }
+        }
+    });
+    let found = picked.get_mut(..count).unwrap_or_default();
+    found.sort_unstable();
+    let chosen = found.get_mut(..most.min(count)).unwrap_or_default();
+    chosen.sort_unstable_by_key(|(_, block)| *block);
+    chosen.len()
+}

@@ -1,0 +1,127 @@
+//! Moving blocks into the disk-side log, so that the rings go on, or a segment comes free, without
+//! a write home.
+//!
+//! It is a transaction of content that is committed already, made by the upkeep. A reader of a
+//! block sees no difference, before, in the middle or after. What was below stays as it is until
+//! nothing needs it.
+//!
+//! The upkeep comes behind blocks in the order of locks. So it waits for no block: it moves those
+//! that are free, and takes no room that is not there.
+//!
+//! **Crash**: as for a commit. Either a block's newest version is the one in the log, or it is what
+//! it was, and the log's block is free.
+
+use journal_core::parts::{Movable, pick_to_move};
+use journal_core::policy::Policy;
+use journal_core::units::{LaneNumber, Stamp};
+use journal_core::{BlockNumber, Durability, Operation};
+
+use crate::engine::commit::Keeps;
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+use crate::shared::home_cell::UpkeepCell;
+use crate::shared::lending::SharesOf;
+use crate::staging::seat::Seat;
+use crate::threads::block_locks::Age;
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Whether content lives in the disk-side log, so that the upkeep moves blocks there.
+    pub(crate) fn moves_to_log(&self) -> bool {
+        self.common.geometry.lane_log_blocks > 0 && self.common.policy.keeps_in_slots()
+    }
+
+    /// Moves blocks that are free, those that were changed longest ago first, with one sync and one
+    /// fence. Returns how many.
+    pub(crate) fn move_to_log(&self, cell: &mut UpkeepCell, what: Movable) -> Result<u64, Error> {
+        self.check_not_failed()?;
+        let block_bytes = self.common.block_bytes();
+        let Some((lane, free)) = self.lane_with_most_log() else { return Ok(0) };
+        let most = (cell.blocks.len() / block_bytes).min(free);
+        let mut picked = vec![(Stamp(0), BlockNumber(0)); 2 * most];
+        let count = pick_to_move(&mut SharesOf(self), what, most, &mut picked);
+        if count == 0 {
+            return Ok(0);
+        }
+        let mut seat = self.seats.sit();
+        let age = seat.next_age(self.blocks.age_behind());
+        seat.work.lane = lane;
+        let mut images = cell.blocks.chunks_exact_mut(block_bytes);
+        let mut operations = Vec::with_capacity(count);
+        for (_, block) in &picked[..count] {
+            let Some(image) = images.next() else { break };
+            match self.take_to_move(&mut seat, age, *block, image) {
+                Ok(true) => operations.push(Operation::write(*block, image)),
+                Ok(false) => {}
+                Err(error) => {
+                    self.abort(&mut seat.work, &operations[..]);
+                    return Err(error);
+                }
+            }
+        }
+        self.commit_moved(&mut seat, &operations)
+    }
+
+    /// The lane that has most of its disk-side log free, and how many blocks that is.
+    fn lane_with_most_log(&self) -> Option<(LaneNumber, usize)> {
+        let free = |number: u16| self.lane(LaneNumber(number)).unreserved_log.left() as usize;
+        let lanes =
+            (0..self.common.geometry.lanes).map(|number| (LaneNumber(number), free(number)));
+        lanes.max_by_key(|(_, free)| *free).filter(|(_, free)| *free > 0)
+    }
+
+    /// Takes a block with room for its frame, if both are free, and reads it. A block that cannot be
+    /// read stays where it is.
+    fn take_to_move(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        age: Age,
+        block: BlockNumber,
+        image: &mut [u8],
+    ) -> Result<bool, Error> {
+        let mut share = self.share(block)?;
+        if !share.has_room() || self.try_lock_block(&share, &mut seat.work, age, block).is_err() {
+            return Ok(false);
+        }
+        drop(share);
+        // What is gathered has to be committed first, and it is newer.
+        if self.gathering.has_any() && self.gathering.has(block) {
+            return Ok(false);
+        }
+        match self.read(seat.for_reading(), block, image) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(Error::Failed) => return Err(Error::Failed),
+            // The checkpoint that comes to it says so.
+            Err(_) => return Ok(false),
+        }
+        share = self.share(block)?;
+        let is_there = share.has_room() && self.reserve_frame(&mut share, &mut seat.work, block);
+        Ok(is_there)
+    }
+
+    /// Commits blocks that are taken, if all of them go to the log. Returns how many did.
+    fn commit_moved(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        operations: &[Operation<'_>],
+    ) -> Result<u64, Error> {
+        let work = &mut seat.work;
+        let prepared = self.prepare(work, operations, true).ok();
+        // A version that finds no block of the log would go whole into the record.
+        let fits = prepared.filter(|prepared| {
+            let all_go = prepared.log_blocks as usize == operations.len();
+            all_go && self.try_reserve(work, prepared.bytes)
+        });
+        let Some(prepared) = fits else {
+            self.abort(work, operations);
+            return Ok(0);
+        };
+        self.end(work, operations, Keeps::All, |work| {
+            self.commit_held(work, operations, Ok(prepared), Durability::Durable)
+        })?;
+        let count = operations.len() as u64;
+        self.lock_done().moved += count;
+        Ok(count)
+    }
+}
