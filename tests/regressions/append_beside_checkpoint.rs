@@ -73,11 +73,7 @@ impl Hook for Stopping {
         pmem.fence()
     }
 
-    fn disk_sync<D: BlockDevice>(
-        &mut self,
-        site: Site,
-        device: &mut D,
-    ) -> Result<(), DeviceError> {
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
         device.sync()?;
         self.0.sites.lock().expect("no panic").push(site);
         if STOPS_IN_SYNC.take() {
@@ -182,14 +178,13 @@ fn syncs_of_a_checkpoint_and_an_append() -> Vec<Site> {
     let disk = DiskImage::blank(block_size, BLOCKS, facts);
     let world = World::boot(Image::blank(1 << 18).with_disk(disk), Model::Torn8);
     let gate = Arc::new(Gate::default());
-    let options = Options::new()
-        .policy(byte_delta())
+    let options = any_options(byte_delta(), Stopping(Arc::clone(&gate), None))
         .lanes(2)
         .batch_blocks(1)
         .shield_blocks(1)
-        .keep_on_close(true)
-        .hook(Stopping(Arc::clone(&gate), None));
-    let journal = nvm_journal::Journal::format(world.pmem(), world.disk(0), &options);
+        .keep_on_close(true);
+    let (pmem, disk) = of_world(&world);
+    let journal = DynJournal::format(pmem, disk, &options);
     let journal = &journal.expect("formats");
     for block in 40..46 {
         journal.transact(|tx| tx.write(BlockNumber(block), &[4; BLOCK])).expect("commits");
