@@ -44,6 +44,10 @@ impl PmemRead for DynPmem {
         self.0.len()
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
         self.0.read_into(at, into)
     }
@@ -110,6 +114,10 @@ impl fmt::Debug for DynReader {
 impl PmemRead for DynReader {
     fn len(&self) -> u64 {
         self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
