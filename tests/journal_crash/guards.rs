@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use journal_core::{BlockNumber, Overwrite, Site};
-use nvm_journal::Error;
+use nvm_journal::{Error, Journal};
 #[cfg(shuttle)]
 use shuttle::{thread, thread_local};
 use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Scenario, World};
@@ -18,7 +18,7 @@ use std::thread;
 
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{
-    Front, Program, Tx, apply, at_once, call_of, covering, end, open_on, read_all, read_block,
+    Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
 };
 use lab::oracle::{
     Change, End, cover_label, judge, judge_read, late, next_number, number_in, shown_label,
@@ -71,7 +71,7 @@ impl Stage {
         let probe = Probe::new(program.mutator.clone());
         let device = Device::new(world.disk(0));
         let options = program.options(probe.clone());
-        let journal = Arc::new(open_on(world, device.clone(), &options)?);
+        let journal = Arc::new(Journal::open(world.pmem(), device.clone(), &options)?);
         Ok(Self { world: world.clone(), journal, probe, device, helpers: Arc::default() })
     }
 

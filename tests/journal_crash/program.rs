@@ -5,9 +5,8 @@ use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
     PortableKernels,
 };
-use lab::erased::{AnyMachine, DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
-use nvm_journal::{Error, Options};
-use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, World};
+use nvm_journal::{Error, Journal, On, Options};
+use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, SimPmem, World};
 
 use crate::probe::{Device, HALF_BYTES, Logged, Probe};
 use lab::oracle::{
@@ -18,17 +17,8 @@ use lab::oracle::{
 /// Bytes of a media unit, where the second superblock copy begins.
 pub(crate) const SUPERBLOCK_UNIT: u64 = 256;
 
-pub(crate) type Front = DynJournal;
-type Transaction<'j> = nvm_journal::Transaction<'j, DynPolicy, AnyMachine>;
-
-/// Opens the journal of a world, whose disk is this device.
-pub(crate) fn open_on(
-    world: &World,
-    device: Device,
-    options: &Options<DynPolicy, DynHook>,
-) -> Result<Front, Error> {
-    Front::open(DynPmem::new(world.pmem()), DynDisk::new(device), options)
-}
+pub(crate) type Front = Journal<Logged, On<SimPmem, Device, Probe>>;
+type Transaction<'j> = nvm_journal::Transaction<'j, Logged, On<SimPmem, Device, Probe>>;
 
 /// A transaction of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,8 +116,10 @@ impl Program {
         }
     }
 
-    pub(crate) fn options(&self, probe: Probe) -> Options<DynPolicy, DynHook> {
-        any_options(self.logs, probe)
+    pub(crate) fn options(&self, probe: Probe) -> Options<Logged, Probe> {
+        Options::new()
+            .policy(self.logs)
+            .hook(probe)
             .index_frames(64)
             .batch_blocks(self.batch)
             .buffer_bytes(self.buffer * BLOCK_BYTES)
@@ -139,8 +131,8 @@ impl Program {
     pub(crate) fn open(&self, world: &World) -> Result<Front, Error> {
         let probe = Probe::new(self.mutator.clone());
         // Some programs have lines streamed, and put together from pieces.
-        let pmem = DynPmem::new(world.pmem().with_stitches(self.steps.len() % 2 == 1));
-        Front::open(pmem, DynDisk::new(Device::new(world.disk(0))), &self.options(probe))
+        let pmem = world.pmem().with_stitches(self.steps.len() % 2 == 1);
+        Journal::open(pmem, Device::new(world.disk(0)), &self.options(probe))
     }
 
     /// Opens the journal and runs steps; a reopen begins anew with what is left.

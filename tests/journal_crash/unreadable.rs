@@ -2,12 +2,12 @@
 //! of them is replaced, and nobody waits for ever for what they keep from coming free.
 
 use journal_core::BlockNumber;
-use nvm_journal::Error;
+use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Image, Mark, Model, Mutator, Scenario, World};
 
 use crate::guards::within;
 use crate::probe::{Device, Logged, Probe};
-use crate::program::{Front, Program, open_on, read_block};
+use crate::program::{Front, Program, read_block};
 use lab::oracle::{BLOCKS, Block, Change, content_of};
 
 use Change::{Touch, Write};
@@ -165,7 +165,7 @@ fn nobody_waits_for_ever_for_a_thread_that_cannot_make_room() {
         let ward = Ward::new(1, 10 * 64);
         let world = World::boot(ward.image.clone(), Model::Torn8);
         let options = ward.program.options(Probe::new(Mutator::new())).background_checkpoint(true);
-        let journal = open_on(&world, Device::new(world.disk(0)), &options);
+        let journal = Journal::open(world.pmem(), Device::new(world.disk(0)), &options);
         let journal = journal.expect("opens");
         assert_eq!(fill(&journal), TOLD);
         ward.check(&journal);
@@ -180,7 +180,7 @@ fn an_index_full_of_what_cannot_go_is_an_error_that_says_why() {
         let ward = Ward::new(1, 64 * 64);
         let world = World::boot(ward.image.clone(), Model::Torn8);
         let options = ward.program.options(Probe::new(Mutator::new())).index_frames(6);
-        let journal = open_on(&world, Device::new(world.disk(0)), &options);
+        let journal = Journal::open(world.pmem(), Device::new(world.disk(0)), &options);
         let journal = journal.expect("opens");
         assert_eq!(fill(&journal), TOLD);
         ward.check(&journal);
