@@ -14,6 +14,7 @@ use journal_core::{
     Journal, JournalError, NoHook, On, Operation, Overwrite, PortableKernels, Protocol,
     RelogReport,
 };
+use lab::erased::DynPolicy;
 use lcow::Lcow;
 use sim_disk::{
     Counts, DiskImage, Fault, FaultKind, Image, Model, Operation as Media, SimDisk, SimPmem, World,
@@ -57,29 +58,35 @@ impl Policy for FirstLine {
     }
 }
 
-type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk>>;
+type Opened<'m> = Journal<'m, DynPolicy, On<SimPmem, SimDisk>>;
 
 /// Runs `calls` on a fresh journal.
-fn on_a_journal<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
+fn on_a_journal(
+    policy: impl Policy + Send + Sync + 'static,
+    calls: impl FnOnce(&World, &mut Opened<'_>),
+) {
     on_a_journal_with(GEOMETRY, policy, calls);
 }
 
 /// Runs `calls` on a fresh journal with slots.
-fn on_slots<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
+fn on_slots(
+    policy: impl Policy + Send + Sync + 'static,
+    calls: impl FnOnce(&World, &mut Opened<'_>),
+) {
     on_a_journal_with(Geometry { lane_slots: 32, ..GEOMETRY }, policy, calls);
 }
 
-fn on_a_journal_with<L: Policy + Copy>(
+fn on_a_journal_with(
     geometry: Geometry,
-    policy: L,
-    calls: impl FnOnce(&World, &mut Opened<'_, L>),
+    policy: impl Policy + Send + Sync + 'static,
+    calls: impl FnOnce(&World, &mut Opened<'_>),
 ) {
     let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
     let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
     let disk_blocks = (1 << 10) + geometry.log_blocks();
     let disk = DiskImage::blank(BlockSize::DEFAULT, disk_blocks, facts);
     let world = World::boot(Image::blank(span).with_disk(disk), Model::Torn8);
-    let kernels = PortableKernels;
+    let (policy, kernels) = (DynPolicy::new(policy), PortableKernels);
     journal_core::format(world.pmem(), NoHook, &kernels, &geometry, [7; 16], &policy, 1 << 10)
         .expect("formats");
     let mut buffers = Buffers::new(&geometry, 1 << 10, 64);
@@ -105,11 +112,7 @@ fn spent(world: &World, before: Counts) -> Counts {
 }
 
 /// Commits whole images of consecutive blocks.
-fn commit<L: Policy>(
-    journal: &mut Opened<'_, L>,
-    blocks: core::ops::Range<u64>,
-    durability: Durability,
-) {
+fn commit(journal: &mut Opened<'_>, blocks: core::ops::Range<u64>, durability: Durability) {
     let image = [blocks.end as u8; BLOCK];
     let operations: Vec<Operation<'_>> = blocks
         .map(|block| Operation::Update(Update::new(BlockNumber(block), Change::Image(&image))))
@@ -137,7 +140,7 @@ impl Policy for Asked {
 
 /// The medium, and what it took, after images one by one: in both lanes, over each other's, round
 /// the end of the ring.
-fn one_by_one<L: Policy + Copy>(policy: L) -> (Vec<u8>, Counts) {
+fn one_by_one(policy: impl Policy + Copy + Send + Sync + 'static) -> (Vec<u8>, Counts) {
     let mut found = None;
     let geometry = Geometry { lane_bytes: 6 << 12, ..GEOMETRY };
     on_a_journal_with(geometry, policy, |world, journal| {
@@ -303,7 +306,7 @@ fn the_shield_costs_one_fence_more() {
 }
 
 /// One block rests at the head of a lane, another one is overwritten behind it.
-fn rest<L: Policy>(journal: &mut Opened<'_, L>, rounds: u64) {
+fn rest(journal: &mut Opened<'_>, rounds: u64) {
     commit(journal, 7..8, Durability::Durable);
     for _ in 0..rounds {
         commit(journal, 9..10, Durability::Durable);
@@ -373,7 +376,7 @@ fn a_copy_of_a_change_on_home_needs_no_shield_later() {
 }
 
 /// Commits an image of block 0 of which the first word is the number.
-fn rewrite<L: Policy>(journal: &mut Opened<'_, L>, number: u64) {
+fn rewrite(journal: &mut Opened<'_>, number: u64) {
     let mut image = [7; BLOCK];
     image[..8].copy_from_slice(&number.to_le_bytes());
     let update = Update::new(BlockNumber(0), Change::Image(&image));
@@ -479,14 +482,17 @@ fn emptying_the_rings_of_lcow_writes_no_data_home() {
 }
 
 /// Runs `calls` on a fresh journal with a disk-side log.
-fn on_a_log<L: Policy + Copy>(policy: L, calls: impl FnOnce(&World, &mut Opened<'_, L>)) {
+fn on_a_log(
+    policy: impl Policy + Send + Sync + 'static,
+    calls: impl FnOnce(&World, &mut Opened<'_>),
+) {
     let geometry = Geometry { lane_log_blocks: 128, segment_blocks: 64, ..GEOMETRY };
     on_a_journal_with(geometry, policy, calls);
 }
 
 /// Blocks that go to the disk cost one sync there together, and in memory two lines and half of one
 /// for each.
-fn logs_with_one_sync<L: Policy + Copy>(policy: L) {
+fn logs_with_one_sync(policy: impl Policy + Copy + Send + Sync + 'static) {
     on_a_log(policy, |world, journal| {
         for blocks in [1_u64, 8] {
             let before = world.tape().counts();
@@ -501,7 +507,7 @@ fn logs_with_one_sync<L: Policy + Copy>(policy: L) {
 }
 
 /// What differs is logged with one fence, and no disk.
-fn logs_differences_with_one_fence<L: Policy + Copy>(policy: L, lines: u64) {
+fn logs_differences_with_one_fence(policy: impl Policy + Copy + Send + Sync + 'static, lines: u64) {
     on_a_log(policy, |world, journal| {
         let old = vec![1; BLOCK];
         let mut new = old.clone();

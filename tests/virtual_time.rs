@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use nvm_journal::{BlockNumber, BlockSize, FullBlock, Journal, On, Options, Region};
+use journal_core::NoHook;
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use nvm_journal::{BlockNumber, BlockSize, FullBlock, Region};
 use sim_disk::time::{
     Actor, Clock, DriveUse, Embargo, Hdd, HddModel, MemoryMeter, MemoryModel, MemoryUse, TimedDisk,
     TimedPmem,
@@ -13,14 +15,12 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 1 << 20;
 const SPAN: usize = 8 << 20;
 
-type OnTime = Journal<FullBlock, On<TimedPmem<Region>, TimedDisk>>;
-
 /// A store with its media.
 struct Timed {
     clock: Clock,
     meter: MemoryMeter,
     disk: TimedDisk,
-    journal: OnTime,
+    journal: DynJournal,
     rng: Rng,
 }
 
@@ -32,8 +32,9 @@ impl Timed {
         let meter = pmem.meter();
         let hdd = Hdd::new(HddModel::rpm_7200());
         let disk = TimedDisk::new(&clock, hdd, BlockSize::DEFAULT, BLOCKS);
-        let options = Options::new().lanes(1);
-        let journal = Journal::format(pmem, disk.clone(), &options).expect("a journal");
+        let options = any_options(FullBlock, NoHook).lanes(1);
+        let media = (DynPmem::new(pmem), DynDisk::new(disk.clone()));
+        let journal = DynJournal::format(media.0, media.1, &options).expect("a journal");
         Self { clock, meter, disk, journal, rng: Rng::new(seed) }
     }
 
@@ -134,15 +135,17 @@ fn an_open_is_charged_for_what_it_reads() {
     let pmem = || TimedPmem::new(world.pmem(), &clock, MemoryModel::cxl());
     let hdd = Hdd::new(HddModel::rpm_7200());
     let disk = TimedDisk::new(&clock, hdd, BlockSize::DEFAULT, BLOCKS);
-    let options = Options::new().lanes(1);
-    let journal = Journal::format(pmem(), disk.clone(), &options).expect("a journal");
+    let options = any_options(FullBlock, NoHook).lanes(1);
+    let media = (DynPmem::new(pmem()), DynDisk::new(disk.clone()));
+    let journal = DynJournal::format(media.0, media.1, &options).expect("a journal");
     journal.transact(|tx| tx.write(BlockNumber(7), &[9; BLOCK])).expect("there is room");
     drop(journal);
 
     let pmem = pmem();
     let (meter, before) = (pmem.meter(), clock.now());
     meter.charge_reads(true);
-    let journal = Journal::open(pmem, disk, &options).expect("the journal");
+    let journal = DynJournal::open(DynPmem::new(pmem), DynDisk::new(disk), &options);
+    let journal = journal.expect("the journal");
     meter.charge_reads(false);
     let opened = meter.so_far();
     assert_eq!(clock.now() - before, opened.nanos);

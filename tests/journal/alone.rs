@@ -6,9 +6,10 @@ use std::sync::Arc;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockSize, Buffers, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead, PmemShare,
-    PmemSplit, Seeds, Site, Stitched, format,
+    BlockDevice, BlockSize, Buffers, Geometry, Hook, NoHook, Offset, OpenError, Pmem, PmemRead,
+    PmemShare, PmemSplit, Policy, Seeds, Site, Stitched, format,
 };
+use lab::erased::{DynDisk, DynPmem, any_options};
 use nvm_journal::{AnyPolicy, Durability, Error, FileDisk, Journal, ObjectLog, Operation, Options};
 use pmem_sys::{Method, NativeKernels, StreamMethod};
 use sim_disk::{Image, Model, World};
@@ -20,8 +21,8 @@ const SPAN_BYTES: u64 = 1 << 20;
 const ALL_BYTES: u64 = 4 << 20;
 const PATCH: Patch<'_> = Patch { at: 100, bytes: b"new, and as long as two names of records" };
 
-fn options() -> Options<ObjectLog> {
-    Options::new().policy(ObjectLog::new()).lanes(2).shield_blocks(1)
+fn options() -> Options<AnyPolicy> {
+    Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2).shield_blocks(1)
 }
 
 fn geometry() -> Geometry {
@@ -59,7 +60,8 @@ fn left_by_one() -> Vec<u8> {
     let files = Files::new("alone-owner");
     let mut region = memory(SPAN_BYTES);
     let reader = region.reader();
-    let (kernels, policy, geometry) = (NativeKernels::detect(), ObjectLog::new(), geometry());
+    let (kernels, geometry) = (NativeKernels::detect(), geometry());
+    let policy = AnyPolicy::from(ObjectLog::new());
     format(&mut region, NoHook, &kernels, &geometry, [7; 16], &policy, BLOCKS).expect("formats");
     let mut buffers = Buffers::new(&geometry, 64, 8);
     let (disk, memory) = (files.disk(), buffers.borrow());
@@ -149,21 +151,29 @@ fn changed<'a>(
 
 /// What is left of images, discards and changes of all lengths, in lanes that are gone around some
 /// times; the medium puts lines together itself or is given them.
-fn left_of_all_kinds<P>(mut pmem: P, policy: AnyPolicy, name: &str) -> Vec<u8>
+fn left_of_all_kinds<L, P, D, H>(
+    mut pmem: P,
+    disk_of: impl FnOnce(FileDisk) -> D,
+    options: Options<L, H>,
+    policy: AnyPolicy,
+    name: &str,
+) -> Vec<u8>
 where
+    L: Policy + Clone + Send + Sync + 'static,
     P: PmemSplit + PmemShare + Send + Sync + 'static,
-    P::Reader: 'static,
+    D: BlockDevice + Clone + Send + 'static,
+    H: Hook + Clone + Send + Sync + 'static,
 {
     let files = Files::new(name);
     let reader = pmem.reader();
-    let options = Options::new().policy(policy).lanes(2).lane_bytes(400 << 10);
+    let options = options.lanes(2).lane_bytes(400 << 10);
     let geometry = options.plan(pmem.len(), BlockSize::DEFAULT).expect("has room").geometry;
     let kernels = NativeKernels::detect();
     format(&mut pmem, NoHook, &kernels, &geometry, [7; 16], &policy, BLOCKS).expect("formats");
     let blocks = BLOCKS + geometry.log_blocks();
     let _ = std::fs::remove_file(&files.0);
     let disk = FileDisk::create(&files.0, BlockSize::DEFAULT, blocks).expect("a new file");
-    let journal = Journal::open(pmem, disk, &options).expect("opens");
+    let journal = Journal::open(pmem, disk_of(disk), &options).expect("opens");
     // Nobody knows what a discarded block holds until it is written whole. And not every policy can
     // log what changes alone.
     let takes_patches = matches!(
@@ -265,8 +275,11 @@ fn lines_that_a_medium_puts_together_are_those_that_it_is_given() {
             given.set_method(method).expect("flushes");
         }
         assert!(!given.facts().stitches);
-        let own = left_of_all_kinds(own, policy, "put");
-        assert_same(&own, &left_of_all_kinds(given, policy, "given"), &policy);
+        let left = |pmem, name| {
+            let options = Options::new().policy(policy);
+            left_of_all_kinds(pmem, |disk| disk, options, policy, name)
+        };
+        assert_same(&left(own, "put"), &left(given, "given"), &policy);
     }
 }
 
@@ -277,7 +290,9 @@ fn lines_that_a_simulated_medium_puts_together_are_those_that_it_is_given() {
         let left = [true, false].map(|stitches| {
             let media = World::boot(Image::blank(ALL_BYTES as usize), Model::Torn8);
             let name = if stitches { "simulated-put" } else { "simulated-given" };
-            left_of_all_kinds(media.pmem().with_stitches(stitches), policy, name)
+            let pmem = DynPmem::new(media.pmem().with_stitches(stitches));
+            let options = any_options(policy, NoHook);
+            left_of_all_kinds(pmem, DynDisk::new, options, policy, name)
         });
         assert_same(&left[0], &left[1], &policy);
     }
@@ -310,10 +325,10 @@ impl Hook for Pieces {
 #[test]
 fn what_is_deferred_is_stored_and_not_put_together_by_the_medium() {
     let (pieces, files) = (Pieces::default(), Files::new("alone-deferred"));
-    let options = options().hook(pieces.clone());
+    let options = any_options(ObjectLog::new(), pieces.clone()).lanes(2).shield_blocks(1);
     let media = World::boot(Image::blank(SPAN_BYTES as usize), Model::Torn8);
-    let pmem = media.pmem().with_stitches(true);
-    let journal = Journal::format(pmem, files.disk(), &options).expect("formats");
+    let pmem = DynPmem::new(media.pmem().with_stitches(true));
+    let journal = Journal::format(pmem, files.any_disk(), &options).expect("formats");
     for (durability, expected) in [(Durability::Deferred, 1), (Durability::Durable, 3)] {
         operations(|image, change| {
             for operation in [image, change] {

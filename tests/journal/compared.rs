@@ -321,7 +321,7 @@ fn threads_that_write_what_is_there_or_nearly_so_lose_nothing_and_log_little() {
             journal_core::BlockDevice::read(&mut disk, block(number), &mut found).expect("reads");
             let sum = (0..THREADS).map(|thread| count_in(&found, thread)).sum::<u64>();
             let of = |thread| added[(thread * USED + number) as usize].load(Ordering::Relaxed);
-            assert_eq!(sum, (0..THREADS).map(of).sum(), "{name}, {number} at home");
+            assert_eq!(sum, (0..THREADS).map(of).sum::<u64>(), "{name}, {number} at home");
         }
     }
 }

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, mpsc};
 
 use journal_core::{
-    BlockSize, Hook, MediumError, MediumErrorKind, Offset, Pmem, PmemRead, PmemShare as _, Site,
+    BlockSize, Hook, MediumError, MediumErrorKind, NoHook, Offset, Pmem, PmemRead, PmemShare as _,
+    Site,
 };
+use lab::erased::any_options;
 use nvm_journal::{
     Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
     ObjectLog, Operation, Options, Transaction,
@@ -15,7 +17,7 @@ use nvm_journal::{
 
 use crate::claims::Dice;
 use crate::policies::Homeward;
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 const SPAN: u64 = 2 << 20;
 
@@ -276,8 +278,9 @@ fn a_few_leave_the_room_in_the_index_that_others_have_reserved() {
 #[test]
 fn a_few_that_a_policy_sends_home_go_there() {
     let files = Files::new("few-homeward");
-    let options = Options::new().policy(Homeward).lanes(2).lane_slots(0);
-    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(Homeward, NoHook).lanes(2).lane_slots(0);
+    let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     let ones = [1; BLOCK];
     let both = [Operation::write(block(1), &ones), Operation::write(block(2), &ones)];
     journal.commit(&both, Durability::Durable).expect("commits");
@@ -393,8 +396,8 @@ fn a_few_that_wait_for_a_lane_are_refused_when_its_fence_fails() {
         std::thread::sleep(Duration::from_millis(100));
         true
     }));
-    let options = Options::new().lanes(1).hook(hook);
-    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    let options = any_options(FullBlock, hook).lanes(1);
+    let journal = Journal::format(any_memory(SPAN), files.any_disk(), &options).expect("formats");
     armed.store(1, Ordering::SeqCst);
     let ones = [1; BLOCK];
     std::thread::scope(|scope| {
@@ -414,8 +417,9 @@ fn the_first_that_fails_is_told_why() {
         let armed = Arc::new(AtomicU64::new(0));
         let its = Arc::clone(&armed);
         let fails = move |site| site == "commit.fence" && its.swap(0, Ordering::SeqCst) != 0;
-        let options = Options::new().lanes(1).hook(Calls(Arc::new(fails)));
-        let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+        let options = any_options(FullBlock, Calls(Arc::new(fails))).lanes(1);
+        let journal = Journal::format(any_memory(SPAN), files.any_disk(), &options);
+        let journal = journal.expect("formats");
         armed.store(1, Ordering::SeqCst);
         let ones = [1; BLOCK];
         let both = pair([1, 2], &ones);
@@ -438,8 +442,9 @@ fn a_few_that_panic_keep_nobody_waiting_for_their_blocks() {
         }
         false
     }));
-    let options = Options::new().lanes(2).hook(hook);
-    let journal = Arc::new(Journal::format(memory(SPAN), files.disk(), &options).expect("formats"));
+    let options = any_options(FullBlock, hook).lanes(2);
+    let journal = Journal::format(any_memory(SPAN), files.any_disk(), &options).expect("formats");
+    let journal = Arc::new(journal);
     armed.store(1, Ordering::SeqCst);
     let panics = Arc::clone(&journal);
     std::thread::spawn(move || panics.commit(&pair([1, 2], &[1; BLOCK]), Durability::Durable))
@@ -473,8 +478,8 @@ fn a_few_give_up(round: u64) -> bool {
         }
         false
     }));
-    let options = Options::new().lanes(1).hook(hook);
-    let journal = Journal::format(memory(SPAN), files.disk(), &options).expect("formats");
+    let options = any_options(FullBlock, hook).lanes(1);
+    let journal = Journal::format(any_memory(SPAN), files.any_disk(), &options).expect("formats");
     let mut holder = journal.begin().expect("begins");
     holder.write(block(8), &[2; BLOCK]).expect("is free");
     fronts.lock().expect("nobody panics").clear();

@@ -9,12 +9,13 @@ use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
 use journal_core::policy::Pacing;
 use journal_core::{MediumError, Policy};
+use lab::erased::any_options;
 use nvm_journal::{
     AnyPolicy, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Machine, MapOptions,
-    ObjectLog, On, Operation, Options, Region, Stats,
+    ObjectLog, Operation, Options, Stats,
 };
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 fn journal<L>(files: &Files, options: &Options<L>) -> Journal<L>
 where
@@ -117,7 +118,8 @@ fn it_commits_when_the_buffer_is_full_or_the_lane_or_there_are_objects_enough() 
     assert_eq!((total.fences, total.frames), (total.commits, 40));
     (0..40).for_each(|number| assert_eq!(read(&by_lane, number), 1));
     let pacing = Pacing::new(None, NonZeroU32::new(6), None);
-    let by_objects = journal(&files, &Options::new().policy(ObjectLog::new()).pacing(pacing));
+    let by_objects =
+        journal(&files, &Options::new().policy(AnyPolicy::from(ObjectLog::new())).pacing(pacing));
     // Two objects in each block; what is written again is there already.
     for round in 0..9_u64 {
         let both = by_objects.transact_gathered(|tx| {
@@ -235,8 +237,9 @@ fn wait_until(is_so: impl Fn() -> bool) {
 #[test]
 fn writers_go_on_while_what_was_gathered_before_is_committed() {
     let (files, hook) = (Files::new("overlap"), Slow::default());
-    let options = Options::new().hook(hook.clone());
-    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(FullBlock, hook.clone());
+    let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     (0..10).for_each(|number| gather(&journal, number, 1));
     hook.stops.store(1, Ordering::SeqCst);
     std::thread::scope(|scope| {
@@ -338,9 +341,9 @@ fn what_runs_fails_with_the_journal_and_is_not_shown() {
         }
     }
     let files = Files::new("fails");
-    let options = Options::new().hook(Fails);
-    let journal: Journal<FullBlock, On<Region, FileDisk, Fails>> =
-        Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(FullBlock, Fails);
+    let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     gather(&journal, 1, 1);
     assert!(matches!(journal.sync(), Err(Error::Medium(_))));
     assert_eq!(journal.read(block(1), &mut [0; BLOCK]), Err(Error::Failed));

@@ -3,12 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use journal_core::NoHook;
 use journal_core::policy::{
     ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Update,
 };
-use nvm_journal::{ByteDelta, Durability, Error, Journal, Operation, Options};
+use lab::erased::{DynJournal, any_options};
+use nvm_journal::{ByteDelta, Durability, Error, Journal, Operation};
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block};
 
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -53,13 +55,14 @@ impl Policy for Stopping {
     }
 }
 
-type Stopped = Journal<Stopping>;
+type Stopped = DynJournal;
 
 /// One lane with `slots` slots, and block 0 in it, in two versions.
 fn rewritten(files: &Files, policy: &Stopping, slots: u32) -> Arc<Stopped> {
-    let options = Options::new().policy(policy.clone()).lanes(1).lane_bytes(96 << 10);
+    let options = any_options(policy.clone(), NoHook).lanes(1).lane_bytes(96 << 10);
     let options = options.lane_slots(slots);
-    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     for byte in [1, 2] {
         write(&journal, 0, byte);
     }

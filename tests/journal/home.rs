@@ -12,14 +12,15 @@ use journal_core::policy::{
 };
 use journal_core::{
     BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation, Hook, MediumError,
-    Offset, Overwrite, Pmem, PmemRead, PmemShare as _, Site,
+    NoHook, Offset, Overwrite, Pmem, PmemRead, PmemShare as _, Site,
 };
+use lab::erased::{DynJournal, DynPmem, any_options};
 use nvm_journal::{
-    BlockNumber, Durability, Error, FileDisk, FullBlock, Journal, Lcow, ObjectLog, On, Operation,
+    AnyPolicy, BlockNumber, Durability, Error, FullBlock, Journal, Lcow, ObjectLog, Operation,
     Options, OptionsError, Region,
 };
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 /// Panics once where something is written home, as a device of the host's own might; or fails.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +53,7 @@ impl Hook for Panics {
     }
 }
 
-type Opened = Journal<FullBlock, On<Region, FileDisk, Panics>>;
-type Call = fn(&Opened) -> Result<(), Error>;
+type Call = fn(&DynJournal) -> Result<(), Error>;
 
 /// What a call answers; that it does.
 fn told<J: Send + Sync + 'static, R: Send + 'static>(
@@ -70,7 +70,7 @@ fn told<J: Send + Sync + 'static, R: Send + 'static>(
     ends.recv_timeout(Duration::from_secs(20)).expect("nobody waits for ever")
 }
 
-fn commit(journal: &Opened, number: u64) -> Result<(), Error> {
+fn commit(journal: &DynJournal, number: u64) -> Result<(), Error> {
     let operations = [Operation::write(block(number), &[5; BLOCK])];
     journal.commit(&operations, Durability::Durable).map(drop)
 }
@@ -90,8 +90,9 @@ fn copied(reader: &impl PmemRead) -> Region {
 fn a_panic_on_the_way_home_keeps_nobody_waiting() {
     let files = Files::new("home-panics");
     let panics = Panics::default();
-    let options = Options::new().hook(panics.clone());
-    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(FullBlock, panics.clone());
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     let journal = Arc::new(journal);
     commit(&journal, 3).expect("commits");
     assert_eq!(journal.failure(), None);
@@ -128,9 +129,10 @@ fn what_happens_in_the_background_is_told_to_everybody() {
 fn told_of_the_background(panics: Panics, failure: Error) {
     let files = Files::new("home-background");
     panics.is_armed.store(true, Ordering::SeqCst);
-    let options = Options::new().lanes(1).lane_bytes(128 << 10).background_checkpoint(true);
-    let options = options.hook(panics);
-    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(FullBlock, panics).lanes(1).lane_bytes(128 << 10);
+    let options = options.background_checkpoint(true);
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     // So full that it is asked to make room, and no fuller.
     (0..26).try_for_each(|number| commit(&journal, number)).unwrap_or_else(|error| {
         assert_eq!(error, Error::Failed);
@@ -149,7 +151,8 @@ fn told_of_the_background(panics: Panics, failure: Error) {
 #[test]
 fn what_needs_a_shield_and_has_none_is_refused_or_stays_alone() {
     let files = Files::new("home-shield");
-    let options = Options::new().policy(ObjectLog::new()).lanes(1).shield_blocks(0);
+    let options =
+        Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(1).shield_blocks(0);
     let formatted = Journal::format(memory(1 << 20), files.disk(), &options).map(drop);
     assert_eq!(formatted, Err(Error::Options(OptionsError::NoShield)));
     let whole = Options::new().lanes(1).shield_blocks(0);
@@ -186,7 +189,8 @@ fn what_needs_a_shield_and_has_none_is_refused_or_stays_alone() {
 #[test]
 fn room_is_made_beside_what_needs_a_shield_and_has_none() {
     let files = Files::new("home-room");
-    let options = Options::new().policy(ObjectLog::new()).lanes(1).lane_bytes(64 << 10);
+    let options =
+        Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(1).lane_bytes(64 << 10);
     let options = options.shield_blocks(0);
     let disk = files.disk();
     let atomic = disk.clone().with_facts(DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew));
@@ -211,7 +215,7 @@ fn room_is_made_beside_what_needs_a_shield_and_has_none() {
 #[test]
 fn slots_that_do_not_come_free_for_want_of_a_shield_are_done_without() {
     let files = Files::new("home-slots");
-    let options = Options::new().policy(Lcow::new()).lanes(1).lane_bytes(64 << 10);
+    let options = Options::new().policy(AnyPolicy::from(Lcow::new())).lanes(1).lane_bytes(64 << 10);
     let options = options.lane_slots(4).shield_blocks(0);
     let disk = files.disk();
     let atomic = disk.clone().with_facts(DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew));
@@ -327,8 +331,9 @@ impl Policy for Armed {
 fn a_panic_over_what_was_gathered_keeps_nobody_waiting() {
     for needs_room in [false, true] {
         let (files, policy) = (Files::new("home-gathered"), Armed::default());
-        let options = Options::new().policy(policy.clone()).lanes(1).lane_bytes(64 << 10);
-        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        let options = any_options(policy.clone(), NoHook).lanes(1).lane_bytes(64 << 10);
+        let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+        let journal = journal.expect("formats");
         let journal = Arc::new(journal);
         journal.transact_gathered(|tx| tx.write(block(5), &[BAD; BLOCK])).expect("is gathered");
         policy.places.store(true, Ordering::SeqCst);
@@ -350,13 +355,13 @@ fn a_panic_over_what_was_gathered_keeps_nobody_waiting() {
 fn a_part_of_the_index_that_a_panic_takes_is_not_taken_for_empty() {
     for (begins_at, reads) in [("deferred.flush", 1), ("shield.fence", 2)] {
         let (files, policy, tells) = (Files::new("home-share"), Armed::default(), Tells::default());
-        let options = Options::new().policy(policy.clone()).hook(tells.clone());
+        let options = any_options(policy.clone(), tells.clone());
         let options = options.lanes(1).batch_blocks(1).cache_bytes(0);
-        let (disk, region) = (files.disk(), memory(1 << 20));
+        let (disk, region) = (files.any_disk(), any_memory(1 << 20));
         let reader = region.reader();
         let journal = Journal::format(region, disk.clone(), &options).expect("formats");
         let journal = Arc::new(journal);
-        let commit = |journal: &Journal<_, _>, number: u64, durability| {
+        let commit = |journal: &DynJournal, number: u64, durability| {
             let image = [number as u8; BLOCK];
             let operations = [Operation::write(block(number), &image)];
             journal.commit(&operations, durability).expect("commits");
@@ -386,7 +391,8 @@ fn a_part_of_the_index_that_a_panic_takes_is_not_taken_for_empty() {
         let _ = journal.checkpoint();
         tells.set(None);
         drop(journal);
-        let journal = Journal::open(copied(&reader), disk, &options).expect("opens");
+        let copied = DynPmem::new(copied(&reader));
+        let journal = Journal::open(copied, disk, &options).expect("opens");
         let is_third_there = begins_at == "deferred.flush";
         let third = if is_third_there { BLOCK } else { 0 };
         for (number, written) in [(1, 16), (2, 16), (3, third)] {

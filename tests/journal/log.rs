@@ -2,12 +2,13 @@
 
 use adaptive::Wish;
 use journal_core::policy::{Change, Class, Policy, Span, Update};
+use lab::erased::{DynDisk, DynHook, DynPolicy};
 use nvm_journal::{
     Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Joined, Journal,
-    MapOptions, On, Operation, Options, OptionsError, Region, TwoLevel,
+    MapOptions, Operation, Options, OptionsError, TwoLevel,
 };
 
-use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+use crate::use_it::{BLOCK, BLOCKS, Files, any_memory, block, memory};
 
 /// Noise, another one for each number.
 fn noise(number: u64) -> Vec<u8> {
@@ -114,8 +115,9 @@ fn the_log_may_have_a_disk_of_its_own() {
     let disk = Joined::new(files.disk(), other.disk()).expect("of one size");
     let lane_log_blocks = u32::try_from(BLOCKS / 2).expect("few");
     let options = options(policy).lane_log_blocks(lane_log_blocks);
-    let journal: Journal<AnyPolicy, On<Region, Joined<FileDisk, FileDisk>>> =
-        Journal::format(memory(1 << 20), disk, &options).expect("formats");
+    let options = options.policy(DynPolicy::new(policy)).hook(DynHook::default());
+    let journal = Journal::format(any_memory(1 << 20), DynDisk::new(disk), &options);
+    let journal = journal.expect("formats");
     assert_eq!(journal.block_count(), BLOCKS, "the store has its own disk to itself");
     let image = noise(1);
     journal.transact(|tx| tx.write(block(3), &image)).expect("commits");

@@ -11,13 +11,14 @@ use journal_core::policy::{
 };
 use journal_core::units::LaneNumber;
 use journal_core::{NoHook, Offset, OpenError, Pmem as _, PmemRead, PmemShare as _, format};
+use lab::erased::{DynJournal, DynPolicy, any_options};
 use nvm_journal::{
-    BlockSize, Durability, Error, FullBlock, Journal, ObjectLog, On, Operation, Options, Region,
+    AnyPolicy, BlockSize, Durability, Error, FullBlock, Journal, ObjectLog, Operation, Options,
 };
 use pmem_sys::NativeKernels;
 
 use crate::claims::Dice;
-use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+use crate::use_it::{BLOCK, BLOCKS, Files, any_memory, block, memory};
 
 const SPAN: u64 = 4 << 20;
 
@@ -136,25 +137,25 @@ pub(crate) const TWO: Lanes = Lanes { count: 2, bytes: 1 << 20, slots: 0 };
 
 /// What calls leave, of which a function makes the operations, with other lanes' records named,
 /// deferred or durable, and now and then a checkpoint.
-pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
-    policy: L,
+pub(crate) fn left_by(
+    policy: impl Policy + Send + Sync + 'static,
     name: &str,
     lanes: Lanes,
     calls: u64,
     mut make: impl FnMut(&mut Dice, u64, &mut dyn FnMut(&[Operation<'_>])),
 ) -> Vec<Vec<u8>> {
     let files = Files::new(name);
-    let disk = files.disk();
+    let disk = files.any_disk();
+    let policy = DynPolicy::new(policy);
     // What goes to the disk is no part of what is compared.
-    let options = Options::new().policy(policy.clone()).lanes(lanes.count).lane_bytes(lanes.bytes);
+    let options = any_options(policy.clone(), NoHook).lanes(lanes.count).lane_bytes(lanes.bytes);
     let options = options.lane_log_blocks(0).lane_slots(lanes.slots);
     let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
-    let mut region = memory(SPAN);
+    let mut region = any_memory(SPAN);
     let reader = region.reader();
     let kernels = NativeKernels::detect();
     format(&mut region, NoHook, &kernels, &geometry, [7; 16], &policy, BLOCKS).expect("formats");
-    let journal: Journal<L, On<Region, _>> =
-        Journal::open(region, disk.clone(), &options).expect("opens");
+    let journal = Journal::open(region, disk.clone(), &options).expect("opens");
     let mut dice = Dice(3);
     let mut left = Vec::new();
     for round in 0..calls {
@@ -178,7 +179,7 @@ pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
             left.push(bytes_of(&reader));
         }
     }
-    let contents = |journal: &Journal<L>| {
+    let contents = |journal: &DynJournal| {
         let mut all = vec![0; BLOCKS as usize * BLOCK];
         for (number, into) in (0..).zip(all.chunks_mut(BLOCK)) {
             journal.read(block(number), into).expect("reads");
@@ -188,7 +189,7 @@ pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
     let before = contents(&journal);
     drop(journal);
     // As behind a crash.
-    let mut region = memory(SPAN);
+    let mut region = any_memory(SPAN);
     region.store(Offset(0), left.last().expect("some"));
     let journal = Journal::open(region, disk, &options).expect("opens again");
     assert!(contents(&journal) == before, "{name}");
@@ -196,12 +197,7 @@ pub(crate) fn left_by<L: Policy + Clone + Send + Sync + 'static>(
 }
 
 /// A block has what it was given last.
-fn holds<L: Policy + Clone + Send + Sync + 'static>(
-    journal: &Journal<L>,
-    operation: &Operation<'_>,
-    name: &str,
-    round: u64,
-) {
+fn holds(journal: &DynJournal, operation: &Operation<'_>, name: &str, round: u64) {
     let Operation::Update(update) = operation else { return };
     let mut found = vec![0; BLOCK];
     journal.read(update.block, &mut found).expect("reads");
@@ -345,7 +341,8 @@ fn many_leave_the_room_in_the_index_that_others_have_reserved() {
 fn whatever_one_of_them_builds_on_in_another_lane_is_named() {
     let patch = Patch { at: 100, bytes: b"new" };
     let change = Change::Patches(&[patch]);
-    let options = Options::new().policy(ObjectLog::new()).lanes(2).shield_blocks(1);
+    let options =
+        Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2).shield_blocks(1);
     let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
     for (count, last) in [(2, 1), (20, 1), (20, 7), (20, 8), (20, 19)] {
         let files = Files::new("many-names");

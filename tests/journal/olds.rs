@@ -246,7 +246,7 @@ fn neighbours_stay_in_a_small_cache() {
 #[test]
 fn the_last_image_is_kept_for_a_policy_that_looks_at_it() {
     let files = Files::new("olds-kept");
-    let options = Options::new().policy(TwoLevel::new()).cache_bytes(64 * BLOCK);
+    let options = Options::new().policy(AnyPolicy::from(TwoLevel::new())).cache_bytes(64 * BLOCK);
     let journal = Journal::format(memory(8 << 20), files.disk(), &options).expect("formats");
     let image = |byte: u8| {
         let mut image = vec![7; BLOCK];

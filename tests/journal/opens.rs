@@ -5,7 +5,9 @@ use journal_core::{
     BlockSize, Buffers, EXAMINE_BYTES_MAX, Geometry, NoHook, Offset, OpenError, Pmem as _,
     PmemRead as _, PmemShare as _, examine,
 };
-use nvm_journal::{Durability, Error, FullBlock, Journal, Operation, Options, Recovery, Region};
+use nvm_journal::{
+    AnyPolicy, Durability, Error, FullBlock, Journal, Operation, Options, Recovery, Region,
+};
 use pmem_sys::NativeKernels;
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
@@ -23,11 +25,12 @@ fn left() -> (Vec<u8>, Geometry) {
     let geometry = options().plan(SPAN_BYTES, BlockSize::DEFAULT).expect("has room").geometry;
     let (kernels, files) = (NativeKernels::detect(), Files::new("filled"));
     let id = [7; 16];
-    journal_core::format(&mut region, NoHook, &kernels, &geometry, id, &FullBlock, BLOCKS)
+    let policy = AnyPolicy::from(FullBlock);
+    journal_core::format(&mut region, NoHook, &kernels, &geometry, id, &policy, BLOCKS)
         .expect("formats");
     let mut buffers = Buffers::new(&geometry, 1024, 64);
     let (disk, memory) = (files.disk(), buffers.borrow());
-    let opened = journal_core::Journal::open(region, disk, FullBlock, NoHook, kernels, memory);
+    let opened = journal_core::Journal::open(region, disk, policy, NoHook, kernels, memory);
     let mut journal = opened.expect("opens");
     for number in 0..160 {
         let image = [number as u8; BLOCK];

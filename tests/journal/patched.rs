@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{
-    BlockNumber, BlockSize, Error, FileDisk, Hint, Journal, MapOptions, ObjectLog, Options,
-    Transaction,
+    AnyJournal, AnyPolicy, BlockNumber, BlockSize, Error, FileDisk, Hint, Journal, MapOptions,
+    ObjectLog, Options, Transaction,
 };
 
 use crate::claims::Dice;
 use crate::use_it::{BLOCK, Files, block, memory};
 
-type Log = Journal<ObjectLog>;
+type Log = AnyJournal;
 
-fn options(cached_blocks: usize) -> Options<ObjectLog> {
-    let options = Options::new().policy(ObjectLog::new()).lanes(2).lane_bytes(256 << 10);
+fn options(cached_blocks: usize) -> Options<AnyPolicy> {
+    let options =
+        Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2).lane_bytes(256 << 10);
     options.cache_bytes(cached_blocks * BLOCK)
 }
 
@@ -30,7 +31,7 @@ fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
         (cached.hits, cached.misses)
     };
     // Three patches of two blocks, one of them changed again: 64 + 64 + 8 bytes are logged.
-    let patches = |tx: &mut Transaction<'_, ObjectLog>| {
+    let patches = |tx: &mut Transaction<'_, AnyPolicy>| {
         tx.write_at(block(7), 100, &[1; 64])?;
         tx.write_at(block(9), 0, &[2; 64])?;
         tx.write_at(block(7), 3000, &[3; 8])?;
@@ -45,7 +46,7 @@ fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
     assert_eq!(asked(&journal), (0, 1));
     // From now on block 7 is kept, and its patches are put there.
     for round in 5..9 {
-        let patch = |tx: &mut Transaction<'_, ObjectLog>| tx.write_at(block(7), 200, &[round; 64]);
+        let patch = |tx: &mut Transaction<'_, AnyPolicy>| tx.write_at(block(7), 200, &[round; 64]);
         journal.transact(patch).expect("commits");
         journal.read(block(7), &mut content).expect("reads");
         assert_eq!((content[199], content[200], content[263]), (0, round, round));
@@ -58,7 +59,7 @@ fn a_patch_reads_nothing_and_what_is_kept_follows_it() {
 type Model = BTreeMap<u64, Option<Vec<u8>>>;
 
 /// One transaction of some steps on few blocks, which checks what it reads.
-fn steps(tx: &mut Transaction<'_, ObjectLog>, dice: &mut Dice, model: &mut Model) {
+fn steps(tx: &mut Transaction<'_, AnyPolicy>, dice: &mut Dice, model: &mut Model) {
     for _ in 0..1 + dice.below(6) {
         let number = dice.below(6);
         let content = model.get_mut(&number).expect("a block of the model");
@@ -158,10 +159,10 @@ fn scattered_patches_of_small_blocks_commit() {
         let _ = std::fs::remove_file(&files.0);
         let block_size = BlockSize::new(bytes).expect("a size of blocks");
         let disk = FileDisk::create(&files.0, block_size, 16).expect("a new file");
-        let options = Options::new().policy(ObjectLog::new());
+        let options = Options::new().policy(AnyPolicy::from(ObjectLog::new()));
         let journal = Journal::format(memory(1 << 20), disk, &options).expect("formats");
         for step in [2, 4, 8] {
-            let scattered = |tx: &mut Transaction<'_, ObjectLog>| {
+            let scattered = |tx: &mut Transaction<'_, AnyPolicy>| {
                 (0..bytes as usize / step)
                     .try_for_each(|at| tx.write_at(block(3), at * step, &[at as u8; 1]))
             };
@@ -298,11 +299,11 @@ fn a_hot_block_does_not_fill_the_index() {
     use nvm_journal::{Durability, Operation};
 
     let files = Files::new("hot");
-    let few = Options::new().policy(ObjectLog::new()).lanes(1).lane_bytes(8 << 20);
+    let few = Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(1).lane_bytes(8 << 20);
     let few = few.index_frames(1 << 10).cache_bytes(0);
     let journal = Journal::format(memory(16 << 20), files.disk(), &few).expect("formats");
     for number in 0..64 {
-        let cold = |tx: &mut Transaction<'_, ObjectLog>| tx.write(block(number), &[1; BLOCK]);
+        let cold = |tx: &mut Transaction<'_, AnyPolicy>| tx.write(block(number), &[1; BLOCK]);
         journal.transact(cold).expect("commits");
     }
     let mut content = vec![1; BLOCK];
@@ -315,7 +316,7 @@ fn a_hot_block_does_not_fill_the_index() {
             let update = Update::new(block(7), Change::Patches(&patch));
             journal.commit(&[Operation::Update(update)], Durability::Durable).expect("commits");
         } else {
-            let patch = |tx: &mut Transaction<'_, ObjectLog>| tx.write_at(block(7), at, &bytes);
+            let patch = |tx: &mut Transaction<'_, AnyPolicy>| tx.write_at(block(7), at, &bytes);
             journal.transact(patch).expect("commits");
         }
     }

@@ -9,15 +9,16 @@ use std::sync::Arc;
 use byte_delta::{Appends, Settings};
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
 use journal_core::{
-    BlockDevice, DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _,
+    BlockDevice, DeviceFacts, NoHook, Offset, Overwrite, Pmem as _, PmemRead as _, PmemShare as _,
 };
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::{
     AnyJournal, AnyPolicy, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
     Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
 };
 use sim_disk::{DiskImage, Image, Model as Medium, World};
 
-use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+use crate::use_it::{BLOCK, BLOCKS, Files, any_memory, block, memory};
 
 /// Small lanes and few slots: everything runs short again and again.
 fn small(policy: AnyPolicy) -> Options<AnyPolicy> {
@@ -77,8 +78,9 @@ impl Policy for Homeward {
 fn what_a_policy_sends_home_is_there_before_its_record() {
     for lanes in [1, 2] {
         let files = Files::new(&format!("homeward-{lanes}"));
-        let options = Options::new().policy(Homeward).lanes(lanes);
-        let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+        let options = any_options(Homeward, NoHook).lanes(lanes);
+        let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+        let journal = journal.expect("formats");
         let mut found = [0; BLOCK];
         for (number, durability) in [(3, Durability::Durable), (4, Durability::Deferred)] {
             let image = [number as u8; BLOCK];
@@ -120,10 +122,10 @@ impl Policy for TurningOver {
 fn what_a_policy_encodes_may_be_no_bytes_at_all() {
     for (lanes, cache_bytes) in [(1, 0), (2, 1 << 20)] {
         let files = Files::new(&format!("turning-{lanes}"));
-        let options = Options::new().policy(TurningOver).lanes(lanes).cache_bytes(cache_bytes);
-        let region = memory(4 << 20);
+        let options = any_options(TurningOver, NoHook).lanes(lanes).cache_bytes(cache_bytes);
+        let region = any_memory(4 << 20);
         let reader = region.reader();
-        let mut disk = files.disk();
+        let mut disk = files.any_disk();
         let journal = Journal::format(region, disk.clone(), &options).expect("formats");
         let images = [[0x0F; BLOCK], [0xF0; BLOCK]];
         let turned = |number: u64, turn: usize| {
@@ -133,7 +135,7 @@ fn what_a_policy_encodes_may_be_no_bytes_at_all() {
         };
         let both = [1, 2].map(|number| Operation::write(block(number), &images[0]));
         journal.commit(&both, Durability::Durable).expect("commits");
-        let judge = |journal: &Journal<_>, expected: [usize; 2]| {
+        let judge = |journal: &DynJournal, expected: [usize; 2]| {
             for (number, turn) in [1, 2].into_iter().zip(expected) {
                 let mut found = [0; BLOCK];
                 journal.read(block(number), &mut found).expect("reads");
@@ -153,7 +155,7 @@ fn what_a_policy_encodes_may_be_no_bytes_at_all() {
         drop(journal);
         let mut left = vec![0; 4 << 20];
         reader.read_into(Offset(0), &mut left).expect("reads");
-        let mut region = memory(4 << 20);
+        let mut region = any_memory(4 << 20);
         region.store(Offset(0), &left);
         let journal = Journal::open(region, disk.clone(), &options).expect("opens");
         judge(&journal, [4, 4]);
@@ -191,8 +193,9 @@ impl Policy for Panicking {
 fn after_a_panic(name: &str, operations: &[Operation<'_>]) -> Result<(), Error> {
     let files = Files::new(name);
     let policy = Panicking::default();
-    let options = Options::new().policy(policy.clone());
-    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(policy.clone(), NoHook);
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     let commit = || journal.commit(operations, Durability::Durable).map(drop);
     commit().expect("commits");
     policy.0.store(true, Ordering::Relaxed);
@@ -341,7 +344,7 @@ fn slots_are_folded_collected_and_evicted_and_the_counters_say_so() {
 #[test]
 fn the_slots_of_lcow_take_the_writes_and_metadata_stays_in_the_rings() {
     let files = Files::new("lcow-slots");
-    let options = Options::new().policy(Lcow::new()).lanes(1);
+    let options = Options::new().policy(AnyPolicy::from(Lcow::new())).lanes(1);
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     for round in 0..4000_u64 {
         let content = [round as u8; BLOCK];
@@ -360,11 +363,13 @@ fn the_slots_of_lcow_take_the_writes_and_metadata_stays_in_the_rings() {
 /// Of content the memory holds 16 blocks in slots, and 4 in the ring.
 #[test]
 fn a_working_set_twice_the_memory_is_evicted_from_it_and_survives() {
-    let options = Options::new().policy(Lcow::new()).lanes(1).lane_bytes(16 << 10).lane_slots(16);
+    let options = any_options(Lcow::new(), NoHook).lanes(1).lane_bytes(16 << 10).lane_slots(16);
     let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
     let disk = DiskImage::blank(BlockSize::DEFAULT, 64, facts);
     let world = World::boot(Image::blank(256 << 10).with_disk(disk), Medium::Torn8);
-    let journal = Journal::format(world.pmem(), world.disk(0), &options).expect("formats");
+    let media = |world: &World| (DynPmem::new(world.pmem()), DynDisk::new(world.disk(0)));
+    let (pmem, disk) = media(&world);
+    let journal = Journal::format(pmem, disk, &options).expect("formats");
     let (mut contents, mut without_disk) = ([0; 40], 0);
     for round in 1..=1000_u64 {
         let number = mix(round) % 40;
@@ -382,8 +387,9 @@ fn a_working_set_twice_the_memory_is_evicted_from_it_and_survives() {
     let image = world.visible();
     drop(journal);
     let world = World::boot(image, Medium::Torn8);
-    let options = Options::new().policy(Lcow::new());
-    let journal = Journal::open(world.pmem(), world.disk(0), &options).expect("opens");
+    let options = any_options(Lcow::new(), NoHook);
+    let (pmem, disk) = media(&world);
+    let journal = Journal::open(pmem, disk, &options).expect("opens");
     let mut found = vec![0; BLOCK];
     for (number, content) in (0..).zip(contents) {
         journal.read(block(number), &mut found).expect("reads");
@@ -394,7 +400,7 @@ fn a_working_set_twice_the_memory_is_evicted_from_it_and_survives() {
 #[test]
 fn appends_go_home_before_their_record_and_are_counted() {
     let files = Files::new("appends");
-    let options = Options::new().policy(ByteDelta::new());
+    let options = Options::new().policy(AnyPolicy::from(ByteDelta::new()));
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     journal.transact(|tx| tx.append(block(7), &[7; BLOCK])).expect("commits");
     let mut disk = std::fs::read(&files.0).expect("is there");
@@ -544,8 +550,9 @@ fn a_journal_of_an_unknown_policy_is_refused_by_name() {
     let (files, span) = (Files::new("foreign"), Files::new("foreign-span"));
     let _ = std::fs::remove_file(&span.0);
     let nvm = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
-    let options = Options::new().policy(Foreign);
-    drop(Journal::format(nvm, files.disk(), &options).expect("formats"));
+    let options = any_options(Foreign, NoHook);
+    let formatted = Journal::format(DynPmem::new(nvm), files.any_disk(), &options);
+    drop(formatted.expect("formats"));
     let before = std::fs::read(&span.0).expect("is there");
     let nvm = MapOptions::new().open(&span.0).expect("is there");
     let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");

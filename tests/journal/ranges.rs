@@ -2,12 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
+use journal_core::NoHook;
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Kind, Patch, Placement, Policy, PolicyId, Span, Update,
 };
-use nvm_journal::{Durability, Error, FullBlock, Hint, Journal, ObjectLog, Operation, Options};
+use lab::erased::{DynJournal, any_options};
+use nvm_journal::{
+    AnyJournal, AnyPolicy, Durability, Error, FullBlock, Hint, Journal, ObjectLog, Operation,
+    Options,
+};
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 /// What a policy was told of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,12 +76,12 @@ impl Policy for Pieces {
     }
 }
 
-fn journal(files: &Files, policy: &Pieces) -> Journal<Pieces> {
-    let options = Options::new().policy(policy.clone());
-    Journal::format(memory(1 << 20), files.disk(), &options).expect("formats")
+fn journal(files: &Files, policy: &Pieces) -> DynJournal {
+    let options = any_options(policy.clone(), NoHook);
+    Journal::format(any_memory(1 << 20), files.any_disk(), &options).expect("formats")
 }
 
-fn read(journal: &Journal<Pieces>, number: u64) -> Vec<u8> {
+fn read(journal: &DynJournal, number: u64) -> Vec<u8> {
     let mut into = vec![0; BLOCK];
     journal.read(block(number), &mut into).expect("reads");
     into
@@ -231,16 +236,15 @@ fn an_object_takes_six_lines_where_a_block_takes_sixty_six_and_a_patch_two() {
     }
     let mut image = [0; BLOCK];
     image[700..703].copy_from_slice(b"row");
-    let of_image = |journal: &Journal<ObjectLog>| {
+    let of_image = |journal: &AnyJournal| {
         let ranges = [Span { at: 700, len: 3 }];
         let change = Change::Ranges { image: &image, ranges: &ranges };
         let operation = Operation::Update(Update::new(block(1), change));
         journal.commit(&[operation], Durability::Durable).map(drop)
     };
-    assert_eq!(lines_of(ObjectLog::new(), "lines-object", of_image), 6);
-    let patch =
-        |journal: &Journal<ObjectLog>| journal.transact(|tx| tx.write_at(block(1), 700, b"row"));
-    assert_eq!(lines_of(ObjectLog::new(), "lines-patch", patch), 2);
+    assert_eq!(lines_of(AnyPolicy::from(ObjectLog::new()), "lines-object", of_image), 6);
+    let patch = |journal: &AnyJournal| journal.transact(|tx| tx.write_at(block(1), 700, b"row"));
+    assert_eq!(lines_of(AnyPolicy::from(ObjectLog::new()), "lines-patch", patch), 2);
     let whole = |journal: &Journal| journal.transact(|tx| tx.write_at(block(1), 700, b"row"));
     assert_eq!(lines_of(FullBlock, "lines-block", whole), 66);
 }

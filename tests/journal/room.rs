@@ -6,12 +6,14 @@ use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::{Arc, mpsc};
 
+use journal_core::NoHook;
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
+use lab::erased::{DynJournal, any_options};
 use nvm_journal::{
     BlockSize, Durability, Error, FileDisk, Journal, MapOptions, Operation, Options, Transaction,
 };
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 /// Logs the first 40 bytes of a block, as if nothing else could change: with a header, a frame and
 /// a check that is two lines to the byte, and three where the record names another one.
@@ -38,10 +40,7 @@ impl Policy for Forty {
 }
 
 /// How many blocks one transaction can have, and what keeps it from having more.
-fn largest<L>(journal: &Journal<L>) -> (u64, Error)
-where
-    L: Policy + Clone + Send + Sync + 'static,
-{
+fn largest(journal: &DynJournal) -> (u64, Error) {
     let mut tx = journal.begin().expect("begins");
     let mut blocks = 0;
     loop {
@@ -59,9 +58,9 @@ where
 fn commits_in_one_call_give_back_what_they_do_not_need() {
     let open = |lane_bytes: u64| {
         let files = Files::new("room-one-call");
-        let options = Options::new().policy(Forty).lanes(2).lane_bytes(lane_bytes);
-        let disk = files.disk();
-        (Journal::format(memory(1 << 20), disk, &options).expect("formats"), files)
+        let options = any_options(Forty, NoHook).lanes(2).lane_bytes(lane_bytes);
+        let disk = files.any_disk();
+        (Journal::format(any_memory(1 << 20), disk, &options).expect("formats"), files)
     };
     let (any, _files) = open(32 << 10);
     let (_, Error::TooLarge { needed, .. }) = largest(&any) else {
@@ -200,8 +199,9 @@ impl Policy for Miscounts {
 #[test]
 fn a_transaction_that_a_panic_ends_has_nothing_reserved() {
     let (files, panics) = (Files::new("room-miscounts"), Miscounts::default());
-    let options = Options::new().policy(panics.clone()).lanes(1).lane_bytes(64 << 10);
-    let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+    let options = any_options(panics.clone(), NoHook).lanes(1).lane_bytes(64 << 10);
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
     let all = largest(&journal);
     assert!(matches!(all.1, Error::TooLarge { .. }));
     let gather = |number| {

@@ -3,7 +3,7 @@
 use byte_delta::ByteDelta;
 use journal_core::{BlockSize, Geometry, NoHook, PortableKernels, Protocol};
 use lcow::Lcow;
-use nvm_journal::{AnyPolicy, Durability, Error, Journal, Operation, Options};
+use nvm_journal::{AnyJournal, AnyPolicy, Durability, Error, Journal, Operation, Options};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -23,11 +23,11 @@ fn geometry(lanes: u16) -> Geometry {
     }
 }
 
-fn open(files: &Files, lanes: u16, background: bool) -> Journal<ByteDelta> {
+fn open(files: &Files, lanes: u16, background: bool) -> AnyJournal {
     let geometry = geometry(lanes);
     let span = geometry.span_bytes().expect("small");
     let mut region = memory(span);
-    let policy = ByteDelta::new();
+    let policy = AnyPolicy::from(ByteDelta::new());
     let disk = files.disk();
     journal_core::format(
         &mut region,

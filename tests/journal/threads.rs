@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use journal_core::Offset;
 use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
-use nvm_journal::{
-    Durability, Error, FileDisk, FullBlock, Journal, On, Operation, Options, Region,
-};
+use lab::erased::{DynJournal, any_options};
+use nvm_journal::{Durability, Error, FullBlock, Journal, Operation, Options};
 
-use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+use crate::use_it::{BLOCK, BLOCKS, Files, any_memory, block, memory};
 
 /// Moves amounts between counters in different blocks, from many threads: the sum stays, whatever
 /// the journal does meanwhile.
@@ -210,7 +209,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 
 /// A thread stores a record, and is held; others come and wait for the lane behind it.
 struct Behind {
-    journal: Arc<Journal<FullBlock, On<Region, FileDisk, Held>>>,
+    journal: Arc<DynJournal>,
     hook: Held,
     done: mpsc::Sender<Result<(), Error>>,
     ends: mpsc::Receiver<Result<(), Error>>,
@@ -219,9 +218,9 @@ struct Behind {
 impl Behind {
     fn new(files: &Files, panics_in: Option<usize>) -> Self {
         let hook = Held::new(panics_in);
-        let options = Options::new().policy(FullBlock).lanes(1).lane_bytes(64 << 10);
-        let options = options.hook(hook.clone());
-        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        let options = any_options(FullBlock, hook.clone()).lanes(1).lane_bytes(64 << 10);
+        let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+        let journal = journal.expect("formats");
         let (done, ends) = mpsc::channel();
         Self { journal: Arc::new(journal), hook, done, ends }
     }

@@ -4,8 +4,9 @@ use std::os::unix::fs::FileExt as _;
 
 use journal_core::units::LaneNumber;
 use journal_core::{CheckpointReport, Offset, Pmem as _, Protocol};
+use lab::erased::{DynDisk, DynPmem};
 use nvm_journal::{
-    BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
+    AnyPolicy, BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
     FileDiskOptions, FullBlock, Journal, MapOptions, ObjectLog, Operation, Options, Region,
 };
 
@@ -24,6 +25,11 @@ impl Files {
     pub(crate) fn disk(&self) -> FileDisk {
         let _ = std::fs::remove_file(&self.0);
         FileDisk::create(&self.0, BlockSize::DEFAULT, BLOCKS).expect("a new file")
+    }
+
+    /// [`disk`](Self::disk), for a journal of any policy and hook.
+    pub(crate) fn any_disk(&self) -> DynDisk {
+        DynDisk::new(self.disk())
     }
 }
 
@@ -45,6 +51,11 @@ impl Drop for Files {
 
 pub(crate) fn memory(bytes: u64) -> Region {
     Region::anonymous(bytes).expect("memory")
+}
+
+/// [`memory`], for a journal of any policy and hook.
+pub(crate) fn any_memory(bytes: u64) -> DynPmem {
+    DynPmem::new(memory(bytes))
 }
 
 pub(crate) fn block(number: u64) -> BlockNumber {
@@ -194,7 +205,7 @@ fn a_disk_past_the_cache_holds_everything_behind_a_close() {
 #[test]
 fn deferred_commits_are_read_at_once_and_share_a_fence() {
     let files = Files::new("deferred");
-    let options = Options::new().policy(ObjectLog::new());
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new()));
     let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
     let mut all = Vec::new();
     let mut found = [0; BLOCK];
@@ -224,7 +235,7 @@ fn deferred_commits_are_read_at_once_and_share_a_fence() {
 #[test]
 fn a_long_deferred_commit_is_durable_at_once() {
     let files = Files::new("deferred-long");
-    let options = Options::new().policy(ObjectLog::new()).lanes(1);
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(1);
     let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
     let deferred = |bytes: &[u8]| {
         let mut tx = journal.begin().expect("begins");

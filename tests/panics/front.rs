@@ -8,16 +8,17 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{BlockNumber, Durability};
-use nvm_journal::{Error, Journal, On, Options};
-use sim_disk::{SimPmem, World};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use nvm_journal::Error;
+use sim_disk::World;
 
-use crate::fuse::{BLOCK, FIRST, Fuse, Fused, Logs, PATCH, Ways};
+use crate::fuse::{BLOCK, FIRST, Fuse, Logs, PATCH};
 use crate::{
     APPENDED, BLOCKS, Changes, ENCODED, End, HOME, IMAGE, LOG, SLOT, Truth, changed, formatted,
     is_one_of, left_of, with_operations, worst_of,
 };
 
-type Opened = Journal<Ways, On<SimPmem, Fused, Fuse>>;
+type Opened = DynJournal;
 
 /// What the journal does while something panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +108,10 @@ impl Act {
 }
 
 fn open(world: &World, fuse: &Fuse, logs: Logs) -> Opened {
-    let options = Options::new().policy(fuse.policy(logs)).hook(fuse.clone());
+    let options = any_options(fuse.policy(logs), fuse.clone());
     let options = options.index_frames(256).keep_on_close(true);
-    let device = fuse.device(world.disk(0));
-    Journal::open(world.pmem(), device, &options).expect("opens")
+    let device = DynDisk::new(fuse.device(world.disk(0)));
+    Opened::open(DynPmem::new(world.pmem()), device, &options).expect("opens")
 }
 
 fn commit(
@@ -129,7 +130,7 @@ fn transact(
     truth: &Truth,
 ) -> Result<(), Error> {
     let after = changed(truth, changes);
-    let body = |tx: &mut nvm_journal::Transaction<'_, Ways, On<SimPmem, Fused, Fuse>>| {
+    let body = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
         changes.iter().try_for_each(|(block, how)| {
             let image = &after[*block as usize];
             match *how {
@@ -334,8 +335,9 @@ fn what_is_built_without_its_changes_goes_nowhere() {
         }
     };
     let device = fuse.device(world.disk(0)).calling(call);
-    let options = Options::new().policy(fuse.policy(Logs::AsSaid)).hook(fuse.clone());
-    let journal = Journal::open(world.pmem(), device, &options.batch_blocks(1)).expect("opens");
+    let options = any_options(fuse.policy(Logs::AsSaid), fuse.clone()).batch_blocks(1);
+    let (pmem, disk) = (DynPmem::new(world.pmem()), DynDisk::new(device));
+    let journal = Opened::open(pmem, disk, &options).expect("opens");
     let journal: Arc<Opened> = Arc::new(journal);
     shared.set(Arc::downgrade(&journal)).expect("is set once");
     let mut truth = [[0; BLOCK]; BLOCKS as usize];

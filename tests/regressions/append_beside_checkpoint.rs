@@ -7,11 +7,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Overwrite,
-    Pmem, Rule, Site,
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, NoHook,
+    Overwrite, Pmem, Rule, Site,
 };
-use nvm_journal::{AnyPolicy, On, Options};
-use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
+use lab::erased::{DynJournal, any_options, of_world};
+use nvm_journal::AnyPolicy;
+use sim_disk::{DiskImage, Image, Model, World};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 64;
@@ -89,7 +90,7 @@ fn byte_delta() -> AnyPolicy {
 }
 
 /// What a thread does with the journal.
-type Call = dyn FnOnce(&nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Stopping>>) + Send;
+type Call = dyn FnOnce(&DynJournal) + Send;
 
 /// Lets others run for about this long, without a sleep that may take longer.
 fn pass(time: Duration) {
@@ -106,23 +107,21 @@ fn round(without: Option<Rule>, nth: u64) -> u8 {
     let block_size = BlockSize::new(BLOCK as u32).expect("a block size");
     let disk = DiskImage::blank(block_size, BLOCKS, facts);
     let world = World::boot(Image::blank(1 << 18).with_disk(disk), Model::Torn8);
-    let plain = Options::new().policy(byte_delta()).lanes(1).keep_on_close(true);
-    let format = nvm_journal::Journal::format(world.pmem(), world.disk(0), &plain);
-    let first = format.expect("formats");
+    let plain = any_options(byte_delta(), NoHook).lanes(1).keep_on_close(true);
+    let (pmem, disk) = of_world(&world);
+    let first = DynJournal::format(pmem, disk, &plain).expect("formats");
     first.transact(|tx| tx.write(BlockNumber(5), &[1; BLOCK])).expect("commits");
     first.transact(|tx| tx.discard(BlockNumber(5))).expect("commits");
     drop(first);
 
     // The next process finds the discard.
     let gate = Arc::new(Gate::default());
-    let options = Options::new()
-        .policy(byte_delta())
+    let options = any_options(byte_delta(), Stopping(Arc::clone(&gate), without))
         .lanes(1)
         .keep_on_close(true)
-        .background_checkpoint(false)
-        .hook(Stopping(Arc::clone(&gate), without));
-    let journal = nvm_journal::Journal::open(world.pmem(), world.disk(0), &options);
-    let journal = Arc::new(journal.expect("opens"));
+        .background_checkpoint(false);
+    let (pmem, disk) = of_world(&world);
+    let journal = Arc::new(DynJournal::open(pmem, disk, &options).expect("opens"));
     let spawn = |call: Box<Call>| {
         let journal = Arc::clone(&journal);
         std::thread::spawn(move || call(&journal))
@@ -179,14 +178,13 @@ fn syncs_of_a_checkpoint_and_an_append() -> Vec<Site> {
     let disk = DiskImage::blank(block_size, BLOCKS, facts);
     let world = World::boot(Image::blank(1 << 18).with_disk(disk), Model::Torn8);
     let gate = Arc::new(Gate::default());
-    let options = Options::new()
-        .policy(byte_delta())
+    let options = any_options(byte_delta(), Stopping(Arc::clone(&gate), None))
         .lanes(2)
         .batch_blocks(1)
         .shield_blocks(1)
-        .keep_on_close(true)
-        .hook(Stopping(Arc::clone(&gate), None));
-    let journal = nvm_journal::Journal::format(world.pmem(), world.disk(0), &options);
+        .keep_on_close(true);
+    let (pmem, disk) = of_world(&world);
+    let journal = DynJournal::format(pmem, disk, &options);
     let journal = &journal.expect("formats");
     for block in 40..46 {
         journal.transact(|tx| tx.write(BlockNumber(block), &[4; BLOCK])).expect("commits");

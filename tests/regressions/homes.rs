@@ -12,7 +12,8 @@ use journal_core::{
     BlockNumber, BlockSize, Buffers, CheckpointReport, DeviceFacts, Durability, Journal as Core,
     JournalError, Operation, Overwrite, PortableKernels, Rule, Scope,
 };
-use nvm_journal::{AnyPolicy, Error, On, Options};
+use lab::erased::{DynHook, DynJournal, DynPolicy, any_options, of_world};
+use nvm_journal::{AnyPolicy, Error, Options};
 use sim_disk::{
     CrashPoints, DiskImage, Event, Fault, FaultKind, Image, Model, Mutator, Operation as Call, Rng,
     SimDisk, SimPmem, World,
@@ -22,8 +23,8 @@ const BLOCK: usize = 512;
 const BLOCKS: u64 = 64;
 const MODEL: Model = Model::Torn8;
 
-type Front = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
-type Owned<'m> = Core<'m, AnyPolicy, journal_core::On<SimPmem, SimDisk, Mutator>>;
+type Front = DynJournal;
+type Owned<'m> = Core<'m, DynPolicy, journal_core::On<SimPmem, SimDisk, DynHook>>;
 
 /// Media with a journal, from process to process.
 struct Media {
@@ -52,18 +53,19 @@ impl Media {
         let world = World::boot(Image::blank(1 << 18).with_disk(disk), MODEL);
         let mutator = Mutator::without(without);
         let media = Self { policy: *policy, mutator, world };
-        let (pmem, disk) = (media.world.pmem(), media.world.disk(0));
+        let (pmem, disk) = of_world(&media.world);
         drop(Front::format(pmem, disk, &media.options()).expect("formats"));
         media
     }
 
-    fn options(&self) -> Options<AnyPolicy, Mutator> {
-        Options::new().policy(self.policy).hook(self.mutator.clone()).lanes(2)
+    fn options(&self) -> Options<DynPolicy, DynHook> {
+        any_options(self.policy, self.mutator.clone()).lanes(2)
     }
 
     /// What a process does behind the front door, before it is killed.
     fn front<R>(&mut self, calls: impl FnOnce(&Front) -> R) -> R {
-        let opened = Front::open(self.world.pmem(), self.world.disk(0), &self.options());
+        let (pmem, disk) = of_world(&self.world);
+        let opened = Front::open(pmem, disk, &self.options());
         let result = calls(&opened.expect("opens"));
         self.kill(|_| true);
         result
@@ -75,8 +77,9 @@ impl Media {
         let geometry = geometry.expect("can be").geometry;
         let mut buffers = Buffers::new(&geometry, 256, 8);
         let (pmem, disk) = (self.world.pmem(), self.world.disk(0));
-        let (hook, memory) = (self.mutator.clone(), buffers.borrow());
-        let opened = Owned::open(pmem, disk, self.policy, hook, PortableKernels, memory);
+        let (hook, memory) = (DynHook::new(self.mutator.clone()), buffers.borrow());
+        let policy = DynPolicy::new(self.policy);
+        let opened = Owned::open(pmem, disk, policy, hook, PortableKernels, memory);
         let result = calls(&mut opened.expect("opens"));
         self.kill(|_| true);
         result
@@ -97,7 +100,8 @@ impl Media {
             let next = world.operations().of(Call::DiskSync);
             world.inject(Fault::on(Call::DiskSync, next, FaultKind::Error));
         };
-        let opened = Front::open(self.world.pmem(), self.world.disk(0), &self.options());
+        let (pmem, disk) = of_world(&self.world);
+        let opened = Front::open(pmem, disk, &self.options());
         calls(&opened.expect("opens"), &fails);
         match leaves {
             Leaves::SyncFailed => self.kill(|event| matches!(event, Event::DiskSyncFailed { .. })),
@@ -113,7 +117,8 @@ impl Media {
         let choices = point.choices(1 << 6, 16, &mut Rng::new(1));
         let look = |choice: Vec<usize>| {
             let world = World::boot(point.image(&choice), MODEL);
-            let journal = Front::open(world.pmem(), world.disk(0), &self.options())?;
+            let (pmem, disk) = of_world(&world);
+            let journal = Front::open(pmem, disk, &self.options())?;
             let mut content = vec![0; BLOCK];
             journal.read(BlockNumber(block), &mut content).map(|()| content)
         };

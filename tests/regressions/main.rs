@@ -9,10 +9,10 @@ mod room;
 mod superblocks;
 mod threads;
 
-use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::{catch_unwind, resume_unwind};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use byte_delta::ByteDelta;
 use full_block::FullBlock;
@@ -28,10 +28,11 @@ use journal_core::{
     Journal, JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, On, OpenError, Operation,
     Overwrite, PortableKernels, Protocol,
 };
+use lab::erased::{DynHook, DynPolicy};
 use sim_disk::FaultKind::Error;
 use sim_disk::{DiskImage, Fault, Image, Medium, Model, SimDisk, SimPmem, World};
 
-type Opened<'m, L> = Journal<'m, L, On<SimPmem, SimDisk>>;
+type Opened<'m> = Journal<'m, DynPolicy, On<SimPmem, SimDisk, DynHook>>;
 
 const BLOCK: usize = 64;
 const BLOCKS: u64 = 64;
@@ -69,21 +70,34 @@ fn format(world: &World, geometry: &Geometry, id: u8, policy: &impl Policy) {
 }
 
 /// Opens the journal of a world for some calls.
-fn on<L: Policy>(world: &World, geometry: &Geometry, policy: L, calls: impl FnOnce(Opened<'_, L>)) {
+fn on(
+    world: &World,
+    geometry: &Geometry,
+    policy: impl Policy + Send + Sync + 'static,
+    calls: impl FnOnce(Opened<'_>),
+) {
     let mut buffers = Buffers::new(geometry, 64, 2);
-    let (pmem, disk) = (world.pmem(), world.disk(0));
-    let journal = Journal::open(pmem, disk, policy, NoHook, PortableKernels, buffers.borrow());
-    calls(journal.expect("opens"));
+    calls(open(world, policy, buffers.borrow()).expect("opens"));
 }
 
-fn commit<L: Policy>(journal: &mut Opened<'_, L>, lane: u16, block: u64, byte: u8) {
+/// Opens the journal of a world in this memory.
+fn open<'m>(
+    world: &World,
+    policy: impl Policy + Send + Sync + 'static,
+    memory: JournalMemory<'m, SimPmem, DynHook>,
+) -> Result<Opened<'m>, OpenError> {
+    let (pmem, disk, policy) = (world.pmem(), world.disk(0), DynPolicy::new(policy));
+    Journal::open(pmem, disk, policy, DynHook::default(), PortableKernels, memory)
+}
+
+fn commit(journal: &mut Opened<'_>, lane: u16, block: u64, byte: u8) {
     let image = [byte; BLOCK];
     let update = Update::new(BlockNumber(block), Change::Image(&image));
     let operations = [Operation::Update(update)];
     journal.commit(LaneNumber(lane), &operations, Durability::Durable).expect("commits");
 }
 
-fn read<L: Policy>(journal: &mut Opened<'_, L>, block: u64) -> [u8; BLOCK] {
+fn read(journal: &mut Opened<'_>, block: u64) -> [u8; BLOCK] {
     let mut content = [0; BLOCK];
     journal.read(BlockNumber(block), &mut content).expect("reads");
     content
@@ -190,8 +204,7 @@ fn records_do_not_depend_on_how_much_memory_their_writer_had() {
             blocks: &mut blocks,
             slots: &mut [],
         };
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        let journal = Journal::open(pmem, disk, Whole, NoHook, PortableKernels, memory);
+        let journal = open(&world, Whole, memory);
         let update = |block| Update::new(BlockNumber(block), Change::Image(&image));
         let operations: Vec<_> = (0..16).map(|block| Operation::Update(update(block))).collect();
         let committed =
@@ -209,12 +222,9 @@ fn a_transaction_of_more_parts_than_sixteen_bits_count_is_there_after_an_open() 
     let world = blank(&geometry);
     format(&world, &geometry, 1, &FullBlock);
     let image = [9; BLOCK];
-    let with = |calls: &mut dyn FnMut(Opened<'_, FullBlock>)| {
+    let with = |calls: &mut dyn FnMut(Opened<'_>)| {
         let mut buffers = Buffers::new(&geometry, 1 << 17, 2);
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        let kernels = PortableKernels;
-        let journal = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
-        calls(journal.expect("opens"));
+        calls(open(&world, FullBlock, buffers.borrow()).expect("opens"));
     };
     with(&mut |mut journal| {
         let mut streamed = journal.begin(LaneNumber(0), geometry.lane_bytes).expect("fits");
@@ -262,9 +272,7 @@ fn a_stamp_in_a_payload_orders_nothing() {
     for (id, counts) in [(ID, true), (ID + 1, false)] {
         let world = with(&forged_header(id, 1 << 40, 7));
         let mut buffers = Buffers::new(&geometry(), 64, 2);
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        let kernels = PortableKernels;
-        let opened = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        let opened = open(&world, FullBlock, buffers.borrow());
         let is_lost = matches!(opened.map(drop), Err(OpenError::SuperblockLost { .. }));
         assert_eq!(is_lost, counts, "of journal {id}");
     }
@@ -299,9 +307,7 @@ fn poison_in_the_last_record_is_an_error() {
         image.poison(lane + line * 64);
         let world = World::boot(image, Model::Torn8);
         let mut buffers = Buffers::new(&geometry(), 64, 2);
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        let kernels = PortableKernels;
-        let opened = Journal::open(pmem, disk, FullBlock, NoHook, kernels, buffers.borrow());
+        let opened = open(&world, FullBlock, buffers.borrow());
         // Three lines of the record, and the line where the next one would begin.
         match opened {
             Err(OpenError::Medium(_)) if line < 4 => {}
@@ -430,19 +436,18 @@ fn a_part_of_slots_that_names_every_lane_fits() {
         .map(|(at, image)| Operation::write(at, image))
         .collect();
     let mut buffers = Buffers::new(&geometry, 128, 2);
-    let mut open = |world: &World, calls: &mut dyn FnMut(&mut Opened<'_, ByteDelta>)| {
-        let (pmem, disk, policy) = (world.pmem(), world.disk(0), ByteDelta::new());
-        let journal = Journal::open(pmem, disk, policy, NoHook, PortableKernels, buffers.borrow());
+    let mut with = |world: &World, calls: &mut dyn FnMut(&mut Opened<'_>)| {
+        let journal = open(world, ByteDelta::new(), buffers.borrow());
         calls(&mut journal.expect("opens"));
     };
-    open(&world, &mut |journal| {
+    with(&world, &mut |journal| {
         for lane in 1..32 {
             commit(journal, lane, lane.into(), 0xFF);
         }
         journal.commit(LaneNumber(0), &operations, Durability::Durable).expect("commits");
     });
     let world = World::boot(world.visible(), Model::Torn8);
-    open(&world, &mut |journal| {
+    with(&world, &mut |journal| {
         assert!((0..64).all(|block| read(journal, block) == [block as u8; BLOCK]));
     });
 }
@@ -476,9 +481,7 @@ fn neighbours_go_home_together_in_batches_that_do_not_hold_all_of_them() {
         let world = blank_on(&geometry, Overwrite::MayLeaveGarbage);
         format(&world, &geometry, 1, &MetadataEncoded);
         let mut buffers = Buffers::new(&geometry, 256, 16).run_blocks(16, &geometry);
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        let opened =
-            Journal::open(pmem, disk, MetadataEncoded, NoHook, PortableKernels, buffers.borrow());
+        let opened = open(&world, MetadataEncoded, buffers.borrow());
         let mut journal = opened.expect("opens");
         for at in 0..48_u64 {
             // All of them, here and there.
@@ -507,7 +510,7 @@ fn neighbours_go_home_together_in_batches_that_do_not_hold_all_of_them() {
 
 /// Encodes every update as its whole image, and panics at one of its calls.
 #[derive(Clone, Default)]
-struct WholePanics(Rc<Cell<u32>>);
+struct WholePanics(Arc<AtomicU32>);
 
 impl Policy for WholePanics {
     fn id(&self) -> PolicyId {
@@ -515,8 +518,8 @@ impl Policy for WholePanics {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
         if left == 1 {
             resume_unwind(Box::new("on purpose"));
         }
@@ -540,22 +543,22 @@ fn what_a_panic_cut_short_is_not_there() {
         let world = blank(&geometry());
         format(&world, &geometry(), 1, &Whole);
         let policy = WholePanics::default();
-        let calls = Rc::clone(&policy.0);
+        let calls = Arc::clone(&policy.0);
         let mut is_there = false;
         on(&world, &geometry(), policy, |mut journal| {
             commit(&mut journal, 1, 0, 3);
             let (panicked, failed) = if is_streamed {
                 let mut streamed = journal.begin(LaneNumber(0), 3072).expect("fits");
                 streamed.write(&[update(20)]).expect("was reserved");
-                calls.set(at);
+                calls.store(at, Ordering::Relaxed);
                 let panicked = catch_unwind(AssertUnwindSafe(|| streamed.write(&many))).is_err();
-                calls.set(0);
+                calls.store(0, Ordering::Relaxed);
                 (panicked, streamed.commit().is_err())
             } else {
-                calls.set(at);
+                calls.store(at, Ordering::Relaxed);
                 let commit = || journal.commit(LaneNumber(0), &many, Durability::Durable);
                 let panicked = catch_unwind(AssertUnwindSafe(commit)).is_err();
-                calls.set(0);
+                calls.store(0, Ordering::Relaxed);
                 (panicked, journal.sync().is_err())
             };
             is_there = !panicked;

@@ -5,16 +5,17 @@ use journal_core::{
     BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, Journal as Core, NoHook,
     OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
-use nvm_journal::{AnyPolicy, Error, On, Options, TwoLevel};
+use lab::erased::{DynHook, DynJournal, DynPolicy, any_options, of_world};
+use nvm_journal::{AnyPolicy, Error, Options, TwoLevel};
 use policy_codec::bitmap::Unit;
-use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, Model, Mutator, World};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 4096;
 const SPAN_BYTES: usize = 1 << 20;
 
-type Front = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
-type Given = Options<AnyPolicy, Mutator>;
+type Front = DynJournal;
+type Given = Options<DynPolicy, DynHook>;
 type Set = fn(Given) -> Given;
 
 /// What another life of a journal may have other than the one before.
@@ -41,7 +42,17 @@ fn media() -> World {
 }
 
 fn options(policy: &AnyPolicy, set: Set) -> Given {
-    set(Options::new().policy(*policy).hook(Mutator::new()).keep_on_close(true))
+    set(any_options(*policy, Mutator::new()).keep_on_close(true))
+}
+
+fn format(world: &World, given: &Given) -> Result<Front, Error> {
+    let (pmem, disk) = of_world(world);
+    Front::format(pmem, disk, given)
+}
+
+fn open(world: &World, given: &Given) -> Result<Front, Error> {
+    let (pmem, disk) = of_world(world);
+    Front::open(pmem, disk, given)
 }
 
 /// Writes a few bytes of many blocks, none of which a checkpoint takes home.
@@ -65,12 +76,12 @@ fn check(journal: &Front, count: u64) {
 fn change(policy: &AnyPolicy, (from, before): (&str, Set), (to, after): (&str, Set)) {
     let world = media();
     let what = format!("{}, from {from} to {to}", policy.name());
-    let journal = Front::format(world.pmem(), world.disk(0), &options(policy, before));
+    let journal = format(&world, &options(policy, before));
     let journal = journal.unwrap_or_else(|error| panic!("{what}: {error}"));
     fill(&journal, 600);
     journal.sync().expect("syncs");
     drop(journal);
-    let journal = Front::open(world.pmem(), world.disk(0), &options(policy, after));
+    let journal = open(&world, &options(policy, after));
     let journal = journal.unwrap_or_else(|error| panic!("{what}: {error}"));
     check(&journal, 600);
     fill(&journal, 800);
@@ -99,13 +110,13 @@ fn a_journal_opens_whatever_else_has_changed() {
 fn one_block(without: &[Rule]) -> Result<(), Error> {
     let policy = &AnyPolicy::ALL[2];
     let (world, cached, bare) = (media(), SETS[2].1, SETS[1].1);
-    let journal = Front::format(world.pmem(), world.disk(0), &options(policy, cached))?;
+    let journal = format(&world, &options(policy, cached))?;
     for number in 0..500_u64 {
         journal.transact(|tx| tx.write_at(BlockNumber(7), 8, &number.to_le_bytes()))?;
     }
     drop(journal);
-    let given = options(policy, bare).hook(Mutator::without(without));
-    let journal = Front::open(world.pmem(), world.disk(0), &given)?;
+    let given = options(policy, bare).hook(DynHook::new(Mutator::without(without)));
+    let journal = open(&world, &given)?;
     fill(&journal, 300);
     journal.close()
 }
@@ -121,10 +132,11 @@ fn a_journal_with_a_cache_opens_without_one() {
 #[test]
 fn without_the_rule_it_does_not_open_with_fewer_frames() {
     let (policy, world) = (&AnyPolicy::ALL[2], media());
-    let journal = Front::format(world.pmem(), world.disk(0), &options(policy, SETS[0].1));
+    let journal = format(&world, &options(policy, SETS[0].1));
     fill(&journal.expect("formats"), 600);
-    let given = options(policy, SETS[5].1).hook(Mutator::without(&[Rule::IndexGrows]));
-    let opened = Front::open(world.pmem(), world.disk(0), &given).map(drop);
+    let given =
+        options(policy, SETS[5].1).hook(DynHook::new(Mutator::without(&[Rule::IndexGrows])));
+    let opened = open(&world, &given).map(drop);
     assert!(matches!(opened, Err(Error::Open(OpenError::IndexFull { .. }))), "{opened:?}");
 }
 
@@ -135,9 +147,9 @@ fn sub_blocks_of_another_size_are_read() {
     let units = [Unit::WORD, Unit::SUB_BLOCK, Unit::new(64).expect("a unit")];
     for (before, after) in units.into_iter().zip(units.into_iter().cycle().skip(1)) {
         let world = media();
-        let journal = Front::format(world.pmem(), world.disk(0), &options(&of(before), SETS[0].1));
+        let journal = format(&world, &options(&of(before), SETS[0].1));
         fill(&journal.expect("formats"), 100);
-        let journal = Front::open(world.pmem(), world.disk(0), &options(&of(after), SETS[0].1));
+        let journal = open(&world, &options(&of(after), SETS[0].1));
         let journal = journal.expect("opens");
         check(&journal, 100);
         fill(&journal, 200);
@@ -170,7 +182,8 @@ fn an_owner_is_told_how_many_frames_a_journal_has() {
         let open = |frames: usize, blocks: u64| {
             let mut buffers = Buffers::new(&geometry, frames, 4);
             let (pmem, disk) = (world.pmem(), world.disk(0));
-            let opened = Core::open(pmem, disk, policy, NoHook, kernels, buffers.borrow());
+            let (policy, hook) = (DynPolicy::new(policy), DynHook::default());
+            let opened = Core::open(pmem, disk, policy, hook, kernels, buffers.borrow());
             opened.map(|mut journal| {
                 for number in 0..blocks {
                     let (block, image) = (BlockNumber(number), [number as u8; BLOCK]);

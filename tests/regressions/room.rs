@@ -7,17 +7,18 @@ use std::sync::{Arc, Barrier, mpsc};
 
 use adaptive::Adaptive;
 use full_block::FullBlock;
+use journal_core::NoHook;
 use journal_core::policy::Policy;
+use lab::erased::{AnyMachine, DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
 use lcow::Lcow;
-use nvm_journal::{
-    BlockNumber, Durability, Error, Journal, On, Operation, Options, Region, Transaction,
-};
+use nvm_journal::{BlockNumber, Durability, Error, Operation, Options, Region, Transaction};
 use object_log::ObjectLog;
 
 use crate::media::{BLOCK, MemoryDisk};
 
-type Crowded<L> = Journal<L, On<Region, MemoryDisk>>;
-type Tx<'j, L> = Transaction<'j, L, On<Region, MemoryDisk>>;
+type Crowded = DynJournal;
+type Tx<'j> = Transaction<'j, DynPolicy, AnyMachine>;
+type Given = Options<DynPolicy, DynHook>;
 
 /// Bytes of a lane for a record of one block, with all that belongs to it.
 const RECORD: u64 = 4352;
@@ -30,20 +31,21 @@ struct Done {
     tries: AtomicU64,
 }
 
-fn journal<L>(options: &Options<L>) -> Arc<Crowded<L>>
-where
-    L: Policy + Clone + Send + Sync + 'static,
-{
-    let nvm = Region::anonymous(4 << 20).expect("memory");
-    Arc::new(Journal::format(nvm, MemoryDisk::new(1024), options).expect("formats"))
+fn with(policy: impl Policy + Send + Sync + 'static) -> Given {
+    any_options(policy, NoHook)
+}
+
+fn journal(options: &Given) -> Arc<Crowded> {
+    let nvm = DynPmem::new(Region::anonymous(4 << 20).expect("memory"));
+    let disk = DynDisk::new(MemoryDisk::new(1024));
+    Arc::new(Crowded::format(nvm, disk, options).expect("formats"))
 }
 
 /// Each thread makes `rounds` transactions beside all others. Returns what they did and how many
 /// checkpoints there were. Fails where one does not end for a long time.
-fn all_commit<L, F>(options: &Options<L>, threads: u64, rounds: u64, transact: F) -> (u64, u64)
+fn all_commit<F>(options: &Given, threads: u64, rounds: u64, transact: F) -> (u64, u64)
 where
-    L: Policy + Clone + Send + Sync + 'static,
-    F: Fn(&Crowded<L>, &AtomicU64, u64, u64) -> Result<(), Error> + Send + Sync + 'static,
+    F: Fn(&Crowded, &AtomicU64, u64, u64) -> Result<(), Error> + Send + Sync + 'static,
 {
     let (journal, done) = (journal(options), Arc::new(Done::default()));
     let transact = Arc::new(transact);
@@ -70,10 +72,7 @@ where
 }
 
 /// Four threads fill a lane with transactions of which two have no room at once.
-fn large_transactions_commit<L>(options: Options<L>, lanes: u16, lane_bytes: u64)
-where
-    L: Policy + Clone + Send + Sync + 'static,
-{
+fn large_transactions_commit(options: Given, lanes: u16, lane_bytes: u64) {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 25;
     let options = options.lanes(lanes).lane_bytes(lane_bytes);
@@ -93,30 +92,30 @@ where
 
 #[test]
 fn large_transactions_on_one_lane_commit() {
-    large_transactions_commit(Options::new().policy(FullBlock), 1, 64 * RECORD);
-    large_transactions_commit(Options::new().policy(<Adaptive>::default()), 1, 64 * RECORD);
-    large_transactions_commit(Options::new().policy(<ObjectLog>::default()), 1, 64 * RECORD);
-    large_transactions_commit(Options::new().policy(<Lcow>::default()), 1, 64 * RECORD);
+    large_transactions_commit(with(FullBlock), 1, 64 * RECORD);
+    large_transactions_commit(with(<Adaptive>::default()), 1, 64 * RECORD);
+    large_transactions_commit(with(<ObjectLog>::default()), 1, 64 * RECORD);
+    large_transactions_commit(with(<Lcow>::default()), 1, 64 * RECORD);
 }
 
 #[test]
 fn large_transactions_on_a_lane_for_each_commit() {
-    large_transactions_commit(Options::new().policy(FullBlock), 4, 64 * RECORD);
-    large_transactions_commit(Options::new().policy(<Adaptive>::default()), 4, 64 * RECORD);
-    large_transactions_commit(Options::new().policy(<ObjectLog>::default()), 4, 64 * RECORD);
-    large_transactions_commit(Options::new().policy(<Lcow>::default()), 4, 64 * RECORD);
+    large_transactions_commit(with(FullBlock), 4, 64 * RECORD);
+    large_transactions_commit(with(<Adaptive>::default()), 4, 64 * RECORD);
+    large_transactions_commit(with(<ObjectLog>::default()), 4, 64 * RECORD);
+    large_transactions_commit(with(<Lcow>::default()), 4, 64 * RECORD);
 }
 
 /// The index has room for one transaction and a half.
 #[test]
 fn large_transactions_in_a_small_index_commit() {
-    let options = || Options::new().index_frames(60);
-    large_transactions_commit(options().policy(FullBlock), 4, 64 * RECORD);
-    large_transactions_commit(options().policy(<Lcow>::default()), 4, 64 * RECORD);
+    let few = |options: Given| options.index_frames(60);
+    large_transactions_commit(few(with(FullBlock)), 4, 64 * RECORD);
+    large_transactions_commit(few(with(<Lcow>::default())), 4, 64 * RECORD);
 }
 
 /// Writes some of a few blocks, whole or in part, in an order that differs from round to round.
-fn write_some<L: Policy>(tx: &mut Tx<'_, L>, number: u64, count: u64) -> Result<(), Error> {
+fn write_some(tx: &mut Tx<'_>, number: u64, count: u64) -> Result<(), Error> {
     for step in 0..count {
         let block = BlockNumber((number * 7 + step * (1 + number % 3)) % 4);
         match (number + step) % 3 {
@@ -127,16 +126,13 @@ fn write_some<L: Policy>(tx: &mut Tx<'_, L>, number: u64, count: u64) -> Result<
     Ok(())
 }
 
-fn mixed_transactions_commit<L>(options: &Options<L>)
-where
-    L: Policy + Clone + Send + Sync + 'static,
-{
+fn mixed_transactions_commit(options: &Given) {
     const THREADS: u64 = 5;
     const ROUNDS: u64 = 120;
     let (tries, checkpoints) =
         all_commit(options, THREADS, ROUNDS, |journal, tries, thread, round| {
             let number = thread * 31 + round;
-            let body = |tx: &mut Tx<'_, L>| {
+            let body = |tx: &mut Tx<'_>| {
                 tries.fetch_add(1, Ordering::Relaxed);
                 write_some(tx, number, 1 + number % 3)
             };
@@ -162,11 +158,11 @@ where
 #[test]
 fn transactions_of_all_kinds_on_a_tiny_lane_commit() {
     for (in_background, records) in [(true, 3), (false, 3), (true, 4), (false, 4)] {
-        let tiny = |options: Options| {
+        let tiny = |options: Given| {
             options.lanes(1).lane_bytes(records * RECORD).background_checkpoint(in_background)
         };
-        mixed_transactions_commit(&tiny(Options::new()).policy(<Adaptive>::default()));
-        mixed_transactions_commit(&tiny(Options::new()).policy(FullBlock));
-        mixed_transactions_commit(&tiny(Options::new()).policy(<ObjectLog>::default()));
+        mixed_transactions_commit(&tiny(with(<Adaptive>::default())));
+        mixed_transactions_commit(&tiny(with(FullBlock)));
+        mixed_transactions_commit(&tiny(with(<ObjectLog>::default())));
     }
 }

@@ -9,6 +9,7 @@ use journal_core::{
     BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, Journal, NoHook, On,
     OpenError, Operation, Overwrite, PortableKernels, Protocol, Rule,
 };
+use lab::erased::{DynHook, DynPolicy};
 use nvm_journal::AnyPolicy;
 use sim_disk::{DiskImage, Image, Medium, Model, Mutator, SimDisk, SimPmem, World};
 
@@ -36,7 +37,7 @@ fn blank() -> World {
     World::boot(Image::blank(1 << 14).with_disk(disk), Model::Torn8)
 }
 
-type Opened<'m> = Journal<'m, FullBlock, On<SimPmem, SimDisk, Mutator>>;
+type Opened<'m> = Journal<'m, DynPolicy, On<SimPmem, SimDisk, DynHook>>;
 
 fn on<R>(
     world: &World,
@@ -46,7 +47,8 @@ fn on<R>(
 ) -> Result<R, OpenError> {
     let mut buffers = Buffers::new(geometry, 64, 2);
     let (pmem, disk) = (world.pmem(), world.disk(0));
-    Journal::open(pmem, disk, FullBlock, mutator, PortableKernels, buffers.borrow())
+    let (policy, hook) = (DynPolicy::new(FullBlock), DynHook::new(mutator));
+    Journal::open(pmem, disk, policy, hook, PortableKernels, buffers.borrow())
         .map(|mut journal| calls(&mut journal))
 }
 
@@ -145,8 +147,9 @@ fn a_format_cut_short_and_a_lost_first_line_leave_no_half_journal() {
     let shows = |world: &World, folds: bool| -> Result<Vec<u8>, OpenError> {
         let mut buffers = Buffers::new(&geometry, 64, 2);
         let (pmem, disk) = (world.pmem(), world.disk(0));
-        let memory = buffers.borrow();
-        let opened = Journal::open(pmem, disk, lcow, NoHook, PortableKernels, memory);
+        let (policy, memory) = (DynPolicy::new(lcow), buffers.borrow());
+        let hook = DynHook::default();
+        let opened = Journal::open(pmem, disk, policy, hook, PortableKernels, memory);
         let mut journal = opened?;
         if folds {
             for block in 0..4 {

@@ -5,11 +5,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Barrier, mpsc};
 
-use nvm_journal::{BlockNumber, Error, Journal, On, Options, Region};
+use full_block::FullBlock;
+use journal_core::NoHook;
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use nvm_journal::{BlockNumber, Error, Region};
 
 use crate::media::{BLOCK, MemoryDisk};
 
-type Crowded = Journal<full_block::FullBlock, On<Region, MemoryDisk>>;
+type Crowded = DynJournal;
 
 /// The counters belong to several shares of the index.
 const COUNTERS: [u64; 5] = [0, 3, 28, 47, 56];
@@ -32,9 +35,9 @@ fn count(journal: &Crowded, tries: &AtomicU64, order: usize) -> Result<(), Error
 /// `threads` threads come while a transaction has all of the counters, and each counts once when
 /// that has ended. Returns how often they have tried.
 fn all_count(threads: u64, order: fn(u64) -> usize) -> u64 {
-    let nvm = Region::anonymous(4 << 20).expect("memory");
-    let journal: Crowded =
-        Journal::format(nvm, MemoryDisk::new(64), &Options::new()).expect("formats");
+    let nvm = DynPmem::new(Region::anonymous(4 << 20).expect("memory"));
+    let disk = DynDisk::new(MemoryDisk::new(64));
+    let journal = Crowded::format(nvm, disk, &any_options(FullBlock, NoHook)).expect("formats");
     let (journal, tries) = (Arc::new(journal), Arc::new(AtomicU64::new(0)));
     let mut first = journal.begin().expect("begins");
     for number in COUNTERS {

@@ -7,9 +7,10 @@ use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::{Change, Kind, Patch, Span, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, Buffers, CommitError, Geometry, OpenError, Operation, PortableKernels,
+    BlockNumber, Buffers, CommitError, Geometry, On, OpenError, Operation, PortableKernels,
 };
-use nvm_journal::{AnyPolicy, On, Options};
+use lab::erased::{DynJournal, any_options, of_world};
+use nvm_journal::AnyPolicy;
 use sim_disk::{Mutator, SimDisk, SimPmem, World};
 
 use crate::ledger::Cell;
@@ -77,8 +78,8 @@ pub(crate) fn enter<R>(
 ) -> Result<R, String> {
     let Given { front, mut frames, batch_blocks, cache_bytes } = given;
     if front {
-        let (pmem, disk) = (world.pmem(), world.disk(0));
-        let options = Options::new().policy(policy).hook(mutator).index_frames(frames);
+        let (pmem, disk) = of_world(world);
+        let options = any_options(policy, mutator).index_frames(frames);
         let options = options.batch_blocks(batch_blocks).cache_bytes(cache_bytes);
         let opened = Front::open(pmem, disk, &options);
         return then(&mut opened.map_err(|error| format!("open: {error}"))?);
@@ -96,8 +97,8 @@ pub(crate) fn enter<R>(
     }
 }
 
-type Front = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
-type Owned<'m> = journal_core::Journal<'m, AnyPolicy, journal_core::On<SimPmem, SimDisk, Mutator>>;
+type Front = DynJournal;
+type Owned<'m> = journal_core::Journal<'m, AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
 
 fn at(block: usize) -> BlockNumber {
     BlockNumber(block as u64)

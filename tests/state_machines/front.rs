@@ -11,10 +11,11 @@ use journal_core::units::BlockSize;
 use journal_core::{
     Buffers, DeviceFacts, Durability, Geometry, NoHook, Overwrite, PortableKernels, Protocol,
 };
-use nvm_journal::{AnyPolicy, On, Options};
+use lab::erased::{AnyMachine, DynHook, DynJournal, DynPolicy, any_options, of_world};
+use nvm_journal::{AnyPolicy, Options};
 use proptest::prelude::*;
 use sim_disk::suite::Habits;
-use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, Model, Mutator, World};
 
 use crate::lives::{Life, Machine, Process, lives, run};
 use crate::policies::{comparing, for_each_comparing_policy, for_each_policy, tiny};
@@ -24,9 +25,8 @@ use lab::oracle::{BLOCK_BYTES, BLOCKS, Change, End, judge, sync_label};
 
 use Change::{Append, Discard, Read, Touch, Write};
 
-pub(crate) type Journal = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
-pub(crate) type Transaction<'j> =
-    nvm_journal::Transaction<'j, AnyPolicy, On<SimPmem, SimDisk, Mutator>>;
+pub(crate) type Journal = DynJournal;
+pub(crate) type Transaction<'j> = nvm_journal::Transaction<'j, DynPolicy, AnyMachine>;
 
 /// Transactions that are open at once, at most.
 pub(crate) const SEATS: usize = 3;
@@ -182,11 +182,9 @@ impl Front {
         }
     }
 
-    fn options(&self) -> Options<AnyPolicy, Mutator> {
+    fn options(&self) -> Options<DynPolicy, DynHook> {
         let after = |milliseconds| Some(Duration::from_millis(milliseconds));
-        Options::new()
-            .policy(self.policy)
-            .hook(self.mutator.clone())
+        any_options(self.policy, self.mutator.clone())
             .index_frames(64)
             .batch_blocks(self.shape.batch)
             .buffer_bytes(self.shape.buffer * BLOCK_BYTES)
@@ -202,8 +200,14 @@ impl Front {
         let world = World::boot(world.visible(), self.shape.model);
         let mut buffers = Buffers::new(&self.geometry(), 64, 2);
         let (pmem, disk, kernels) = (world.pmem(), world.disk(0), PortableKernels);
-        let opened =
-            journal_core::Journal::open(pmem, disk, self.policy, NoHook, kernels, buffers.borrow());
+        let opened = journal_core::Journal::open(
+            pmem,
+            disk,
+            self.policy,
+            Mutator::new(),
+            kernels,
+            buffers.borrow(),
+        );
         let mut journal = opened.map_err(|error| format!("the core opens: {error}"))?;
         journal.audit().map_err(|error| format!("the core audits: {error}"))
     }
@@ -233,7 +237,8 @@ impl Machine for Front {
 
     fn live(&self, process: &Process<'_, Act>, (): &mut ()) -> Result<(), String> {
         let world = process.world;
-        let opened = Journal::open(world.pmem(), world.disk(0), &self.options());
+        let (pmem, disk) = of_world(world);
+        let opened = Journal::open(pmem, disk, &self.options());
         let journal = match opened {
             Err(_) if process.has_failed() => return Ok(()),
             opened => opened.map_err(|error| format!("open: {error}"))?,

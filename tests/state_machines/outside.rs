@@ -24,10 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use journal_core::policy::{Pacing, Policy};
 use journal_core::units::BlockSize;
-use journal_core::{Buffers, DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Rule};
-use nvm_journal::{AnyPolicy, Error, On, Options};
+use journal_core::{Buffers, DeviceFacts, Geometry, Overwrite, PortableKernels, Rule};
+use lab::erased::{AnyMachine, DynHook, DynJournal, DynPolicy, any_options};
+use nvm_journal::{AnyPolicy, Error, Options};
 use sim_disk::rng::mix;
-use sim_disk::{DiskImage, Image, Model, Mutator, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, Model, Mutator, SimPmem, World};
 
 use crate::lives::{Ended, Machine, Process, run};
 use crate::policies::{for_each_policy, tiny};
@@ -39,8 +40,8 @@ use hook::{Marks, Watch};
 use memory::copied;
 use process::{Store, Wrong};
 
-type Journal = nvm_journal::Journal<AnyPolicy, On<SimPmem, SimDisk, Marks>>;
-type Transaction<'j> = nvm_journal::Transaction<'j, AnyPolicy, On<SimPmem, SimDisk, Marks>>;
+type Journal = DynJournal;
+type Transaction<'j> = nvm_journal::Transaction<'j, DynPolicy, AnyMachine>;
 
 /// Blocks of the disk-side log at most; the disk has room for it beside the store.
 const LOG_BLOCKS_MAX: u64 = 3 * 3 * 2;
@@ -141,11 +142,9 @@ impl Outside {
         hook: Marks,
         policy: AnyPolicy,
         settings: &Settings,
-    ) -> Options<AnyPolicy, Marks> {
+    ) -> Options<DynPolicy, DynHook> {
         let after = |milliseconds| Some(Duration::from_millis(milliseconds));
-        let mut options = Options::new()
-            .policy(policy)
-            .hook(hook)
+        let mut options = any_options(policy, hook)
             .batch_blocks(settings.batch)
             .buffer_bytes(settings.buffer * BLOCK_BYTES)
             .pacing(Pacing::new(after(20), None, after(100)))
@@ -177,8 +176,14 @@ impl Outside {
         let world = World::boot(world.visible(), self.case.model);
         let mut buffers = Buffers::new(geometry, 512, 2);
         let (pmem, disk, kernels) = (world.pmem(), world.disk(0), PortableKernels);
-        let opened =
-            journal_core::Journal::open(pmem, disk, policy, NoHook, kernels, buffers.borrow());
+        let opened = journal_core::Journal::open(
+            pmem,
+            disk,
+            policy,
+            Mutator::new(),
+            kernels,
+            buffers.borrow(),
+        );
         let mut journal = opened.map_err(|error| format!("the core opens: {error}"))?;
         journal.audit().map_err(|error| format!("the core audits: {error}"))
     }
@@ -297,7 +302,8 @@ impl Outside {
         };
         let Some(journal) = journal else { return Ok(()) };
         self.note("end".to_owned());
-        let (policy, geometry) = (*journal.policy(), *journal.geometry());
+        let policy = AnyPolicy::by_id(journal.policy().id()).expect("one of them");
+        let (policy, geometry) = (tiny(policy.name()), *journal.geometry());
         if process.closes {
             match store.close(journal) {
                 Err(_) if process.has_failed() => return Ok(()),

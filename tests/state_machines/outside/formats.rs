@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use journal_core::{BlockNumber, OpenError};
+use lab::erased::{DynDisk, DynPmem};
 use nvm_journal::Error;
 use sim_disk::Mark;
 use sim_disk::suite::Habits;
@@ -59,8 +60,8 @@ impl Store<'_> {
         for number in policies {
             let policy = policy(number);
             let options = self.outside.options(self.hook.clone(), policy, settings);
-            let pmem = self.world.pmem().with_stitches(settings.streams);
-            match Journal::open(pmem, self.world.disk(0), &options) {
+            let pmem = DynPmem::new(self.world.pmem().with_stitches(settings.streams));
+            match Journal::open(pmem, DynDisk::new(self.world.disk(0)), &options) {
                 Ok(journal) => {
                     let takes_patches = Habits::of(&policy).takes_patches;
                     self.takes_patches.store(takes_patches, Ordering::Relaxed);

@@ -8,6 +8,7 @@
 //! | `core_crash` | programs of the core, damage and mutants | `crash_lab`, tests, fuzzing |
 //! | `known_bugs` | bugs of other systems, as mutants of this one | `crash_lab`, tests |
 //! | `engines` | this journal and others behind one port | comparisons, tests |
+//! | `erased` | one type for every policy, hook, memory and disk | tests |
 //! | `gates` | what is required, and what was reached | `crash_lab` |
 //! | `crash_lab` | every crash of short programs | `crash_lab` |
 //! | `second_reader` | a reader made from FORMAT.md alone | tests, fuzzing |
@@ -32,6 +33,7 @@ pub mod bounds;
 pub mod core_crash;
 pub mod crash_lab;
 pub mod engines;
+pub mod erased;
 pub mod gates;
 pub mod known_bugs;
 pub mod oracle;

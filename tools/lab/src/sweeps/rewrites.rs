@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use journal_core::Policy;
 use journal_core::{
-    BlockNumber, BlockSize, DeviceFacts, Offset, Overwrite, Pmem as _, PmemRead as _,
+    BlockNumber, BlockSize, DeviceFacts, NoHook, Offset, Overwrite, Pmem as _, PmemRead as _,
 };
 use nvm_journal::{AnyPolicy, ByteDelta, Journal, Options, Region};
 use sim_disk::{DiskImage, Image, Model, World};
 
 use super::{BLOCK, BLOCKS, Kept, Numbers, Sweep};
+use crate::erased::{DynJournal, any_options, of_world};
 use crate::plot::{Plot, Scale};
 use crate::whole_slots::WholeSlots;
 
@@ -64,12 +65,13 @@ fn cost<L: Policy + Copy + Send + Sync + 'static>(
     policy: L,
     percent: u64,
 ) -> Result<Cost, Box<dyn Error>> {
-    let options = Options::new().policy(policy).lanes(1).lane_bytes(1 << 20);
+    let options = any_options(policy, NoHook).lanes(1).lane_bytes(1 << 20);
     // Counted.
     let facts = DeviceFacts::new(512, Overwrite::OldOrNew);
     let disk = DiskImage::blank(BlockSize::DEFAULT, BLOCKS, facts);
     let world = World::boot(Image::blank(8 << 20).with_disk(disk), Model::Torn8);
-    let journal = Journal::format(world.pmem(), world.disk(0), &options)?;
+    let (pmem, disk) = of_world(&world);
+    let journal = DynJournal::format(pmem, disk, &options)?;
     let mut changing = Changing::new();
     let mut before = world.tape().counts();
     for turn in 0..BEFORE + COUNTED {

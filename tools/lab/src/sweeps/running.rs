@@ -4,10 +4,12 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use nvm_journal::{BlockNumber, Journal, Options, Region};
+use journal_core::NoHook;
+use nvm_journal::{BlockNumber, Region};
 use object_log::{ObjectLog, Settings};
 
 use super::{Kept, Numbers, Sweep};
+use crate::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use crate::plot::{Plot, Scale};
 
 const UPDATES: u64 = 40_000;
@@ -26,8 +28,9 @@ pub fn measure() -> Result<Sweep, Box<dyn Error>> {
     let (mut steps, mut commits, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     for size in sizes {
         let policy = ObjectLog::with(Settings::new().txn_info_bytes(size))?;
-        let options = Options::new().policy(policy).lanes(1).lane_bytes(64 << 20);
-        let journal = Journal::format(Region::anonymous(128 << 20)?, Kept::new(), &options)?;
+        let options = any_options(policy, NoHook).lanes(1).lane_bytes(64 << 20);
+        let (pmem, disk) = (Region::anonymous(128 << 20)?, DynDisk::new(Kept::new()));
+        let journal = DynJournal::format(DynPmem::new(pmem), disk, &options)?;
         let mut numbers = Numbers::new(3);
         for turn in 0..UPDATES {
             let end = if numbers.below(2) == 0 { TOUCHED / 16 } else { TOUCHED };

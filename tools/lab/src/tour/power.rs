@@ -5,11 +5,13 @@
 
 use core::error::Error;
 
-use nvm_journal::{BlockNumber, BlockSize, Journal, Options};
+use journal_core::NoHook;
+use nvm_journal::{BlockNumber, BlockSize, FullBlock};
 use sim_disk::tape::Mark;
 use sim_disk::{CrashPoints, DiskImage, Image, Model, Rng, World};
 
 use super::Verdict;
+use crate::erased::{DynJournal, any_options, of_world};
 
 const ACKNOWLEDGED: u64 = 3;
 const BLOCKS: u64 = 4;
@@ -29,8 +31,9 @@ pub fn power() -> Result<Verdict, Box<dyn Error>> {
     let size = BlockSize::new(BYTES as u32).ok_or("512 is a block size")?;
     let disk = DiskImage::blank(size, 16, journal_core::DeviceFacts::cautious());
     let world = World::boot(Image::blank(NVM_BYTES).with_disk(disk), Model::Torn8);
-    let options = Options::new().lanes(1).shield_blocks(0);
-    let journal = Journal::format(world.pmem(), world.disk(0), &options)?;
+    let options = any_options(FullBlock, NoHook).lanes(1).shield_blocks(0);
+    let (pmem, disk) = of_world(&world);
+    let journal = DynJournal::format(pmem, disk, &options)?;
     for number in 1..=ACKNOWLEDGED + 1 {
         world.called(number);
         journal.transact(|tx| {
@@ -52,7 +55,8 @@ pub fn power() -> Result<Verdict, Box<dyn Error>> {
     for choice in point.choices(0, CUTS, &mut Rng::new(1)).take(CUTS as usize) {
         let arrived = choice.iter().filter(|option| **option != 0).count();
         let after = World::boot(point.image(&choice), Model::Torn8);
-        let journal = Journal::open(after.pmem(), after.disk(0), &options)?;
+        let (pmem, disk) = of_world(&after);
+        let journal = DynJournal::open(pmem, disk, &options)?;
         let mut found = [0; BLOCKS as usize * BYTES];
         for (block, content) in (0..).zip(found.chunks_mut(BYTES)) {
             journal.read(BlockNumber(block), content)?;
