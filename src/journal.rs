@@ -427,8 +427,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// Empties the rings: writes home what lies in no slot, and in no block of the disk-side log.
     /// What lies there stays, and the journal goes on finding it there.
     ///
-    /// A policy that [keeps content in slots](Policy::keeps_in_slots) needs no more than this. Under
-    /// a policy without slots and log it is a [`checkpoint`](Self::checkpoint).
+    /// A policy that [keeps content in slots](Policy::keeps_in_slots) needs no more than this.
+    /// Under a policy without slots and log it is a [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
     /// The errors of [`checkpoint`](Self::checkpoint).

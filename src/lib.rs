@@ -72,7 +72,6 @@ mod any_policy;
 mod disk;
 mod engine;
 mod error;
-mod hint;
 mod journal;
 mod machine;
 mod one_call;
@@ -104,7 +103,6 @@ pub use disk::options::FileDiskOptions;
 pub use error::Error;
 #[doc(inline)]
 pub use full_block::FullBlock;
-pub use hint::Hint;
 pub use journal::{AnyJournal, Journal};
 #[doc(inline)]
 pub use journal_core::{
@@ -120,6 +118,7 @@ pub use object_log::ObjectLog;
 pub use options::{Options, OptionsError, Plan};
 #[doc(inline)]
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
+pub use staging::hint::Hint;
 pub use stats::{CacheStats, GatherStats, LaneStats, Stats};
 pub use transaction::Transaction;
 #[cfg(feature = "two-level")]

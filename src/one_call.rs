@@ -38,8 +38,9 @@ fn says_all(operation: &Operation<'_>) -> bool {
 
 impl<L: Policy, M: Machine> Journal<L, M> {
     /// Commits these operations as one transaction. The images are copied from where they are to
-    /// the medium. Where [blocks are kept](crate::Options::cache_bytes), those that the next writer of a
-    /// block looks for are copied to the cache. The operations ascend by block, each block once.
+    /// the medium. Where [blocks are kept](crate::Options::cache_bytes), those that the next writer
+    /// of a block looks for are copied to the cache. The operations ascend by block, each block
+    /// once.
     ///
     /// The call waits for the holder of each block. It answers `Conflict` instead where the holder
     /// is this thread itself, or waits for a transaction that this thread has open.
@@ -63,9 +64,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// When the journal is full the call makes room first, with the errors of
     /// [`checkpoint`](Self::checkpoint), and `Unreadable` where a checkpoint makes no room.
     ///
-    /// `Medium`, `Device` and `Failed` mean what they mean for [`crate::Transaction::commit`]. What is
-    /// durable when depends on `durability`: it is as for [`crate::Transaction::commit`] or as for
-    /// [`crate::Transaction::commit_deferred`].
+    /// `Medium`, `Device` and `Failed` mean what they mean for [`Transaction::commit`]. What is
+    /// durable when depends on `durability`: it is as for [`Transaction::commit`] or as for
+    /// [`Transaction::commit_deferred`].
     ///
     /// ```no_run
     /// # use nvm_journal::{Error, Journal};

@@ -186,7 +186,7 @@ impl<L, H> Options<L, H> {
     ///
     /// let plan = Options::new().policy(Lcow::new()).lanes(2).plan(64 << 20, BlockSize::DEFAULT)?;
     /// let slots_bytes = plan.geometry.slots() * 4096;
-    /// assert!((47 << 20..48 << 20).contains(&slots_bytes));
+    /// assert!((46 << 20..48 << 20).contains(&slots_bytes));
     /// # Ok::<(), nvm_journal::OptionsError>(())
     /// ```
     #[must_use]

@@ -9,9 +9,9 @@ use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::engine::reserve::Patching;
 use crate::error::Error;
-use crate::hint::Hint;
 use crate::machine::{Machine, Native};
 use crate::shared::Shared;
+use crate::staging::hint::Hint;
 use crate::staging::seat::{Seat, Seated};
 use crate::staging::staged::Below;
 use crate::threads::block_locks::Age;

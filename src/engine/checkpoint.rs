@@ -314,8 +314,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(self.free_in_memory(cell, Frees::Slots)?.freed_slots)
     }
 
-    /// Makes blocks of the disk-side log free. What is left in its emptiest segments is moved, where
-    /// that frees more than it takes, or else written home.
+    /// Makes blocks of the disk-side log free. What is left in its emptiest segments is moved,
+    /// where that frees more than it takes, or else written home.
     fn clean_log(
         &self,
         cell: &mut UpkeepCell,

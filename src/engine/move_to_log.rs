@@ -70,8 +70,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         lanes.max_by_key(|(_, free)| *free).filter(|(_, free)| *free > 0)
     }
 
-    /// Takes a block with room for its frame, if both are free, and reads it. A block that cannot be
-    /// read stays where it is.
+    /// Takes a block with room for its frame, if both are free, and reads it. A block that cannot
+    /// be read stays where it is.
     fn take_to_move(
         &self,
         seat: &mut Seat<M::Disk>,

@@ -12,8 +12,8 @@ use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Operation};
 use pmem_sys::copy_block;
 
-use crate::hint::Hint;
 use crate::staging::changed_ranges::Touched;
+use crate::staging::hint::Hint;
 use crate::staging::old_images::Olds;
 use crate::staging::pages::{Page, Pages};
 use crate::staging::patches::{Patches, StagedPatches};

@@ -11,8 +11,8 @@ use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario
 use crate::probe::{Logged, Probe};
 use crate::program::{Front, Program, read_all};
 
-/// Blocks that each round changes; the others are changed in the first round alone, so that segments
-/// of the log are left with few blocks.
+/// Blocks that each round changes. The first round alone changes the others, so that segments of
+/// the log are left with few blocks.
 const CHANGED: usize = 3;
 
 /// Rounds of changes, with a tick behind each.

@@ -82,7 +82,7 @@ const HOUSES: [House; 14] = [
         storeys: &[
             ("threads", &[]),
             ("disk", &[]),
-            ("staging", &["threads", "hint"]),
+            ("staging", &["threads"]),
             ("shared", &["staging", "threads", "error", "machine", "stats"]),
             ("engine", &["shared", "staging", "threads", "error", "machine", "options", "trace"]),
         ],

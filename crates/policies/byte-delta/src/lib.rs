@@ -11,9 +11,11 @@
 //!
 //! It follows NJS, versioned journal blocks updated by the byte. It tells three kinds of updates
 //! apart. Metadata and overwritten data go to slots. Appended data, whose old content nobody needs,
-//! goes straight home, and is synced there before the record; [`Appends`] says otherwise. A journal without slots logs whole blocks. An image that changes nothing is not
-//! logged, where the store gives the old one. [`Settings::compares`] adds: where the journal keeps
-//! the old one in ordinary memory.
+//! goes straight home, and is synced there before the record; [`Appends`] says otherwise.
+//!
+//! A journal without slots logs whole blocks. An image that changes nothing is not logged, where
+//! the store gives the old one. [`Settings::compares`] adds: where the journal keeps the old one in
+//! ordinary memory.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -93,8 +95,9 @@ impl Settings {
         Self { updates_bytes, ..self }
     }
 
-    /// Whether older versions are dropped first, and blocks are written home only where that is not
-    /// enough. Otherwise blocks go home as soon as the [threshold](Self::reclaim_at) is crossed. On.
+    /// Whether older versions are dropped first, and blocks are written home only where that is
+    /// not enough. Otherwise blocks go home as soon as the [threshold](Self::reclaim_at) is
+    /// crossed. On.
     #[must_use]
     pub const fn delays_checkpoint(self, delays_checkpoint: bool) -> Self {
         Self { delays_checkpoint, ..self }
