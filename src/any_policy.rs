@@ -32,6 +32,8 @@ use pmem_sys::NativeKernels;
 #[cfg(feature = "two-level")]
 use two_level::TwoLevel;
 
+use crate::error::Error;
+
 /// One of the policies that this crate brings along: [`FullBlock`], and those whose features are
 /// on.
 ///
@@ -41,7 +43,7 @@ use two_level::TwoLevel;
 /// let policy: AnyPolicy = "byte-delta".parse()?;
 /// let plan = Options::new().policy(policy).plan(16 << 20, BlockSize::DEFAULT);
 /// assert!(plan.is_ok_and(|plan| plan.geometry.lane_slots > 0));
-/// # Ok::<(), nvm_journal::UnknownPolicy>(())
+/// # Ok::<(), nvm_journal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -300,29 +302,12 @@ impl fmt::Display for AnyPolicy {
 }
 
 impl FromStr for AnyPolicy {
-    type Err = UnknownPolicy;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        Self::by_name(name).ok_or(UnknownPolicy)
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::by_name(name).ok_or(Error::NoSuchPolicy)
     }
 }
-
-/// No policy has this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy;
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such policy; there are")?;
-        for (at, policy) in AnyPolicy::ALL.iter().enumerate() {
-            let before = if at == 0 { " " } else { ", " };
-            write!(f, "{before}{policy}")?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownPolicy {}
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use journal_core::{
     BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError, PolicyId,
 };
 
+use crate::any_policy::AnyPolicy;
 use crate::options::OptionsError;
 
 /// Why a journal did not do what it was asked.
@@ -130,6 +131,10 @@ pub enum Error {
         /// Which.
         id: PolicyId,
     },
+    /// No policy has the name that was given.
+    NoSuchPolicy,
+    /// What a snapshot sees was needed no longer than until room had to be made. Make a new one.
+    SnapshotTooOld,
     /// Settings that are not possible.
     Options(OptionsError),
 }
@@ -175,6 +180,15 @@ impl fmt::Display for Error {
                 write!(f, "no thread for the work in the background: error {os} of the system")
             }
             Self::NoThread { os: None } => f.write_str("no thread for the work in the background"),
+            Self::NoSuchPolicy => {
+                f.write_str("no such policy; there are")?;
+                AnyPolicy::ALL.iter().enumerate().try_for_each(|(at, policy)| {
+                    write!(f, "{}{policy}", if at == 0 { " " } else { ", " })
+                })
+            }
+            Self::SnapshotTooOld => {
+                f.write_str("the snapshot has ended, since room had to be made: make a new one")
+            }
             Self::UnknownPolicy { id } => {
                 write!(f, "the journal is of {id}, which is not known here")
             }

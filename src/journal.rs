@@ -17,6 +17,7 @@ use pmem_sys::{FarFence, NativeKernels, StoreLock};
 use crate::any_policy::AnyPolicy;
 use crate::engine::background::Checkpointer;
 use crate::engine::scan::scan;
+use crate::engine::snapshot::Snapshot;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
@@ -28,6 +29,7 @@ use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
 use crate::shared::levels::Levels;
 use crate::shared::share::Share;
+use crate::shared::snapshots::Snapshots;
 use crate::shared::{Done, Shared};
 use crate::staging::seat::Seats;
 use crate::stats::{LaneStats, Stats};
@@ -196,6 +198,7 @@ where
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
+            snapshots: Snapshots::default(),
             levels: Levels::new(&geometry, thresholds),
             gathering,
         });
@@ -359,6 +362,15 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         shared.read(reading, block, image)?;
         pmem_sys::copy_block(into, &image[at..][..into.len()]);
         Ok(())
+    }
+
+    /// Makes a snapshot: what is committed by now can be read while writers go on, until room has
+    /// to be made. A checkpoint that is under way ends first.
+    ///
+    /// # Errors
+    /// `Failed`, and those of [`sync`](Self::sync) for what is gathered.
+    pub fn snapshot(&self) -> Result<Snapshot<'_, L, M>, Error> {
+        Snapshot::open(self.shared())
     }
 
     /// Makes every transaction durable that was committed before the call.
@@ -529,7 +541,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             }
         }
         let Done { checkpoints, checkpointed, folded, moved, checkpointing, stops } = shared.done();
-        stats.moved = moved;
+        (stats.moved, stats.snapshots_ended) = (moved, shared.snapshots.ended());
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
         stats.checkpointing = checkpointing;
         stats.stops_for_bytes = stops.for_bytes;

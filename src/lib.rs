@@ -89,7 +89,7 @@ pub mod ports;
 #[cfg(feature = "adaptive")]
 #[doc(inline)]
 pub use adaptive::{Adaptive, Wish};
-pub use any_policy::{AnyPolicy, UnknownPolicy};
+pub use any_policy::AnyPolicy;
 #[cfg(feature = "byte-delta")]
 #[doc(inline)]
 pub use byte_delta::{Appends, ByteDelta};
@@ -100,6 +100,7 @@ pub use disk::error::{FileDiskError, FileDiskErrorKind};
 pub use disk::file::FileDisk;
 pub use disk::joined::{DifferentBlocks, Joined};
 pub use disk::options::FileDiskOptions;
+pub use engine::snapshot::Snapshot;
 pub use error::Error;
 #[doc(inline)]
 pub use full_block::FullBlock;

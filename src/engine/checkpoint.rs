@@ -8,7 +8,7 @@ use journal_core::parts::{
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockNumber, CheckpointReport, FoldReport, JournalError, Scope};
+use journal_core::{BlockNumber, CheckpointReport, FoldReport, JournalError, Rule, Scope};
 use pmem_sys::StoreLock;
 
 use crate::error::Error;
@@ -42,6 +42,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<R, Error> {
         let mut cell = self.upkeep.lock().map_err(|_| self.poisoned())?;
         self.watched(|| call(&mut cell))
+    }
+
+    /// Ends all snapshots, before anything that they may see is removed or overwritten.
+    fn end_snapshots(&self) {
+        if self.keeps(Rule::SnapshotsEnd) {
+            self.snapshots.end_all();
+        }
     }
 
     /// Takes what writes home for a step of an upkeep.
@@ -80,6 +87,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
+        self.end_snapshots();
         let mut report = CheckpointReport::default();
         let start = Instant::now();
         self.writes_home.begin();
@@ -380,6 +388,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Frees what needs no write home.
     fn free_in_memory(&self, cell: &mut UpkeepCell, what: Frees) -> Result<FoldReport, Error> {
         self.check_not_failed()?;
+        self.end_snapshots();
         let UpkeepCell { batch, front, payload, blocks, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };

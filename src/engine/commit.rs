@@ -632,8 +632,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// panic.
     #[cold]
     fn await_durable(&self, cell: &LaneCell<M>, sequence: Sequence) -> Result<(), Error> {
+        self.await_lane(cell, || cell.reach.is_durable(sequence))
+    }
+
+    /// Waits until a lane has come so far, which it does unless a thread panics with it in hand.
+    pub(super) fn await_lane(
+        &self,
+        cell: &LaneCell<M>,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
         let mut patience = Patience::default();
-        while !cell.reach.is_durable(sequence) {
+        while !is_there() {
             self.check_not_failed()?;
             if patience.is_long() && cell.turn.is_poisoned() {
                 return Err(self.poisoned());

@@ -55,4 +55,5 @@ pub(crate) mod read;
 pub(crate) mod reserve;
 pub(crate) mod room_in_turn;
 pub(crate) mod scan;
+pub(crate) mod snapshot;
 pub(crate) mod versions;

@@ -205,7 +205,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(is_live)
     }
 
-    fn apply_frames(
+    pub(super) fn apply_frames(
         &self,
         share: &Share,
         newest: Option<NodeId>,

@@ -54,7 +54,10 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         if let Some(known) = self.answers[at].older_slot {
             return known;
         }
-        let slot = self.shared.share(block).ok().and_then(|mut share| {
+        // A snapshot may see the older version.
+        let is_kept = self.shared.snapshots.are_kept() && self.shared.keeps(Rule::SnapshotsKept);
+        let share = if is_kept { None } else { self.shared.share(block).ok() };
+        let slot = share.and_then(|mut share| {
             let spares = self.shared.keeps(Rule::NewestSpared);
             let is_durable = |frame: &FrameAt| self.is_durable(frame) || !spares;
             share.index.hold_older_slot(block, self.lane, &self.shared.common.geometry, is_durable)

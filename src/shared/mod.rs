@@ -42,6 +42,7 @@ pub(crate) mod lane_cell;
 pub(crate) mod lending;
 pub(crate) mod levels;
 pub(crate) mod share;
+pub(crate) mod snapshots;
 
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
@@ -64,6 +65,7 @@ use crate::shared::home_cell::{HomeCell, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::levels::Levels;
 use crate::shared::share::Share;
+use crate::shared::snapshots::Snapshots;
 use crate::staging::seat::Seats;
 use crate::staging::work::Work;
 use crate::threads::block_locks::{Age, BlockLocks};
@@ -90,6 +92,7 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) failure: Failure,
     /// How the checkpointing thread is asked to work.
     pub(crate) bell: Bell,
+    pub(crate) snapshots: Snapshots,
     /// How little free room makes the upkeep begin.
     pub(crate) levels: Levels,
     pub(crate) gathering: Gathering,
@@ -339,7 +342,12 @@ impl<L, M: Machine> Shared<L, M> {
         if self.common.geometry.lane_places() > 0 {
             index.insert(frame)?;
         } else {
+            // A snapshot may see what lies below.
+            let is_kept = self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept);
             let is_durable = |frame: &FrameAt| {
+                if is_kept {
+                    return false;
+                }
                 let reach = &self.lane(frame.lane).reach;
                 self.writes_home.all_find(|| reach.is_durable(frame.sequence))
             };

@@ -20,6 +20,7 @@ mod policies;
 mod ranges;
 mod room;
 mod slots;
+mod snapshots;
 mod threads;
 mod upkeep;
 mod use_it;

@@ -103,13 +103,19 @@ pub enum Rule {
     /// A new image is compared with the committed one. Nothing else that is kept of the block
     /// counts.
     ComparedWithCommitted,
+    /// As long as a snapshot is open, no commit forgets what it may see, or writes over it.
+    SnapshotsKept,
+    /// What makes room ends all snapshots first.
+    SnapshotsEnd,
+    /// Records that are stored after a snapshot was made have higher stamps than it.
+    SnapshotsStamped,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 50] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -156,6 +162,9 @@ impl Rule {
         Self::TornEntriesVoided,
         Self::TailWords,
         Self::ComparedWithCommitted,
+        Self::SnapshotsKept,
+        Self::SnapshotsEnd,
+        Self::SnapshotsStamped,
         Self::Sticky,
     ];
 }

@@ -193,6 +193,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.last_stamp
     }
 
+    /// Has all later records get stamps above this one.
+    pub fn raise_stamp(&mut self, stamp: Stamp) {
+        self.last_stamp = self.last_stamp.max(stamp);
+    }
+
     /// Bytes of the ring.
     #[must_use]
     pub const fn capacity_bytes(&self) -> u64 {

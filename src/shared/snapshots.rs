@@ -1,0 +1,93 @@
+//! Snapshots that are open: what they see is neither forgotten nor overwritten.
+//!
+//! SN1. A snapshot sees the records with stamps up to its own, and no others. Its stamp is at or
+//!      above those of all records that were stored when it began. All later ones are above it: each
+//!      lane is told so, under its lock. What is built on something has a higher stamp than that.
+//! SN2. From before the first lane is looked at, no commit forgets a frame or takes an older slot
+//!      for as long as a snapshot is kept.
+//! SN3. Everything else that removes frames, or writes home, is an upkeep. It ends all snapshots
+//!      before it begins. A reader looks behind its read whether its snapshot was ended: then what
+//!      it has read counts for nothing.
+//!
+//! So a snapshot takes no memory of its own. What it costs is room in the rings and in the index
+//! that does not come free meanwhile, and it ends where that room is needed.
+
+use journal_core::units::Stamp;
+
+use crate::threads::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+
+/// The snapshots of a journal.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    /// How many are open and were not ended.
+    kept: AtomicUsize,
+    /// Those with lower numbers were ended.
+    ended_below: AtomicU64,
+    begun: Mutex<Begun>,
+}
+
+#[derive(Debug, Default)]
+struct Begun {
+    /// The number of the next one.
+    next: u64,
+    /// How many an upkeep has ended.
+    ended: u64,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    number: u64,
+    /// The highest stamp that it sees.
+    pub(crate) stamp: Stamp,
+}
+
+impl Snapshots {
+    /// Keeps what a snapshot sees that begins now (SN2). No upkeep runs meanwhile.
+    pub(crate) fn open(&self) -> Opened {
+        let mut begun = self.lock();
+        let number = begun.next;
+        begun.next += 1;
+        self.kept.fetch_add(1, Ordering::SeqCst);
+        Opened { number, stamp: Stamp(0) }
+    }
+
+    /// Whether any is kept.
+    #[inline(always)]
+    pub(crate) fn are_kept(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether an upkeep has ended one.
+    pub(crate) fn is_ended(&self, opened: &Opened) -> bool {
+        opened.number < self.ended_below.load(Ordering::Acquire)
+    }
+
+    /// Ends all of them, before an upkeep removes or overwrites anything (SN3).
+    pub(crate) fn end_all(&self) {
+        if !self.are_kept() {
+            return;
+        }
+        let mut begun = self.lock();
+        begun.ended += self.kept.swap(0, Ordering::SeqCst) as u64;
+        self.ended_below.store(begun.next, Ordering::Release);
+    }
+
+    /// Lets go what one has kept.
+    pub(crate) fn close(&self, opened: &Opened) {
+        let _begun = self.lock();
+        if !self.is_ended(opened) {
+            self.kept.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How many an upkeep has ended so far.
+    pub(crate) fn ended(&self) -> u64 {
+        self.lock().ended
+    }
+
+    fn lock(&self) -> crate::threads::sync::MutexGuard<'_, Begun> {
+        // Nothing panics with it in hand.
+        self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
