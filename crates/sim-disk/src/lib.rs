@@ -88,13 +88,14 @@ mod media;
 mod power;
 pub mod suite;
 
-pub use media::{disk, fault, image, model, pmem, rng, tape, time, world};
+pub use media::{disk, fault, file, image, model, pmem, rng, tape, time, world};
 pub use power::{crash, explore, generate, mutants, report};
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};
 pub use disk::SimDisk;
 pub use explore::{Damage, Explorer, Scenario};
 pub use fault::{Fault, FaultKind, Operation, OperationCounts};
+pub use file::{FileError, FileErrorKind, FileFacts, FileImage, SimFile, TornBy, Unwritten};
 pub use image::{DiskImage, Image, Medium};
 pub use model::{Defect, Model, Rules};
 pub use mutants::{Mutant, Mutation, Mutator, hunt};
