@@ -215,7 +215,7 @@ fn redb_survives_files_that_are_torn_by_byte_and_left_with_garbage() {
 #[test]
 fn every_backend_that_lies_is_found() {
     for flaw in Flaw::ALL {
-        let failure = check_store(&Redb::with(flaw), &BUDGET).err();
+        let failure = check_store(&Redb::with(flaw), &BUDGET.faults(4)).err();
         let failure = failure.unwrap_or_else(|| panic!("{flaw:?} goes unnoticed"));
         // Two of them lie about errors alone.
         let by_a_fault = matches!(flaw, Flaw::TriesASyncAgain | Flaw::TakesShortForWhole);

@@ -2,5 +2,6 @@
 
 mod calls;
 mod explored;
+mod machine;
 mod promises;
 mod states;
