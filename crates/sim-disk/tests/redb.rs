@@ -1,8 +1,8 @@
 //! An engine of others on simulated files: redb survives every crash, and no backend that lies to
 //! it does.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};

@@ -118,7 +118,7 @@ impl Machine {
                 self.visible.resize(*len, 0);
                 self.each(|disk| {
                     let longer = if disk.waits { disk.len } else { disk.len.max(*len) };
-                    with_len(&[disk.clone()], longer).chain([disk.clone()]).collect()
+                    with_len(core::slice::from_ref(disk), longer).chain([disk.clone()]).collect()
                 });
             }
         }

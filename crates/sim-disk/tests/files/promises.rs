@@ -141,17 +141,17 @@ fn bytes_that_arrive_or_not() -> Vec<Promise> {
 fn lengths() -> Vec<Promise> {
     vec![
         listed("a length that grew may have done so or not", "AA", &["AA", "AA.."], |w| {
-            set_len(w, 4)
+            set_len(w, 4);
         }),
         listed("a cut may leave zeroes behind it", "AAAA", &["AAAA", "AA..", "AA"], |w| {
-            set_len(w, 2)
+            set_len(w, 2);
         }),
         listed("a length that was synced stays", "AAAA", &["AA"], |w| {
             set_len(w, 2);
             sync(w, 0);
         }),
         listed("a file grows before the bytes come", "A", &["A", "A.", "AB"], |w| {
-            write(w, 0, 1, b"B")
+            write(w, 0, 1, b"B");
         }),
         listed("a gap is zero", "A", &["A", "A...", "A..B"], |w| write(w, 0, 3, b"B")),
         listed(
