@@ -107,7 +107,7 @@ impl Breaks {
 }
 
 fn breaks() -> impl Strategy<Value = Option<Breaks>> {
-    let breaks = (prop::sample::select(&Operation::ALL[..]), 0..40_u8, any::<bool>());
+    let breaks = (prop::sample::select(&Operation::MEMORY_AND_DISKS[..]), 0..40_u8, any::<bool>());
     let breaks =
         breaks.prop_map(|(operation, index, for_ever)| Breaks { operation, index, for_ever });
     prop::option::weighted(0.25, breaks)

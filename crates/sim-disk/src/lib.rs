@@ -1,4 +1,4 @@
-//! A crash simulator for stores on persistent memory and disks, and a virtual clock for them.
+//! A crash simulator for stores on persistent memory, disks and files, and a virtual clock for them.
 //!
 //! It gives a store simulated media, and takes down every store, flush, fence, write and sync on
 //! one tape. Then it shows the store every state in which a power loss could have left those media.
@@ -54,7 +54,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | run a store on simulated media | [`World`], [`SimPmem`], [`SimDisk`] |
+//! | run a store on simulated media | [`World`], [`SimPmem`], [`SimDisk`], [`SimFile`] |
 //! | try every crash | [`Scenario`], [`Explorer`] |
 //! | know what a crash may do | [`Model`]; [`CrashPoints`] for one tape by hand |
 //! | make calls fail or lie | [`Fault`]; rot and poison through [`Image`] |
@@ -80,7 +80,54 @@
 //!
 //! Where in doubt the simulator allows more than hardware does. It allows less in two things. A
 //! strong flush is ordered by itself, as on Intel (elsewhere it needs a fence). And a disk leaves
-//! garbage only in the blocks that were written.
+//! garbage only in the blocks that were written. Files have their limits at [`SimFile`].
+//!
+//! # Files
+//!
+//! An engine that keeps its data in files needs neither memory nor a disk of a world. Here one
+//! appends a record, and then notes its length in a second file. The first file has to be synced
+//! before that:
+//!
+//! ```
+//! use sim_disk::{Explorer, FileError, FileFacts, Image, Model, Scenario, World};
+//!
+//! struct Append { syncs_data: bool }
+//!
+//! fn append(world: &World, syncs_data: bool) -> Result<(), FileError> {
+//!     let (data, length) = (world.file(0), world.file(1));
+//!     data.write_all_at(0, b"record")?;
+//!     if syncs_data {
+//!         data.sync()?;
+//!     }
+//!     length.write_all_at(0, &[6])?;
+//!     length.sync()
+//! }
+//!
+//! impl Scenario for Append {
+//!     fn start(&self) -> Image {
+//!         Image::of_files(2, FileFacts::default())
+//!     }
+//!
+//!     fn program(&self, world: &World) -> Result<(), String> {
+//!         append(world, self.syncs_data).map_err(|error| error.to_string())
+//!     }
+//!
+//!     fn recover(&self, world: &World) -> Result<(), String> {
+//!         let mut length = [0];
+//!         world.file(1).read_at(0, &mut length).map_err(|error| error.to_string())?;
+//!         let mut record = vec![0; length[0].into()];
+//!         world.file(0).read_exact_at(0, &mut record).map_err(|error| error.to_string())?;
+//!         if record.is_empty() || record == b"record" { Ok(()) } else { Err("torn".into()) }
+//!     }
+//! }
+//!
+//! let explorer = Explorer::new(Model::Torn8).with_shrinking();
+//! assert!(explorer.explore(&Append { syncs_data: true }).is_ok());
+//! let failure = explorer.explore(&Append { syncs_data: false }).unwrap_err();
+//! println!("{failure}"); // what was kept, and what was lost
+//! ```
+//!
+//! [`suite::check_store`] tries much more with as many lines.
 
 #![forbid(unsafe_code)]
 
@@ -88,13 +135,14 @@ mod media;
 mod power;
 pub mod suite;
 
-pub use media::{disk, fault, image, model, pmem, rng, tape, time, world};
+pub use media::{disk, fault, file, image, model, pmem, rng, tape, time, world};
 pub use power::{crash, explore, generate, mutants, report};
 
 pub use crash::{Cell, Choices, CrashPoint, CrashPoints};
 pub use disk::SimDisk;
 pub use explore::{Damage, Explorer, Scenario};
 pub use fault::{Fault, FaultKind, Operation, OperationCounts};
+pub use file::{FileError, FileErrorKind, FileFacts, FileImage, SimFile, TornBy, Unwritten};
 pub use image::{DiskImage, Image, Medium};
 pub use model::{Defect, Model, Rules};
 pub use mutants::{Mutant, Mutation, Mutator, hunt};

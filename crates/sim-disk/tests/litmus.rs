@@ -61,7 +61,8 @@ fn every_litmus_notices_the_defects_it_names() {
 
 #[test]
 fn every_defect_is_noticed_by_a_litmus_that_names_it() {
-    for defect in Defect::ALL {
+    // Files have promises of their own, in `tests/files`.
+    for defect in Defect::ALL.into_iter().filter(|defect| !Defect::OF_FILES.contains(defect)) {
         assert!(every_litmus().any(|litmus| litmus.kills.contains(&defect)), "{defect:?}");
     }
 }

@@ -280,7 +280,7 @@ fn format() -> impl Strategy<Value = Act> {
 }
 
 fn breaks() -> impl Strategy<Value = Option<Breaks>> {
-    let any_call = (prop::sample::select(&Operation::ALL[..]), 0..40_u8);
+    let any_call = (prop::sample::select(&Operation::MEMORY_AND_DISKS[..]), 0..40_u8);
     let early = prop::sample::select(vec![Operation::DiskSync, Operation::DiskWrite]);
     let calls = prop_oneof![any_call, (early, 0..6_u8)];
     let breaks = (calls, any::<bool>()).prop_map(|((operation, index), for_ever)| Breaks {

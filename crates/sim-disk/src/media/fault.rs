@@ -13,11 +13,32 @@ pub enum Operation {
     DiskWrite,
     /// A sync of a disk.
     DiskSync,
+    /// A read of a file.
+    FileRead,
+    /// A write of a file.
+    FileWrite,
+    /// A change of a file's length.
+    FileSetLen,
+    /// A sync of a file.
+    FileSync,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 5] =
+    pub const ALL: [Self; 9] = [
+        Self::Fence,
+        Self::MemoryRead,
+        Self::DiskRead,
+        Self::DiskWrite,
+        Self::DiskSync,
+        Self::FileRead,
+        Self::FileWrite,
+        Self::FileSetLen,
+        Self::FileSync,
+    ];
+
+    /// Those of memory and disks.
+    pub const MEMORY_AND_DISKS: [Self; 5] =
         [Self::Fence, Self::MemoryRead, Self::DiskRead, Self::DiskWrite, Self::DiskSync];
 }
 
@@ -26,17 +47,29 @@ impl Operation {
 #[non_exhaustive]
 pub enum FaultKind {
     /// The call reports an error. A failed fence or sync makes nothing durable, ever; a failed
-    /// write has reached the disk in part.
+    /// write has reached the disk or the file in part.
     Error,
-    /// A disk write reports success and does not happen.
+    /// A disk write reports success and does not happen. So does a write, a change of the length or
+    /// a sync of a file.
     Lost,
     /// A disk write reports success and lands this many blocks further (wrapping round).
     Misdirected {
         /// How far off.
         blocks: u64,
     },
-    /// A disk read returns the content from power on, not what was written since.
+    /// A read of a disk or a file returns the content from power on, not what was written since.
     Stale,
+    /// A read or a write of a file ends after this many bytes, and says how many they were.
+    Short {
+        /// How many, at most.
+        bytes: usize,
+    },
+    /// A write, a change of the length or a sync of a file finds no space left. A failed sync is
+    /// then as after [`FaultKind::Error`].
+    NoSpace,
+    /// A sync of a file fails, and the pages that it was for leave the page cache: reads show the
+    /// bytes from before.
+    PagesDropped,
 }
 
 impl FaultKind {
@@ -46,6 +79,9 @@ impl FaultKind {
             Self::Lost => "the next write is lost",
             Self::Misdirected { .. } => "the next write goes astray",
             Self::Stale => "the next read is stale",
+            Self::Short { .. } => "the next call falls short",
+            Self::NoSpace => "the next call finds no space",
+            Self::PagesDropped => "the next sync drops its pages",
         }
     }
 }
@@ -79,11 +115,15 @@ impl Fault {
     }
 
     pub(crate) fn hits(&self, operation: Operation, index: Index) -> bool {
-        let writes = operation == Operation::DiskWrite;
+        use Operation::{DiskRead, DiskWrite, FileRead, FileSetLen, FileSync, FileWrite};
         let applies = match self.kind {
             FaultKind::Error => true,
-            FaultKind::Lost | FaultKind::Misdirected { .. } => writes,
-            FaultKind::Stale => operation == Operation::DiskRead,
+            FaultKind::Lost => matches!(operation, DiskWrite | FileWrite | FileSetLen | FileSync),
+            FaultKind::Misdirected { .. } => operation == DiskWrite,
+            FaultKind::Stale => matches!(operation, DiskRead | FileRead),
+            FaultKind::Short { .. } => matches!(operation, FileRead | FileWrite),
+            FaultKind::NoSpace => matches!(operation, FileWrite | FileSetLen | FileSync),
+            FaultKind::PagesDropped => operation == FileSync,
         };
         let index = match self.on {
             Some(on) if on != operation => return false,
@@ -104,7 +144,7 @@ pub(crate) struct Index {
 /// How many operations that can fail were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
-    by_kind: [u64; 5],
+    by_kind: [u64; Operation::ALL.len()],
 }
 
 impl OperationCounts {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use journal_core::units::{BlockNumber, BlockSize, LINE_BYTES, WORD_BYTES};
 use journal_core::{DeviceFacts, Overwrite};
 
+use crate::media::file::{FileFacts, FileImage};
 use crate::media::rng::mix;
 
 /// Which medium of a world.
@@ -15,6 +16,10 @@ pub enum Medium {
     Pmem,
     /// A disk, by number.
     Disk(u16),
+    /// The bytes of a file, by number.
+    File(u16),
+    /// The length of a file, by number: one word.
+    FileLength(u16),
 }
 
 /// The content of one simulated disk. Blocks never written are zero and take no room.
@@ -145,10 +150,11 @@ pub struct Image {
     /// The first byte of each line that reports an uncorrectable error when it is read.
     pub(crate) poisoned: BTreeSet<u64>,
     pub(crate) disks: Vec<DiskImage>,
+    files: Vec<FileImage>,
 }
 
 impl Image {
-    /// A span of zeroes and no disk.
+    /// A span of zeroes, no disk and no file.
     ///
     /// # Panics
     /// When `pmem_bytes` is not a multiple of the line.
@@ -157,14 +163,27 @@ impl Image {
         Self::from_pmem(vec![0; pmem_bytes])
     }
 
-    /// A span with this content and no disk.
+    /// A span with this content, no disk and no file.
     ///
     /// # Panics
     /// When the length is not a multiple of the line.
     #[must_use]
     pub fn from_pmem(pmem: Vec<u8>) -> Self {
         assert_eq!(pmem.len() % LINE_BYTES, 0, "a span is made of whole lines");
-        Self { pmem, poisoned: BTreeSet::new(), disks: Vec::new() }
+        Self { pmem, poisoned: BTreeSet::new(), disks: Vec::new(), files: Vec::new() }
+    }
+
+    /// No memory, no disk, and empty files: all that a store needs that keeps its data in files.
+    #[must_use]
+    pub fn of_files(count: u16, facts: FileFacts) -> Self {
+        (0..count).fold(Self::blank(0), |image, _| image.with_file(FileImage::empty(facts)))
+    }
+
+    /// This image with one more file; the first file is number 0.
+    #[must_use]
+    pub fn with_file(mut self, file: FileImage) -> Self {
+        self.files.push(file);
+        self
     }
 
     /// This image with one more disk; the first disk is number 0.
@@ -202,6 +221,22 @@ impl Image {
         &mut self.disks[usize::from(number)]
     }
 
+    /// A file, if there is one of this number.
+    #[must_use]
+    pub fn file(&self, number: u16) -> Option<&FileImage> {
+        self.files.get(usize::from(number))
+    }
+
+    /// A file, to prepare or damage it.
+    pub fn file_mut(&mut self, number: u16) -> Option<&mut FileImage> {
+        self.files.get_mut(usize::from(number))
+    }
+
+    /// All files, with their numbers.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (u16, &FileImage)> {
+        (0_u16..).zip(&self.files)
+    }
+
     /// Bit rot: turns one bit over, unnoticed by the medium. `at` counts bytes from the start of
     /// the medium.
     ///
@@ -233,6 +268,17 @@ impl Image {
                 self.pmem[at..at + bytes.len()].copy_from_slice(bytes);
             }
             Medium::Disk(number) => self.disk_mut(number).patch(at, bytes),
+            Medium::File(number) => {
+                if let Some(file) = self.file_mut(number) {
+                    file.patch(at, bytes);
+                }
+            }
+            Medium::FileLength(number) => {
+                let word = bytes.first_chunk().copied().unwrap_or_default();
+                if let Some(file) = self.file_mut(number) {
+                    file.set_len(u64::from_le_bytes(word));
+                }
+            }
         }
     }
 
@@ -244,6 +290,12 @@ impl Image {
                 self.pmem[at..at + len].to_vec()
             }
             Medium::Disk(number) => self.disk(number).part(at, len),
+            Medium::File(number) => {
+                self.file(number).map_or_else(|| vec![0; len], |file| file.part(at, len))
+            }
+            Medium::FileLength(number) => {
+                self.file(number).map_or(0, FileImage::len).to_le_bytes().to_vec()
+            }
         }
     }
 
@@ -258,8 +310,15 @@ impl Image {
                 sum ^= fingerprint(Medium::Disk(number), at, content);
             }
         }
-        sum
+        self.files().fold(sum, |sum, (number, file)| sum ^ fingerprint_of_file(number, file))
     }
+}
+
+/// The share that a file has in an image's fingerprint.
+pub(crate) fn fingerprint_of_file(number: u16, file: &FileImage) -> u128 {
+    let length = fingerprint(Medium::FileLength(number), 0, &file.len().to_le_bytes());
+    let pages = file.pages().map(|(at, content)| fingerprint(Medium::File(number), at, content));
+    pages.fold(length, |sum, page| sum ^ page)
 }
 
 /// The share that `bytes` at `at` have in an image's fingerprint.
@@ -270,6 +329,9 @@ pub(crate) fn fingerprint(medium: Medium, at: u64, bytes: &[u8]) -> u128 {
     let tag = match medium {
         Medium::Pmem => 0,
         Medium::Disk(number) => (u64::from(number) + 1) << 48,
+        // A file is long: no bits of a place are free.
+        Medium::File(number) => mix(u64::from(number) << 1),
+        Medium::FileLength(number) => mix(u64::from(number) << 1 | 1),
     };
     let mut sum = 0;
     for (word, at) in bytes.chunks_exact(WORD_BYTES).zip((at..).step_by(WORD_BYTES)) {

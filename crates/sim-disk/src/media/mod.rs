@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod fault;
+pub mod file;
 pub mod image;
 pub mod model;
 pub mod pmem;

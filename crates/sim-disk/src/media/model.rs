@@ -94,6 +94,18 @@ pub enum Defect {
     DiskWritesAreAtomic,
     /// After a failed sync, the next good one covers the lost writes.
     FailedSyncIsForgiven,
+    /// A sync of a file makes nothing durable.
+    FileSyncIsNoOp,
+    /// A sync of a file makes all files durable.
+    FileSyncCoversAllFiles,
+    /// After a failed sync of a file, the next good one covers the lost writes.
+    FailedFileSyncIsForgiven,
+    /// A length that was set is durable at once.
+    FileLengthIsDurable,
+    /// A write to a file is torn at pages alone.
+    FileIsTornAtPages,
+    /// What was written before a cut may come back behind it.
+    FileCutsAreForgotten,
     /// A killed process takes its unflushed stores with it.
     KillLosesCaches,
     /// A killed process's stores become durable by its death.
@@ -102,7 +114,7 @@ pub enum Defect {
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 28] = [
         Self::FenceCompletesAllThreads,
         Self::WeakFlushIsStrong,
         Self::StrongFlushIsWeak,
@@ -123,8 +135,24 @@ impl Defect {
         Self::DiskKeepsOrder,
         Self::DiskWritesAreAtomic,
         Self::FailedSyncIsForgiven,
+        Self::FileSyncIsNoOp,
+        Self::FileSyncCoversAllFiles,
+        Self::FailedFileSyncIsForgiven,
+        Self::FileLengthIsDurable,
+        Self::FileIsTornAtPages,
+        Self::FileCutsAreForgotten,
         Self::KillLosesCaches,
         Self::KillIsAFence,
+    ];
+
+    /// Those that only a store with files can notice.
+    pub const OF_FILES: [Self; 6] = [
+        Self::FileSyncIsNoOp,
+        Self::FileSyncCoversAllFiles,
+        Self::FailedFileSyncIsForgiven,
+        Self::FileLengthIsDurable,
+        Self::FileIsTornAtPages,
+        Self::FileCutsAreForgotten,
     ];
 }
 

@@ -1,6 +1,6 @@
 //! The tape: every event on every medium of a world, in one order.
 //!
-//! Memory and disks write to the same tape, so that a crash is one instant across all of them. The
+//! Memory, disks and files write to the same tape, so that a crash is one instant across all of them. The
 //! order of the tape is the order in which stores reach the coherent memory.
 
 use crate::media::image::Medium;
@@ -91,6 +91,39 @@ pub enum Event {
         /// Which disk.
         disk: u16,
     },
+    /// Bytes are written to a file, which becomes longer where they need it.
+    FileWrite {
+        /// Which file.
+        file: u16,
+        /// Where, in bytes from the start of the file.
+        at: u64,
+        /// What.
+        bytes: Box<[u8]>,
+    },
+    /// The length of a file is set.
+    FileSetLen {
+        /// Which file.
+        file: u16,
+        /// Its new length.
+        len: u64,
+    },
+    /// All earlier writes and lengths of a file became durable.
+    FileSync {
+        /// Which file.
+        file: u16,
+    },
+    /// A sync of a file failed: what was written since the last one stays readable, and no later
+    /// sync covers it.
+    FileSyncFailed {
+        /// Which file.
+        file: u16,
+    },
+    /// A sync of a file failed, and what was written since the last one is gone: reads show the
+    /// bytes from before.
+    FileDropped {
+        /// Which file.
+        file: u16,
+    },
     /// The program told its caller something.
     Mark(Mark),
     /// A fault was injected into a call; for the reader of a trace.
@@ -108,10 +141,15 @@ impl Event {
                     | Self::Mark(_)
                     | Self::FenceFailed
                     | Self::DiskSyncFailed { .. }
+                    | Self::FileWrite { .. }
+                    | Self::FileSetLen { .. }
+                    | Self::FileSyncFailed { .. }
+                    | Self::FileDropped { .. }
             )
     }
 
-    /// The medium and range whose visible content the event changes, with the new bytes.
+    /// The range of memory or of a disk whose visible content the event changes, with the new
+    /// bytes.
     pub(crate) fn change(&self) -> Option<(Medium, u64, &[u8])> {
         match self {
             Self::Store { at, bytes } | Self::Stream { at, bytes } => {
@@ -220,9 +258,17 @@ impl Tape {
                     counts.disk_bytes += bytes.len() as u64;
                 }
                 Event::DiskSync { .. } => counts.disk_syncs += 1,
+                Event::FileWrite { bytes, .. } => {
+                    counts.file_writes += 1;
+                    counts.file_bytes += bytes.len() as u64;
+                }
+                Event::FileSync { .. } => counts.file_syncs += 1,
                 Event::FenceFailed
                 | Event::OrderStores
                 | Event::DiskSyncFailed { .. }
+                | Event::FileSetLen { .. }
+                | Event::FileSyncFailed { .. }
+                | Event::FileDropped { .. }
                 | Event::Mark(_)
                 | Event::Fault(_) => {}
             }
@@ -257,6 +303,12 @@ pub struct Counts {
     pub disk_bytes: u64,
     /// Syncs of disks.
     pub disk_syncs: u64,
+    /// Write calls to files.
+    pub file_writes: u64,
+    /// Bytes in them.
+    pub file_bytes: u64,
+    /// Syncs of files.
+    pub file_syncs: u64,
 }
 
 impl Counts {

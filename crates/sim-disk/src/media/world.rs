@@ -1,4 +1,4 @@
-//! A world: simulated memory and simulated disks that share one tape and one fate.
+//! A world: simulated memory, disks and files that share one tape and one fate.
 //!
 //! A program under test gets its media from a world and runs on them. The world keeps what the
 //! program sees (every store, at once) and the tape of what happened. `crash` turns the tape into
@@ -9,12 +9,14 @@
 //! under an explorer of schedules, [`name_callers`] tells them apart.
 
 use core::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
 
 use journal_core::units::LINE_BYTES;
 
 use crate::media::fault::{Fault, FaultKind, Operation, OperationCounts};
+use crate::media::file::FileImage;
 use crate::media::image::{Image, Medium};
 use crate::media::model::{Defect, Rules};
 use crate::media::tape::{Event, Mark, Tape, Thread};
@@ -115,6 +117,9 @@ pub(crate) struct Shared {
     start: Arc<Image>,
     /// What the program sees.
     pub(crate) now: Image,
+    /// What reads of a file show once its unsynced pages are dropped; the start, where it is not
+    /// here.
+    synced: BTreeMap<u16, FileImage>,
     tape: Tape,
     /// Events of calls that a mutant delays, by thread.
     late: Vec<(Thread, Event, Option<&'static str>)>,
@@ -140,6 +145,7 @@ impl World {
         let shared = Shared {
             rules,
             now: image.clone(),
+            synced: BTreeMap::new(),
             start: Arc::new(image),
             tape: Tape::new(),
             late: Vec::new(),
@@ -171,11 +177,7 @@ impl World {
             shared.tape = tape.prefix(position);
             if !rules.has(Defect::KillLosesCaches) {
                 for entry in &tape.entries()[..position] {
-                    if let Some((medium, at, bytes)) = entry.event.change() {
-                        shared.now.patch(medium, at, bytes);
-                    } else if let Event::Exchange { at, value } = entry.event {
-                        shared.now.patch(Medium::Pmem, at, &value.to_le_bytes());
-                    }
+                    shared.show(&entry.event);
                 }
             }
             // The threads of the killed process are gone; the next ones get numbers of their own.
@@ -305,9 +307,7 @@ impl Shared {
     pub(crate) fn record(&mut self, event: Event) {
         let calling = CALLING.get();
         let thread = self.thread();
-        if let Some((medium, at, bytes)) = event.change() {
-            self.now.patch(medium, at, bytes);
-        }
+        self.show(&event);
         let event = if calling.weak && event == Event::Fence { Event::OrderStores } else { event };
         if calling.late {
             self.late.push((thread, event, calling.site));
@@ -321,6 +321,52 @@ impl Shared {
         for (thread, event, site) in due {
             self.tape.push_at(thread, event, site);
         }
+    }
+
+    /// Makes visible what an event does.
+    fn show(&mut self, event: &Event) {
+        if let Some((medium, at, bytes)) = event.change() {
+            self.now.patch(medium, at, bytes);
+        }
+        match *event {
+            Event::Exchange { at, value } => {
+                self.now.patch(Medium::Pmem, at, &value.to_le_bytes());
+            }
+            Event::FileWrite { file, at, ref bytes } => {
+                if let Some(file) = self.now.file_mut(file) {
+                    file.write(at, bytes);
+                }
+            }
+            Event::FileSetLen { file: number, len } => {
+                if let Some(file) = self.now.file_mut(number) {
+                    file.set_len(len);
+                }
+                // What is cut off does not come back with older pages.
+                if let Some(synced) = self.synced(number).filter(|synced| synced.len() > len) {
+                    synced.set_len(len);
+                }
+            }
+            Event::FileSync { file: number } => {
+                if let Some(file) = self.now.file(number) {
+                    self.synced.insert(number, file.clone());
+                }
+            }
+            Event::FileDropped { file: number } => {
+                let older = self.synced(number).cloned();
+                if let (Some(file), Some(older)) = (self.now.file_mut(number), older) {
+                    let len = file.len();
+                    *file = older;
+                    file.set_len(len);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The pages of a file that are not only in the page cache.
+    fn synced(&mut self, number: u16) -> Option<&mut FileImage> {
+        let start = self.start.file(number)?;
+        Some(self.synced.entry(number).or_insert_with(|| start.clone()))
     }
 
     /// Notes that a range of a medium is read.

@@ -3,135 +3,30 @@
 //! Between two persist points the set of possible images only grows. So it is enough to crash just
 //! before each persist point, before everything the program told its caller, and at the end. With
 //! durable caches, crashes come before everything and in the middle of it.
+//!
+//! Where a file was cut and not synced, an instant is one crash point for each number of cuts that
+//! may be durable, since they decide what else can be there.
 
-use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use journal_core::units::WORD_BYTES;
 
-use crate::media::image::{Image, Medium, fingerprint};
+use crate::media::image::{Image, Medium, fingerprint, fingerprint_of_file};
 use crate::media::model::{Defect, Rules};
 use crate::media::rng::Rng;
 use crate::media::tape::{Event, FlushKind, Mark, Tape};
-use crate::power::weather::{Domain, Piece, Version, Weather};
+use crate::power::cell::{cells, file_cell, finish};
+use crate::power::weather::Weather;
 
-/// Options per cell beyond which a cell is sampled.
-const CELL_OPTIONS_MAX: usize = 1 << 14;
+pub use crate::power::cell::Cell;
+
+/// Pasts of the files at one instant beyond which the pasts of one file are tried with the other
+/// files as the program sees them.
+const PASTS_MAX: usize = 64;
 
 /// Consecutive calls that a sample undoes together.
 const UNDONE_TOGETHER_MAX: usize = 4;
-
-/// A place whose content the crash decides, independently of all other cells.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    medium: Medium,
-    /// The first byte of each part.
-    places: Vec<u64>,
-    part_bytes: usize,
-    /// All parts' contents, one after the other; the first option is the durable content.
-    options: Vec<Box<[u8]>>,
-    /// Which option holds everything that was written.
-    newest: usize,
-    /// Which option holds everything but what the last call wrote.
-    previous: usize,
-    /// When it was last written, to order cells by.
-    last_order: u64,
-    /// Whether `options` is a sample.
-    sampled: bool,
-    /// What each option changes in the fingerprint of the durable image.
-    deltas: Vec<u128>,
-}
-
-impl Cell {
-    fn new(
-        medium: Medium,
-        places: Vec<u64>,
-        part_bytes: usize,
-        options: Vec<Vec<u8>>,
-        previous: &[u8],
-        last_order: u64,
-    ) -> Self {
-        let newest_content = options.last().cloned().unwrap_or_default();
-        let mut known = HashSet::with_capacity(options.len());
-        let distinct: Vec<Box<[u8]>> = options
-            .into_iter()
-            .filter(|option| known.insert(option.clone()))
-            .map(Vec::into_boxed_slice)
-            .collect();
-        let newest = distinct.iter().position(|known| **known == *newest_content).unwrap_or(0);
-        let previous = distinct.iter().position(|known| **known == *previous).unwrap_or(0);
-        let sum = |content: &[u8]| {
-            places
-                .iter()
-                .zip(content.chunks(part_bytes))
-                .fold(0, |sum, (at, part)| sum ^ fingerprint(medium, *at, part))
-        };
-        let durable = distinct.first().map_or(0, |content| sum(content));
-        let deltas = distinct.iter().map(|content| durable ^ sum(content)).collect();
-        Self {
-            medium,
-            places,
-            part_bytes,
-            options: distinct,
-            newest,
-            previous,
-            last_order,
-            sampled: false,
-            deltas,
-        }
-    }
-
-    /// How many contents are possible.
-    #[must_use]
-    pub fn options(&self) -> usize {
-        self.options.len()
-    }
-
-    /// Which medium.
-    #[must_use]
-    pub const fn medium(&self) -> Medium {
-        self.medium
-    }
-
-    /// The first byte of each part that the cell decides about.
-    #[must_use]
-    pub fn places(&self) -> &[u64] {
-        &self.places
-    }
-
-    /// The option that holds everything written.
-    #[must_use]
-    pub const fn newest(&self) -> usize {
-        self.newest
-    }
-
-    /// Puts what an option holds of a range into it.
-    fn overlay(&self, option: usize, start: u64, content: &mut [u8]) {
-        let end = start + content.len() as u64;
-        let is_outside = |at: &u64| *at >= end || *at + self.part_bytes as u64 <= start;
-        if let [only] = &*self.places {
-            // Most cells are one word: this is asked for every cell and every read.
-            if is_outside(only) {
-                return;
-            }
-        }
-        for (part, at) in self.places.iter().enumerate() {
-            let (from, to) = ((*at).max(start), (*at + self.part_bytes as u64).min(end));
-            if from < to {
-                let bytes = self.part(option, part);
-                let (skip, len) = ((from - at) as usize, (to - from) as usize);
-                let place = (from - start) as usize;
-                content[place..place + len].copy_from_slice(&bytes[skip..skip + len]);
-            }
-        }
-    }
-
-    /// The content of one part in one option.
-    #[must_use]
-    pub fn part(&self, option: usize, part: usize) -> &[u8] {
-        &self.options[option][part * self.part_bytes..(part + 1) * self.part_bytes]
-    }
-}
 
 /// One instant at which the power may go.
 #[derive(Clone, Debug)]
@@ -141,6 +36,8 @@ pub struct CrashPoint {
     durable: Arc<Image>,
     fingerprint: u128,
     cells: Vec<Cell>,
+    /// Which of the cells decide a file's length.
+    lengths: Vec<usize>,
 }
 
 impl CrashPoint {
@@ -182,8 +79,13 @@ impl CrashPoint {
     pub fn image(&self, choice: &[usize]) -> Image {
         assert_eq!(choice.len(), self.cells.len(), "one option per cell");
         let mut image = Image::clone(&self.durable);
+        // Nothing is laid behind the end of a file: lengths come first.
+        for index in &self.lengths {
+            let (cell, option) = (&self.cells[*index], choice[*index]);
+            image.patch(cell.medium, 0, cell.part(option, 0));
+        }
         for (cell, option) in self.cells.iter().zip(choice) {
-            if *option != 0 {
+            if *option != 0 && !cell.is_length() {
                 for (part, at) in cell.places.iter().enumerate() {
                     image.patch(cell.medium, *at, cell.part(*option, part));
                 }
@@ -192,11 +94,12 @@ impl CrashPoint {
         image
     }
 
-    /// Whether that image holds a part of what a disk had under way, neither all of it nor nothing.
+    /// Whether that image holds a part of what disks and files had under way, neither all of it nor
+    /// nothing.
     pub(crate) fn leaves_a_disk_in_part(&self, choice: &[usize]) -> bool {
         let (mut all, mut nothing) = (true, true);
         for (cell, option) in self.cells.iter().zip(choice) {
-            if matches!(cell.medium, Medium::Disk(_)) {
+            if cell.medium != Medium::Pmem {
                 all &= *option == cell.newest;
                 nothing &= *option == 0;
             }
@@ -207,8 +110,29 @@ impl CrashPoint {
     /// The fingerprint of that image, without making it.
     #[must_use]
     pub fn fingerprint(&self, choice: &[usize]) -> u128 {
-        let deltas = self.cells.iter().zip(choice).map(|(cell, option)| cell.deltas[*option]);
+        let cells = self.cells.iter().zip(choice);
+        if self.lengths.is_empty() {
+            let deltas = cells.map(|(cell, option)| cell.deltas[*option]);
+            return deltas.fold(self.fingerprint, |sum, delta| sum ^ delta);
+        }
+        let ends = self.ends(choice);
+        let deltas = cells.map(|(cell, option)| cell.delta_before(*option, ends.of(cell.medium)));
         deltas.fold(self.fingerprint, |sum, delta| sum ^ delta)
+    }
+
+    /// The lengths that a choice gives to files.
+    fn ends(&self, choice: &[usize]) -> Ends {
+        let ends = self.lengths.iter().map(|index| {
+            let cell = &self.cells[*index];
+            (cell.medium, cell.length(choice[*index]))
+        });
+        Ends(ends.collect())
+    }
+
+    /// Whether a choice leaves nothing of a cell, because the file ends before it.
+    pub(crate) fn is_behind_the_end(&self, choice: &[usize], cell: &Cell) -> bool {
+        let end = self.ends(choice).of(cell.medium);
+        cell.places.iter().all(|at| *at >= end)
     }
 
     /// The fingerprint of a range of that image, without making it. The range need not begin or end
@@ -229,6 +153,9 @@ impl CrashPoint {
                 cell.overlay(*option, start, &mut content);
             }
         }
+        let inside = self.ends(choice).of(medium).saturating_sub(start);
+        let inside = usize::try_from(inside).unwrap_or(usize::MAX).min(whole);
+        content[inside..].fill(0);
         fingerprint(medium, start, &content)
     }
 
@@ -252,6 +179,15 @@ impl CrashPoint {
             cells.map(|(index, cell)| if keep(index) { cell.newest } else { 0 }).collect()
         };
         let mut sample = vec![pick(&|_| false), pick(&|_| true)];
+        // A file that grew before its bytes came, and one file before the others.
+        for length in &self.lengths {
+            sample.push(pick(&|index| index == *length));
+            sample.push(pick(&|index| index != *length));
+        }
+        for file in self.files_under_way() {
+            sample.push(pick(&|index| self.cells[index].file() == Some(file)));
+            sample.push(pick(&|index| self.cells[index].file() != Some(file)));
+        }
         // Four patterns a cell; with more cells than the limit allows, every n-th.
         let room = usize::try_from(images_max / 4).unwrap_or(usize::MAX).max(1);
         let stride = count.div_ceil(room).max(1);
@@ -281,6 +217,27 @@ impl CrashPoint {
             sample.push(choice.collect());
         }
         sample
+    }
+
+    /// The files that something is decided about, if they are several.
+    fn files_under_way(&self) -> Vec<u16> {
+        let mut files: Vec<u16> = self.cells.iter().filter_map(Cell::file).collect();
+        files.sort_unstable();
+        files.dedup();
+        if files.len() > 1 { files } else { Vec::new() }
+    }
+}
+
+/// Where files end, by the medium of their lengths.
+struct Ends(Vec<(Medium, u64)>);
+
+impl Ends {
+    /// The end of what is on a medium.
+    fn of(&self, medium: Medium) -> u64 {
+        let Medium::File(number) = medium else { return u64::MAX };
+        let length = Medium::FileLength(number);
+        let known = self.0.iter().find(|(medium, _)| *medium == length);
+        known.map_or(u64::MAX, |(_, end)| *end)
     }
 }
 
@@ -338,6 +295,8 @@ pub struct CrashPoints<'a> {
     position: usize,
     /// Crash points before this position are passed over.
     first: usize,
+    /// Points of the instant that was reached last: see the module about files that were cut.
+    due: VecDeque<CrashPoint>,
     /// Whether anything happened since the last crash point.
     changed: bool,
     /// Whether the next point is in the middle of the event at `position`.
@@ -354,6 +313,7 @@ impl<'a> CrashPoints<'a> {
             weather: Weather::new(start, rules.into()),
             position: 0,
             first,
+            due: VecDeque::new(),
             changed: true,
             middle_next: false,
             done: false,
@@ -386,7 +346,10 @@ impl<'a> CrashPoints<'a> {
             | Event::Exchange { .. }
             | Event::Flush { kind: FlushKind::Strong, .. }
             | Event::DiskSync { .. }
-            | Event::DiskSyncFailed { .. } => true,
+            | Event::DiskSyncFailed { .. }
+            | Event::FileSync { .. }
+            | Event::FileSyncFailed { .. }
+            | Event::FileDropped { .. } => true,
             Event::Mark(_) => !self.weather.rules().has(Defect::ReturnIsNoCrashPoint),
             // A defective simulator has persist points where a right one has none.
             Event::Flush { .. } => self.weather.rules().has(Defect::WeakFlushIsStrong),
@@ -394,19 +357,65 @@ impl<'a> CrashPoints<'a> {
             Event::Store { .. }
             | Event::OrderStores
             | Event::DiskWrite { .. }
+            | Event::FileWrite { .. }
             | Event::Fault(_) => false,
+            Event::FileSetLen { .. } => self.weather.rules().has(Defect::FileLengthIsDurable),
         }
     }
 
-    fn point(&self, weather: &Weather) -> CrashPoint {
-        CrashPoint {
-            position: self.position,
-            marks: self.tape.marks_before(self.position),
-            durable: Arc::clone(weather.durable()),
-            fingerprint: weather.fingerprint(),
-            cells: cells(weather),
+    /// The points of this instant.
+    fn points(&self, weather: &Weather) -> VecDeque<CrashPoint> {
+        pasts(weather).iter().map(|past| self.point(weather, past)).collect()
+    }
+
+    fn point(&self, weather: &Weather, past: &[(u16, usize)]) -> CrashPoint {
+        let mut durable = Arc::clone(weather.durable());
+        let mut sum = weather.fingerprint();
+        let mut cells = cells(weather);
+        let kept = |number| past.iter().find(|(file, _)| *file == number).map_or(0, |(_, n)| *n);
+        for (number, pending) in weather.files() {
+            let Some(file) = weather.durable().file(number) else { continue };
+            let past = pending.past(number, file, weather.rules(), kept(number));
+            if let Some(cut) = past.durable {
+                sum ^= fingerprint_of_file(number, file) ^ fingerprint_of_file(number, &cut);
+                if let Some(file) = Arc::make_mut(&mut durable).file_mut(number) {
+                    *file = cut;
+                }
+            }
+            cells.extend(past.cells.into_iter().map(file_cell));
+        }
+        finish(weather, &mut cells);
+        let lengths = (0..cells.len()).filter(|index| cells[*index].is_length()).collect();
+        let marks = self.tape.marks_before(self.position);
+        CrashPoint { position: self.position, marks, durable, fingerprint: sum, cells, lengths }
+    }
+}
+
+/// How many cuts of which file may be durable: every combination, if they are few.
+fn pasts(weather: &Weather) -> Vec<Vec<(u16, usize)>> {
+    let counts = weather.files().filter_map(|(number, pending)| {
+        let cuts = pending.cuts(weather.durable().file(number)?);
+        (cuts > 0).then_some((number, cuts))
+    });
+    let counts: Vec<(u16, usize)> = counts.collect();
+    let combinations = counts.iter().fold(1, |all: usize, (_, cuts)| all.saturating_mul(cuts + 1));
+    if combinations <= PASTS_MAX {
+        let mut all: Vec<Vec<(u16, usize)>> = vec![Vec::new()];
+        for (number, cuts) in counts {
+            let with = |past: &Vec<_>, kept| [&past[..], &[(number, kept)]].concat();
+            all = all.iter().flat_map(|past| (0..=cuts).map(|kept| with(past, kept))).collect();
+        }
+        return all;
+    }
+    let mut some = vec![counts.clone()];
+    for (index, (_, cuts)) in counts.iter().enumerate() {
+        for kept in (0..*cuts).step_by(cuts.div_ceil(PASTS_MAX)) {
+            let mut past = counts.clone();
+            past[index].1 = kept;
+            some.push(past);
         }
     }
+    some
 }
 
 impl Iterator for CrashPoints<'_> {
@@ -414,22 +423,28 @@ impl Iterator for CrashPoints<'_> {
 
     fn next(&mut self) -> Option<CrashPoint> {
         loop {
+            if let Some(point) = self.due.pop_front() {
+                return Some(point);
+            }
             let Some(entry) = self.tape.entries().get(self.position) else {
                 if self.done || (!self.changed && self.position > self.first) {
                     return None;
                 }
                 self.done = true;
-                return Some(self.point(&self.weather));
+                self.due = self.points(&self.weather);
+                continue;
             };
             if self.middle_next {
                 self.middle_next = false;
                 let middle = self.weather.with_store_under_way(entry.thread, &entry.event);
-                let point = self.point(&middle);
+                self.due = self.points(&middle);
                 self.advance();
-                return Some(point);
+                continue;
             }
             let due = self.changed && self.is_point(&entry.event);
-            let point = due.then(|| self.point(&self.weather));
+            if due {
+                self.due = self.points(&self.weather);
+            }
             self.changed &= !due;
             let stored = matches!(entry.event, Event::Store { .. });
             if stored && self.weather.caches_are_durable() {
@@ -437,192 +452,6 @@ impl Iterator for CrashPoints<'_> {
             } else {
                 self.advance();
             }
-            if point.is_some() {
-                return point;
-            }
         }
     }
-}
-
-/// What the crash decides about.
-fn cells(weather: &Weather) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (_, domain) in weather.domains() {
-        domain_cells(weather, domain, &mut cells);
-    }
-    if weather.rules().has(Defect::DiskKeepsOrder) {
-        cells.extend(ordered_disk_cell(weather));
-    } else {
-        for (disk, at, versions) in weather.units() {
-            cells.push(unit_cell(weather, disk, at, versions));
-        }
-    }
-    cells.retain(|cell| cell.options.len() > 1);
-    if weather.rules().has(Defect::OnlyOldestAndNewest) {
-        cells.iter_mut().for_each(forget_the_middle);
-    }
-    cells.sort_by_key(|cell| cell.last_order);
-    cells
-}
-
-fn forget_the_middle(cell: &mut Cell) {
-    cell.deltas = vec![cell.deltas[0], cell.deltas[cell.newest]];
-    cell.options = vec![cell.options[0].clone(), cell.options[cell.newest].clone()];
-    (cell.newest, cell.previous) = (1, 0);
-}
-
-/// Words are tied together only where several groups order them; all others decide alone.
-fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
-    let atom = weather.atom_bytes();
-    let mut tied: Vec<u64> = Vec::new();
-    if domain.groups.len() > 1 {
-        let pieces = domain.groups.iter().flat_map(|group| &group.pieces);
-        tied = pieces.map(|piece| piece.at).collect();
-        tied.sort_unstable();
-        tied.dedup();
-        cells.push(tied_cell(weather, domain, &tied));
-    }
-    let cached = domain.groups.iter().flat_map(|group| &group.pieces);
-    let all = cached.chain(domain.streams.iter().map(|(_, piece)| piece));
-    let mut free: Vec<&Piece> = all.filter(|piece| !tied.contains(&piece.at)).collect();
-    free.sort_by_key(|piece| piece.at);
-    for atom_pieces in free.chunk_by(|a, b| a.at / atom == b.at / atom) {
-        let mut places: Vec<u64> = atom_pieces.iter().map(|piece| piece.at).collect();
-        places.dedup();
-        cells.push(free_cell(weather, places, &bundle(atom_pieces, atom)));
-    }
-}
-
-/// Words of which every subset of the stores may be there. Listed by content, since the subsets of
-/// many stores to one word are far more than their contents.
-fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Cell {
-    let mut options = vec![weather.content(&places, [])];
-    let mut known: HashSet<Vec<u8>> = options.iter().cloned().collect();
-    let mut newest = options[0].clone();
-    let mut complete = true;
-    let overlay = |content: &mut [u8], bundle: &[&Piece]| {
-        for (at, word) in places.iter().zip(content.chunks_mut(WORD_BYTES)) {
-            bundle.iter().filter(|piece| piece.at == *at).for_each(|piece| piece.overlay(word));
-        }
-    };
-    for bundle in bundles {
-        overlay(&mut newest, bundle);
-        for index in 0..options.len() {
-            let mut content = options[index].clone();
-            overlay(&mut content, bundle);
-            if options.len() < CELL_OPTIONS_MAX {
-                if known.insert(content.clone()) {
-                    options.push(content);
-                }
-            } else {
-                complete &= known.contains(&content);
-            }
-        }
-    }
-    options.push(newest);
-    let last_order = bundles.iter().flatten().map(|piece| piece.order).max().unwrap_or(0);
-    let earlier = bundles.iter().flatten().copied().filter(|piece| piece.order < last_order);
-    let previous = weather.content(&places, earlier);
-    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order);
-    cell.sampled = !complete;
-    cell
-}
-
-/// Pieces that persist as one: of one call, in one atom.
-fn bundle<'a>(pieces: &[&'a Piece], atom: u64) -> Vec<Vec<&'a Piece>> {
-    let mut sorted = pieces.to_vec();
-    sorted.sort_by_key(|piece| (piece.order, piece.at));
-    let same = |a: &&Piece, b: &&Piece| a.order == b.order && a.at / atom == b.at / atom;
-    sorted.chunk_by(same).map(<[_]>::to_vec).collect()
-}
-
-/// `always` with every subset of `bundles`, from none to all.
-fn subsets<'a>(bundles: &[Vec<&'a Piece>], always: &[&'a Piece]) -> Vec<Vec<&'a Piece>> {
-    let bits = bundles.len().min(CELL_OPTIONS_MAX.ilog2() as usize);
-    (0..1_usize << bits)
-        .map(|subset| {
-            let chosen = (0..bundles.len()).filter(|index| {
-                // Beyond the enumerable ones, bundles follow the last bit.
-                subset & (1 << (*index).min(bits.saturating_sub(1))) != 0
-            });
-            let chosen = chosen.flat_map(|index| bundles[index].iter().copied());
-            always.iter().copied().chain(chosen).collect()
-        })
-        .collect()
-}
-
-/// The words of a line that several groups of stores order.
-fn tied_cell(weather: &Weather, domain: &Domain, tied: &[u64]) -> Cell {
-    let atom = weather.atom_bytes();
-    let streams = domain.streams.iter().map(|(_, piece)| piece);
-    let streams: Vec<&Piece> = streams.filter(|piece| tied.contains(&piece.at)).collect();
-    let stream_sets = subsets(&bundle(&streams, atom), &[]);
-    let mut sets: Vec<Vec<&Piece>> = Vec::new();
-    let mut before: Vec<&Piece> = Vec::new();
-    let mut complete = true;
-    for group in &domain.groups {
-        let pieces: Vec<&Piece> = group.pieces.iter().collect();
-        let cached_sets = subsets(&bundle(&pieces, atom), &before);
-        for cached in &cached_sets {
-            for stream in &stream_sets {
-                if sets.len() < CELL_OPTIONS_MAX {
-                    sets.push(cached.iter().chain(stream).copied().collect());
-                } else {
-                    complete = false;
-                }
-            }
-        }
-        before.extend(pieces);
-    }
-    sets.push(before.iter().chain(&streams).copied().collect());
-    let mut cell = pmem_cell(weather, tied.to_vec(), &sets);
-    cell.sampled = !complete;
-    cell
-}
-
-fn pmem_cell(weather: &Weather, places: Vec<u64>, sets: &[Vec<&Piece>]) -> Cell {
-    let options =
-        sets.iter().map(|pieces| weather.content(&places, pieces.iter().copied())).collect();
-    let orders = sets.iter().flatten().map(|piece| piece.order);
-    let last_order = orders.max().unwrap_or(0);
-    let all = sets.last().into_iter().flatten().copied();
-    let previous = weather.content(&places, all.filter(|piece| piece.order < last_order));
-    Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order)
-}
-
-fn unit_cell(weather: &Weather, disk: u16, at: u64, versions: &[Version]) -> Cell {
-    let medium = Medium::Disk(disk);
-    let len = versions.first().map_or(0, |version| version.bytes.len());
-    let mut options = vec![weather.durable().part(medium, at, len)];
-    options.extend(weather.garbage(disk, at, len));
-    options.extend(versions.iter().map(|version| version.bytes.to_vec()));
-    let last_order = versions.last().map_or(0, |version| version.order);
-    let previous = match versions {
-        [.., before, _] => before.bytes.to_vec(),
-        _ => options[0].clone(),
-    };
-    Cell::new(medium, vec![at], len, options, &previous, last_order)
-}
-
-/// Of a disk that (wrongly) keeps its writes in order: one cell of prefixes.
-fn ordered_disk_cell(weather: &Weather) -> Option<Cell> {
-    let (disk, _, versions) = weather.units().next()?;
-    let len = versions.first()?.bytes.len();
-    let places: Vec<u64> = weather.units().map(|(_, at, _)| at).collect();
-    let mut writes: Vec<(u64, u64, &[u8])> = weather
-        .units()
-        .flat_map(|(_, at, versions)| versions.iter().map(move |v| (v.order, at, &*v.bytes)))
-        .collect();
-    writes.sort_by_key(|(order, at, _)| (*order, *at));
-    let medium = Medium::Disk(disk);
-    let mut content: Vec<u8> =
-        places.iter().flat_map(|at| weather.durable().part(medium, *at, len)).collect();
-    let mut options = vec![content.clone()];
-    for (_, at, bytes) in &writes {
-        let part = places.iter().position(|place| place == at)?;
-        content[part * len..(part + 1) * len].copy_from_slice(bytes);
-        options.push(content.clone());
-    }
-    let previous = options[options.len().saturating_sub(2)].clone();
-    Some(Cell::new(medium, places, len, options, &previous, writes.last()?.0))
 }

@@ -16,6 +16,7 @@ use crate::media::model::Rules;
 use crate::media::rng::{Rng, mix};
 use crate::media::tape::{Mark, Tape};
 use crate::media::world::World;
+use crate::power::cell::Cell;
 use crate::power::crash::{CrashPoint, CrashPoints};
 use crate::power::memo::Memo;
 use crate::power::report::{CrashStep, Failure, Report};
@@ -60,8 +61,12 @@ pub struct Explorer {
     kills: bool,
     damage: Option<Damage>,
     reads: bool,
+    shrinks: bool,
     points_from: usize,
 }
+
+/// Images that shrinking a failure may try.
+const SHRINKS_MAX: usize = 500;
 
 /// Harms the media between a power loss and the next boot, knowing what had been promised by then.
 pub type Damage = fn(&mut Image, &[Mark]);
@@ -81,6 +86,7 @@ impl Explorer {
             kills: false,
             damage: None,
             reads: false,
+            shrinks: false,
             points_from: 0,
         }
     }
@@ -135,6 +141,14 @@ impl Explorer {
     #[must_use]
     pub const fn with_images_told_apart_by_reads(mut self) -> Self {
         self.reads = true;
+        self
+    }
+
+    /// Of a crash that fails, look for one that loses less and still fails. The report then shows
+    /// what must not be lost, among all that a crash can lose.
+    #[must_use]
+    pub const fn with_shrinking(mut self) -> Self {
+        self.shrinks = true;
         self
     }
 
@@ -254,12 +268,42 @@ impl<S: Scenario + ?Sized> Exploration<'_, S> {
                 self.report.images_sampled += u64::from(is_sample);
                 let in_part = point.leaves_a_disk_in_part(&choice);
                 self.report.images_disk_in_part += u64::from(in_part);
-                self.one_image(&point, &choice, &history, look).map_err(|failure| {
-                    failure.with_step(CrashStep::power_loss(life.tape, &point, &choice))
-                })?;
+                if let Err(failure) = self.one_image(&point, &choice, &history, look) {
+                    let (choice, failure) = self.shrunk(&point, choice, failure, &history, look);
+                    let step = CrashStep::power_loss(life.tape, &point, &choice);
+                    return Err(failure.with_step(step));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Keeps more and more of what a failing crash lost, as long as it fails.
+    fn shrunk(
+        &mut self,
+        point: &CrashPoint,
+        mut choice: Vec<usize>,
+        mut failure: Box<Failure>,
+        history: &[Mark],
+        look: Look,
+    ) -> (Vec<usize>, Box<Failure>) {
+        let newest: Vec<usize> = point.cells().iter().map(Cell::newest).collect();
+        let mut left = if self.explorer.shrinks { SHRINKS_MAX } else { 0 };
+        let mut together = newest.len();
+        while together > 0 && left > 0 {
+            let lost = (0..newest.len()).filter(|index| choice[*index] != newest[*index]);
+            let lost: Vec<usize> = lost.collect();
+            for kept in lost.chunks(together).take(left) {
+                let mut milder = choice.clone();
+                kept.iter().for_each(|index| milder[*index] = newest[*index]);
+                left -= 1;
+                if let Err(again) = self.one_image(point, &milder, history, look) {
+                    (choice, failure) = (milder, again);
+                }
+            }
+            together /= 2;
+        }
+        (choice, failure)
     }
 
     fn one_image(

@@ -6,7 +6,8 @@ use core::ops::AddAssign;
 use crate::media::image::Medium;
 use crate::media::model::Rules;
 use crate::media::tape::{Entry, Event, Mark, Tape};
-use crate::power::crash::{Cell, CrashPoint};
+use crate::power::cell::Cell;
+use crate::power::crash::CrashPoint;
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub struct Report {
     pub images_alike: u64,
     /// Images tried at sampled instants.
     pub images_sampled: u64,
-    /// Images that hold a part of what a disk had under way, neither all of it nor nothing. Some
-    /// units are written and others not, or one is torn.
+    /// Images that hold a part of what disks and files had under way, neither all of it nor nothing.
+    /// Some units are written and others not, or one is torn.
     pub images_disk_in_part: u64,
     /// Recoveries run.
     pub recoveries: u64,
@@ -98,8 +99,9 @@ struct Fate {
 
 impl CrashStep {
     pub(crate) fn power_loss(tape: &Tape, point: &CrashPoint, choice: &[usize]) -> Self {
-        let fates =
-            point.cells().iter().zip(choice).flat_map(|(cell, option)| fates(cell, *option));
+        let cells = point.cells().iter().zip(choice);
+        let cells = cells.filter(|(cell, _)| !point.is_behind_the_end(choice, cell));
+        let fates = cells.flat_map(|(cell, option)| fates(cell, *option));
         Self {
             tape: tape.prefix(point.position()),
             position: point.position(),
@@ -221,7 +223,13 @@ impl fmt::Display for Failure {
                     writeln!(f, "  -- POWER LOST before event {} --", step.position)?;
                     for fate in fates {
                         write!(f, "       {} {:<12} ", place(fate.medium, fate.at), fate.kept)?;
-                        hex(f, &fate.content)?;
+                        match fate.medium {
+                            Medium::FileLength(_) => {
+                                let word = fate.content.first_chunk().copied();
+                                write!(f, "{}", u64::from_le_bytes(word.unwrap_or_default()))?;
+                            }
+                            _ => hex(f, &fate.content)?,
+                        }
                         writeln!(f)?;
                     }
                 }
@@ -236,6 +244,8 @@ fn place(medium: Medium, at: u64) -> String {
     match medium {
         Medium::Pmem => format!("+{at}"),
         Medium::Disk(disk) => format!("disk {disk} +{at}"),
+        Medium::File(file) => format!("file {file} +{at}"),
+        Medium::FileLength(file) => format!("file {file} length"),
     }
 }
 
@@ -283,6 +293,13 @@ impl fmt::Display for Event {
             Self::OrderStores => f.write_str("barrier"),
             Self::DiskSync { disk } => write!(f, "sync    disk {disk}"),
             Self::DiskSyncFailed { disk } => write!(f, "sync    disk {disk} FAILED"),
+            Self::FileWrite { file, at, bytes: content } => {
+                bytes("write", Medium::File(*file), *at, content)
+            }
+            Self::FileSetLen { file, len } => write!(f, "set_len file {file} to {len}"),
+            Self::FileSync { file } => write!(f, "sync    file {file}"),
+            Self::FileSyncFailed { file } => write!(f, "sync    file {file} FAILED"),
+            Self::FileDropped { file } => write!(f, "sync    file {file} FAILED, pages dropped"),
             Self::Fault(what) => write!(f, "fault:  {what}"),
             Self::Mark(mark) => match mark {
                 Mark::Called(label) => write!(f, "> call {label}"),

@@ -6,7 +6,8 @@
 //! - cached pieces lie in *domains* (a line, or a word under `torn8`), as a sequence of groups. A
 //!   crash keeps all groups before some point, any part of the group there, nothing behind it;
 //! - streamed pieces are kept or lost each by itself;
-//! - disk writes are kept per atomic unit: the durable content or any version written since.
+//! - disk writes are kept per atomic unit: the durable content or any version written since;
+//! - files have a closed form of their own, in `files.rs`.
 //!
 //! Whatever is kept, the later piece of two on the same bytes wins. A flush remembers how far a
 //! domain had come; the fence of the same thread folds that much.
@@ -21,6 +22,7 @@ use crate::media::image::{Image, Medium, fingerprint};
 use crate::media::model::{Defect, Model, Rules};
 use crate::media::rng::mix;
 use crate::media::tape::{Event, FlushKind, Mark, Thread};
+use crate::power::files::PendingFile;
 
 /// Part of a word, stored and not certainly durable.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +119,7 @@ pub(crate) struct Weather {
     fingerprint: u128,
     domains: BTreeMap<u64, Domain>,
     units: BTreeMap<(u16, u64), Vec<Version>>,
+    files: BTreeMap<u16, PendingFile>,
     threads: BTreeMap<Thread, ThreadState>,
     clock: u64,
 }
@@ -129,6 +132,7 @@ impl Weather {
             durable: Arc::new(start.clone()),
             domains: BTreeMap::new(),
             units: BTreeMap::new(),
+            files: BTreeMap::new(),
             threads: BTreeMap::new(),
             clock: 0,
         }
@@ -154,6 +158,11 @@ impl Weather {
     /// Disk, place on it, pending versions.
     pub(crate) fn units(&self) -> impl Iterator<Item = (u16, u64, &[Version])> {
         self.units.iter().map(|((disk, at), versions)| (*disk, *at, versions.as_slice()))
+    }
+
+    /// The files with calls that are not certainly durable.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (u16, &PendingFile)> {
+        self.files.iter().map(|(number, file)| (*number, file))
     }
 
     /// What a unit that is hit in the middle of an overwrite may hold instead.
@@ -233,6 +242,35 @@ impl Weather {
                             versions.iter_mut().for_each(|version| version.orphan = true);
                         }
                     }
+                }
+            }
+            Event::FileWrite { file, at, bytes } => {
+                let order = self.clock;
+                self.files.entry(*file).or_default().write(order, *at, bytes);
+            }
+            Event::FileSetLen { file, len } => {
+                let order = self.clock;
+                self.files.entry(*file).or_default().set_len(order, *len);
+                if self.rules.has(Defect::FileLengthIsDurable) {
+                    self.file_sync(*file);
+                }
+            }
+            Event::FileSync { file } => {
+                let all = self.rules.has(Defect::FileSyncCoversAllFiles);
+                let files = self.files.keys().copied().filter(|known| all || known == file);
+                for file in files.collect::<Vec<u16>>() {
+                    self.file_sync(file);
+                }
+            }
+            Event::FileSyncFailed { file } => {
+                let forgiven = self.rules.has(Defect::FailedFileSyncIsForgiven);
+                if let Some(file) = self.files.get_mut(file).filter(|_| !forgiven) {
+                    file.abandon();
+                }
+            }
+            Event::FileDropped { file } => {
+                if let Some(file) = self.files.get_mut(file) {
+                    file.drop_writes();
                 }
             }
             Event::Mark(Mark::Killed) => self.kill(),
@@ -435,6 +473,17 @@ impl Weather {
         }
     }
 
+    fn file_sync(&mut self, number: u16) {
+        if self.rules.has(Defect::FileSyncIsNoOp) {
+            return;
+        }
+        let Some(pending) = self.files.get_mut(&number) else { return };
+        if let Some(durable) = Arc::make_mut(&mut self.durable).file_mut(number) {
+            self.fingerprint ^= pending.sync(number, durable);
+        }
+        self.files.retain(|_, pending| !pending.is_durable());
+    }
+
     fn fold_unit(&mut self, disk: u16, at: u64, bytes: &[u8]) {
         let medium = Medium::Disk(disk);
         let old = self.durable.part(medium, at, bytes.len());
@@ -458,6 +507,7 @@ impl Weather {
         self.abandon_streams(|_| true);
         if self.rules.has(Defect::KillLosesCaches) {
             self.domains.clear();
+            self.files.clear();
         }
         if self.rules.has(Defect::KillIsAFence) {
             let domains: Vec<u64> = self.domains.keys().copied().collect();

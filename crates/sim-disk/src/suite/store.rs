@@ -192,7 +192,7 @@ impl fmt::Display for StoreFailure {
 /// Tries whether a store keeps what it promises, whatever happens to it.
 ///
 /// Its programs are all of one operation and of two, and some longer ones. Each is run under each
-/// of [`MODELS`]:
+/// of [`MODELS`], or under the first alone where the media have no memory:
 ///
 /// - It runs without a crash, and every operation is compared with the model.
 /// - The power is cut at every persist point. Every image that may be left is tried where they are
@@ -200,8 +200,9 @@ impl fmt::Display for StoreFailure {
 ///   the recovery from that.
 /// - In programs of one operation and of two, the process is killed after every event, and the
 ///   power is cut later.
-/// - In programs of one operation every memory fence, disk write, sync and read fails in turn, at
-///   most [`StoreBudget::faults`] of a kind. What is left is crashed as well.
+/// - In programs of one operation every memory fence, and every write, sync and read of a disk or a
+///   file fails in turn, at most [`StoreBudget::faults`] of a kind. What is left is crashed as well.
+///   Calls of files also fall short, find no space, and drop their pages.
 ///
 /// After each, the store has to open and to show what some prefix of the operations leads to, with
 /// all that it has promised. It has to show that again if it is interrupted, and to go on.
@@ -215,7 +216,9 @@ pub fn check_store<S: Store>(
     let start = formatted(store).map_err(|message| bare(message, budget))?;
     let all = store.operations();
     let mut summary = StoreSummary::default();
-    for model in MODELS {
+    // Without memory, its models are one and the same.
+    let models = if start.pmem().is_empty() { &MODELS[..1] } else { &MODELS[..] };
+    for model in models.iter().copied() {
         let mut check =
             StoreCheck { store, budget, start: &start, all: &all, model, summary: &mut summary };
         check.all()?;
@@ -281,10 +284,12 @@ impl<'a, S: Store> StoreCheck<'a, S> {
 
     fn explorer(&self) -> Explorer {
         let images = self.budget.images;
-        Explorer::new(self.model)
+        let explorer = Explorer::new(self.model)
             .with_seed(self.budget.seed)
             .with_images_per_point_max(images)
-            .with_random_per_point(u32::try_from(images / 4).unwrap_or(u32::MAX))
+            .with_random_per_point(u32::try_from(images / 4).unwrap_or(u32::MAX));
+        // A file has many sectors, and few of them matter.
+        if self.start.file(0).is_some() { explorer.with_shrinking() } else { explorer }
     }
 
     /// What is done again after each recovery is the first operation there is.
@@ -305,7 +310,10 @@ impl<'a, S: Store> StoreCheck<'a, S> {
             }
             Err(failure) => Err(Box::new(StoreFailure {
                 program: program.operations.iter().map(|one| format!("{one:?}")).collect(),
-                fault: program.fault.map(|(call, index)| format!("{call:?} number {index}")),
+                fault: program.fault.map(|(call, index, kind)| match kind {
+                    FaultKind::Error => format!("{call:?} number {index}"),
+                    kind => format!("{call:?} number {index} ({kind:?})"),
+                }),
                 failure,
                 seed: self.budget.seed,
             })),
@@ -323,14 +331,29 @@ impl<'a, S: Store> StoreCheck<'a, S> {
             let count = counts.of(call);
             let stride = count.div_ceil(self.budget.faults.max(1)).max(1);
             for index in (0..count).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
-                let fault = Some((call, index));
-                let failing = StoreProgram { fault, ..self.program(program.operations.clone()) };
-                self.explore(&explorer, &failing)?;
-                self.summary.faults += 1;
+                for kind in kinds(call) {
+                    let fault = Some((call, index, *kind));
+                    let operations = program.operations.clone();
+                    let failing = StoreProgram { fault, ..self.program(operations) };
+                    self.explore(&explorer, &failing)?;
+                    self.summary.faults += 1;
+                }
             }
             self.summary.faults_left_out += count - count.div_ceil(stride);
         }
         Ok(())
+    }
+}
+
+/// How a call is made to fail.
+fn kinds(call: Call) -> &'static [FaultKind] {
+    const SHORT: FaultKind = FaultKind::Short { bytes: 1 };
+    match call {
+        Call::FileRead => &[FaultKind::Error, SHORT],
+        Call::FileWrite => &[FaultKind::Error, FaultKind::NoSpace, SHORT],
+        Call::FileSetLen => &[FaultKind::Error, FaultKind::NoSpace],
+        Call::FileSync => &[FaultKind::Error, FaultKind::PagesDropped],
+        _ => &[FaultKind::Error],
     }
 }
 
@@ -341,7 +364,7 @@ struct StoreProgram<'a, S: Store> {
     operations: Vec<S::Operation>,
     /// Done after each recovery, to see that the store goes on.
     after: Option<S::Operation>,
-    fault: Option<(Call, u64)>,
+    fault: Option<(Call, u64, FaultKind)>,
 }
 
 /// The label of the operation that is done after a recovery.
@@ -498,8 +521,8 @@ impl<S: Store> Scenario for StoreProgram<'_, S> {
     }
 
     fn program(&self, world: &World) -> Result<(), String> {
-        let Some((call, index)) = self.fault else { return self.run(world) };
-        world.inject(Fault::on(call, index, FaultKind::Error));
+        let Some((call, index, kind)) = self.fault else { return self.run(world) };
+        world.inject(Fault::on(call, index, kind));
         // A store that is told of an error may say so, and ends there.
         let _said = self.run(world);
         Ok(())

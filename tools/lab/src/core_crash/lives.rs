@@ -291,7 +291,7 @@ pub fn live(source: &mut Source, plan: &Plan<'_>) -> Result<(), String> {
     let mut world = World::boot(program.start(), rules);
     let (mut past, mut from, mut done) = (Vec::new(), 0, format!("{plan:?}"));
     for _ in 0..4 {
-        let fails = source.chance(1, 4).then(|| *source.pick(&Operation::ALL));
+        let fails = source.chance(1, 4).then(|| *source.pick(&Operation::MEMORY_AND_DISKS));
         if let Some(operation) = fails {
             let index = source.below(64);
             done += &format!("\n{operation:?} number {index} fails");

@@ -1,0 +1,360 @@
+//! What a crash decides: a place, and the contents that it may hold.
+
+use std::collections::HashSet;
+
+use journal_core::units::WORD_BYTES;
+
+use crate::media::image::{Medium, fingerprint};
+use crate::media::model::Defect;
+use crate::power::files::FileCell;
+use crate::power::weather::{Domain, Piece, Version, Weather};
+
+/// Options per cell beyond which a cell is sampled.
+const CELL_OPTIONS_MAX: usize = 1 << 14;
+
+/// A place whose content the crash decides, independently of all other cells.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub(super) medium: Medium,
+    /// The first byte of each part.
+    pub(super) places: Vec<u64>,
+    part_bytes: usize,
+    /// All parts' contents, one after the other; the first option is the durable content.
+    pub(super) options: Vec<Box<[u8]>>,
+    /// Which option holds everything that was written.
+    pub(super) newest: usize,
+    /// Which option holds everything but what the last call wrote.
+    pub(super) previous: usize,
+    /// When it was last written, to order cells by.
+    pub(super) last_order: u64,
+    /// Whether `options` is a sample.
+    pub(super) sampled: bool,
+    /// What each option changes in the fingerprint of the durable image.
+    pub(super) deltas: Vec<u128>,
+}
+
+impl Cell {
+    fn new(
+        medium: Medium,
+        places: Vec<u64>,
+        part_bytes: usize,
+        options: Vec<Vec<u8>>,
+        previous: &[u8],
+        last_order: u64,
+    ) -> Self {
+        let sum = |content: &[u8]| {
+            places
+                .iter()
+                .zip(content.chunks(part_bytes))
+                .fold(0, |sum, (at, part)| sum ^ fingerprint(medium, *at, part))
+        };
+        let newest = options.last().map_or(0, |newest| sum(newest));
+        let mut known = HashSet::with_capacity(options.len());
+        let mut sums: Vec<u128> = Vec::with_capacity(options.len());
+        let mut distinct: Vec<Box<[u8]>> = Vec::with_capacity(options.len());
+        for option in options {
+            let sum = sum(&option);
+            if known.insert(sum) {
+                sums.push(sum);
+                distinct.push(option.into_boxed_slice());
+            }
+        }
+        let place = |sum: u128| sums.iter().position(|known| *known == sum).unwrap_or(0);
+        let (newest, previous) = (place(newest), place(sum(previous)));
+        let durable = sums.first().copied().unwrap_or(0);
+        let deltas = sums.iter().map(|sum| durable ^ sum).collect();
+        Self {
+            medium,
+            places,
+            part_bytes,
+            options: distinct,
+            newest,
+            previous,
+            last_order,
+            sampled: false,
+            deltas,
+        }
+    }
+
+    /// How many contents are possible.
+    #[must_use]
+    pub fn options(&self) -> usize {
+        self.options.len()
+    }
+
+    /// Which medium.
+    #[must_use]
+    pub const fn medium(&self) -> Medium {
+        self.medium
+    }
+
+    /// The first byte of each part that the cell decides about.
+    #[must_use]
+    pub fn places(&self) -> &[u64] {
+        &self.places
+    }
+
+    /// The option that holds everything written.
+    #[must_use]
+    pub const fn newest(&self) -> usize {
+        self.newest
+    }
+
+    /// Puts what an option holds of a range into it.
+    pub(super) fn overlay(&self, option: usize, start: u64, content: &mut [u8]) {
+        let end = start + content.len() as u64;
+        let is_outside = |at: &u64| *at >= end || *at + self.part_bytes as u64 <= start;
+        if let [only] = &*self.places {
+            // Most cells are one word: this is asked for every cell and every read.
+            if is_outside(only) {
+                return;
+            }
+        }
+        for (part, at) in self.places.iter().enumerate() {
+            let (from, to) = ((*at).max(start), (*at + self.part_bytes as u64).min(end));
+            if from < to {
+                let bytes = self.part(option, part);
+                let (skip, len) = ((from - at) as usize, (to - from) as usize);
+                let place = (from - start) as usize;
+                content[place..place + len].copy_from_slice(&bytes[skip..skip + len]);
+            }
+        }
+    }
+
+    /// Whether it decides a file's length.
+    pub(super) fn is_length(&self) -> bool {
+        matches!(self.medium, Medium::FileLength(_))
+    }
+
+    /// The length that an option of such a cell gives.
+    pub(super) fn length(&self, option: usize) -> u64 {
+        let word = self.part(option, 0).first_chunk().copied().unwrap_or_default();
+        u64::from_le_bytes(word)
+    }
+
+    /// The file that it decides about.
+    pub(super) const fn file(&self) -> Option<u16> {
+        match self.medium {
+            Medium::File(number) | Medium::FileLength(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// What an option changes in the fingerprint of the durable image, if nothing exists from `end`
+    /// on. The durable image has nothing there.
+    pub(super) fn delta_before(&self, option: usize, end: u64) -> u128 {
+        if self.places.iter().all(|at| at + self.part_bytes as u64 <= end) {
+            return self.deltas[option];
+        }
+        let share = |option: usize| {
+            self.places.iter().enumerate().fold(0, |sum, (part, at)| {
+                let mut content = self.part(option, part).to_vec();
+                let inside = usize::try_from(end.saturating_sub(*at)).unwrap_or(usize::MAX);
+                content[inside.min(self.part_bytes)..].fill(0);
+                sum ^ fingerprint(self.medium, *at, &content)
+            })
+        };
+        share(0) ^ share(option)
+    }
+
+    /// The content of one part in one option.
+    #[must_use]
+    pub fn part(&self, option: usize, part: usize) -> &[u8] {
+        &self.options[option][part * self.part_bytes..(part + 1) * self.part_bytes]
+    }
+}
+
+/// What the crash decides about memory and disks.
+pub(super) fn cells(weather: &Weather) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (_, domain) in weather.domains() {
+        domain_cells(weather, domain, &mut cells);
+    }
+    if weather.rules().has(Defect::DiskKeepsOrder) {
+        cells.extend(ordered_disk_cell(weather));
+    } else {
+        for (disk, at, versions) in weather.units() {
+            cells.push(unit_cell(weather, disk, at, versions));
+        }
+    }
+    cells
+}
+
+/// Leaves out what is decided, and orders the rest.
+pub(super) fn finish(weather: &Weather, cells: &mut Vec<Cell>) {
+    cells.retain(|cell| cell.options.len() > 1);
+    if weather.rules().has(Defect::OnlyOldestAndNewest) {
+        cells.iter_mut().for_each(forget_the_middle);
+    }
+    cells.sort_by_key(|cell| cell.last_order);
+}
+
+fn forget_the_middle(cell: &mut Cell) {
+    cell.deltas = vec![cell.deltas[0], cell.deltas[cell.newest]];
+    cell.options = vec![cell.options[0].clone(), cell.options[cell.newest].clone()];
+    (cell.newest, cell.previous) = (1, 0);
+}
+
+/// Words are tied together only where several groups order them; all others decide alone.
+fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
+    let atom = weather.atom_bytes();
+    let mut tied: Vec<u64> = Vec::new();
+    if domain.groups.len() > 1 {
+        let pieces = domain.groups.iter().flat_map(|group| &group.pieces);
+        tied = pieces.map(|piece| piece.at).collect();
+        tied.sort_unstable();
+        tied.dedup();
+        cells.push(tied_cell(weather, domain, &tied));
+    }
+    let cached = domain.groups.iter().flat_map(|group| &group.pieces);
+    let all = cached.chain(domain.streams.iter().map(|(_, piece)| piece));
+    let mut free: Vec<&Piece> = all.filter(|piece| !tied.contains(&piece.at)).collect();
+    free.sort_by_key(|piece| piece.at);
+    for atom_pieces in free.chunk_by(|a, b| a.at / atom == b.at / atom) {
+        let mut places: Vec<u64> = atom_pieces.iter().map(|piece| piece.at).collect();
+        places.dedup();
+        cells.push(free_cell(weather, places, &bundle(atom_pieces, atom)));
+    }
+}
+
+/// Words of which every subset of the stores may be there. Listed by content, since the subsets of
+/// many stores to one word are far more than their contents.
+fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Cell {
+    let mut options = vec![weather.content(&places, [])];
+    let mut known: HashSet<Vec<u8>> = options.iter().cloned().collect();
+    let mut newest = options[0].clone();
+    let mut complete = true;
+    let overlay = |content: &mut [u8], bundle: &[&Piece]| {
+        for (at, word) in places.iter().zip(content.chunks_mut(WORD_BYTES)) {
+            bundle.iter().filter(|piece| piece.at == *at).for_each(|piece| piece.overlay(word));
+        }
+    };
+    for bundle in bundles {
+        overlay(&mut newest, bundle);
+        for index in 0..options.len() {
+            let mut content = options[index].clone();
+            overlay(&mut content, bundle);
+            if options.len() < CELL_OPTIONS_MAX {
+                if known.insert(content.clone()) {
+                    options.push(content);
+                }
+            } else {
+                complete &= known.contains(&content);
+            }
+        }
+    }
+    options.push(newest);
+    let last_order = bundles.iter().flatten().map(|piece| piece.order).max().unwrap_or(0);
+    let earlier = bundles.iter().flatten().copied().filter(|piece| piece.order < last_order);
+    let previous = weather.content(&places, earlier);
+    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order);
+    cell.sampled = !complete;
+    cell
+}
+
+/// Pieces that persist as one: of one call, in one atom.
+fn bundle<'a>(pieces: &[&'a Piece], atom: u64) -> Vec<Vec<&'a Piece>> {
+    let mut sorted = pieces.to_vec();
+    sorted.sort_by_key(|piece| (piece.order, piece.at));
+    let same = |a: &&Piece, b: &&Piece| a.order == b.order && a.at / atom == b.at / atom;
+    sorted.chunk_by(same).map(<[_]>::to_vec).collect()
+}
+
+/// `always` with every subset of `bundles`, from none to all.
+fn subsets<'a>(bundles: &[Vec<&'a Piece>], always: &[&'a Piece]) -> Vec<Vec<&'a Piece>> {
+    let bits = bundles.len().min(CELL_OPTIONS_MAX.ilog2() as usize);
+    (0..1_usize << bits)
+        .map(|subset| {
+            let chosen = (0..bundles.len()).filter(|index| {
+                // Beyond the enumerable ones, bundles follow the last bit.
+                subset & (1 << (*index).min(bits.saturating_sub(1))) != 0
+            });
+            let chosen = chosen.flat_map(|index| bundles[index].iter().copied());
+            always.iter().copied().chain(chosen).collect()
+        })
+        .collect()
+}
+
+/// The words of a line that several groups of stores order.
+fn tied_cell(weather: &Weather, domain: &Domain, tied: &[u64]) -> Cell {
+    let atom = weather.atom_bytes();
+    let streams = domain.streams.iter().map(|(_, piece)| piece);
+    let streams: Vec<&Piece> = streams.filter(|piece| tied.contains(&piece.at)).collect();
+    let stream_sets = subsets(&bundle(&streams, atom), &[]);
+    let mut sets: Vec<Vec<&Piece>> = Vec::new();
+    let mut before: Vec<&Piece> = Vec::new();
+    let mut complete = true;
+    for group in &domain.groups {
+        let pieces: Vec<&Piece> = group.pieces.iter().collect();
+        let cached_sets = subsets(&bundle(&pieces, atom), &before);
+        for cached in &cached_sets {
+            for stream in &stream_sets {
+                if sets.len() < CELL_OPTIONS_MAX {
+                    sets.push(cached.iter().chain(stream).copied().collect());
+                } else {
+                    complete = false;
+                }
+            }
+        }
+        before.extend(pieces);
+    }
+    sets.push(before.iter().chain(&streams).copied().collect());
+    let mut cell = pmem_cell(weather, tied.to_vec(), &sets);
+    cell.sampled = !complete;
+    cell
+}
+
+fn pmem_cell(weather: &Weather, places: Vec<u64>, sets: &[Vec<&Piece>]) -> Cell {
+    let options =
+        sets.iter().map(|pieces| weather.content(&places, pieces.iter().copied())).collect();
+    let orders = sets.iter().flatten().map(|piece| piece.order);
+    let last_order = orders.max().unwrap_or(0);
+    let all = sets.last().into_iter().flatten().copied();
+    let previous = weather.content(&places, all.filter(|piece| piece.order < last_order));
+    Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order)
+}
+
+fn unit_cell(weather: &Weather, disk: u16, at: u64, versions: &[Version]) -> Cell {
+    let medium = Medium::Disk(disk);
+    let len = versions.first().map_or(0, |version| version.bytes.len());
+    let mut options = vec![weather.durable().part(medium, at, len)];
+    options.extend(weather.garbage(disk, at, len));
+    options.extend(versions.iter().map(|version| version.bytes.to_vec()));
+    let last_order = versions.last().map_or(0, |version| version.order);
+    let previous = match versions {
+        [.., before, _] => before.bytes.to_vec(),
+        _ => options[0].clone(),
+    };
+    Cell::new(medium, vec![at], len, options, &previous, last_order)
+}
+
+/// Of a disk that (wrongly) keeps its writes in order: one cell of prefixes.
+fn ordered_disk_cell(weather: &Weather) -> Option<Cell> {
+    let (disk, _, versions) = weather.units().next()?;
+    let len = versions.first()?.bytes.len();
+    let places: Vec<u64> = weather.units().map(|(_, at, _)| at).collect();
+    let mut writes: Vec<(u64, u64, &[u8])> = weather
+        .units()
+        .flat_map(|(_, at, versions)| versions.iter().map(move |v| (v.order, at, &*v.bytes)))
+        .collect();
+    writes.sort_by_key(|(order, at, _)| (*order, *at));
+    let medium = Medium::Disk(disk);
+    let mut content: Vec<u8> =
+        places.iter().flat_map(|at| weather.durable().part(medium, *at, len)).collect();
+    let mut options = vec![content.clone()];
+    for (_, at, bytes) in &writes {
+        let part = places.iter().position(|place| place == at)?;
+        content[part * len..(part + 1) * len].copy_from_slice(bytes);
+        options.push(content.clone());
+    }
+    let previous = options[options.len().saturating_sub(2)].clone();
+    Some(Cell::new(medium, places, len, options, &previous, writes.last()?.0))
+}
+
+pub(super) fn file_cell(cell: FileCell) -> Cell {
+    let FileCell { medium, at, contents, previous, last_order, is_sample } = cell;
+    let len = contents.first().map_or(0, Vec::len);
+    let mut cell = Cell::new(medium, vec![at], len, contents, &previous, last_order);
+    cell.sampled = is_sample;
+    cell
+}
