@@ -133,6 +133,9 @@ pub enum Error {
     },
     /// No policy has the name that was given.
     NoSuchPolicy,
+    /// The transaction may wait no longer ([`Journal::begin_within`](crate::Journal::begin_within)),
+    /// and would have to: for a block, or for room. It is as before the call.
+    OutOfTime,
     /// What a snapshot sees was needed no longer than until room had to be made. Make a new one.
     SnapshotTooOld,
     /// Settings that are not possible.
@@ -185,6 +188,9 @@ impl fmt::Display for Error {
                 AnyPolicy::ALL.iter().enumerate().try_for_each(|(at, policy)| {
                     write!(f, "{}{policy}", if at == 0 { " " } else { ", " })
                 })
+            }
+            Self::OutOfTime => {
+                f.write_str("the time is over that the transaction may wait for blocks and room")
             }
             Self::SnapshotTooOld => {
                 f.write_str("the snapshot has ended, since room had to be made: make a new one")

@@ -235,6 +235,47 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         Transaction::begin(self.shared())
     }
 
+    /// Begins a transaction that does not wait for ever. Once its waits have taken `limit`, a call
+    /// that would have to wait answers `OutOfTime`: the transaction is as before that call, and can
+    /// go on. A limit of zero is for hosts that must not wait at all.
+    ///
+    /// A call waits for blocks of other transactions, and for room. The limit does not cut short
+    /// what is under way, which is a checkpoint in the worst case, nor the fence of a commit.
+    ///
+    /// # Errors
+    /// `Failed`.
+    ///
+    /// ```no_run
+    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<bool, nvm_journal::Error> {
+    /// use core::time::Duration;
+    /// use nvm_journal::{BlockNumber, Error};
+    ///
+    /// let mut transaction = journal.begin_within(Duration::ZERO)?;
+    /// match transaction.write(BlockNumber(7), image) {
+    ///     Err(Error::OutOfTime | Error::Conflict { .. }) => return Ok(false), // Not now.
+    ///     written => written?,
+    /// }
+    /// transaction.commit()?;
+    /// # Ok(true)
+    /// # }
+    /// ```
+    pub fn begin_within(&self, limit: Duration) -> Result<Transaction<'_, L, M>, Error> {
+        Transaction::begin_within(self.shared(), limit)
+    }
+
+    /// Runs a transaction like [`transact`](Self::transact), which waits no longer than `limit` in
+    /// all its tries together.
+    ///
+    /// # Errors
+    /// The errors of [`transact`](Self::transact), and `OutOfTime`: then it is aborted.
+    pub fn transact_within<R, E: From<Error>>(
+        &self,
+        limit: Duration,
+        body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        Self::run_in(self.begin_within(limit)?, body, Transaction::commit)
+    }
+
     /// Runs a transaction and commits it durably. When another transaction is in the way, this one
     /// runs again from the beginning, until it gets through.
     ///
@@ -313,10 +354,18 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     #[inline]
     pub(crate) fn run<'j, R, E: From<Error>, C>(
         &'j self,
+        body: impl FnMut(&mut Transaction<'j, L, M>) -> Result<R, E>,
+        end: impl FnOnce(Transaction<'j, L, M>) -> Result<C, Error>,
+    ) -> Result<R, E> {
+        Self::run_in(self.begin()?, body, end)
+    }
+
+    #[inline]
+    fn run_in<'j, R, E: From<Error>, C>(
+        mut transaction: Transaction<'j, L, M>,
         mut body: impl FnMut(&mut Transaction<'j, L, M>) -> Result<R, E>,
         end: impl FnOnce(Transaction<'j, L, M>) -> Result<C, Error>,
     ) -> Result<R, E> {
-        let mut transaction = self.begin()?;
         loop {
             match body(&mut transaction) {
                 Ok(result) if !transaction.is_blocked() => {

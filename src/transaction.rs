@@ -1,6 +1,8 @@
 //! A transaction under way.
 
 use core::fmt;
+use core::time::Duration;
+use std::time::Instant;
 
 use full_block::FullBlock;
 use journal_core::parts::Operations as _;
@@ -98,6 +100,15 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         seat.work.forget_wants();
         let age = seat.next_age(shared.blocks.age_behind());
         Ok(Self { shared, seat, age, blocked: None })
+    }
+
+    /// Begins like [`begin`](Self::begin). The transaction waits no longer than `limit`, all of its
+    /// waits together.
+    pub(crate) fn begin_within(shared: &'j Shared<L, M>, limit: Duration) -> Result<Self, Error> {
+        let mut transaction = Self::begin(shared)?;
+        // One that ends beyond all clocks is none.
+        transaction.seat.work.until = Instant::now().checked_add(limit);
+        Ok(transaction)
     }
 
     /// Reads a block: what this transaction has written, or else what is committed. No other thread
@@ -541,6 +552,9 @@ impl<L: Policy, M: Machine> fmt::Debug for Transaction<'_, L, M> {
 
 impl<L: Policy, M: Machine> Drop for Transaction<'_, L, M> {
     fn drop(&mut self) {
+        if self.seat.work.until.is_some() {
+            self.seat.work.until = None;
+        }
         // After a failure no thread may see what has become of the blocks.
         let work = &self.seat.work;
         if (!work.held.is_empty() || work.has_room()) && !self.shared.has_failed() {

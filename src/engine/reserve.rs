@@ -160,8 +160,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if !may_wait || self.seats.is_own(holder) {
                 return Err(Error::Conflict { block });
             }
+            if work.is_out_of_time() {
+                return Err(Error::OutOfTime);
+            }
             match &wait {
-                Some(wait) => BlockWait::sleep(wait),
+                Some(wait) => BlockWait::sleep(wait, work.may_wait()),
                 // Behind threads that sleep there is nothing to be had soon.
                 None if patience.is_long() || self.waiting.now_asleep().may_want(stripe) => {
                     wait = Some(self.begin_to_sleep(age, block, holds_some)?);
@@ -258,6 +261,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let has_log = || geometry.lane_log_blocks == 0 || cell.unreserved_log.left() > 0;
         let has_some = || has_slots() && has_log();
         if has_some() || self.bell.has_thread() {
+            return Ok(());
+        }
+        if work.is_out_of_time() {
+            // What finds no slot goes into the ring.
             return Ok(());
         }
         match self.stopped(ShortOf::Slots, || self.make_room(|_| has_some())) {
@@ -377,6 +384,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if reserve(work)? {
             return Ok(());
         }
+        if work.is_out_of_time() {
+            return Err(Error::OutOfTime);
+        }
         self.commit_gathered()?;
         let could_be = |share: &Share| share.index.capacity() > share.reserved;
         if could_be(&*self.share(block)?) {
@@ -482,6 +492,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<(), Error> {
         // The lane's holder and the running transaction have reserved more than they will take.
         self.give_from_hand(work.lane)?;
+        if work.is_out_of_time() {
+            return if self.try_reserve(work, more) { Ok(()) } else { Err(Error::OutOfTime) };
+        }
         self.commit_gathered()?;
         if self.try_reserve(work, more) {
             return Ok(());

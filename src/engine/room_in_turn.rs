@@ -219,6 +219,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut looks = LOOKS_WITH_SEVERAL;
         loop {
             self.check_not_failed()?;
+            let may_wait = work.may_wait();
+            if may_wait == Some(Duration::ZERO) {
+                return Err(Error::OutOfTime);
+            }
             if wait.is_first() {
                 if self.look_for_room(work)? {
                     return Ok(true);
@@ -230,9 +234,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             if !self.seats.has_several() {
                 // An explorer has no time.
+                let nap = may_wait.unwrap_or(QUIET).min(QUIET);
                 if wait.is_first() || cfg!(any(loom, shuttle)) {
-                    wait.sleep();
-                } else if wait.sleeps_in_quiet(QUIET) && self.grant(work)? {
+                    wait.sleep(may_wait);
+                } else if wait.sleeps_in_quiet(nap) && nap == QUIET && self.grant(work)? {
                     return Ok(true);
                 }
                 continue;

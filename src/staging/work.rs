@@ -1,5 +1,8 @@
 //! The memory that one transaction works in.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use journal_core::parts::{Names, Places, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{Batched, BlockNumber, Geometry, Needs};
@@ -37,6 +40,8 @@ pub(crate) struct Work {
     pub(crate) reserved_log: u32,
     /// Whether a share of its blocks was taken by an exchange, and so will be again.
     pub(crate) waits: bool,
+    /// When the transaction waits no longer, if it may not wait for ever.
+    pub(crate) until: Option<Instant>,
     /// Whether the transaction has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
@@ -69,6 +74,7 @@ impl Work {
             reserved_log: 0,
             logged: Vec::new(),
             waits: false,
+            until: None,
             on_gathered: false,
             leaves_lane: false,
             wants: None,
@@ -112,6 +118,17 @@ impl Work {
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.reserved_bytes > 0 || !self.granted_frames.is_empty()
+    }
+
+    /// How long the transaction may wait yet: `None` for ever, and zero not at all.
+    pub(crate) fn may_wait(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the transaction may not wait any longer.
+    #[cold]
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.may_wait() == Some(Duration::ZERO)
     }
 
     /// Begins a new transaction: what another one was short of does not matter to it.

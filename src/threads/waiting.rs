@@ -383,8 +383,8 @@ pub(crate) struct BlockWait<'w> {
 impl BlockWait<'_> {
     /// Sleeps until the stripe may be had, or may never be. The caller has looked at the stripe
     /// since the wait began.
-    pub(crate) fn sleep(&self) {
-        self.alarm.sleep(self.nap);
+    pub(crate) fn sleep(&self, at_most: Option<Duration>) {
+        self.alarm.sleep(at_most.map_or(self.nap, |most| most.min(self.nap)));
     }
 
     /// Ends the wait with the stripe taken. Giving it back wakes the next waiter.
@@ -422,8 +422,8 @@ impl RoomWait<'_> {
 
     /// Sleeps until there may be room. The caller has looked for room since the wait began, or is
     /// not the first to wait.
-    pub(crate) fn sleep(&self) {
-        self.alarm.sleep(self.nap);
+    pub(crate) fn sleep(&self, at_most: Option<Duration>) {
+        self.alarm.sleep(at_most.map_or(self.nap, |most| most.min(self.nap)));
     }
 
     /// Sleeps for at most `nap`. Returns whether nothing was given back meanwhile.

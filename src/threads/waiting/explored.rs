@@ -55,7 +55,7 @@ fn give(block: &Block) {
 fn wait_and_take(block: &Block, age: u64) {
     let wait = block.wait(age);
     while !block.take(age) {
-        wait.sleep();
+        wait.sleep(None);
     }
     wait.end_with_it();
 }
@@ -105,9 +105,9 @@ fn steps_of_a_block_got_wrong_are_caught() {
     assert!(is_caught(Some(3), move || hand_over(1, wait_and_take, wakes_nobody)));
     let sleeps_without_a_look: Waits = |block, age| {
         let wait = block.wait(age);
-        wait.sleep();
+        wait.sleep(None);
         while !block.take(age) {
-            wait.sleep();
+            wait.sleep(None);
         }
         wait.end_with_it();
     };
@@ -117,9 +117,9 @@ fn steps_of_a_block_got_wrong_are_caught() {
             return;
         }
         let wait = block.wait(age);
-        wait.sleep();
+        wait.sleep(None);
         while !block.take(age) {
-            wait.sleep();
+            wait.sleep(None);
         }
         wait.end_with_it();
     };
@@ -137,7 +137,7 @@ type Serves = fn(&Room, Age);
 fn serve(room: &Room, age: Age) {
     let wait = room.waiting.wait_for_room(age);
     while !wait.is_first() || room.left.take(1, 0).is_none() {
-        wait.sleep();
+        wait.sleep(None);
     }
 }
 
@@ -189,7 +189,7 @@ fn steps_of_room_got_wrong_are_caught() {
     let wakes_no_next: Serves = |room, age| {
         let wait = room.waiting.wait_for_room(age);
         while !wait.is_first() || room.left.take(1, 0).is_none() {
-            wait.sleep();
+            wait.sleep(None);
         }
         room.waiting.leave_room(age);
         core::mem::forget(wait);
