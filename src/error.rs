@@ -133,8 +133,8 @@ pub enum Error {
     },
     /// No policy has the name that was given.
     NoSuchPolicy,
-    /// The transaction may wait no longer ([`Journal::begin_within`](crate::Journal::begin_within)),
-    /// and would have to: for a block, or for room. It is as before the call.
+    /// The transaction would have to wait, for a block or for room, and may wait
+    /// [no longer](crate::Journal::begin_within). It is as before the call.
     OutOfTime,
     /// What a snapshot sees was needed no longer than until room had to be made. Make a new one.
     SnapshotTooOld,

@@ -1,6 +1,8 @@
 //! The front door: a journal that many threads use at once, with memory of its own.
 
 use core::fmt;
+use core::future::Future;
+use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -15,9 +17,9 @@ use journal_core::{
 use pmem_sys::{FarFence, NativeKernels, StoreLock};
 
 use crate::any_policy::AnyPolicy;
-use crate::engine::background::Checkpointer;
 use crate::engine::scan::scan;
 use crate::engine::snapshot::Snapshot;
+use crate::engine::upkeep::background::Checkpointer;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
@@ -38,6 +40,7 @@ use crate::threads::checkpoint_flag::UnderWay;
 use crate::threads::sync::{Mutex, Ordering};
 use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
+use crate::threads::watchers::Told;
 use crate::trace;
 use crate::transaction::Transaction;
 
@@ -181,6 +184,7 @@ where
         let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
         let waiting = Arc::new(Waiting::new(far));
+        let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
         let shared = Arc::new(Shared {
             common,
             entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
@@ -193,7 +197,7 @@ where
             home: HomeCell::new(home),
             done: Mutex::new(Done::default()),
             recovery,
-            failure: Failure::none(Arc::clone(&waiting)),
+            failure: Failure::none(Arc::clone(&waiting), watchers),
             waiting,
             bell: Bell::new(),
             caches: cached > 0,
@@ -246,7 +250,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// `Failed`.
     ///
     /// ```no_run
-    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<bool, nvm_journal::Error> {
+    /// # use nvm_journal::Journal;
+    /// # fn example(journal: &Journal, image: &[u8]) -> Result<bool, nvm_journal::Error> {
     /// use core::time::Duration;
     /// use nvm_journal::{BlockNumber, Error};
     ///
@@ -395,6 +400,23 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         shared.read(shared.seats.sit().for_reading(), block, into).map(drop)
     }
 
+    /// Reads neighbouring blocks from `first` on, each like [`read`](Self::read). Of blocks that are
+    /// home many are read in one call of the disk.
+    ///
+    /// # Errors
+    /// The errors of [`read`](Self::read), and `OutOfBlock` unless `into` is some whole blocks.
+    pub fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
+        let shared = self.shared();
+        let (bytes, block_bytes) = (into.len(), self.plan.geometry.block_size.bytes());
+        if bytes == 0 || bytes % block_bytes != 0 {
+            return Err(Error::OutOfBlock { block: first, at: 0, bytes });
+        }
+        let last = first.raw().checked_add((bytes / block_bytes) as u64 - 1);
+        let last = last.map(BlockNumber).ok_or(Error::OutOfDevice { block: first })?;
+        shared.check_range(last, 0, 0)?;
+        shared.read_run(shared.seats.sit().for_reading(), first, into)
+    }
+
     /// Reads bytes of a block, like [`read`](Self::read). Where the block
     /// [is kept](Options::cache_bytes), only these bytes are copied.
     ///
@@ -456,6 +478,54 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     pub fn is_durable(&self, committed: &Committed) -> bool {
         let room = self.shared().lanes.get(usize::from(committed.lane.raw()));
         room.is_some_and(|room| room.reach.is_durable(committed.sequence))
+    }
+
+    /// Calls `tell` once: with `Ok` when what was committed is durable, and with `Failed` when it
+    /// cannot become durable any more, since the journal has failed or is gone. If it is durable
+    /// already, the call comes before this one returns.
+    ///
+    /// Nothing is made durable for it; [`is_durable`](Self::is_durable) says what does that. `tell`
+    /// runs in the thread that does, in the middle of a call of the journal. So it should do no
+    /// more than pass the news on. If it calls the journal it may wait for itself.
+    ///
+    /// # Errors
+    /// `Failed`: then `tell` was called with that.
+    pub fn when_durable(
+        &self,
+        committed: &Committed,
+        tell: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let tell = |is_durable| tell(if is_durable { Ok(()) } else { Err(Error::Failed) });
+        self.shared().watch(committed, Box::new(tell))
+    }
+
+    /// A future of what [`when_durable`](Self::when_durable) tells. It works with any executor, and
+    /// holds nothing of the journal.
+    ///
+    /// ```no_run
+    /// # async fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {
+    /// # use nvm_journal::BlockNumber;
+    /// let mut transaction = journal.begin()?;
+    /// transaction.write_at(BlockNumber(7), 0, b"soon")?;
+    /// if let Some(committed) = transaction.commit_deferred()? {
+    ///     journal.durable(&committed).await?; // Another task calls `sync` now and then.
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durable(
+        &self,
+        committed: &Committed,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<L, M> {
+        let told = Told::new();
+        let its = Arc::clone(&told);
+        // Where it fails, the future is told.
+        let _ = self.shared().watch(committed, Box::new(move |is_durable| its.tell(is_durable)));
+        core::future::poll_fn(move |context| match told.poll(context.waker()) {
+            Some(true) => Poll::Ready(Ok(())),
+            Some(false) => Poll::Ready(Err(Error::Failed)),
+            None => Poll::Pending,
+        })
     }
 
     /// Why the journal refuses to go on, if it does. This is the first error that made it fail,

@@ -565,8 +565,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if let Err(error) = state.lane.fence(in_flight) {
                 return failed_fence(self, error);
             }
-            cell.publish(&state.lane);
+            let due = cell.publish(&state.lane);
             state.give_back();
+            due.tell();
             return Ok(());
         }
         if durability == Durability::Deferred && !is_awaited {
@@ -682,7 +683,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         state.stats.fences += state.lane.fences();
         state.group.end();
-        cell.publish(&state.lane);
+        let due = cell.publish(&state.lane);
+        drop(state);
+        due.tell();
         Ok(())
     }
 

@@ -45,15 +45,14 @@
 //!     payload comes from where the caller has it. The medium computes the check, or each line
 //!     would be put together twice.
 
-pub(crate) mod background;
-pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod commit_short;
 pub(crate) mod gather;
-pub(crate) mod move_to_log;
 pub(crate) mod read;
 pub(crate) mod reserve;
 pub(crate) mod room_in_turn;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod upkeep;
 pub(crate) mod versions;
+pub(crate) mod watch;

@@ -17,6 +17,9 @@ use crate::shared::share::Share;
 use crate::staging::seat::{Reading, Seat};
 use crate::threads::sync::thread::Patience;
 
+/// The most blocks that are read from the device in one call.
+const RUN_READ: usize = 64;
+
 /// How often the device is read without a lock; after that, with one.
 const TRIES: u32 = 16;
 
@@ -71,6 +74,54 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             tries += 1;
         }
+    }
+
+    /// Reads neighbouring blocks, each as [`read`](Self::read) does. Those of which nothing is in
+    /// the lanes are read from the device together.
+    pub(crate) fn read_run(
+        &self,
+        mut reading: Reading<'_, M::Disk>,
+        first: BlockNumber,
+        into: &mut [u8],
+    ) -> Result<(), Error> {
+        let block_bytes = self.common.block_bytes();
+        let block_at = |at: usize| BlockNumber(first.raw() + at as u64);
+        let mut at = 0;
+        while at * block_bytes < into.len() {
+            let behind = (into.len() / block_bytes).min(at + RUN_READ);
+            let mut before = Vec::new();
+            for next in at..behind {
+                let Some(changes) = self.is_home_alone(block_at(next))? else { break };
+                before.push(changes);
+            }
+            let count = before.len().max(1);
+            let run = &mut into[at * block_bytes..][..count * block_bytes];
+            if count > 1 {
+                reading.device.read(block_at(at), run).map_err(Error::Device)?;
+            }
+            for (next, image) in run.chunks_exact_mut(block_bytes).enumerate() {
+                let block = block_at(at + next);
+                // Something may have come meanwhile.
+                let is_as_before = count > 1 && self.is_home_alone(block)? == Some(before[next]);
+                if !is_as_before {
+                    self.read(reading.again(), block, image)?;
+                }
+            }
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Whether a block's content is what is home, as far as the lanes say. If so, returns how often
+    /// its share of the index has changed, for a second look.
+    fn is_home_alone(&self, block: BlockNumber) -> Result<Option<u64>, Error> {
+        self.check_not_failed()?;
+        if self.gathering.has_any() && self.gathering.has(block) {
+            return Ok(None);
+        }
+        let share = self.share(block)?;
+        let is_alone = share.index.newest(block).is_none();
+        Ok(is_alone.then(|| share.index.changes()))
     }
 
     /// Reads bytes of what the cache keeps of a block. Returns whether it keeps anything.

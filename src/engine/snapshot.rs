@@ -106,8 +106,8 @@ fn newest_up_to(share: &Share, block: BlockNumber, stamp: Stamp) -> Option<NodeI
 /// One committed state, which can be read while writers go on. [`Journal::snapshot`] makes it.
 ///
 /// It sees all transactions that had been committed when it was made, and none that began later. It
-/// sees each transaction wholly or not at all, and none without those that it builds on. Threads may
-/// read it at once.
+/// sees each transaction wholly or not at all, and none without those that it builds on. Threads
+/// may read it at once.
 ///
 /// **Costs**: no memory of its own, and writers never wait for it. But nothing that it may see
 /// goes home or is forgotten meanwhile, so the journal fills. When room has to be made, all

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use crate::error::Error;
 use crate::threads::sync::{AtomicBool, Mutex, Ordering};
 use crate::threads::waiting::Waiting;
+use crate::threads::watchers::Watchers;
 
 /// After a failed fence, write or sync, nothing goes on. Nor does it after a panic that may have
 /// left something half done.
@@ -15,11 +16,13 @@ pub(crate) struct Failure {
     cause: Mutex<Option<Error>>,
     /// The sleepers, which learn of a failure by being woken.
     waiting: Arc<Waiting>,
+    /// Those who would be told that something is durable, of each lane.
+    watchers: Box<[Arc<Watchers>]>,
 }
 
 impl Failure {
-    pub(crate) fn none(waiting: Arc<Waiting>) -> Self {
-        Self { has_come: AtomicBool::new(false), cause: Mutex::new(None), waiting }
+    pub(crate) fn none(waiting: Arc<Waiting>, watchers: Box<[Arc<Watchers>]>) -> Self {
+        Self { has_come: AtomicBool::new(false), cause: Mutex::new(None), waiting, watchers }
     }
 
     #[inline]
@@ -33,6 +36,7 @@ impl Failure {
     pub(crate) fn come(&self) {
         self.has_come.store(true, Ordering::Release);
         self.waiting.wake_all();
+        self.watchers.iter().for_each(|watchers| watchers.end_all());
     }
 
     /// Like [`come`](Self::come), for a caller that gets the error. It notes the error, unless the

@@ -1,5 +1,7 @@
 //! The cell of a lane: the lane behind its lock, and beside it what others may know of it.
 
+use std::sync::Arc;
+
 use crossbeam_utils::CachePadded;
 use journal_core::parts::{Lane, LaneReader};
 use journal_core::{PmemShare, SlotState};
@@ -10,12 +12,15 @@ use crate::stats::LaneStats;
 use crate::threads::durable_to::Reach;
 use crate::threads::free_space::Unreserved;
 use crate::threads::lane_turn::{Group, Turn};
+use crate::threads::watchers::{Due, Watchers};
 
 /// The cell of a lane: the lane, and what others may know of it without its lock.
 pub(crate) struct LaneCell<M: Machine> {
     pub(crate) turn: Turn<LaneState<M>>,
     pub(crate) reader: LaneReader<<M::Pmem as PmemShare>::Reader>,
     pub(crate) reach: Reach,
+    /// Who is told when records are durable.
+    pub(crate) watchers: Arc<Watchers>,
     /// Bytes.
     pub(crate) unreserved: CachePadded<Unreserved>,
     pub(crate) unreserved_slots: Unreserved,
@@ -52,14 +57,21 @@ impl<M: Machine> LaneCell<M> {
             unreserved_log: Unreserved::new(lane.free_log_blocks().into()),
             reader: lane.reader(),
             reach: Reach::new(lane.durable_to()),
+            watchers: Arc::default(),
             unreserved: CachePadded::new(Unreserved::new(lane.free_bytes())),
             turn: Turn::new(state(lane), far),
         }
     }
 
-    /// Tells all threads what the lane's holder has made durable. Plain stores only.
+    /// Tells all threads what the lane's holder has made durable. Plain stores only. Returns the
+    /// watchers that are to be told when the lane is given back.
     #[inline]
-    pub(crate) fn publish(&self, lane: &Lane<M::Pmem, M::Hook>) {
+    pub(crate) fn publish(&self, lane: &Lane<M::Pmem, M::Hook>) -> Due {
         self.reach.publish(lane.durable_to(), lane.has_deferred());
+        if self.watchers.are_there() {
+            self.watchers.due(lane.durable_to())
+        } else {
+            Due::default()
+        }
     }
 }

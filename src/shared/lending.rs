@@ -34,7 +34,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
             self.0.fail();
             return Ok(result);
         }
-        cell.publish(&guard.lane);
+        let due = cell.publish(&guard.lane);
         // Code that writes home only gives slots back.
         let after = guard.lane.free_places();
         let slots = after.slots.saturating_sub(before.slots);
@@ -52,6 +52,8 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         if freed > 0 {
             cell.unreserved.give(freed);
         }
+        drop(guard);
+        due.tell();
         Ok(result)
     }
 

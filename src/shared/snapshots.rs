@@ -1,8 +1,8 @@
 //! Snapshots that are open: what they see is neither forgotten nor overwritten.
 //!
 //! SN1. A snapshot sees the records with stamps up to its own, and no others. Its stamp is at or
-//!      above those of all records that were stored when it began. All later ones are above it: each
-//!      lane is told so, under its lock. What is built on something has a higher stamp than that.
+//!      above those of all records that were stored when it began. All later ones are above it:
+//!      each lane is told so, under its lock. What is built on a record has a higher stamp.
 //! SN2. From before the first lane is looked at, no commit forgets a frame or takes an older slot
 //!      for as long as a snapshot is kept.
 //! SN3. Everything else that removes frames, or writes home, is an upkeep. It ends all snapshots

@@ -54,6 +54,13 @@ pub(crate) struct Reading<'s, D> {
     pub(crate) payload: &'s mut [u8],
 }
 
+impl<D> Reading<'_, D> {
+    /// What another read needs, before this one.
+    pub(crate) fn again(&mut self) -> Reading<'_, D> {
+        Reading { device: self.device, payload: self.payload }
+    }
+}
+
 impl<D> Seat<D> {
     fn new(number: u64, lane: LaneNumber, device: D, geometry: &Geometry) -> Self {
         Self {

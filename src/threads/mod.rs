@@ -11,3 +11,4 @@ pub(crate) mod seat_numbers;
 pub(crate) mod sync;
 pub(crate) mod waiting;
 pub(crate) mod wake;
+pub(crate) mod watchers;

@@ -23,5 +23,6 @@ mod room;
 mod slots;
 mod snapshots;
 mod threads;
+mod told;
 mod upkeep;
 mod use_it;

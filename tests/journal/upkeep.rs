@@ -5,7 +5,9 @@ use core::time::Duration;
 use byte_delta::ByteDelta;
 use lcow::Lcow;
 use nvm_journal::policy::Thresholds;
-use nvm_journal::{AnyPolicy, Durability, FileDisk, Journal, On, Operation, Options, Region};
+use nvm_journal::{
+    AnyPolicy, Durability, Error, FileDisk, Journal, On, Operation, Options, Region,
+};
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
@@ -135,6 +137,35 @@ fn slots_keep_what_a_checkpoint_of_the_rings_leaves() {
     let report = journal.checkpoint().expect("writes home");
     assert_eq!(report.blocks, 10, "and now everything is home");
     assert!(files.home(block(3)) == [3; BLOCK]);
+}
+
+/// Blocks that are home, logged, gathered and discarded, read as one run.
+#[test]
+fn a_run_of_blocks_is_read_as_its_blocks_are() {
+    let files = Files::new("read-run");
+    let options = Options::new().policy(AnyPolicy::from(ByteDelta::new()));
+    let journal = Journal::format(memory(2 << 20), files.disk(), &options).expect("formats");
+    let write = |number: u64, value| {
+        journal.transact(|tx| tx.write(block(number), &[value; BLOCK])).expect("commits");
+    };
+    (0..100).for_each(|number| write(number, number as u8));
+    journal.checkpoint().expect("writes home");
+    (0..100).step_by(7).for_each(|number| write(number, 200));
+    journal.transact_gathered(|tx| tx.write(block(50), &[201; BLOCK])).expect("is gathered");
+    for (first, count) in [(0, 100), (1, 5), (50, 1), (99, 1), (40, 20)] {
+        let mut run = vec![9; count * BLOCK];
+        journal.read_run(block(first), &mut run).expect("reads");
+        for (number, found) in (first..).zip(run.chunks(BLOCK)) {
+            let mut alone = [0; BLOCK];
+            journal.read(block(number), &mut alone).expect("reads");
+            assert!(found == alone, "block {number} of a run from {first}: {}", found[0]);
+        }
+    }
+    let refused = |first, bytes| journal.read_run(block(first), &mut vec![0; bytes]);
+    assert!(matches!(refused(0, 0), Err(Error::OutOfBlock { .. })));
+    assert!(matches!(refused(0, BLOCK + 1), Err(Error::OutOfBlock { .. })));
+    assert!(matches!(refused(255, 2 * BLOCK), Err(Error::OutOfDevice { .. })));
+    assert!(matches!(refused(u64::MAX, 2 * BLOCK), Err(Error::OutOfDevice { .. })));
 }
 
 #[test]
