@@ -37,6 +37,7 @@ pub mod erased;
 pub mod gates;
 pub mod known_bugs;
 pub mod oracle;
+pub mod papers;
 pub mod plot;
 pub mod progress;
 pub mod replay;
