@@ -8,13 +8,22 @@ use crate::engine::journal::{BlockJournal, write_home};
 use crate::error::Error;
 use crate::hook::{ProtocolHook, Rule, site};
 
+/// In which order blocks go home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// As they were logged.
+    Logging,
+    /// By their numbers, so that an arm passes over the disk once.
+    Sweep,
+}
+
 impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
-    /// Writes everything home that the ring holds, and empties the ring.
+    /// Writes everything home that the ring holds, in the order of the blocks, and empties the ring.
     ///
     /// # Errors
     /// The device's: the journal has failed.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
-        self.guarded(|journal| journal.checkpoint_oldest(journal.live.len()))
+        self.guarded(|journal| journal.checkpoint_oldest(journal.live.len(), Order::Sweep))
     }
 
     /// Writes everything home, notes that the ring is empty, and gives the devices back.
@@ -42,18 +51,18 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         }
         self.stats.stalls = self.stats.stalls.saturating_add(1);
         while self.free_blocks() < wanted && !self.live.is_empty() {
-            self.checkpoint_oldest(1)?;
+            self.checkpoint_oldest(1, Order::Logging)?;
         }
         Ok(())
     }
 
     /// Has the `count` oldest transactions go home: one sync for their blocks, then one write of
     /// the tail.
-    fn checkpoint_oldest(&mut self, count: usize) -> Result<(), Error> {
+    fn checkpoint_oldest(&mut self, count: usize, order: Order) -> Result<(), Error> {
         let oldest: Vec<_> = self.live.iter().take(count).collect();
         let Some(newest) = oldest.last() else { return Ok(()) };
         let (until, mut freed) = (newest.sequence, 0_u64);
-        // 1. Their blocks that no newer transaction has, in the order of their logging.
+        // 1. Their blocks that no newer transaction has.
         let mut homes = Vec::new();
         for transaction in oldest {
             freed = freed.saturating_add(transaction.blocks);
@@ -63,6 +72,9 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
                     homes.push((*block, &*image.content));
                 }
             }
+        }
+        if order == Order::Sweep {
+            homes.sort_unstable_by_key(|(block, _)| *block);
         }
         let written = write_home(&mut self.home, site::HOME, &homes)?;
         self.stats.home_blocks = self.stats.home_blocks.saturating_add(homes.len() as u64);

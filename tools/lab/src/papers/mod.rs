@@ -1,9 +1,18 @@
 //! The time figures of the papers, in virtual time.
 
+pub mod cache;
+pub mod case;
+pub mod data;
+pub mod fs;
 pub mod gates;
+pub mod host;
+pub mod loads;
 pub mod media;
+pub mod njs;
 pub mod overwrite;
 pub mod policy;
 pub mod row;
 pub mod small;
+pub mod store;
 pub mod traces;
+pub mod world;

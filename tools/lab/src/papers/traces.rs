@@ -21,6 +21,8 @@ const LOG_BLOCKS: u32 = 1 << 15;
 /// Blocks of a log-structured checkpoint's two tables and its pack.
 const TABLE_BLOCKS: u64 = 2;
 const PACK_BLOCKS: u64 = 2;
+/// Blocks from the log of data to the log of nodes.
+const LOG_DISTANCE: u64 = 1 << 21;
 /// Commits between two checkpoints of the log-structured store.
 const COMMITS_A_CHECKPOINT: u64 = 64;
 
@@ -184,8 +186,8 @@ fn changed_inodes(writes: &[Write], state: &State) -> u64 {
     changed.sum::<u64>().max(1)
 }
 
-/// Runs a trace on a log-structured store: each commit appends data, and a node block for each
-/// inode that changed, to one log. Nothing is cleaned.
+/// Runs a trace on a log-structured store: each commit appends data to one log, and a node block
+/// for each inode that changed to another, as F2FS does. Nothing is cleaned.
 pub fn by_log_structured(
     open: Open<'_>,
     card: CardModel,
@@ -195,9 +197,9 @@ pub fn by_log_structured(
     // The tables and the pack at fixed places, each in two copies; the log behind them.
     let fixed = card.unit_bytes / BLOCK as u64;
     let log = 4 * fixed;
-    let disk = TimedDisk::new(&clock, Card::new(card), BlockSize::DEFAULT, log + (1 << 22));
+    let disk = TimedDisk::new(&clock, Card::new(card), BlockSize::DEFAULT, log + 2 * LOG_DISTANCE);
     let mut writer = disk.clone();
-    let (mut head, mut run) = (log, TraceRun::default());
+    let (mut heads, mut run) = ([log, log + LOG_DISTANCE], TraceRun::default());
     let block = vec![1; BLOCK];
     while trace.advance()? {
         let writes = &trace.transaction().writes;
@@ -205,11 +207,10 @@ pub fn by_log_structured(
         clock.charge_cpu(commit_cpu_ns);
         let data = writes.iter().filter(|write| write.is_data()).count() as u64;
         let nodes = changed_inodes(writes, trace.state());
-        // The nodes say where the data is: they go out when the data has.
-        for blocks in [data, nodes].into_iter().filter(|blocks| *blocks > 0) {
+        for (head, blocks) in heads.iter_mut().zip([data, nodes]) {
             let parts = vec![&block[..]; blocks as usize];
-            writer.write_vectored(BlockNumber(head), &parts)?;
-            head += blocks;
+            writer.write_vectored(BlockNumber(*head), &parts)?;
+            *head += blocks;
         }
         writer.sync()?;
         run.commits += 1;

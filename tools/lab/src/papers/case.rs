@@ -1,0 +1,151 @@
+//! A machine with a workload: what all rows of the file systems are made of.
+
+use block_journal::Mode;
+use journal_core::BlockSize;
+use journal_core::policy::Pacing;
+use sim_disk::Rng;
+use sim_disk::time::{Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk};
+
+use crate::engines::Failure;
+use crate::papers::data::FileData;
+use crate::papers::fs::{Directories, FileSystem};
+use crate::papers::host::Host;
+use crate::papers::media::{self, BLOCK};
+use crate::papers::policy::HostPolicy;
+use crate::papers::store::{Ring, Store};
+use crate::papers::world::{Checkpoints, Load, Ran, Setup, World};
+
+/// Blocks of a second disk.
+const SECOND_DISK_BLOCKS: u64 = 1 << 22;
+
+/// The disk of the file system.
+#[derive(Clone, Copy, Debug)]
+pub enum Medium {
+    Hdd(HddModel),
+    Ssd(SsdModel),
+}
+
+impl Medium {
+    pub const HDD: Self = Self::Hdd(HddModel::rpm_7200());
+    pub const SSD: Self = Self::Ssd(SsdModel::sata());
+
+    /// This drive, whose cache takes fewer requests.
+    fn drive(self, scale: u64) -> Box<dyn Drive> {
+        let cache = |requests: usize| (requests / scale as usize).max(4);
+        match self {
+            Self::Hdd(model) => {
+                let cache_requests = cache(model.cache_requests);
+                Box::new(Hdd::new(HddModel { cache_requests, ..model }))
+            }
+            Self::Ssd(model) => {
+                let cache_requests = cache(model.queue.cache_requests);
+                let queue = QueueFacts { cache_requests, ..model.queue };
+                Box::new(Ssd::new(SsdModel { queue, ..model }))
+            }
+        }
+    }
+}
+
+/// A journal in memory.
+#[derive(Clone, Copy)]
+pub struct InNvm {
+    pub policy: fn(&Clock) -> HostPolicy,
+    pub memory: MemoryModel,
+    pub bytes: u64,
+    pub logs_data: bool,
+    pub checkpoints: Checkpoints,
+    pub objects_max: Option<u64>,
+    /// Blocks of a running transaction at most, at the papers' size.
+    pub transaction_blocks: u64,
+}
+
+/// What keeps the blocks.
+#[derive(Clone, Copy)]
+pub enum Kept {
+    Without,
+    Blocks(Mode, Ring, u64),
+    Nvm(InNvm),
+}
+
+/// A machine and its files, at the papers' size.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    pub host: Host,
+    pub medium: Medium,
+    pub threads: usize,
+    pub files: u64,
+    /// Blocks of a file: at least, at most, and on average.
+    pub file_blocks: (u64, u64),
+    pub average_blocks: u64,
+    pub directories: Directories,
+    pub filled_percent: u64,
+    pub cache_bytes: u64,
+    pub memory_bytes: u64,
+    pub operations: Option<u64>,
+}
+
+impl Machine {
+    /// Runs a workload on this machine, with everything divided by the scale.
+    pub fn run<L: Load>(
+        &self,
+        kept: Kept,
+        scale: u64,
+        load: impl FnOnce(&World) -> L,
+    ) -> Result<Ran, Failure> {
+        let clock = Clock::with(self.threads + 1, self.host.cores);
+        let files = (self.files / scale).max(4 * self.threads as u64);
+        let mut fs = FileSystem::new(files, self.average_blocks, self.directories);
+        let mut rng = Rng::new(11);
+        let (least, most) = self.file_blocks;
+        fs.fill(&mut rng, self.filled_percent, |rng| least + rng.below(most - least + 1));
+        let homes = fs.block_count();
+        let more = match kept {
+            Kept::Blocks(_, Ring::SameDisk, ring) => ring / scale + 2,
+            _ => 0,
+        };
+        let disk = |drive, blocks| {
+            let disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, blocks);
+            disk.with_generator(Box::new(FileData))
+        };
+        let main = disk(self.medium.drive(scale), homes + more);
+        let mut others = Vec::new();
+        let mut setup = Setup {
+            threads: self.threads,
+            host: self.host,
+            cache_blocks: self.cache_bytes / BLOCK as u64 / scale,
+            memory_blocks: self.memory_bytes / BLOCK as u64 / scale,
+            transaction_blocks: u64::MAX,
+            objects_max: None,
+            checkpoints: Checkpoints::Own,
+            operations: self.operations,
+            scale,
+            seed: 5,
+        };
+        let store = match kept {
+            Kept::Without => Store::None { dirty: Default::default() },
+            Kept::Blocks(mode, ring, ring_blocks) => {
+                let ring_blocks = ring_blocks / scale;
+                setup.transaction_blocks = ring_blocks / 4;
+                if ring == Ring::SecondDisk {
+                    others.push(disk(self.medium.drive(scale), SECOND_DISK_BLOCKS));
+                }
+                let placed = (mode, ring, ring_blocks);
+                Store::blocks(&clock, &main, homes, others.first(), placed)?
+            }
+            Kept::Nvm(nvm) => {
+                setup.transaction_blocks = nvm.transaction_blocks / scale;
+                setup.objects_max = nvm.objects_max.map(|max| (max / scale).max(1));
+                setup.checkpoints = nvm.checkpoints;
+                let buffer = 4 * setup.transaction_blocks as usize * BLOCK;
+                let options = media::options((nvm.policy)(&clock))
+                    .pacing(Pacing::NONE)
+                    .buffer_bytes(buffer);
+                let bytes = nvm.bytes / scale;
+                Store::nvm(&clock, &main, nvm.memory, bytes, nvm.logs_data, &options)?
+            }
+        };
+        let world = World::new(clock, main, others, fs, store, setup);
+        let mut load = load(&world);
+        world.run(&mut load)
+    }
+}
