@@ -258,12 +258,16 @@ impl FileSystem {
         self.metadata.get(&block).map_or(&[0; BLOCK], |image| image)
     }
 
+    /// Whether a block that was changed holds metadata.
+    pub fn is_metadata(&self, block: u64) -> bool {
+        self.metadata.contains_key(&block)
+    }
+
     fn bytes(&mut self, block: u64) -> &mut [u8] {
         self.metadata.entry(block).or_insert_with(|| vec![0; BLOCK].into())
     }
 
-    /// The blocks of metadata that an operation is about to change for the first time are filled
-    /// with what was there before. Returns them.
+    /// A block of inodes that changes for the first time is filled with what was there before.
     fn patch_inode(&mut self, inode: u64, state: Option<&FileState>, changes: &mut Changes) {
         let (block, stamp) = (Self::inode_block(inode), self.operations);
         if !self.metadata.contains_key(&block) {

@@ -175,7 +175,7 @@ pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let ways = [
         ("stands still", Checkpoints::Own),
-        ("in the background", Checkpoints::Background(192)),
+        ("in the background", Checkpoints::OwnBeside),
     ];
     let writes = [
         (Write::Sequential, "IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),

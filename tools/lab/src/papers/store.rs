@@ -13,7 +13,7 @@ use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 use crate::engines::Failure;
 use crate::papers::data::FileData;
 use crate::papers::fs::{FileSystem, Patched};
-use crate::papers::host::RAM_DISK_BLOCK_NS;
+use crate::papers::host::{FILLED_TIMES, RAM_DISK_BLOCK_NS};
 use crate::papers::media::{self, BLOCK, HostDisk, TimedJournal};
 use crate::papers::policy::HostPolicy;
 
@@ -278,6 +278,31 @@ impl Store {
         Ok(())
     }
 
+    /// Makes room for a commit of the running transaction, where callers stand still for it.
+    pub fn make_room(&mut self) -> Result<(), Failure> {
+        if let Self::Blocks { journal, running, .. } = self {
+            // Descriptors, and the commit block.
+            let blocks = running.blocks() as u64;
+            let needed = blocks + blocks / 64 + 3;
+            journal.make_room(needed.min(journal.ring_blocks()))?;
+        }
+        Ok(())
+    }
+
+    /// Writes committed metadata home that is old.
+    pub fn write_back(&mut self, fs: &FileSystem) -> Result<(), Failure> {
+        if let Self::Blocks { journal, .. } = self {
+            journal.write_back(|block| fs.is_metadata(block.raw()))?;
+        }
+        Ok(())
+    }
+
+    /// Checkpoints that the journal has made.
+    pub fn checkpoints(&self) -> Result<u64, Failure> {
+        let Self::Nvm { journal, .. } = self else { return Ok(0) };
+        Ok(journal.stats()?.checkpoints)
+    }
+
     /// How full the lane is, and how many of its slots are taken, in 256ths.
     pub fn used(&self) -> Result<u64, Failure> {
         let Self::Nvm { journal, .. } = self else { return Ok(0) };
@@ -292,7 +317,7 @@ impl Store {
     /// How often the journal was filled so far, a hundredth of a time as one.
     pub fn filled_percent(&self) -> u64 {
         match self {
-            Self::None { .. } => u64::MAX,
+            Self::None { .. } => 100 * FILLED_TIMES,
             Self::Blocks { journal, .. } => {
                 100 * journal.stats().journal_blocks() / journal.ring_blocks().max(1)
             }

@@ -25,8 +25,10 @@ const NAP_NS: u64 = 1_000_000;
 /// When the journal in memory is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoints {
-    /// By itself: inside a commit that finds no room.
+    /// By itself, inside a commit that finds no room; every thread stands still meanwhile.
     Own,
+    /// By itself too, beside the threads.
+    OwnBeside,
     /// From this share on, in 256ths; every thread stands still meanwhile.
     Standstill(u64),
     /// From this share on, beside the threads.
@@ -87,6 +89,7 @@ pub struct Ran {
     /// The part of the time that the drive was busy, in a hundred.
     pub busy_percent: u64,
     pub waited_dirty_ms: u64,
+    pub stood_still_ms: u64,
     pub bytes_per_second: f64,
 }
 
@@ -94,7 +97,7 @@ impl Ran {
     pub fn counts(&self) -> String {
         format!(
             "{:.0} s, {} commits, {} writes of {} blocks, {} syncs, {} reads, drive busy {} %, \
-             journal filled {:.1} x",
+             stood still {:.1} s, journal filled {:.1} x",
             self.seconds,
             self.commits,
             self.drive_writes,
@@ -102,6 +105,7 @@ impl Ran {
             self.drive_syncs,
             self.drive_reads,
             self.busy_percent,
+            self.stood_still_ms as f64 / 1e3,
             self.filled_percent as f64 / 100.0
         )
     }
@@ -111,6 +115,8 @@ impl Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     No,
+    /// Without a journal: for a sync.
+    Sync,
     /// Until this transaction is durable.
     Durable(u64),
 }
@@ -143,6 +149,7 @@ pub struct World {
     embargo: Option<Embargo>,
     begun: u64,
     waited_dirty: u64,
+    stood_still: u64,
     current: usize,
     pub bytes_written: u64,
 }
@@ -196,6 +203,7 @@ impl World {
             embargo: None,
             begun,
             waited_dirty: 0,
+            stood_still: 0,
             current: 0,
             bytes_written: 0,
         }
@@ -315,7 +323,8 @@ impl World {
             let data = self.cache.take_file(file);
             self.write_data(&data)?;
             self.write_metadata(&metadata)?;
-            return Ok(self.disk.sync()?);
+            self.waiting[self.current] = Waiting::Sync;
+            return Ok(());
         }
         if !self.store.logs_data() {
             let data = self.cache.take_file(file);
@@ -440,8 +449,11 @@ impl World {
 
     /// Makes room in the journal, if it is time.
     fn make_room(&mut self) -> Result<(), Failure> {
+        let start = self.clock.now();
+        self.store.make_room()?;
+        self.stand_still(start);
         let (from, stands_still) = match self.setup.checkpoints {
-            Checkpoints::Own => return Ok(()),
+            Checkpoints::Own | Checkpoints::OwnBeside => return Ok(()),
             Checkpoints::Standstill(from) => (from, true),
             Checkpoints::Background(from) => (from, false),
         };
@@ -453,14 +465,7 @@ impl World {
         if stands_still {
             let start = self.clock.now();
             self.store.checkpoint()?;
-            let (end, actor) = (self.clock.now(), self.clock.actor());
-            if end > start {
-                for thread in 0..self.setup.threads {
-                    self.clock.switch_to(Actor::Host(thread));
-                    self.clock.wait_until(end);
-                }
-            }
-            self.clock.switch_to(actor);
+            self.stand_still(start);
             return Ok(());
         }
         let clock = self.clock.clone();
@@ -468,6 +473,20 @@ impl World {
         let free = 256 - used.min(256);
         self.embargo = Some(Embargo::new(self.disk.clone(), self.disk.ticket(), free));
         Ok(())
+    }
+
+    /// Every thread waits for the current actor, if that has taken time since `start`.
+    fn stand_still(&mut self, start: u64) {
+        let (end, actor) = (self.clock.now(), self.clock.actor());
+        if end == start {
+            return;
+        }
+        self.stood_still += end - start;
+        for thread in 0..self.setup.threads {
+            self.clock.switch_to(Actor::Host(thread));
+            self.clock.wait_until(end);
+        }
+        self.clock.switch_to(actor);
     }
 
     /// What a commit needs of the space that is under embargo.
@@ -493,7 +512,11 @@ impl World {
             self.disk.sync()?;
         }
         self.data_unsynced = false;
+        let (start, checkpoints) = (self.clock.now(), self.store.checkpoints()?);
         self.store.commit()?;
+        if self.setup.checkpoints == Checkpoints::Own && self.store.checkpoints()? > checkpoints {
+            self.stand_still(start);
+        }
         let end = self.clock.now();
         self.commits.under_way =
             Some(UnderWay { covers: self.commits.running, end: Some(end), tickets: Vec::new() });
@@ -517,6 +540,7 @@ impl World {
         let blocks = self.store.running_blocks();
         self.make_room()?;
         self.use_room(blocks);
+        let checkpoints = self.store.checkpoints()?;
         let clock = self.clock.clone();
         clock.in_background(|| -> Result<(), Failure> {
             if self.store.orders_data() {
@@ -529,6 +553,13 @@ impl World {
             }
             self.store.commit()
         })?;
+        if self.setup.checkpoints == Checkpoints::Own && self.store.checkpoints()? > checkpoints {
+            let start = self.clock.now();
+            for disk in self.all_disks() {
+                disk.wait_for(disk.ticket());
+            }
+            self.stand_still(start);
+        }
         let disks: Vec<_> = self.all_disks().cloned().collect();
         let tickets = disks.into_iter().map(|disk| (disk.ticket(), disk)).map(|(t, d)| (d, t));
         let tickets: Vec<_> = tickets.collect();
@@ -576,7 +607,7 @@ impl World {
                 due.iter().for_each(|block| drop(dirty.remove(block)));
                 clock.in_background(|| self.write_metadata(&due))
             }
-            Store::Blocks { .. } => clock.in_background(|| self.store.checkpoint()),
+            Store::Blocks { .. } => clock.in_background(|| self.store.write_back(&self.fs)),
             Store::Nvm { .. } => Ok(()),
         }
     }
@@ -606,6 +637,11 @@ impl World {
                 return Ok(self.ran(&samples));
             }
             self.look_around()?;
+            if self.waiting[thread] == Waiting::Sync {
+                self.waiting[thread] = Waiting::No;
+                self.disk.sync()?;
+                continue;
+            }
             if let Waiting::Durable(wanted) = self.waiting[thread] {
                 if self.has_ended() && self.commits.durable < wanted {
                     self.begin_urgently()?;
@@ -648,6 +684,7 @@ impl World {
             drive_reads: drive.reads,
             busy_percent: 100 * drive.busy_ns / (end - self.begun).max(1),
             waited_dirty_ms: self.waited_dirty / 1_000_000,
+            stood_still_ms: self.stood_still / 1_000_000,
             bytes_per_second: (bytes - bytes_before) as f64 / seconds,
         }
     }
