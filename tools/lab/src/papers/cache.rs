@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub struct Dirty {
     pub block: u64,
     pub version: u64,
+    /// Whether the block is new in its file: metadata that is not committed yet names it.
+    is_new: bool,
     since: u64,
 }
 
@@ -94,15 +96,17 @@ impl PageCache {
 
     // What waits to be written.
 
-    pub fn dirty(&mut self, file: usize, block: u64, version: u64, now: u64) {
+    pub fn dirty(&mut self, file: usize, (block, version, is_new): (u64, u64, bool), now: u64) {
         self.stamp += 1;
         let order = *self.order_of_file.entry(file).or_insert(self.stamp);
         if let Some(known) = self.order_of_block.insert(block, order) {
             let key = (known, block);
-            let since = self.dirty.remove(&key).map_or(now, |dirty| dirty.since);
-            self.dirty.insert((order, block), Dirty { block, version, since });
+            let before = self.dirty.remove(&key);
+            let since = before.map_or(now, |dirty| dirty.since);
+            let is_new = is_new || before.is_some_and(|dirty| dirty.is_new);
+            self.dirty.insert((order, block), Dirty { block, version, is_new, since });
         } else {
-            self.dirty.insert((order, block), Dirty { block, version, since: now });
+            self.dirty.insert((order, block), Dirty { block, version, is_new, since: now });
         }
     }
 
@@ -120,6 +124,17 @@ impl PageCache {
             self.order_of_block.remove(&dirty.block);
         }
         taken
+    }
+
+    /// Takes the blocks that are new in their files.
+    pub fn take_new(&mut self) -> Vec<Dirty> {
+        let new: Vec<_> = self.dirty.iter().filter(|(_, dirty)| dirty.is_new).collect();
+        let new: Vec<_> = new.into_iter().map(|(key, dirty)| (*key, *dirty)).collect();
+        for (key, _) in &new {
+            self.dirty.remove(key);
+            self.order_of_block.remove(&key.1);
+        }
+        new.into_iter().map(|(_, dirty)| dirty).collect()
     }
 
     /// Takes what is older than `old`, and more until at most `most` blocks are left.
@@ -156,10 +171,12 @@ mod tests {
         cache.touch(0, 0);
         cache.touch(2, 4);
         assert_eq!([0, 1, 2].map(|file| cache.blocks_of(file)), [4, 0, 4]);
-        cache.dirty(2, 90, 1, 5);
-        cache.dirty(0, 50, 1, 6);
-        cache.dirty(2, 80, 1, 7);
+        cache.dirty(2, (90, 1, true), 5);
+        cache.dirty(0, (50, 1, false), 6);
+        cache.dirty(2, (80, 1, false), 7);
         let blocks = |taken: Vec<Dirty>| taken.iter().map(|one| one.block).collect::<Vec<_>>();
+        assert_eq!(blocks(cache.take_new()), [90]);
+        cache.dirty(2, (90, 2, true), 8);
         assert_eq!(blocks(cache.take_due(7, 100, 1)), [80, 90]);
         assert_eq!(blocks(cache.take_file(0)), [50]);
         assert_eq!(cache.dirty_blocks(), 0);

@@ -1,7 +1,7 @@
 //! A machine with a workload: what all rows of the file systems are made of.
 
 use block_journal::Mode;
-use journal_core::BlockSize;
+use journal_core::{BlockSize, DeviceFacts, Overwrite};
 use journal_core::policy::Pacing;
 use sim_disk::Rng;
 use sim_disk::time::{Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk};
@@ -29,6 +29,13 @@ impl Medium {
     pub const HDD: Self = Self::Hdd(HddModel::rpm_7200());
     pub const SSD: Self = Self::Ssd(SsdModel::sata());
 
+    const fn sync_ns(self) -> u64 {
+        match self {
+            Self::Hdd(_) => 0,
+            Self::Ssd(model) => model.sync_ns,
+        }
+    }
+
     /// This drive, whose cache takes fewer requests.
     fn drive(self, scale: u64) -> Box<dyn Drive> {
         let cache = |requests: usize| (requests / scale as usize).max(4);
@@ -55,6 +62,10 @@ pub struct InNvm {
     pub logs_data: bool,
     pub checkpoints: Checkpoints,
     pub objects_max: Option<u64>,
+    /// Whether the caller commits a running transaction that is full, and not a thread beside it.
+    pub caller_flushes: bool,
+    /// The share of the memory that goes to slots, in 256ths, where the policy's is not wanted.
+    pub slot_share: Option<u8>,
     /// Blocks of a running transaction at most, at the papers' size.
     pub transaction_blocks: u64,
 }
@@ -76,12 +87,42 @@ pub struct Machine {
     pub files: u64,
     /// Blocks of a file: at least, at most, and on average.
     pub file_blocks: (u64, u64),
+    /// The first file has so many blocks more.
+    pub first_blocks: u64,
     pub average_blocks: u64,
     pub directories: Directories,
     pub filled_percent: u64,
     pub cache_bytes: u64,
     pub memory_bytes: u64,
     pub operations: Option<u64>,
+    /// Nanoseconds that the run takes, at the papers' size.
+    pub run_ns: Option<u64>,
+    pub writes_back: bool,
+    pub syncs_homes: bool,
+    /// Whether the disk writes each block whole or not at all: then nothing needs a shield.
+    pub is_atomic: bool,
+}
+
+impl Machine {
+    /// The settings that most machines have.
+    pub const USUAL: Self = Self {
+        host: Host::FGM,
+        medium: Medium::HDD,
+        threads: 1,
+        files: 0,
+        file_blocks: (1, 1),
+        first_blocks: 0,
+        average_blocks: 1,
+        directories: Directories::Many,
+        filled_percent: 80,
+        cache_bytes: 0,
+        memory_bytes: 0,
+        operations: None,
+        run_ns: None,
+        writes_back: true,
+        syncs_homes: true,
+        is_atomic: false,
+    };
 }
 
 impl Machine {
@@ -98,6 +139,10 @@ impl Machine {
         let mut rng = Rng::new(11);
         let (least, most) = self.file_blocks;
         fs.fill(&mut rng, self.filled_percent, |rng| least + rng.below(most - least + 1));
+        if self.first_blocks > 0 {
+            // What is there already has changed nothing.
+            let _made = fs.append(0, self.first_blocks);
+        }
         let homes = fs.block_count();
         let more = match kept {
             Kept::Blocks(_, Ring::SameDisk, ring) => ring / scale + 2,
@@ -105,7 +150,11 @@ impl Machine {
         };
         let disk = |drive, blocks| {
             let disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, blocks);
-            disk.with_generator(Box::new(FileData))
+            let facts = match self.is_atomic {
+                true => DeviceFacts::new(BLOCK as u32, Overwrite::OldOrNew),
+                false => DeviceFacts::cautious(),
+            };
+            disk.with_generator(Box::new(FileData)).with_facts(facts)
         };
         let main = disk(self.medium.drive(scale), homes + more);
         let mut others = Vec::new();
@@ -118,6 +167,11 @@ impl Machine {
             objects_max: None,
             checkpoints: Checkpoints::Own,
             operations: self.operations,
+            caller_flushes: matches!(kept, Kept::Nvm(InNvm { caller_flushes: true, .. })),
+            run_ns: self.run_ns.map(|run_ns| run_ns / scale),
+            writes_back: self.writes_back,
+            syncs_homes: self.syncs_homes,
+            sync_ns: self.medium.sync_ns(),
             scale,
             seed: 5,
         };
@@ -140,6 +194,10 @@ impl Machine {
                 let options = media::options((nvm.policy)(&clock))
                     .pacing(Pacing::NONE)
                     .buffer_bytes(buffer);
+                let options = match nvm.slot_share {
+                    Some(share) => options.slot_share(share),
+                    None => options,
+                };
                 let bytes = nvm.bytes / scale;
                 Store::nvm(&clock, &main, nvm.memory, bytes, nvm.logs_data, &options)?
             }

@@ -144,7 +144,9 @@ impl FileSystem {
             if rng.below(100) < percent {
                 let blocks = blocks(rng);
                 self.create(file);
-                self.append(file, blocks);
+                if blocks > 0 {
+                    self.append(file, blocks);
+                }
             }
         }
         // What is there already has changed nothing.

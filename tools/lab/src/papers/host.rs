@@ -8,8 +8,10 @@ pub struct Host {
     pub operation_ns: u64,
     /// A page that is written through the file system.
     pub page_ns: u64,
-    /// More, for each page that the journal logs or keeps in a slot.
+    /// More, for each page that a block journal logs.
     pub logged_page_ns: u64,
+    /// More, for each page that goes to the journal in memory: an assumption, of HasFS alone.
+    pub slot_page_ns: u64,
     pub open_ns: u64,
     pub read_page_ns: u64,
     pub fsync_ns: u64,
@@ -22,6 +24,7 @@ impl Host {
         operation_ns: 0,
         page_ns: 3_000,
         logged_page_ns: 2_000,
+        slot_page_ns: 0,
         open_ns: 15_000,
         read_page_ns: 700,
         fsync_ns: 10_000,
@@ -32,11 +35,9 @@ impl Host {
         cores: 4,
         operation_ns: 9_000,
         page_ns: 2_500,
-        logged_page_ns: 2_000,
+        slot_page_ns: 3_000,
         ..Self::FGM
     };
-    /// More, for a page that goes to a slot of HasFS: an assumption.
-    pub const SLOT_PAGE_NS: u64 = 3_000;
 }
 
 /// What the block layer computes for a block of a RAM disk.

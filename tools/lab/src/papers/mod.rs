@@ -3,8 +3,10 @@
 pub mod cache;
 pub mod case;
 pub mod data;
+pub mod fgm;
 pub mod fs;
 pub mod gates;
+pub mod hasfs;
 pub mod host;
 pub mod loads;
 pub mod media;

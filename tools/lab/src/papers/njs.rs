@@ -5,7 +5,7 @@ use byte_delta::{Appends, ByteDelta, Settings};
 use sim_disk::time::{Clock, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::case::{InNvm, Kept, Machine, Medium};
+use crate::papers::case::{InNvm, Kept, Machine};
 use crate::papers::fs::Directories;
 use crate::papers::host::Host;
 use crate::papers::loads::{self, Loop, Overwrite, Postmark};
@@ -24,16 +24,9 @@ const FILE_BLOCKS: u64 = 8 << 18;
 
 const MACHINE: Machine = Machine {
     host: Host::NJS,
-    medium: Medium::HDD,
-    threads: 1,
-    files: 0,
-    file_blocks: (1, 1),
-    average_blocks: 1,
-    directories: Directories::Many,
-    filled_percent: 80,
     cache_bytes: 6 << 30,
     memory_bytes: 8 << 30,
-    operations: None,
+    ..Machine::USUAL
 };
 
 fn byte_delta(clock: &Clock) -> HostPolicy {
@@ -55,6 +48,8 @@ const fn in_nvm(policy: fn(&Clock) -> HostPolicy, checkpoints: Checkpoints) -> K
         bytes: NVM_BYTES,
         logs_data: true,
         checkpoints,
+        caller_flushes: false,
+        slot_share: None,
         objects_max: None,
         transaction_blocks: TRANSACTION_BLOCKS,
     })
@@ -143,8 +138,9 @@ fn iozone(write: Write, kept: Kept, scale: u64) -> Result<Ran, Failure> {
     let is_new = write == Write::Sequential;
     let machine = Machine {
         files: 4 * scale,
-        file_blocks: if is_new { (0, 0) } else { (blocks, blocks) },
-        average_blocks: blocks,
+        file_blocks: (0, 0),
+        first_blocks: if is_new { 0 } else { blocks },
+        average_blocks: blocks / 2,
         directories: Directories::One,
         filled_percent: 100,
         operations: Some(operations),
@@ -175,7 +171,7 @@ pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let ways = [
         ("stands still", Checkpoints::Own),
-        ("in the background", Checkpoints::OwnBeside),
+        ("in the background", Checkpoints::Background(192)),
     ];
     let writes = [
         (Write::Sequential, "IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),

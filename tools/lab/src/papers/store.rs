@@ -303,6 +303,25 @@ impl Store {
         Ok(journal.stats()?.checkpoints)
     }
 
+    /// What a journal in memory says of itself.
+    pub fn says(&self) -> String {
+        let Self::Nvm { journal, .. } = self else { return String::new() };
+        let Ok(stats) = journal.stats() else { return String::new() };
+        let (total, home) = (stats.total(), stats.checkpointed);
+        format!(
+            "; {} records, {} appends home, {} new slots, {} rewritten, {} checkpoints of {} \
+             blocks in {} batches ({} shielded)",
+            total.commits,
+            total.appended_home,
+            total.new_slots,
+            total.rewritten_slots,
+            stats.checkpoints,
+            home.blocks,
+            home.batches,
+            home.shielded
+        )
+    }
+
     /// How full the lane is, and how many of its slots are taken, in 256ths.
     pub fn used(&self) -> Result<u64, Failure> {
         let Self::Nvm { journal, .. } = self else { return Ok(0) };

@@ -51,6 +51,16 @@ pub struct Setup {
     /// The run ends behind this number of operations, and all of it counts; without, it takes as
     /// long as a run takes.
     pub operations: Option<u64>,
+    /// Whether the caller commits a running transaction that is full, and not a thread beside it.
+    pub caller_flushes: bool,
+    /// Or it ends at this time, and all of it counts.
+    pub run_ns: Option<u64>,
+    /// Whether old data goes out, and writers wait for it.
+    pub writes_back: bool,
+    /// Whether the disk of the homes is synced before a commit on another medium.
+    pub syncs_homes: bool,
+    /// What a drive adds to a sync, when all is written.
+    pub sync_ns: u64,
     pub scale: u64,
     pub seed: u64,
 }
@@ -59,6 +69,8 @@ pub struct Setup {
 struct UnderWay {
     covers: u64,
     end: Option<u64>,
+    /// When the host and the memory had done their part.
+    computed: u64,
     tickets: Vec<(TimedDisk, Ticket)>,
 }
 
@@ -75,7 +87,7 @@ struct Commits {
 }
 
 /// What a run came to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ran {
     pub per_second: f64,
     pub operations: u64,
@@ -91,13 +103,15 @@ pub struct Ran {
     pub waited_dirty_ms: u64,
     pub stood_still_ms: u64,
     pub bytes_per_second: f64,
+    /// What the journal in memory counted.
+    pub journal: String,
 }
 
 impl Ran {
     pub fn counts(&self) -> String {
         format!(
             "{:.0} s, {} commits, {} writes of {} blocks, {} syncs, {} reads, drive busy {} %, \
-             stood still {:.1} s, journal filled {:.1} x",
+             stood still {:.1} s, journal filled {:.1} x{}",
             self.seconds,
             self.commits,
             self.drive_writes,
@@ -106,7 +120,8 @@ impl Ran {
             self.drive_reads,
             self.busy_percent,
             self.stood_still_ms as f64 / 1e3,
-            self.filled_percent as f64 / 100.0
+            self.filled_percent as f64 / 100.0,
+            self.journal
         )
     }
 }
@@ -115,8 +130,8 @@ impl Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     No,
-    /// Without a journal: for a sync.
-    Sync,
+    /// Without a journal: until the drive has served what was written.
+    Served(Ticket),
     /// Until this transaction is durable.
     Durable(u64),
 }
@@ -173,8 +188,12 @@ impl World {
         let mut rng = Rng::new(setup.seed);
         let mut cache = PageCache::new(setup.cache_blocks, fs.files.len());
         // Warm, with a random part of the files.
-        for _ in 0..fs.files.len() {
-            let file = rng.below(fs.files.len() as u64) as usize;
+        let count = fs.files.len();
+        let mut files: Vec<usize> = (0..count).collect();
+        for at in 0..count {
+            files.swap(at, at + rng.below((count - at) as u64) as usize);
+        }
+        for file in files {
             if fs.files[file].exists && cache.blocks_of(file) == 0 {
                 cache.touch(file, fs.files[file].blocks);
             }
@@ -270,8 +289,12 @@ impl World {
         blocks: &[u64],
         is_new: bool,
     ) -> Result<(), Failure> {
-        let Host { page_ns, logged_page_ns, operation_ns, .. } = self.setup.host;
-        let logged = if self.store.logs_data() { logged_page_ns } else { 0 };
+        let Host { page_ns, logged_page_ns, slot_page_ns, operation_ns, .. } = self.setup.host;
+        let logged = match &self.store {
+            Store::Blocks { .. } if self.store.logs_data() => logged_page_ns,
+            Store::Nvm { .. } if self.store.logs_data() => slot_page_ns,
+            _ => 0,
+        };
         self.clock.charge_cpu(operation_ns + (page_ns + logged) * blocks.len() as u64);
         self.bytes_written += (blocks.len() * BLOCK) as u64;
         let mut data: Vec<Written> = Vec::new();
@@ -283,8 +306,8 @@ impl World {
             return self.stage(changes, &data);
         }
         let now = self.clock.now();
-        for (block, version, _) in &data {
-            self.cache.dirty(file, *block, *version, now);
+        for written in &data {
+            self.cache.dirty(file, *written, now);
         }
         self.stage(changes, &[])?;
         self.throttle()
@@ -321,9 +344,13 @@ impl World {
             metadata.extend(is_new.then_some(directory));
             metadata.iter().for_each(|block| drop(dirty.remove(block)));
             let data = self.cache.take_file(file);
-            self.write_data(&data)?;
-            self.write_metadata(&metadata)?;
-            self.waiting[self.current] = Waiting::Sync;
+            // Beside what other threads write: the drive chooses the order.
+            let clock = self.clock.clone();
+            clock.in_background(|| -> Result<(), Failure> {
+                self.write_data(&data)?;
+                self.write_metadata(&metadata)
+            })?;
+            self.waiting[self.current] = Waiting::Served(self.disk.ticket());
             return Ok(());
         }
         if !self.store.logs_data() {
@@ -382,6 +409,9 @@ impl World {
 
     /// A writer waits while too much of the memory is dirty.
     fn throttle(&mut self) -> Result<(), Failure> {
+        if !self.setup.writes_back {
+            return Ok(());
+        }
         let limit = |percent: u64| self.setup.memory_blocks * percent / 100;
         let (begins, waits) = (limit(WRITES_BACK_PERCENT), limit(WAITS_PERCENT));
         if self.cache.dirty_blocks() > begins {
@@ -416,7 +446,14 @@ impl World {
         let now = self.clock.now();
         self.commits.since.get_or_insert(now);
         self.commits.objects += objects;
-        self.store.stage(&self.fs, now, &changes.metadata, data, &changes.freed)
+        let owns = self.setup.checkpoints == Checkpoints::Own;
+        let before = if owns { self.store.checkpoints()? } else { 0 };
+        self.store.stage(&self.fs, now, &changes.metadata, data, &changes.freed)?;
+        // Where the running transaction found no room, the journal has made some.
+        if self.clock.now() > now && owns && self.store.checkpoints()? > before {
+            self.stand_still(now);
+        }
+        Ok(())
     }
 
     /// The running transaction is full: it commits once the one before has.
@@ -427,7 +464,13 @@ impl World {
                 None => self.clock.charge(NAP_NS),
             }
         }
-        self.begin_lazily()
+        if !self.setup.caller_flushes {
+            return self.begin_lazily();
+        }
+        self.begin_urgently()?;
+        let end = self.commits.under_way.as_ref().and_then(|under_way| under_way.end);
+        self.clock.wait_until(end.unwrap_or(0));
+        Ok(())
     }
 
     /// Whether no commit is under way at the current time.
@@ -437,7 +480,7 @@ impl World {
         if under_way.end.is_none() {
             let served = |(disk, ticket): &(TimedDisk, Ticket)| disk.served_at(*ticket);
             let times: Option<Vec<u64>> = under_way.tickets.iter().map(served).collect();
-            under_way.end = times.map(|times| times.into_iter().max().unwrap_or(now));
+            under_way.end = times.map(|times| times.into_iter().fold(under_way.computed, u64::max));
         }
         if under_way.end.is_none_or(|end| end > now) {
             return false;
@@ -508,7 +551,8 @@ impl World {
         let blocks = self.store.running_blocks();
         self.make_room()?;
         self.use_room(blocks);
-        if self.data_unsynced && !self.store.logs_data() && !self.store.shares_disk() {
+        let is_elsewhere = !self.store.logs_data() && !self.store.shares_disk();
+        if self.data_unsynced && is_elsewhere && self.setup.syncs_homes {
             self.disk.sync()?;
         }
         self.data_unsynced = false;
@@ -519,7 +563,7 @@ impl World {
         }
         let end = self.clock.now();
         self.commits.under_way =
-            Some(UnderWay { covers: self.commits.running, end: Some(end), tickets: Vec::new() });
+            Some(UnderWay { covers: self.commits.running, end: Some(end), computed: end, tickets: Vec::new() });
         self.begun_one();
         self.clock.switch_to(actor);
         Ok(())
@@ -544,9 +588,9 @@ impl World {
         let clock = self.clock.clone();
         clock.in_background(|| -> Result<(), Failure> {
             if self.store.orders_data() {
-                let data = self.cache.take_due(u64::MAX, 0, 0);
+                let data = self.cache.take_new();
                 self.write_data(&data)?;
-                if self.data_unsynced && !self.store.shares_disk() {
+                if self.data_unsynced && !self.store.shares_disk() && self.setup.syncs_homes {
                     self.disk.sync()?;
                 }
                 self.data_unsynced = false;
@@ -564,7 +608,8 @@ impl World {
         let tickets = disks.into_iter().map(|disk| (disk.ticket(), disk)).map(|(t, d)| (d, t));
         let tickets: Vec<_> = tickets.collect();
         let covers = self.commits.running;
-        self.commits.under_way = Some(UnderWay { covers, end: None, tickets });
+        let computed = self.clock.now_of(Actor::Background);
+        self.commits.under_way = Some(UnderWay { covers, end: None, computed, tickets });
         self.begun_one();
         self.clock.switch_to(actor);
         Ok(())
@@ -581,11 +626,11 @@ impl World {
         self.looked_at = now;
         self.served_data();
         let old = self.scaled(OLD_NS);
-        if !self.store.logs_data() {
+        if !self.store.logs_data() && self.setup.writes_back {
             let due = self.cache.take_due(now, old, u64::MAX);
             self.send_data(&due)?;
         }
-        if now >= self.metadata_written_at + old {
+        if now >= self.metadata_written_at + old && self.setup.writes_back {
             self.metadata_written_at = now;
             self.write_back_metadata(now, old)?;
         }
@@ -627,19 +672,26 @@ impl World {
             if time > last + self.scaled(RUN_NS) / 200 {
                 samples.push((time, operations, self.bytes_written));
                 let is_filled = self.store.filled_percent() >= 100 * FILLED_TIMES;
-                let is_fixed = self.setup.operations.is_some();
+                let is_fixed = self.setup.operations.is_some() || self.setup.run_ns.is_some();
                 if !is_fixed && ((time >= shortest && is_filled) || time >= longest) {
                     break;
                 }
             }
-            if self.setup.operations.is_some_and(|most| operations >= most) {
+            let is_over = self.setup.operations.is_some_and(|most| operations >= most)
+                || self.setup.run_ns.is_some_and(|run_ns| time >= self.begun + run_ns);
+            if is_over {
                 samples.push((time, operations, self.bytes_written));
                 return Ok(self.ran(&samples));
             }
             self.look_around()?;
-            if self.waiting[thread] == Waiting::Sync {
-                self.waiting[thread] = Waiting::No;
-                self.disk.sync()?;
+            if let Waiting::Served(ticket) = self.waiting[thread] {
+                match self.disk.served_at(ticket) {
+                    Some(_) => {
+                        self.waiting[thread] = Waiting::No;
+                        self.clock.charge(self.setup.sync_ns);
+                    }
+                    None => self.clock.charge(NAP_NS),
+                }
                 continue;
             }
             if let Waiting::Durable(wanted) = self.waiting[thread] {
@@ -665,7 +717,8 @@ impl World {
     /// The first quarter is not counted.
     fn ran(&self, samples: &[(u64, u64, u64)]) -> Ran {
         let (end, operations, bytes) = samples.last().copied().unwrap_or_default();
-        let skipped = if self.setup.operations.is_some() { 0 } else { (end - self.begun) / 4 };
+        let all_counts = self.setup.operations.is_some() || self.setup.run_ns.is_some();
+        let skipped = if all_counts { 0 } else { (end - self.begun) / 4 };
         let quarter = self.begun + skipped;
         let begins = samples.iter().find(|(at, _, _)| *at >= quarter);
         let (from, before, bytes_before) = begins.copied().unwrap_or_default();
@@ -686,6 +739,7 @@ impl World {
             waited_dirty_ms: self.waited_dirty / 1_000_000,
             stood_still_ms: self.stood_still / 1_000_000,
             bytes_per_second: (bytes - bytes_before) as f64 / seconds,
+            journal: self.store.says(),
         }
     }
 
