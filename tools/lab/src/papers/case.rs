@@ -4,7 +4,7 @@ use block_journal::Mode;
 use journal_core::{BlockSize, DeviceFacts, Overwrite};
 use journal_core::policy::Pacing;
 use sim_disk::Rng;
-use sim_disk::time::{Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk};
+use sim_disk::time::{Card, CardModel, Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk};
 
 use crate::engines::Failure;
 use crate::papers::data::FileData;
@@ -23,6 +23,7 @@ const SECOND_DISK_BLOCKS: u64 = 1 << 22;
 pub enum Medium {
     Hdd(HddModel),
     Ssd(SsdModel),
+    Card(CardModel),
 }
 
 impl Medium {
@@ -33,6 +34,7 @@ impl Medium {
         match self {
             Self::Hdd(_) => 0,
             Self::Ssd(model) => model.sync_ns,
+            Self::Card(model) => model.sync_ns,
         }
     }
 
@@ -49,6 +51,7 @@ impl Medium {
                 let queue = QueueFacts { cache_requests, ..model.queue };
                 Box::new(Ssd::new(SsdModel { queue, ..model }))
             }
+            Self::Card(model) => Box::new(Card::new(model)),
         }
     }
 }
@@ -99,6 +102,8 @@ pub struct Machine {
     pub run_ns: Option<u64>,
     pub writes_back: bool,
     pub syncs_homes: bool,
+    /// How many bytes of a block differ from one version to the next.
+    pub differs: usize,
     /// Whether the disk writes each block whole or not at all: then nothing needs a shield.
     pub is_atomic: bool,
 }
@@ -121,6 +126,7 @@ impl Machine {
         run_ns: None,
         writes_back: true,
         syncs_homes: true,
+        differs: BLOCK,
         is_atomic: false,
     };
 }
@@ -171,6 +177,7 @@ impl Machine {
             run_ns: self.run_ns.map(|run_ns| run_ns / scale),
             writes_back: self.writes_back,
             syncs_homes: self.syncs_homes,
+            differs: self.differs,
             sync_ns: self.medium.sync_ns(),
             scale,
             seed: 5,

@@ -13,9 +13,12 @@ pub struct FileData;
 impl FileData {
     /// The image of a version of a block, of which the first `differs` bytes belong to the version
     /// and the others to the block.
-    pub fn put(block: u64, version: u64, differs: usize, into: &mut [u8]) {
+    fn put(block: u64, version: u64, differs: usize, into: &mut [u8]) {
         let of_block = block.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let of_version = (block ^ version << 32).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        // Every byte differs between versions that are no multiple of this apart.
+        let step = (version % 251) as u8;
+        let of_version = of_block.to_le_bytes().map(|byte| byte.wrapping_add(step));
+        let of_version = u64::from_le_bytes(of_version);
         let (changed, kept) = into.split_at_mut(differs);
         for (half, word) in [(changed, of_version), (kept, of_block)] {
             let bytes = word.to_le_bytes();
@@ -24,6 +27,15 @@ impl FileData {
             let rest = words.into_remainder();
             let len = rest.len();
             rest.copy_from_slice(&bytes[..len]);
+        }
+    }
+
+    /// An image that differs from the one before in its first `differs` bytes. It is marked where
+    /// that is all of it.
+    pub fn put_differing(block: u64, version: u64, differs: usize, into: &mut [u8]) {
+        match differs {
+            BLOCK => Self::put_marked(block, version, into),
+            _ => Self::put(block, version, differs, into),
         }
     }
 

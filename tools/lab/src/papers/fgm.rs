@@ -8,7 +8,7 @@ use object_log::{ObjectLog, Settings};
 use sim_disk::time::{Clock, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::case::{InNvm, Kept, Machine};
+use crate::papers::case::{InNvm, Kept, Machine, Medium};
 use crate::papers::fs::Directories;
 use crate::papers::loads::{self, Loop, Postmark, WriteFsync};
 use crate::papers::policy::HostPolicy;
@@ -329,6 +329,30 @@ pub fn figure_13(scale: u64) -> Result<(Vec<Row>, Vec<(String, Vec<f64>)>), Fail
         curves.push((work.name(), runs.iter().map(|ran| ran.per_second).collect()));
     }
     Ok((rows, curves))
+}
+
+/// FGM figure 12a alone.
+pub fn figure_12(scale: u64) -> Result<Vec<Row>, Failure> {
+    let (figure, paper, unit, band) = ("FGM 12a", "+ 114 %", Unit::Percent, Band::at_least(60.0));
+    let work = FgmWork::Postmark(500);
+    let (ours, other) = (work.run(OURS, scale)?, work.run(ordered(Ring::SecondDisk), scale)?);
+    let compared = format!("{}: / ordered on a second disk", work.name());
+    let (ours, other) = (&ours, &other);
+    Ok(vec![Compared { figure, compared, paper, ours, other, unit, band }.row(scale)])
+}
+
+/// How much faster it is, on other media.
+pub fn postmark_against_disk(
+    medium: Medium,
+    memory: MemoryModel,
+    scale: u64,
+) -> Result<f64, Failure> {
+    let machine = Machine { medium, ..MACHINE };
+    let work = FgmWork::Postmark(500);
+    let Kept::Nvm(nvm) = OURS else { return Err("a journal in memory".into()) };
+    let ours = work.run_on(&machine, Kept::Nvm(InNvm { memory, ..nvm }), scale)?;
+    let other = work.run_on(&machine, ordered(Ring::SecondDisk), scale)?;
+    Ok(ours.per_second / other.per_second)
 }
 
 /// Bytes of a `TxnInfo`.

@@ -217,6 +217,19 @@ pub fn figures_7_to_10(scale: u64, small_scale: u64) -> Result<Vec<Row>, Failure
     Ok(rows)
 }
 
+/// How much faster random writes are than without a journal, on other media.
+pub fn random_against_none(
+    medium: Medium,
+    memory: MemoryModel,
+    scale: u64,
+) -> Result<f64, Failure> {
+    let micro = Micro { megabytes: 20 << 10, is_random: true };
+    let Kept::Nvm(nvm) = OURS else { return Err("a journal in memory".into()) };
+    let ours = micro.run(medium, Kept::Nvm(InNvm { memory, ..nvm }), true, scale)?;
+    let other = micro.run(medium, Kept::Without, true, scale)?;
+    Ok(ours.per_second / other.per_second)
+}
+
 /// A workload of filebench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Macro {

@@ -12,7 +12,7 @@ use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
 use crate::papers::data::FileData;
-use crate::papers::fs::{FileSystem, Patched};
+use crate::papers::fs::{Changes, FileSystem};
 use crate::papers::host::{FILLED_TIMES, RAM_DISK_BLOCK_NS};
 use crate::papers::media::{self, BLOCK, HostDisk, TimedJournal};
 use crate::papers::policy::HostPolicy;
@@ -184,10 +184,10 @@ impl Store {
         &mut self,
         fs: &FileSystem,
         now: u64,
-        metadata: &[Patched],
-        data: &[Written],
-        freed: &[u64],
+        changes: &Changes,
+        (data, differs): (&[Written], usize),
     ) -> Result<(), Failure> {
+        let Changes { metadata, freed, .. } = changes;
         let mut image = vec![0; BLOCK];
         match self {
             Self::None { dirty } => {
@@ -204,7 +204,7 @@ impl Store {
                         running.discard(BlockNumber(*block))?;
                     }
                     for (block, version, _) in data {
-                        FileData::put_marked(*block, *version, &mut image);
+                        FileData::put_differing(*block, *version, differs, &mut image);
                         running.data(BlockNumber(*block), &image)?;
                     }
                 }
@@ -224,7 +224,7 @@ impl Store {
                         tx.discard(BlockNumber(*block))?;
                     }
                     for (block, version, is_new) in data {
-                        FileData::put_marked(*block, *version, &mut image);
+                        FileData::put_differing(*block, *version, differs, &mut image);
                         if *is_new {
                             tx.append(BlockNumber(*block), &image)?;
                         } else {

@@ -73,7 +73,7 @@ fn disk_of(
     more: u64,
 ) -> Result<TimedDisk, Failure> {
     let blocks = trace.header().device_blocks + more;
-    let disk = TimedDisk::new(clock, Card::new(card), BlockSize::DEFAULT, blocks);
+    let disk = TimedDisk::new(clock, Card::new(card), trace.header().block_size, blocks);
     for (block, image) in trace.state() {
         disk.put(BlockNumber(*block), image)?;
     }
@@ -141,8 +141,8 @@ pub fn by_journal(
 
 /// Some blocks of what the trace ends with are what a reader finds.
 fn check(journal: &media::TimedJournal, state: &State) -> Result<(), Failure> {
-    let mut found = vec![0; BLOCK];
     for (block, image) in state.iter().step_by(7) {
+        let mut found = vec![0; image.len()];
         journal.read(BlockNumber(*block), &mut found)?;
         if found[..] != image[..] {
             return Err(format!("block {block} is not what the trace says").into());

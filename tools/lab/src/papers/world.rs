@@ -59,6 +59,8 @@ pub struct Setup {
     pub writes_back: bool,
     /// Whether the disk of the homes is synced before a commit on another medium.
     pub syncs_homes: bool,
+    /// How many bytes of a block differ from one version to the next.
+    pub differs: usize,
     /// What a drive adds to a sync, when all is written.
     pub sync_ns: u64,
     pub scale: u64,
@@ -448,7 +450,7 @@ impl World {
         self.commits.objects += objects;
         let owns = self.setup.checkpoints == Checkpoints::Own;
         let before = if owns { self.store.checkpoints()? } else { 0 };
-        self.store.stage(&self.fs, now, &changes.metadata, data, &changes.freed)?;
+        self.store.stage(&self.fs, now, changes, (data, self.setup.differs))?;
         // Where the running transaction found no room, the journal has made some.
         if self.clock.now() > now && owns && self.store.checkpoints()? > before {
             self.stand_still(now);
