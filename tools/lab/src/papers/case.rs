@@ -195,7 +195,7 @@ impl Machine {
             }
             Kept::Nvm(nvm) => {
                 setup.transaction_blocks = nvm.transaction_blocks / scale;
-                setup.objects_max = nvm.objects_max.map(|max| (max / scale).max(1));
+                setup.objects_max = nvm.objects_max;
                 setup.checkpoints = nvm.checkpoints;
                 let buffer = 4 * setup.transaction_blocks as usize * BLOCK;
                 let options = media::options((nvm.policy)(&clock))

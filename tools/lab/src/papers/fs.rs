@@ -92,7 +92,8 @@ pub struct FileSystem {
 impl FileSystem {
     /// A file system for `files` files of `file_blocks` blocks on average; none exists.
     pub fn new(files: u64, file_blocks: u64, directories: Directories) -> Self {
-        let data = files * file_blocks * 5 / 4 + files / FILES_A_DIRECTORY;
+        // Files grow; half of the blocks are free.
+        let data = files * file_blocks * 2 + files / FILES_A_DIRECTORY + GROUP_BLOCKS;
         let by_data = data.div_ceil(GROUP_BLOCKS * 15 / 16);
         let groups = by_data.max((files + files / 16).div_ceil(GROUP_INODES)) + 1;
         let mut fs = Self {

@@ -21,6 +21,9 @@ pub enum Step {
     Close,
 }
 
+/// A log of a thread begins anew at this size.
+const LOG_BLOCKS_MAX: u64 = 256;
+
 /// Files that are there and that are not, drawn at random.
 #[derive(Debug, Default)]
 struct Files {
@@ -154,7 +157,16 @@ impl Load for Loop {
                     world.append(file, blocks)?;
                 }
             }
-            Step::AppendToLog(blocks) => world.append(thread % self.logs.max(1), blocks)?,
+            Step::AppendToLog(blocks) => {
+                let log = thread % self.logs.max(1);
+                if world.fs.files[log].blocks >= LOG_BLOCKS_MAX {
+                    world.delete(log)?;
+                }
+                if !world.fs.files[log].exists {
+                    world.create(log)?;
+                }
+                world.append(log, blocks)?;
+            }
             Step::ReadWhole => {
                 if let Some(file) = open {
                     world.read_whole(file)?;

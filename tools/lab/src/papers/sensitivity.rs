@@ -102,6 +102,8 @@ pub fn table(scale: u64) -> Result<String, Failure> {
         ],
     )?;
     let card = CardModel::class_10();
+    // A commit of 1 MiB has to fit into the memory.
+    let scale = scale.min(8);
     let on_card = |card: CardModel| -> Result<f64, Failure> {
         let blocks = (256 << 8) / scale;
         let base = overwrite::by_block_journal(Difference::Tenth, blocks, card, scale)?;
