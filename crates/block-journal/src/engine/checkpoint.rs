@@ -57,9 +57,8 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
     /// The device's: the journal has failed.
     pub fn write_back(&mut self, goes: impl Fn(BlockNumber) -> bool) -> Result<(), Error> {
         self.guarded(|journal| {
-            let chosen = |(block, image): &(&u64, &Image)| {
-                !image.is_home && goes(BlockNumber(**block))
-            };
+            let chosen =
+                |(block, image): &(&u64, &Image)| !image.is_home && goes(BlockNumber(**block));
             let images = journal.images.iter().filter(chosen);
             let homes: Vec<(u64, &[u8])> =
                 images.map(|(block, image)| (*block, &*image.content)).collect();

@@ -1,10 +1,12 @@
 //! A machine with a workload: what all rows of the file systems are made of.
 
 use block_journal::Mode;
-use journal_core::{BlockSize, DeviceFacts, Overwrite};
 use journal_core::policy::Pacing;
+use journal_core::{BlockSize, DeviceFacts, Overwrite};
 use sim_disk::Rng;
-use sim_disk::time::{Card, CardModel, Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk};
+use sim_disk::time::{
+    Card, CardModel, Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk,
+};
 
 use crate::engines::Failure;
 use crate::papers::data::FileData;
@@ -198,9 +200,8 @@ impl Machine {
                 setup.objects_max = nvm.objects_max;
                 setup.checkpoints = nvm.checkpoints;
                 let buffer = 4 * setup.transaction_blocks as usize * BLOCK;
-                let options = media::options((nvm.policy)(&clock))
-                    .pacing(Pacing::NONE)
-                    .buffer_bytes(buffer);
+                let options =
+                    media::options((nvm.policy)(&clock)).pacing(Pacing::NONE).buffer_bytes(buffer);
                 let options = match nvm.slot_share {
                     Some(share) => options.slot_share(share),
                     None => options,

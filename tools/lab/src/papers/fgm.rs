@@ -197,7 +197,13 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
     let (must, percent) = (Band::at_least, Unit::Percent);
     let works = [
         ("FGM 9a", FgmWork::Varmail, percent, ("+ 51.8 %", must(30.0)), ("+ 34.5 %", must(30.0))),
-        ("FGM 10a", FgmWork::Fileserver, percent, ("+ 73.6 %", must(35.0)), ("+ 41.6 %", must(35.0))),
+        (
+            "FGM 10a",
+            FgmWork::Fileserver,
+            percent,
+            ("+ 73.6 %", must(35.0)),
+            ("+ 41.6 %", must(35.0)),
+        ),
         (
             "FGM 11a",
             FgmWork::WriteFsync(1, 32),
@@ -219,14 +225,21 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
             ("-", Band::Printed),
             ("-", Band::Printed),
         ),
-        ("FGM 12a", FgmWork::Postmark(500), percent, ("+ 114 %", must(60.0)), ("+ 79.6 %", must(60.0))),
+        (
+            "FGM 12a",
+            FgmWork::Postmark(500),
+            percent,
+            ("+ 114 %", must(60.0)),
+            ("+ 79.6 %", must(60.0)),
+        ),
         ("FGM 12a", FgmWork::Postmark(100), percent, ("-", Band::Printed), ("-", Band::Printed)),
     ];
     for (figure, work, unit, on_disk, on_nvm) in works {
         let ours = work.run(OURS, scale)?;
-        for (ring, name, (paper, band)) in
-            [(Ring::SecondDisk, "ordered on a second disk", on_disk), (COPIED, "ordered in NVM", on_nvm)]
-        {
+        for (ring, name, (paper, band)) in [
+            (Ring::SecondDisk, "ordered on a second disk", on_disk),
+            (COPIED, "ordered in NVM", on_nvm),
+        ] {
             let other = work.run(ordered(ring), scale)?;
             let compared = format!("{}: / {name}", work.name());
             let ours = &ours;
@@ -356,4 +369,5 @@ pub fn postmark_against_disk(
 }
 
 /// Bytes of a `TxnInfo`.
-pub const SIZES: [u32; 10] = [256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
+pub const SIZES: [u32; 10] =
+    [256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];

@@ -126,7 +126,9 @@ impl FileSystem {
             all.skip(of_directories as usize).map(Reverse).collect::<BinaryHeap<_>>()
         };
         fs.free_inodes = match directories {
-            Directories::One => vec![(of_directories..groups * GROUP_INODES).map(Reverse).collect()],
+            Directories::One => {
+                vec![(of_directories..groups * GROUP_INODES).map(Reverse).collect()]
+            }
             Directories::Many => (0..groups).map(inodes).collect(),
         };
         for directory in 0..fs.directory_blocks {

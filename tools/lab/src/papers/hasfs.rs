@@ -26,12 +26,8 @@ const LARGE_RING_BLOCKS: u64 = 1 << 18;
 const SLOT_SHARE: u8 = 240;
 const RUN_NS: u64 = 30_000_000_000;
 
-const MACHINE: Machine = Machine {
-    host: Host::HASFS,
-    cache_bytes: 14 << 30,
-    memory_bytes: 16 << 30,
-    ..Machine::USUAL
-};
+const MACHINE: Machine =
+    Machine { host: Host::HASFS, cache_bytes: 14 << 30, memory_bytes: 16 << 30, ..Machine::USUAL };
 
 fn lcow(clock: &Clock) -> HostPolicy {
     HostPolicy::new(Lcow::new(), clock)
@@ -62,11 +58,8 @@ const OTHERS: [(&str, Kept); 4] = [
 ];
 
 /// A journal in memory, which the paper emulates without any latency.
-const NVM_JOURNAL: Kept = Kept::Blocks(
-    Mode::Data,
-    Ring::RamDisk(MemoryModel::delta_journaling()),
-    LARGE_RING_BLOCKS,
-);
+const NVM_JOURNAL: Kept =
+    Kept::Blocks(Mode::Data, Ring::RamDisk(MemoryModel::delta_journaling()), LARGE_RING_BLOCKS);
 
 /// A workload on a file of this many megabytes.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +69,13 @@ struct Micro {
 }
 
 impl Micro {
-    fn run(self, medium: Medium, kept: Kept, writes_back: bool, scale: u64) -> Result<Ran, Failure> {
+    fn run(
+        self,
+        medium: Medium,
+        kept: Kept,
+        writes_back: bool,
+        scale: u64,
+    ) -> Result<Ran, Failure> {
         let blocks = (self.megabytes << 8) / scale;
         let machine = Machine {
             medium,
@@ -289,7 +288,9 @@ pub fn figures_11_and_12(scale: u64) -> Result<Vec<Row>, Failure> {
         let is_hdd = name == "HDD";
         for (work, said) in works {
             let ours = work.run(medium, OURS, scale)?;
-            for (mode, kept) in [OTHERS[0], OTHERS[2], OTHERS[3], ("NVM journal of 1 GB", NVM_JOURNAL)] {
+            for (mode, kept) in
+                [OTHERS[0], OTHERS[2], OTHERS[3], ("NVM journal of 1 GB", NVM_JOURNAL)]
+            {
                 let other = work.run(medium, kept, scale)?;
                 let compared = format!("{name}, {said}: / {mode}");
                 let figure = if is_hdd { "HasFS 11" } else { "HasFS 12" };

@@ -31,13 +31,8 @@ impl Host {
         wake_ns: 15_000,
     };
     pub const NJS: Self = Self { cores: 6, page_ns: 4_000, ..Self::FGM };
-    pub const HASFS: Self = Self {
-        cores: 4,
-        operation_ns: 9_000,
-        page_ns: 2_500,
-        slot_page_ns: 3_000,
-        ..Self::FGM
-    };
+    pub const HASFS: Self =
+        Self { cores: 4, operation_ns: 9_000, page_ns: 2_500, slot_page_ns: 3_000, ..Self::FGM };
 }
 
 /// What the block layer computes for a block of a RAM disk.

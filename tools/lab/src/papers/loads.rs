@@ -237,17 +237,62 @@ pub const fn fileserver<const BLOCKS: u64>() -> &'static [Step] {
 pub const WEBSERVER: &[Step] = {
     use Step::{AppendToLog, Close, Open, ReadWhole};
     &[
-        Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole,
-        Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open,
-        ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close, AppendToLog(4),
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        AppendToLog(4),
     ]
 };
 
 pub const WEBPROXY: &[Step] = {
     use Step::{Append, Close, Create, Delete, Open, ReadWhole};
     &[
-        Delete, Create, Append(4), Close, Open, ReadWhole, Close, Open, ReadWhole, Close, Open,
-        ReadWhole, Close, Open, ReadWhole, Close, Open, ReadWhole, Close,
+        Delete,
+        Create,
+        Append(4),
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
+        Open,
+        ReadWhole,
+        Close,
     ]
 };
 

@@ -70,11 +70,7 @@ pub type TimedJournal = Journal<HostPolicy, On<TimedPmem<Region>, HostDisk>>;
 
 /// The options that all journals here have: one lane, and few syncs in a checkpoint.
 pub fn options(policy: HostPolicy) -> Options<HostPolicy> {
-    Options::new()
-        .policy(policy)
-        .lanes(1)
-        .shield_blocks(SHIELD_BLOCKS)
-        .batch_blocks(BATCH_BLOCKS)
+    Options::new().policy(policy).lanes(1).shield_blocks(SHIELD_BLOCKS).batch_blocks(BATCH_BLOCKS)
 }
 
 /// Formats a journal in a memory of `nvm_bytes`. The format itself takes no time of the run.

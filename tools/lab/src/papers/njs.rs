@@ -23,12 +23,8 @@ const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 8;
 /// Blocks of 8 GB, which IOzone writes.
 const FILE_BLOCKS: u64 = 8 << 18;
 
-const MACHINE: Machine = Machine {
-    host: Host::NJS,
-    cache_bytes: 6 << 30,
-    memory_bytes: 8 << 30,
-    ..Machine::USUAL
-};
+const MACHINE: Machine =
+    Machine { host: Host::NJS, cache_bytes: 6 << 30, memory_bytes: 8 << 30, ..Machine::USUAL };
 
 fn byte_delta(clock: &Clock) -> HostPolicy {
     HostPolicy::new(ByteDelta::new(), clock)
@@ -85,12 +81,8 @@ impl Work {
         match self {
             Self::Postmark => {
                 let sizes = (1, 256);
-                let machine = Machine {
-                    files: 10_000,
-                    file_blocks: sizes,
-                    average_blocks: 150,
-                    ..MACHINE
-                };
+                let machine =
+                    Machine { files: 10_000, file_blocks: sizes, average_blocks: 150, ..MACHINE };
                 machine.run(kept, scale, |world| Postmark::new(world, sizes, true))
             }
             Self::Fileserver => {
@@ -170,10 +162,8 @@ fn both(ours: &Ran, other: &Ran) -> String {
 /// NJS figure 8: the same against data mode on a RAM disk, and our own checkpoint in the background.
 pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let ways = [
-        ("stands still", Checkpoints::Own),
-        ("in the background", Checkpoints::Background(192)),
-    ];
+    let ways =
+        [("stands still", Checkpoints::Own), ("in the background", Checkpoints::Background(192))];
     let writes = [
         (Write::Sequential, "IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),
         (Write::Again, "IOzone, re-write", "+ 56.3 %", Band::Above(0.0)),
@@ -225,7 +215,8 @@ fn row(
 /// NJS figure 1: the gates among the baselines.
 pub fn figure_1(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let papers = [(Work::Varmail, "- 43.8 %", "+ 12.1 %"), (Work::Fileserver, "- 41.9 %", "+ 11.7 %")];
+    let papers =
+        [(Work::Varmail, "- 43.8 %", "+ 12.1 %"), (Work::Fileserver, "- 41.9 %", "+ 11.7 %")];
     for (work, on_disk, on_ram) in papers {
         let none = work.run(Kept::Without, scale)?;
         let disk = work.run(data_mode(Ring::SameDisk), scale)?;

@@ -234,7 +234,8 @@ impl Wanted<'_> {
 const FIGURE_13_SCALE: u64 = 4;
 const FIGURE_9_SCALE: u64 = 1;
 
-const WITHOUT_TRACES: &str = "**Not run**: the rows on traces need a folder of them (`--traces`).\n";
+const WITHOUT_TRACES: &str =
+    "**Not run**: the rows on traces need a folder of them (`--traces`).\n";
 
 /// One figure of each paper and the gates that need no large run, at a coarse scale, in bands twice
 /// as wide.

@@ -114,6 +114,11 @@ impl Row {
         }
     }
 
+    /// Whether a test holds it.
+    pub const fn is_must(&self) -> bool {
+        matches!(self.band, Band::Must(..))
+    }
+
     /// This row, in a band twice as wide.
     #[must_use]
     pub fn widened(self) -> Self {
@@ -132,7 +137,9 @@ impl Row {
         };
         let Self { figure, compared, paper, ours, unit, band, scale, why } = self;
         let (ours, band) = (unit.text(*ours), band.text(*unit));
-        format!("| {figure} | {compared} | {paper} | {ours} | {band} | {verdict} | {scale} | {why} |\n")
+        format!(
+            "| {figure} | {compared} | {paper} | {ours} | {band} | {verdict} | {scale} | {why} |\n"
+        )
     }
 }
 

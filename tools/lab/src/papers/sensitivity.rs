@@ -38,7 +38,9 @@ impl Change {
 /// # Errors
 /// Those of the journals.
 pub fn table(scale: u64) -> Result<String, Failure> {
-    let mut page = String::from("| figure | parameter | halved | as it is | doubled |\n|---|---|---|---|---|\n");
+    let mut page = String::from(
+        "| figure | parameter | halved | as it is | doubled |\n|---|---|---|---|---|\n",
+    );
     let mut add = |figure: &str, varied: &[Varied<'_>]| -> Result<(), Failure> {
         for (name, run) in varied {
             let [halved, kept, doubled] = [Change::Halved, Change::Kept, Change::Doubled].map(run);
@@ -51,7 +53,8 @@ pub fn table(scale: u64) -> Result<String, Failure> {
         Ok(())
     };
     let hdd = HddModel::rpm_7200();
-    let on_hdd = |model| hasfs::random_against_none(Medium::Hdd(model), MemoryModel::hasfs(), scale);
+    let on_hdd =
+        |model| hasfs::random_against_none(Medium::Hdd(model), MemoryModel::hasfs(), scale);
     add(
         "HasFS 7 random / none",
         &[
@@ -73,7 +76,8 @@ pub fn table(scale: u64) -> Result<String, Failure> {
         ],
     )?;
     let ssd = SsdModel::sata();
-    let on_ssd = |model| hasfs::random_against_none(Medium::Ssd(model), MemoryModel::hasfs(), scale);
+    let on_ssd =
+        |model| hasfs::random_against_none(Medium::Ssd(model), MemoryModel::hasfs(), scale);
     add(
         "HasFS 8 random / none",
         &[

@@ -92,9 +92,8 @@ pub fn mobibench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
             let times = per_second(&ours) / per_second(&base);
             let is_must = (closing_ms, nvm_mb) == (10, 512);
             let band = if is_must { Band::Must(1.8, 3.0) } else { Band::Printed };
-            let compared = format!(
-                "/ log-structured; {nvm_mb} MB of PRAM, a unit closes in {closing_ms} ms"
-            );
+            let compared =
+                format!("/ log-structured; {nvm_mb} MB of PRAM, a unit closes in {closing_ms} ms");
             let why = format!("CPU {:.1} ms a transaction; {}", 1e3 * cpu, ours.counts());
             rows.push(row(compared, "2.2 x", times, Unit::Times, band, why));
         }

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use block_journal::{BlockJournal, Config, Mode, Partition, Placement, PmemDisk, Transaction};
-use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts,
-};
+use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts};
 use nvm_journal::{Hint, Options, Region};
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
@@ -97,9 +95,22 @@ type Blocks = BlockJournal<RingDisk, Partition<HostDisk>>;
 /// What keeps the blocks.
 pub enum Store {
     /// Blocks of metadata that are not on the disk yet, and since when.
-    None { dirty: BTreeMap<u64, u64> },
-    Blocks { journal: Box<Blocks>, running: Transaction, mode: Mode, ring: Ring },
-    Nvm { journal: TimedJournal, meter: MemoryMeter, logs_data: bool, nvm_bytes: u64, waiting: u64 },
+    None {
+        dirty: BTreeMap<u64, u64>,
+    },
+    Blocks {
+        journal: Box<Blocks>,
+        running: Transaction,
+        mode: Mode,
+        ring: Ring,
+    },
+    Nvm {
+        journal: TimedJournal,
+        meter: MemoryMeter,
+        logs_data: bool,
+        nvm_bytes: u64,
+        waiting: u64,
+    },
 }
 
 /// Data of an operation: block, version, and whether the block is new.

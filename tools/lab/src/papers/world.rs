@@ -3,7 +3,7 @@
 
 use journal_core::{BlockDevice, BlockNumber};
 use sim_disk::Rng;
-use sim_disk::time::{Actor, Clock, Embargo, TimedDisk, Ticket};
+use sim_disk::time::{Actor, Clock, Embargo, Ticket, TimedDisk};
 
 use crate::engines::Failure;
 use crate::papers::cache::{Dirty, PageCache};
@@ -439,9 +439,10 @@ impl World {
         let more = (changes.metadata.len() + data.len()) as u64;
         let is_full = self.store.running_blocks() + more > self.setup.transaction_blocks;
         let objects = changes.metadata.len() as u64;
-        let names_all = self.setup.objects_max.is_some_and(|max| {
-            self.commits.objects > 0 && self.commits.objects + objects > max
-        });
+        let names_all = self
+            .setup
+            .objects_max
+            .is_some_and(|max| self.commits.objects > 0 && self.commits.objects + objects > max);
         if (is_full || names_all) && !matches!(self.store, Store::None { .. }) {
             self.commit_full()?;
         }
@@ -564,8 +565,12 @@ impl World {
             self.stand_still(start);
         }
         let end = self.clock.now();
-        self.commits.under_way =
-            Some(UnderWay { covers: self.commits.running, end: Some(end), computed: end, tickets: Vec::new() });
+        self.commits.under_way = Some(UnderWay {
+            covers: self.commits.running,
+            end: Some(end),
+            computed: end,
+            tickets: Vec::new(),
+        });
         self.begun_one();
         self.clock.switch_to(actor);
         Ok(())
@@ -744,5 +749,4 @@ impl World {
             journal: self.store.says(),
         }
     }
-
 }
