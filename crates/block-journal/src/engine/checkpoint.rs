@@ -19,7 +19,8 @@ enum Order {
 }
 
 impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
-    /// Writes everything home that the ring holds, in the order of the blocks, and empties the ring.
+    /// Writes everything home that the ring holds, in the order of the blocks. The ring is empty
+    /// then.
     ///
     /// # Errors
     /// The device's: the journal has failed.

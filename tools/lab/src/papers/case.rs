@@ -144,6 +144,11 @@ impl Machine {
         let clock = Clock::with(self.threads + 1, self.host.cores);
         let files = (self.files / scale).max(4 * self.threads as u64);
         let mut fs = FileSystem::new(files, self.average_blocks, self.directories);
+        let ring_blocks = match kept {
+            Kept::Blocks(_, Ring::SameDisk, ring) => ring / scale + 2,
+            _ => 0,
+        };
+        let ring_at = fs.reserve_middle(ring_blocks);
         let mut rng = Rng::new(11);
         let (least, most) = self.file_blocks;
         fs.fill(&mut rng, self.filled_percent, |rng| least + rng.below(most - least + 1));
@@ -152,10 +157,6 @@ impl Machine {
             let _made = fs.append(0, self.first_blocks);
         }
         let homes = fs.block_count();
-        let more = match kept {
-            Kept::Blocks(_, Ring::SameDisk, ring) => ring / scale + 2,
-            _ => 0,
-        };
         let disk = |drive, blocks| {
             let disk = TimedDisk::new(&clock, drive, BlockSize::DEFAULT, blocks);
             let facts = match self.is_atomic {
@@ -164,7 +165,7 @@ impl Machine {
             };
             disk.with_generator(Box::new(FileData)).with_facts(facts)
         };
-        let main = disk(self.medium.drive(scale), homes + more);
+        let main = disk(self.medium.drive(scale), homes);
         let mut others = Vec::new();
         let mut setup = Setup {
             threads: self.threads,
@@ -193,7 +194,7 @@ impl Machine {
                     others.push(disk(self.medium.drive(scale), SECOND_DISK_BLOCKS));
                 }
                 let placed = (mode, ring, ring_blocks);
-                Store::blocks(&clock, &main, homes, others.first(), placed)?
+                Store::blocks(&clock, &main, ring_at, others.first(), placed)?
             }
             Kept::Nvm(nvm) => {
                 setup.transaction_blocks = nvm.transaction_blocks / scale;

@@ -141,6 +141,16 @@ impl FileSystem {
         self.groups * GROUP_BLOCKS
     }
 
+    /// Keeps blocks from files: the journal's, in the middle, where ext4 has it. Returns the first.
+    pub fn reserve_middle(&mut self, blocks: u64) -> u64 {
+        // Behind what several groups share.
+        let first = self.groups / 2 / SHARING * SHARING * GROUP_BLOCKS + PLACE_BLOCKS;
+        // Behind the directories too.
+        let first = first + self.directory_blocks.min(GROUP_BLOCKS / 4);
+        (first..first + blocks).for_each(|block| self.set(block, true));
+        first
+    }
+
     /// Makes a part of the files, at random, as if they had always been there.
     pub fn fill(&mut self, rng: &mut Rng, percent: u64, blocks: impl Fn(&mut Rng) -> u64) {
         for file in 0..self.files.len() {

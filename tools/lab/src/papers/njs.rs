@@ -159,7 +159,7 @@ fn both(ours: &Ran, other: &Ran) -> String {
     )
 }
 
-/// NJS figure 8: the same against data mode on a RAM disk, and our own checkpoint in the background.
+/// NJS figure 8: against data mode on a RAM disk, with two ways to make checkpoints.
 pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let ways =

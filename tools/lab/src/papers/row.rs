@@ -125,8 +125,8 @@ impl Row {
         Self { band: self.band.widened(), ..self }
     }
 
-    pub const HEAD: &'static str = "| figure | compared | paper | ours | band | verdict | k | by counts |\n\
-         |---|---|---|---|---|---|---|---|\n";
+    pub const HEAD: &'static str = "| figure | compared | paper | ours | band | verdict | k | by counts \
+         |\n|---|---|---|---|---|---|---|---|\n";
 
     pub fn line(&self) -> String {
         let verdict = match self.verdict() {

@@ -120,7 +120,7 @@ impl Store {
     pub fn blocks(
         clock: &Clock,
         disk: &TimedDisk,
-        homes: u64,
+        ring_at: u64,
         second: Option<&TimedDisk>,
         (mode, ring, ring_blocks): (Mode, Ring, u64),
     ) -> Result<Self, Failure> {
@@ -134,7 +134,7 @@ impl Store {
             Ok(RingDisk::Ram(RamDisk { disk, clock: clock.clone(), block_ns }))
         };
         let mut device = match ring {
-            Ring::SameDisk => RingDisk::Disk(part(disk, homes, ring_blocks + 2)?),
+            Ring::SameDisk => RingDisk::Disk(part(disk, ring_at, ring_blocks + 2)?),
             Ring::SecondDisk => {
                 let disk = second.ok_or("there is no second disk")?;
                 RingDisk::Disk(part(disk, 0, ring_blocks + 2)?)
@@ -142,7 +142,8 @@ impl Store {
             Ring::RamDisk(model) => in_memory(model, RAM_DISK_BLOCK_NS)?,
             Ring::Copied(model) => in_memory(model, 0)?,
         };
-        let home = part(disk, 0, homes)?;
+        // The ring lies among the homes, where no file has a block.
+        let home = part(disk, 0, disk.block_count())?;
         let placement = match ring {
             Ring::SameDisk => Placement::SameDevice,
             _ => Placement::OwnDevice,

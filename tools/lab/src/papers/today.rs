@@ -16,8 +16,8 @@ use crate::papers::policy::HostPolicy;
 use crate::papers::world::Checkpoints;
 
 pub const TEXT: &str = "\
-Varmail (16 threads, files of 16 KB, an fsync after each append), with all data through the journal \
-of 128 MB. Operations a second; the fastest is bold.\n";
+Varmail (16 threads, files of 16 KB, an fsync after each append), with all data through \
+the journal of 128 MB. Operations a second; the fastest is bold.\n";
 
 const PAIRS: [(&str, MemoryModel, Medium); 3] = [
     ("NVDIMM-N and NVMe", MemoryModel::nvdimm_n(), Medium::Ssd(SsdModel::nvme())),

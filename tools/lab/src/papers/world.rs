@@ -344,7 +344,9 @@ impl World {
             let (inode, directory) = self.fs.own_blocks(file);
             let mut metadata = vec![inode];
             metadata.extend(is_new.then_some(directory));
-            metadata.iter().for_each(|block| drop(dirty.remove(block)));
+            for block in &metadata {
+                dirty.remove(block);
+            }
             let data = self.cache.take_file(file);
             // Beside what other threads write: the drive chooses the order.
             let clock = self.clock.clone();
@@ -656,7 +658,9 @@ impl World {
                 let is_due = |since: &u64| now.saturating_sub(*since) >= old / 2;
                 let due: Vec<u64> =
                     dirty.iter().filter(|(_, since)| is_due(since)).map(|one| *one.0).collect();
-                due.iter().for_each(|block| drop(dirty.remove(block)));
+                for block in &due {
+                    dirty.remove(block);
+                }
                 clock.in_background(|| self.write_metadata(&due))
             }
             Store::Blocks { .. } => clock.in_background(|| self.store.write_back(&self.fs)),
