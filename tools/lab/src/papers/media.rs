@@ -11,8 +11,10 @@ use crate::papers::policy::HostPolicy;
 
 /// Bytes of a block, in every figure.
 pub const BLOCK: usize = 4096;
-/// Blocks of the shield: the most that the front door takes.
-const SHIELD_BLOCKS: u32 = 64;
+/// The part of the memory that the shield takes, and its blocks at least and at most.
+const SHIELD_SHARE: u64 = 32;
+const SHIELD_MIN: u64 = 64;
+const SHIELD_MAX: u64 = 4_096;
 /// Blocks that a checkpoint writes between two syncs.
 const BATCH_BLOCKS: usize = 1 << 15;
 
@@ -68,9 +70,10 @@ impl BlockDevice for HostDisk {
 /// The journal of all figures.
 pub type TimedJournal = Journal<HostPolicy, On<TimedPmem<Region>, HostDisk>>;
 
-/// The options that all journals here have: one lane, and few syncs in a checkpoint.
+/// The options that all journals here have: one lane, the usual shield, and few syncs in a
+/// checkpoint.
 pub fn options(policy: HostPolicy) -> Options<HostPolicy> {
-    Options::new().policy(policy).lanes(1).shield_blocks(SHIELD_BLOCKS).batch_blocks(BATCH_BLOCKS)
+    Options::new().policy(policy).lanes(1).batch_blocks(BATCH_BLOCKS)
 }
 
 /// Formats a journal in a memory of `nvm_bytes`. The format itself takes no time of the run.
@@ -83,7 +86,9 @@ pub fn journal(
 ) -> Result<(TimedJournal, MemoryMeter), Failure> {
     let pmem = TimedPmem::new(Region::anonymous(nvm_bytes)?, clock, memory);
     let meter = pmem.meter();
-    let journal = Journal::format(pmem, HostDisk::new(disk.clone()), options)?;
+    let shield = (nvm_bytes / SHIELD_SHARE / BLOCK as u64).clamp(SHIELD_MIN, SHIELD_MAX);
+    let options = options.clone().shield_blocks(shield as u32);
+    let journal = Journal::format(pmem, HostDisk::new(disk.clone()), &options)?;
     Ok((journal, meter))
 }
 

@@ -55,8 +55,9 @@ long the media would have taken. The same seed gives the same bytes.
 
 ";
 
-/// Where the scale of each group lies, if nobody says otherwise.
+/// The scale of each group, if nobody says otherwise.
 const AT_PAPERS_SIZE: u64 = 1;
+const OF_NJS: u64 = 4;
 const OF_HASFS: u64 = 16;
 /// The choice of slots that go home looks at every block: larger runs take too long.
 const OF_HASFS_FILES: u64 = 64;
@@ -120,7 +121,7 @@ impl Wanted<'_> {
         let scale = self.scale(AT_PAPERS_SIZE);
         section.rows = gates::rows(scale)?;
         section.rows.extend(hasfs::tables_1_and_2(self.scale(OF_HASFS))?);
-        section.rows.extend(njs::figure_1(scale)?);
+        section.rows.extend(njs::figure_1(self.scale(OF_NJS))?);
         section.rows.extend(fgm::figure_2(scale)?);
         Ok(section)
     }
@@ -203,7 +204,7 @@ impl Wanted<'_> {
              - NJS 9a: see the plot. The file of 32 MB lies in the journal as a whole, so the disk \
              hides nothing.\n",
         );
-        let scale = self.scale(AT_PAPERS_SIZE);
+        let scale = self.scale(OF_NJS);
         section.rows = njs::figure_8(scale)?;
         let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE))?;
         section.rows.extend(rows);
@@ -231,7 +232,7 @@ impl Wanted<'_> {
 }
 
 /// Ten runs of three workloads each.
-const FIGURE_13_SCALE: u64 = 4;
+const FIGURE_13_SCALE: u64 = 16;
 const FIGURE_9_SCALE: u64 = 1;
 
 const WITHOUT_TRACES: &str =
@@ -246,7 +247,7 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = gates::rows(scale)?;
     rows.extend(hasfs::tables_1_and_2(scale)?);
     rows.extend(hasfs::figures_7_to_10(scale, scale.min(16))?);
-    rows.extend(fgm::figure_12(scale)?);
+    rows.extend(fgm::figure_12(scale.min(16))?);
     rows.extend(njs::random_alone(scale)?);
     // The shield alone takes 256 KiB of the 16 MB.
     rows.extend(small::overwrites(scale.min(8))?);
