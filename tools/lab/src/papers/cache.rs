@@ -14,7 +14,7 @@ pub struct Dirty {
 
 /// What is kept of a file: when it was last used, and how many blocks are there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept {
+struct InCache {
     stamp: u64,
     blocks: u64,
 }
@@ -23,7 +23,7 @@ struct Kept {
 pub struct PageCache {
     capacity: u64,
     used: u64,
-    kept: Vec<Kept>,
+    kept: Vec<InCache>,
     by_use: BTreeMap<u64, usize>,
     stamp: u64,
     /// By the file, in the order in which files were dirtied first, and by block.
@@ -37,7 +37,7 @@ impl PageCache {
         Self {
             capacity,
             used: 0,
-            kept: vec![Kept::default(); files],
+            kept: vec![InCache::default(); files],
             by_use: BTreeMap::new(),
             stamp: 0,
             dirty: BTreeMap::new(),

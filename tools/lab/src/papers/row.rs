@@ -125,8 +125,10 @@ impl Row {
         Self { band: self.band.widened(), ..self }
     }
 
-    pub const HEAD: &'static str = "| figure | compared | paper | ours | band | verdict | k | by counts \
-         |\n|---|---|---|---|---|---|---|---|\n";
+    pub const HEAD: &'static str = concat!(
+        "| figure | compared | paper | ours | band | verdict | k | by counts |\n",
+        "|---|---|---|---|---|---|---|---|\n"
+    );
 
     pub fn line(&self) -> String {
         let verdict = match self.verdict() {
@@ -137,6 +139,8 @@ impl Row {
         };
         let Self { figure, compared, paper, ours, unit, band, scale, why } = self;
         let (ours, band) = (unit.text(*ours), band.text(*unit));
+        // Counts are no prose.
+        let why = if why.is_empty() { String::new() } else { format!("`{why}`") };
         format!(
             "| {figure} | {compared} | {paper} | {ours} | {band} | {verdict} | {scale} | {why} |\n"
         )
