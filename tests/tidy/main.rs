@@ -154,6 +154,7 @@ const HOUSES: [House; 14] = [
             ("core_crash", &[]),
             ("known_bugs", &["core_crash"]),
             ("engines", &[]),
+            ("papers", &["engines", "plot", "trace"]),
             ("gates", &[]),
             ("crash_lab", &["core_crash", "gates", "known_bugs", "progress"]),
             ("second_reader", &[]),

@@ -49,12 +49,13 @@
 //! ring holds an image of the block, goes into the ring.
 //!
 //! [`sync`]: BlockJournal::sync
+//! [wrote back]: BlockJournal::write_back
 //!
 //! # The steps
 //!
 //! 1. *Room*. Where less than a quarter of the ring is free, the caller stands still. Those blocks
 //!    of the oldest transaction that no newer one has go home, 64 at a time. A sync follows, and
-//!    then the tail moves.
+//!    then the tail moves. What a host [wrote back] before is home already.
 //! 2. *Commit*. Data goes home where the mode says so. Revoke blocks, descriptors and images go
 //!    into the ring. A sync makes them durable. Then comes the commit block, and another sync.
 //! 3. *Recovery*. A scan finds the transactions with a commit block, and their revokes. A replay

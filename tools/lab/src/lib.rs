@@ -9,6 +9,7 @@
 //! | `known_bugs` | bugs of other systems, as mutants of this one | `crash_lab`, tests |
 //! | `engines` | this journal and others behind one port | comparisons, tests |
 //! | `erased` | one type for every policy, hook, memory and disk | tests |
+//! | `papers` | the papers' time figures, in virtual time | `papers`, tests |
 //! | `gates` | what is required, and what was reached | `crash_lab` |
 //! | `crash_lab` | every crash of short programs | `crash_lab` |
 //! | `second_reader` | a reader made from FORMAT.md alone | tests, fuzzing |
@@ -37,6 +38,7 @@ pub mod erased;
 pub mod gates;
 pub mod known_bugs;
 pub mod oracle;
+pub mod papers;
 pub mod plot;
 pub mod progress;
 pub mod replay;

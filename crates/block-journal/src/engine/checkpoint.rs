@@ -2,19 +2,30 @@
 
 use alloc::vec::Vec;
 
-use journal_core::BlockDevice;
+use journal_core::{BlockDevice, BlockNumber};
 
-use crate::engine::journal::{BlockJournal, write_home};
+use crate::engine::commit::joined;
+use crate::engine::journal::{BlockJournal, Image, write_home};
 use crate::error::Error;
 use crate::hook::{ProtocolHook, Rule, site};
 
+/// In which order blocks go home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// As they were logged.
+    Logging,
+    /// By their numbers, so that an arm passes over the disk once.
+    Sweep,
+}
+
 impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
-    /// Writes everything home that the ring holds, and empties the ring.
+    /// Writes everything home that the ring holds, in the order of the blocks. The ring is empty
+    /// then.
     ///
     /// # Errors
     /// The device's: the journal has failed.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
-        self.guarded(|journal| journal.checkpoint_oldest(journal.live.len()))
+        self.guarded(|journal| journal.checkpoint_oldest(journal.live.len(), Order::Sweep))
     }
 
     /// Writes everything home, notes that the ring is empty, and gives the devices back.
@@ -30,8 +41,43 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
     }
 
     /// Has the oldest transactions go home, one after the other, while less than a quarter of the
-    /// ring is free, or less than `needed` blocks.
-    pub(crate) fn make_room(&mut self, needed: u64) -> Result<(), Error> {
+    /// ring is free, or less than `needed` blocks. A commit does so itself. A host whose callers
+    /// stand still meanwhile, beside a commit in the background, calls this before it.
+    ///
+    /// # Errors
+    /// `TooLarge`. The device's: the journal has failed.
+    pub fn make_room(&mut self, needed: u64) -> Result<(), Error> {
+        self.guarded(|journal| journal.free_room(needed))
+    }
+
+    /// Writes home the committed images of the blocks that `goes` chooses, in the order of the
+    /// blocks, as a host does with what is old. There is no sync, and no space comes back: a later
+    /// checkpoint finds these images written, syncs, and moves the tail.
+    ///
+    /// # Errors
+    /// The device's: the journal has failed.
+    pub fn write_back(&mut self, goes: impl Fn(BlockNumber) -> bool) -> Result<(), Error> {
+        self.guarded(|journal| {
+            let chosen =
+                |(block, image): &(&u64, &Image)| !image.is_home && goes(BlockNumber(**block));
+            let images = journal.images.iter().filter(chosen);
+            let homes: Vec<(u64, &[u8])> =
+                images.map(|(block, image)| (*block, &*image.content)).collect();
+            let written = write_home(&mut journal.home, site::HOME, &homes)?;
+            let blocks: Vec<u64> = homes.iter().map(|(block, _)| *block).collect();
+            let count = blocks.len() as u64;
+            journal.stats.home_blocks = journal.stats.home_blocks.saturating_add(count);
+            for block in blocks {
+                if let Some(image) = journal.images.get_mut(&block) {
+                    image.is_home = true;
+                }
+            }
+            journal.written_back = joined(journal.written_back.take(), written);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn free_room(&mut self, needed: u64) -> Result<(), Error> {
         let ring = self.ring_blocks();
         if needed > ring {
             return Err(Error::TooLarge { needed, ring });
@@ -42,31 +88,36 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         }
         self.stats.stalls = self.stats.stalls.saturating_add(1);
         while self.free_blocks() < wanted && !self.live.is_empty() {
-            self.checkpoint_oldest(1)?;
+            self.checkpoint_oldest(1, Order::Logging)?;
         }
         Ok(())
     }
 
     /// Has the `count` oldest transactions go home: one sync for their blocks, then one write of
     /// the tail.
-    fn checkpoint_oldest(&mut self, count: usize) -> Result<(), Error> {
+    fn checkpoint_oldest(&mut self, count: usize, order: Order) -> Result<(), Error> {
         let oldest: Vec<_> = self.live.iter().take(count).collect();
         let Some(newest) = oldest.last() else { return Ok(()) };
         let (until, mut freed) = (newest.sequence, 0_u64);
-        // 1. Their blocks that no newer transaction has, in the order of their logging.
+        // 1. Their blocks that no newer transaction has.
         let mut homes = Vec::new();
         for transaction in oldest {
             freed = freed.saturating_add(transaction.blocks);
             for block in &transaction.logged {
                 let image = self.images.get(block);
-                if let Some(image) = image.filter(|image| image.sequence == transaction.sequence) {
+                let image = image.filter(|image| image.sequence == transaction.sequence);
+                if let Some(image) = image.filter(|image| !image.is_home) {
                     homes.push((*block, &*image.content));
                 }
             }
         }
+        if order == Order::Sweep {
+            homes.sort_unstable_by_key(|(block, _)| *block);
+        }
         let written = write_home(&mut self.home, site::HOME, &homes)?;
         self.stats.home_blocks = self.stats.home_blocks.saturating_add(homes.len() as u64);
-        // 2. A sync.
+        // 2. A sync, also of what was written back before.
+        let written = joined(written, self.written_back.take());
         if let Some(written) = written {
             let written = match self.unsynced.take() {
                 Some(data) => written.and(data),

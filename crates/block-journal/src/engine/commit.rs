@@ -85,7 +85,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         // 1. Room, while callers stand still.
         let blocks = (record.blocks.len() as u64).saturating_add(1);
         if !record.blocks.is_empty() {
-            self.make_room(blocks)?;
+            self.free_room(blocks)?;
         }
         // 2. Data goes home.
         let written = self.write_data(&data)?;
@@ -127,7 +127,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
         let homes = logged.iter().map(|(block, _)| *block).collect();
         self.live.push_back(Live { sequence, blocks, logged: homes });
         for (block, content) in logged {
-            self.images.insert(block, Image { sequence, content });
+            self.images.insert(block, Image { sequence, content, is_home: false });
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
 }
 
 /// What one sync of one device covers.
-fn joined(one: Option<Unsynced>, other: Option<Unsynced>) -> Option<Unsynced> {
+pub(crate) fn joined(one: Option<Unsynced>, other: Option<Unsynced>) -> Option<Unsynced> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.and(other)),
         (one, other) => one.or(other),

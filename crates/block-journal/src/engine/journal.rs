@@ -40,6 +40,8 @@ pub struct BlockJournal<J, D, H = NoHook> {
     pub(crate) images: BTreeMap<u64, Image>,
     /// Data that went home without a sync so far.
     pub(crate) unsynced: Option<Unsynced>,
+    /// Images that were written back without a sync so far.
+    pub(crate) written_back: Option<Unsynced>,
     pub(crate) failed: bool,
     pub(crate) stats: Stats,
 }
@@ -59,6 +61,8 @@ pub(crate) struct Image {
     /// The transaction that logged it.
     pub(crate) sequence: u64,
     pub(crate) content: Box<[u8]>,
+    /// Whether it was written back already. No sync has made that durable.
+    pub(crate) is_home: bool,
 }
 
 impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
@@ -76,6 +80,7 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
             live: VecDeque::new(),
             images: BTreeMap::new(),
             unsynced: None,
+            written_back: None,
             failed: false,
             stats: Stats::default(),
         }

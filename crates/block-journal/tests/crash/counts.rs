@@ -226,3 +226,26 @@ fn another_mode_finds_what_the_last_one_left() -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[test]
+fn what_was_written_back_goes_home_once_and_space_comes_back_later() -> Result<(), Error> {
+    let world = world(32);
+    let mut journal = journal(&world, Config::new(Mode::Ordered));
+    commit(&mut journal, &[9, 2, 5], &[])?;
+    let before = world.tape().counts().disk_syncs;
+    journal.write_back(|block| block != BlockNumber(5))?;
+    journal.write_back(|block| block != BlockNumber(5))?;
+    assert_eq!((journal.stats().home_blocks, journal.free_blocks()), (2, 27));
+    assert_eq!(world.tape().counts().disk_syncs, before);
+    // The one that is left, and a sync for all three.
+    journal.make_room(32)?;
+    let stats = journal.stats();
+    assert_eq!((stats.home_blocks, stats.home_syncs, journal.free_blocks()), (3, 1, 32));
+    // Where nothing is left to write, the sync comes all the same.
+    commit(&mut journal, &[1], &[])?;
+    journal.write_back(|_| true)?;
+    journal.checkpoint()?;
+    let stats = journal.stats();
+    assert_eq!((stats.home_blocks, stats.home_syncs), (4, 2));
+    Ok(())
+}

@@ -31,11 +31,13 @@ pub(crate) enum Step {
     Commit(&'static [Change]),
     Sync,
     Checkpoint,
+    /// Images go home without a sync.
+    WriteBack,
     Reopen,
 }
 
 /// All steps that the short programs are made of.
-pub(crate) const STEPS: [Step; 9] = [
+pub(crate) const STEPS: [Step; 10] = [
     Step::Commit(&[Metadata(0), Data(1)]),
     Step::Commit(&[Metadata(0), Metadata(2)]),
     Step::Commit(&[Free(0), Metadata(3)]),
@@ -45,6 +47,7 @@ pub(crate) const STEPS: [Step; 9] = [
     Step::Sync,
     Step::Checkpoint,
     Step::Reopen,
+    Step::WriteBack,
 ];
 
 /// The hook of the tests: a mutator of the simulator, and rules that are switched off.
@@ -136,6 +139,7 @@ impl Program {
         let say = |error: block_journal::Error| format!("{step:?}: {error}");
         match step {
             Step::Checkpoint => journal.checkpoint().map_err(say)?,
+            Step::WriteBack => journal.write_back(|_| true).map_err(say)?,
             Step::Reopen => {
                 drop(journal.close().map_err(say)?);
                 return self.open(world);
@@ -261,7 +265,7 @@ impl Program {
                     state[block as usize] = known;
                 }
             }
-            Step::Checkpoint | Step::Reopen => {}
+            Step::Checkpoint | Step::WriteBack | Step::Reopen => {}
         }
         state
     }

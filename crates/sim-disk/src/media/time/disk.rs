@@ -119,6 +119,27 @@ impl TimedDisk {
         self.lock().queue.drain()
     }
 
+    /// Puts content where it was before anybody's time began: the drive does nothing for it.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn put(&self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.check(DeviceOperation::Write, first, from.len())?;
+        self.lock().content.write(first.raw(), from);
+        Ok(())
+    }
+
+    /// Copies what the disk holds: nobody's time passes. A host that keeps blocks in memory of its
+    /// own reads them so.
+    ///
+    /// # Errors
+    /// Those of a read.
+    pub fn peek(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(DeviceOperation::Read, first, into.len())?;
+        self.lock().content.read(first.raw(), into);
+        Ok(())
+    }
+
     /// What the drive served since the last call. The first call begins the log, and returns none.
     #[must_use]
     pub fn take_log(&self) -> Vec<Served> {

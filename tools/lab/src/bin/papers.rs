@@ -1,0 +1,53 @@
+//! The papers' time figures, in virtual time, as `docs/PAPERS.md`.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use lab::engines::Failure;
+use lab::papers::page::{self, Wanted};
+use lab::papers::row::{Row, Verdict};
+
+/// The papers' time figures, in virtual time.
+#[derive(Parser)]
+struct Arguments {
+    /// Divides everything by this; without, each figure has a scale of its own.
+    #[arg(long)]
+    scale: Option<u64>,
+    /// Only sections whose names begin like this: gates, two-level, delta, fgm, njs, hasfs,
+    /// sensitivity, today.
+    #[arg(long)]
+    figure: Option<String>,
+    /// The gates and one figure of each paper, at a coarse scale, in bands twice as wide.
+    #[arg(long)]
+    quick: bool,
+    /// The folder of the traces.
+    #[arg(long)]
+    traces: Option<PathBuf>,
+    /// The page to write, with its plots beside it.
+    #[arg(long)]
+    results: Option<PathBuf>,
+}
+
+/// The scale of a quick run.
+const QUICK_SCALE: u64 = 64;
+
+fn main() -> Result<(), Failure> {
+    let arguments = Arguments::parse();
+    if arguments.quick {
+        let rows = page::quick_rows(arguments.scale.unwrap_or(QUICK_SCALE))?;
+        print!("{}", Row::HEAD);
+        rows.iter().for_each(|row| print!("{}", row.line()));
+        let out = rows.iter().filter(|row| row.verdict() == Verdict::Out).count();
+        return if out == 0 { Ok(()) } else { Err(format!("{out} rows are out").into()) };
+    }
+    let figure = arguments.figure.as_deref();
+    let traces = arguments.traces.as_deref();
+    let sections = Wanted { scale: arguments.scale, figure, traces }.sections()?;
+    match &arguments.results {
+        Some(results) => page::write(&sections, results)?,
+        None => print!("{}", page::page(&sections)),
+    }
+    Ok(())
+}

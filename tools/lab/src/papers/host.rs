@@ -1,0 +1,49 @@
+//! What the host computes, and how it is sized: constants, with the papers' machines.
+
+/// Nanoseconds of CPU, and how many cores there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    pub cores: usize,
+    /// Each operation.
+    pub operation_ns: u64,
+    /// A page that is written through the file system.
+    pub page_ns: u64,
+    /// More, for each page that a block journal logs.
+    pub logged_page_ns: u64,
+    /// More, for each page that goes to the journal in memory: an assumption, of HasFS alone.
+    pub slot_page_ns: u64,
+    pub open_ns: u64,
+    pub read_page_ns: u64,
+    pub fsync_ns: u64,
+    pub wake_ns: u64,
+}
+
+impl Host {
+    pub const FGM: Self = Self {
+        cores: 8,
+        operation_ns: 0,
+        page_ns: 3_000,
+        logged_page_ns: 2_000,
+        slot_page_ns: 0,
+        open_ns: 15_000,
+        read_page_ns: 700,
+        fsync_ns: 10_000,
+        wake_ns: 15_000,
+    };
+    pub const NJS: Self = Self { cores: 6, page_ns: 4_000, ..Self::FGM };
+    pub const HASFS: Self =
+        Self { cores: 4, operation_ns: 9_000, page_ns: 2_500, slot_page_ns: 3_000, ..Self::FGM };
+}
+
+/// What the block layer computes for a block of a RAM disk.
+pub const RAM_DISK_BLOCK_NS: u64 = 2_000;
+/// A transaction commits at this age.
+pub const COMMIT_AFTER_NS: u64 = 5_000_000_000;
+/// Data and metadata go out at this age.
+pub const OLD_NS: u64 = 30_000_000_000;
+/// Where more of memory than this is dirty, in a hundred, write-back begins; and writers wait.
+pub const WRITES_BACK_PERCENT: u64 = 10;
+pub const WAITS_PERCENT: u64 = 15;
+/// A run takes as long as this at least, and its journal is filled as often.
+pub const RUN_NS: u64 = 120_000_000_000;
+pub const FILLED_TIMES: u64 = 4;

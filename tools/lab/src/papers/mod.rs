@@ -1,0 +1,38 @@
+//! The time figures of the papers, in virtual time: the journal behind its front door on timed
+//! media, beside block journals on timed disks. All of it runs in one thread of the operating
+//! system.
+//!
+//! | file | what |
+//! |---|---|
+//! | `row`, `page` | a figure beside ours, and the page of all figures |
+//! | `gates` | the drives alone |
+//! | `small`, `traces`, `overwrite` | two-level logging and delta journaling, on a memory card |
+//! | `fgm`, `njs`, `hasfs` | the rows of the three file systems |
+//! | `case`, `loads` | a machine, and what its threads do |
+//! | `world` | the event loop: threads, commits, write-back, and what each waits for |
+//! | `fs`, `cache`, `data` | a tiny file system, the host's page cache, and what files hold |
+//! | `store` | what keeps the blocks: no journal, a block journal, or the journal in memory |
+//! | `media`, `policy`, `host` | media, policies whose encoding takes time, and constants |
+//! | `sensitivity`, `today` | other parameters, and media that can be bought |
+
+pub mod cache;
+pub mod case;
+pub mod data;
+pub mod fgm;
+pub mod fs;
+pub mod gates;
+pub mod hasfs;
+pub mod host;
+pub mod loads;
+pub mod media;
+pub mod njs;
+pub mod overwrite;
+pub mod page;
+pub mod policy;
+pub mod row;
+pub mod sensitivity;
+pub mod small;
+pub mod store;
+pub mod today;
+pub mod traces;
+pub mod world;

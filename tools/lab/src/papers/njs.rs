@@ -1,0 +1,349 @@
+//! The rows of NJS: `byte-delta` beside a block journal in data mode on a RAM disk.
+
+use block_journal::Mode;
+use byte_delta::{Appends, ByteDelta, Settings};
+use sim_disk::time::{Clock, MemoryModel};
+
+use crate::engines::Failure;
+use crate::papers::case::{InNvm, Kept, Machine};
+use crate::papers::fs::Directories;
+use crate::papers::host::Host;
+use crate::papers::loads::{self, Loop, Overwrite, Postmark};
+use crate::papers::policy::HostPolicy;
+use crate::papers::row::{Band, Row, Unit, percent_more};
+use crate::papers::store::Ring;
+use crate::papers::world::{Checkpoints, Ran};
+use crate::plot::{Plot, Scale};
+
+/// The journal has 128 MB.
+const NVM_BYTES: u64 = 128 << 20;
+const RING_BLOCKS: u64 = NVM_BYTES / 4096;
+/// A running transaction has half of what a lane can hold, beside slots.
+const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 8;
+/// Blocks of 8 GB, which IOzone writes.
+const FILE_BLOCKS: u64 = 8 << 18;
+
+const MACHINE: Machine =
+    Machine { host: Host::NJS, cache_bytes: 6 << 30, memory_bytes: 8 << 30, ..Machine::USUAL };
+
+fn byte_delta(clock: &Clock) -> HostPolicy {
+    HostPolicy::new(ByteDelta::new(), clock)
+}
+
+fn whole_slots(clock: &Clock) -> HostPolicy {
+    byte_delta(clock).with_whole_slots()
+}
+
+fn all_logged(clock: &Clock) -> HostPolicy {
+    HostPolicy::new(ByteDelta::with(Settings::new().appends(Appends::Slots)), clock)
+}
+
+const fn in_nvm(policy: fn(&Clock) -> HostPolicy, checkpoints: Checkpoints) -> Kept {
+    Kept::Nvm(InNvm {
+        policy,
+        memory: MemoryModel::njs(),
+        bytes: NVM_BYTES,
+        logs_data: true,
+        checkpoints,
+        caller_flushes: false,
+        slot_share: None,
+        objects_max: None,
+        transaction_blocks: TRANSACTION_BLOCKS,
+    })
+}
+
+const fn data_mode(ring: Ring) -> Kept {
+    Kept::Blocks(Mode::Data, ring, RING_BLOCKS)
+}
+
+const RAM_DISK: Ring = Ring::RamDisk(MemoryModel::njs());
+
+/// A workload of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Postmark,
+    Fileserver,
+    Varmail,
+}
+
+impl Work {
+    pub const ALL: [Self; 3] = [Self::Postmark, Self::Fileserver, Self::Varmail];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Postmark => "postmark",
+            Self::Fileserver => "fileserver",
+            Self::Varmail => "varmail",
+        }
+    }
+
+    fn run(self, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+        match self {
+            Self::Postmark => {
+                let sizes = (1, 256);
+                let machine =
+                    Machine { files: 10_000, file_blocks: sizes, average_blocks: 150, ..MACHINE };
+                machine.run(kept, scale, |world| Postmark::new(world, sizes, true))
+            }
+            Self::Fileserver => {
+                let machine = Machine {
+                    threads: 50,
+                    files: 50_000,
+                    file_blocks: (32, 32),
+                    average_blocks: 40,
+                    ..MACHINE
+                };
+                let (steps, count) = (loads::fileserver::<32>(), loads::FILESERVER_OPERATIONS);
+                machine.run(kept, scale, |world| Loop::new(steps, count, 50, 0, world))
+            }
+            Self::Varmail => {
+                let machine = Machine {
+                    threads: 16,
+                    files: 400_000,
+                    file_blocks: (4, 4),
+                    average_blocks: 6,
+                    directories: Directories::One,
+                    ..MACHINE
+                };
+                let (steps, count) = (loads::varmail::<4>(), loads::VARMAIL_OPERATIONS);
+                machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))
+            }
+        }
+    }
+}
+
+/// Writes of IOzone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    Sequential,
+    Again,
+    Random,
+}
+
+/// Writes a file of 8 GB, without a sync; a new one, or over one that is there.
+fn iozone(write: Write, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+    let blocks = FILE_BLOCKS / scale;
+    let at_a_time = if write == Write::Random { 1 } else { 16 };
+    let operations = match write {
+        Write::Random => blocks / 8,
+        _ => blocks / at_a_time,
+    };
+    let is_new = write == Write::Sequential;
+    let machine = Machine {
+        files: 4 * scale,
+        file_blocks: (0, 0),
+        first_blocks: if is_new { 0 } else { blocks },
+        average_blocks: blocks / 2,
+        directories: Directories::One,
+        filled_percent: 100,
+        operations: Some(operations),
+        ..MACHINE
+    };
+    machine.run(kept, scale, |_| Overwrite {
+        file: 0,
+        blocks,
+        at_a_time,
+        is_random: write == Write::Random,
+        appends: is_new,
+        at: 0,
+    })
+}
+
+fn both(ours: &Ran, other: &Ran) -> String {
+    format!(
+        "{:.1} against {:.1} /s; ours {}; there {}",
+        ours.per_second,
+        other.per_second,
+        ours.counts(),
+        other.counts()
+    )
+}
+
+/// NJS figure 8: against data mode on a RAM disk, with two ways to make checkpoints.
+pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let ways =
+        [("stands still", Checkpoints::Own), ("in the background", Checkpoints::Background(192))];
+    let writes = [
+        (Write::Sequential, "IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),
+        (Write::Again, "IOzone, re-write", "+ 56.3 %", Band::Above(0.0)),
+        (Write::Random, "IOzone, random", "+ 137.1 %", Band::at_least(30.0)),
+    ];
+    for (write, name, paper, band) in writes {
+        let other = iozone(write, data_mode(RAM_DISK), scale)?;
+        for (way, checkpoints) in ways {
+            let ours = iozone(write, in_nvm(byte_delta, checkpoints), scale)?;
+            let band = if checkpoints == Checkpoints::Own { band } else { Band::Printed };
+            rows.push(row("NJS 8a", format!("{name}; {way}"), paper, &ours, &other, band, scale));
+        }
+    }
+    let papers = ["+ 53.9 %", "+ 43.1 %", "+ 50.6 %"];
+    for (work, paper) in Work::ALL.into_iter().zip(papers) {
+        let other = work.run(data_mode(RAM_DISK), scale)?;
+        for (way, checkpoints) in ways {
+            let ours = work.run(in_nvm(byte_delta, checkpoints), scale)?;
+            let band =
+                if checkpoints == Checkpoints::Own { Band::at_least(40.0) } else { Band::Printed };
+            let compared = format!("{}; {way}", work.name());
+            rows.push(row("NJS 8b", compared, paper, &ours, &other, band, scale));
+        }
+    }
+    Ok(rows)
+}
+
+fn row(
+    figure: &'static str,
+    compared: String,
+    paper: &'static str,
+    ours: &Ran,
+    other: &Ran,
+    band: Band,
+    scale: u64,
+) -> Row {
+    Row {
+        figure,
+        compared,
+        paper,
+        ours: percent_more(ours.per_second, other.per_second),
+        unit: Unit::Percent,
+        band,
+        scale,
+        why: both(ours, other),
+    }
+}
+
+/// NJS figure 1: the gates among the baselines.
+pub fn figure_1(scale: u64) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let papers =
+        [(Work::Varmail, "- 43.8 %", "+ 12.1 %"), (Work::Fileserver, "- 41.9 %", "+ 11.7 %")];
+    for (work, on_disk, on_ram) in papers {
+        let none = work.run(Kept::Without, scale)?;
+        let disk = work.run(data_mode(Ring::SameDisk), scale)?;
+        let ram = work.run(data_mode(RAM_DISK), scale)?;
+        let gate = |name: &str, paper, ours: &Ran, other: &Ran, band| {
+            let compared = format!("{}: {name}", work.name());
+            row("gate: NJS 1", compared, paper, ours, other, band, scale)
+        };
+        rows.push(gate("data mode on HDD / none", on_disk, &disk, &none, Band::Must(-75.0, -25.0)));
+        rows.push(gate("RAM disk / HDD", on_ram, &ram, &disk, Band::Must(0.0, 45.0)));
+    }
+    Ok(rows)
+}
+
+/// NJS figure 11: all of it logged, or appends sent home.
+pub fn figure_11(scale: u64) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let papers = ["+ 7.2 %", "+ 5.5 %", "+ 6.9 %"];
+    for (work, paper) in Work::ALL.into_iter().zip(papers) {
+        let split = work.run(in_nvm(byte_delta, Checkpoints::Own), scale)?;
+        let all = work.run(in_nvm(all_logged, Checkpoints::Own), scale)?;
+        let band = if work == Work::Varmail { Band::Above(0.0) } else { Band::Printed };
+        let compared = format!("{}: all logged / split", work.name());
+        rows.push(row("NJS 11", compared, paper, &all, &split, band, scale));
+    }
+    Ok(rows)
+}
+
+/// NJS figure 10: with and without the delayed checkpoint.
+pub fn figure_10(scale: u64) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let papers = ["+ 31.5 %", "+ 20.3 %", "+ 32.1 %"];
+    for (work, paper) in Work::ALL.into_iter().zip(papers) {
+        // Without: it is emptied as soon as a quarter is used.
+        let early = work.run(in_nvm(byte_delta, Checkpoints::Standstill(64)), scale)?;
+        let late = work.run(in_nvm(byte_delta, Checkpoints::Own), scale)?;
+        let least = if work == Work::Varmail { 20.0 } else { 0.0 };
+        let compared = format!("{}: delayed checkpoint / at a quarter", work.name());
+        let band = Band::at_least(least);
+        rows.push(row("NJS 10", compared, paper, &late, &early, band, scale));
+    }
+    Ok(rows)
+}
+
+/// Percent of a block that differ, in figure 9a.
+const DIFFERENCES: [usize; 6] = [0, 20, 40, 60, 80, 100];
+/// Blocks of the file that is written again and again: it stays in the journal.
+const KEPT_BLOCKS: u64 = 1 << 12;
+const PASSES: u64 = 12;
+
+/// NJS figure 9a: with and without byte update, by how much of a block differs. The plot has both
+/// readings of the memory's latency.
+pub fn figure_9(scale: u64) -> Result<(Vec<Row>, Plot), Failure> {
+    let (mut rows, mut curves) = (Vec::new(), Vec::new());
+    let memories =
+        [("300 ns a line", MemoryModel::njs_per_line()), ("300 ns a call", MemoryModel::njs())];
+    for (name, memory) in memories {
+        let mut gains = Vec::new();
+        for percent in DIFFERENCES {
+            let blocks = KEPT_BLOCKS / scale;
+            let machine = Machine {
+                files: 4 * scale,
+                file_blocks: (0, 0),
+                first_blocks: blocks,
+                average_blocks: blocks,
+                directories: Directories::One,
+                filled_percent: 100,
+                operations: Some(PASSES * blocks / 16),
+                differs: 4096 * percent / 100,
+                ..MACHINE
+            };
+            let run = |policy| {
+                let Kept::Nvm(nvm) = in_nvm(policy, Checkpoints::Own) else {
+                    return Err("a journal in memory".into());
+                };
+                let kept = Kept::Nvm(InNvm { memory, transaction_blocks: 1 << 10, ..nvm });
+                machine.run(kept, scale, |_| Overwrite {
+                    file: 0,
+                    blocks,
+                    at_a_time: 16,
+                    is_random: false,
+                    appends: false,
+                    at: 0,
+                })
+            };
+            let (ours, other) = (run(byte_delta)?, run(whole_slots)?);
+            gains.push(percent_more(ours.per_second, other.per_second));
+            let is_first = name == "300 ns a line";
+            let (paper, band) = match percent {
+                0 if is_first => ("+ 20.1 %", Band::Must(4.0, 45.0)),
+                100 if is_first => ("- 1 %", Band::at_least(-5.0)),
+                0 => ("+ 20.1 %", Band::Printed),
+                100 => ("- 1 %", Band::Printed),
+                _ => continue,
+            };
+            let compared = format!("{percent} % differ, {name}: with / without byte update");
+            rows.push(row("NJS 9a", compared, paper, &ours, &other, band, scale));
+        }
+        let falls = gains.first().zip(gains.last()).map_or(0.0, |(first, last)| first - last);
+        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
+        rows.push(Row {
+            figure: "NJS 9a",
+            compared: format!("{name}: from 0 to 100 % it falls by"),
+            paper: "21 points",
+            ours: falls,
+            unit: Unit::Percent,
+            band: if name == "300 ns a line" { Band::Above(0.0) } else { Band::Printed },
+            scale,
+            why: format!("mean {mean:+.1} %, the paper's + 10.8 %"),
+        });
+        curves.push((name.to_owned(), gains));
+    }
+    let plot = Plot {
+        title: "NJS 9a: gain by byte update, in a hundred",
+        below: "bytes of a block that differ, in a hundred",
+        scale: Scale::FromZero,
+        steps: DIFFERENCES.iter().map(|percent| format!("{percent} %")).collect(),
+        curves,
+    };
+    Ok((rows, plot))
+}
+
+/// The row of figure 8a that has a mechanism of its own: one sorted sweep.
+pub fn random_alone(scale: u64) -> Result<Vec<Row>, Failure> {
+    let other = iozone(Write::Random, data_mode(RAM_DISK), scale)?;
+    let ours = iozone(Write::Random, in_nvm(byte_delta, Checkpoints::Own), scale)?;
+    let compared = "IOzone, random; stands still".to_owned();
+    let band = Band::at_least(30.0);
+    Ok(vec![row("NJS 8a", compared, "+ 137.1 %", &ours, &other, band, scale)])
+}

@@ -1,0 +1,185 @@
+//! A file that is overwritten in order, by commits of 1 MiB: the rows of delta journaling.
+
+use block_journal::Mode;
+use journal_core::{BlockNumber, BlockSize};
+use nvm_journal::CompressedDelta;
+use sim_disk::Rng;
+use sim_disk::time::{Card, CardModel, Clock, Generator, MemoryModel, MemoryUse, TimedDisk};
+
+use crate::engines::Failure;
+use crate::papers::media::{self, BLOCK};
+use crate::papers::policy::HostPolicy;
+use crate::papers::traces::{BLOCK_CPU_NS, COMMIT_CPU_NS, Setting, TraceRun};
+
+/// Blocks of a commit of 1 MiB.
+const COMMIT_BLOCKS: u64 = 256;
+/// Runs of bytes that differ in a block of which a tenth does, and their length.
+const RUNS: usize = 26;
+const RUN_BYTES: usize = 16;
+/// The journal of the baseline: 128 MB.
+const RING_BLOCKS: u64 = 1 << 15;
+
+/// How much of each block the new contents change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    Tenth,
+    Half,
+    NineTenths,
+}
+
+/// Version 0 is what the file holds first, and version 1 what it is overwritten with.
+#[derive(Clone, Copy, Debug)]
+struct Contents {
+    difference: Difference,
+}
+
+impl Contents {
+    fn put(self, block: u64, version: u64, into: &mut [u8]) {
+        let mut rng = Rng::new(block + 1);
+        let words = [(); 8].map(|()| rng.next_u64());
+        for (at, word) in into.chunks_exact_mut(8).enumerate() {
+            let content = words[at % words.len()].rotate_left(at as u32);
+            word.copy_from_slice(&content.to_le_bytes());
+        }
+        if version == 0 {
+            return;
+        }
+        if self.difference == Difference::Half {
+            for word in into.chunks_exact_mut(8) {
+                let content = rng.next_u64();
+                word.iter_mut().zip(content.to_le_bytes()).for_each(|(byte, bits)| *byte ^= bits);
+            }
+            return;
+        }
+        let each = into.len() / RUNS;
+        for (at, byte) in into.iter_mut().enumerate() {
+            let in_run = at / each < RUNS && at % each < RUN_BYTES;
+            if in_run == (self.difference == Difference::Tenth) {
+                *byte ^= 0xFF;
+            }
+        }
+    }
+}
+
+impl Generator for Contents {
+    fn version_of(&self, block: u64, bytes: &[u8]) -> Option<u64> {
+        let mut image = [0; BLOCK];
+        (0..2).find(|version| {
+            self.put(block, *version, &mut image);
+            image[..] == *bytes
+        })
+    }
+
+    fn image(&self, block: u64, version: u64, into: &mut [u8]) {
+        self.put(block, version, into);
+    }
+}
+
+/// A disk that holds the file, and `more` blocks.
+fn disk_of(
+    clock: &Clock,
+    card: CardModel,
+    contents: Contents,
+    blocks: u64,
+    more: u64,
+) -> Result<TimedDisk, Failure> {
+    let disk = TimedDisk::new(clock, Card::new(card), BlockSize::DEFAULT, blocks + more);
+    let disk = disk.with_generator(Box::new(contents));
+    let mut image = [0; BLOCK];
+    for block in 0..blocks {
+        contents.put(block, 0, &mut image);
+        disk.put(BlockNumber(block), &image)?;
+    }
+    Ok(disk)
+}
+
+/// The commits of a file of `blocks` blocks: which ones, and their new images.
+fn commits(
+    contents: Contents,
+    blocks: u64,
+    clock: &Clock,
+    mut commit: impl FnMut(&[(BlockNumber, Vec<u8>)]) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let mut count = 0;
+    for first in (0..blocks).step_by(COMMIT_BLOCKS as usize) {
+        let some = first..blocks.min(first + COMMIT_BLOCKS);
+        let images = some.map(|block| {
+            let mut image = vec![0; BLOCK];
+            contents.put(block, 1, &mut image);
+            (BlockNumber(block), image)
+        });
+        let images: Vec<_> = images.collect();
+        clock.charge_cpu(COMMIT_CPU_NS + BLOCK_CPU_NS * images.len() as u64);
+        commit(&images)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Overwrites a file of `blocks` blocks by the front door, under `compressed-delta`.
+pub fn by_journal(
+    difference: Difference,
+    blocks: u64,
+    setting: Setting,
+) -> Result<TraceRun, Failure> {
+    let (clock, contents) = (Clock::new(), Contents { difference });
+    let disk = disk_of(&clock, setting.card, contents, blocks, setting.log_blocks.into())?;
+    let policy = HostPolicy::new(CompressedDelta::new(), &clock);
+    let options = media::options(policy).lane_log_blocks(setting.log_blocks);
+    let (journal, meter) =
+        media::journal(&clock, &disk, setting.memory, setting.nvm_bytes, &options)?;
+    let (begun, before) = (clock.now(), meter.so_far());
+    let commits = commits(contents, blocks, &clock, |images| {
+        let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            images.iter().try_for_each(|(block, image)| tx.write(*block, image))
+        };
+        Ok(journal.transact(write)?)
+    })?;
+    journal.sync()?;
+    let (stats, memory) = (journal.stats()?, meter.so_far());
+    Ok(TraceRun {
+        commits,
+        nanos: clock.now() - begun,
+        drive: disk.so_far(),
+        memory: MemoryUse { units: memory.units - before.units, ..memory },
+        logged: stats.total().logged,
+        home: stats.checkpointed.blocks,
+    })
+}
+
+/// Overwrites it on a block journal on the card, which logs data too.
+pub fn by_block_journal(
+    difference: Difference,
+    blocks: u64,
+    card: CardModel,
+    scale: u64,
+) -> Result<TraceRun, Failure> {
+    let (clock, contents) = (Clock::new(), Contents { difference });
+    let ring = RING_BLOCKS / scale;
+    let disk = disk_of(&clock, card, contents, blocks, ring + 2)?;
+    let mut journal = media::on_same_disk(&disk, blocks, ring, Mode::Data)?;
+    let begun = clock.now();
+    let commits = commits(contents, blocks, &clock, |images| {
+        let mut transaction = journal.begin();
+        for (block, image) in images {
+            transaction.data(*block, image)?;
+        }
+        Ok(journal.commit(transaction)?)
+    })?;
+    journal.sync()?;
+    let stats = journal.stats();
+    Ok(TraceRun {
+        commits,
+        nanos: clock.now() - begun,
+        drive: disk.so_far(),
+        logged: stats.image_blocks,
+        home: stats.home_blocks,
+        ..TraceRun::default()
+    })
+}
+
+/// What the paper has: 16 MB of NVRAM at the speed of DRAM, beside a card.
+pub fn setting(card: CardModel, scale: u64) -> Setting {
+    let whole = Setting::new(card, MemoryModel::delta_journaling(), (16 << 20) / scale);
+    Setting { log_blocks: whole.log_blocks / scale as u32, ..whole }
+}

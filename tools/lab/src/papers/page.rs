@@ -1,0 +1,302 @@
+//! All rows as a page, `PAPERS.md`, and its plots.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::engines::Failure;
+use crate::papers::row::{Row, Verdict};
+use crate::papers::small::Folder;
+use crate::papers::{fgm, gates, hasfs, njs, sensitivity, small, today};
+use crate::plot::{Plot, Scale};
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Everything is divided by this; without, each figure has a scale of its own.
+    pub scale: Option<u64>,
+    /// Only sections whose names begin like this.
+    pub figure: Option<&'a str>,
+    /// Where the traces are; without, the rows that need them are left out, and the page says so.
+    pub traces: Option<&'a Path>,
+}
+
+/// Some rows under one title.
+pub struct Section {
+    pub name: &'static str,
+    title: &'static str,
+    /// What the reader has to know of them.
+    text: &'static str,
+    pub rows: Vec<Row>,
+    /// Text behind the rows.
+    tail: String,
+    plots: Vec<(&'static str, Plot)>,
+}
+
+impl Section {
+    const fn new(name: &'static str, title: &'static str, text: &'static str) -> Self {
+        Self { name, title, text, rows: Vec::new(), tail: String::new(), plots: Vec::new() }
+    }
+}
+
+const HEAD: &str = "\
+# The papers' time figures, in virtual time
+
+Written by `cargo run --release -p lab --bin papers -- --results docs/PAPERS.md --traces DIR`.
+The journal runs behind its front door on a timed memory and a timed disk; block journals run on
+the same disks. One thread of the operating system runs everything, and a virtual clock says how
+long the media would have taken. The same seed gives the same bytes.
+
+- *must*: a test fails outside the band. *sign*: the direction has to hold. Other rows are printed
+  alone, and have no band.
+- *k* is the scale: files, memory, journal, the drive's cache and all periods are divided by it.
+- Media, and where their parameters come from: `crates/sim-disk/src/media/time`. What the host
+  computes: `tools/lab/src/papers/host.rs`. No parameter was chosen for a policy.
+- A row that is out says why by counts, and the text below its table names the cause.
+
+";
+
+/// The scale of each group, if nobody says otherwise.
+const AT_PAPERS_SIZE: u64 = 1;
+const OF_NJS: u64 = 4;
+const OF_HASFS: u64 = 16;
+/// The choice of slots that go home looks at every block: larger runs take too long.
+const OF_HASFS_FILES: u64 = 64;
+
+impl Wanted<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.figure.is_none_or(|figure| name.starts_with(figure))
+    }
+
+    fn scale(&self, usual: u64) -> u64 {
+        self.scale.unwrap_or(usual)
+    }
+
+    /// Runs what is wanted.
+    ///
+    /// # Errors
+    /// Those of the journals, and of the traces.
+    pub fn sections(&self) -> Result<Vec<Section>, Failure> {
+        let mut sections = Vec::new();
+        if self.has("gates") {
+            sections.push(self.gates()?);
+        }
+        if self.has("two-level") {
+            sections.push(self.two_level()?);
+        }
+        if self.has("delta") {
+            sections.push(self.delta()?);
+        }
+        if self.has("fgm") {
+            sections.push(self.fgm()?);
+        }
+        if self.has("njs") {
+            sections.push(self.njs()?);
+        }
+        if self.has("hasfs") {
+            sections.push(self.hasfs()?);
+        }
+        if self.has("sensitivity") {
+            let mut section = Section::new("sensitivity", "Sensitivity", sensitivity::TEXT);
+            section.tail = sensitivity::table(self.scale(OF_HASFS))?;
+            sections.push(section);
+        }
+        if self.has("today") {
+            let mut section = Section::new("today", "Media of today", today::TEXT);
+            section.tail = today::table(self.scale(OF_HASFS_FILES))?;
+            sections.push(section);
+        }
+        Ok(sections)
+    }
+
+    fn gates(&self) -> Result<Section, Failure> {
+        let mut section = Section::new(
+            "gates",
+            "Gates: the baselines among themselves",
+            "No figure of a policy counts where a gate of its baselines is out.\n\n\
+             - HasFS Table 2, ordered and writeback: a stall behind the drive's cache that the \
+             model averages away.\n\
+             - NJS 1, varmail: without a journal, each fsync writes its inode block \
+             in place, one by one. The paper's host loses less by that than ours.\n\
+             ",
+        );
+        let scale = self.scale(AT_PAPERS_SIZE);
+        section.rows = gates::rows(scale)?;
+        section.rows.extend(hasfs::tables_1_and_2(self.scale(OF_HASFS))?);
+        section.rows.extend(njs::figure_1(self.scale(OF_NJS))?);
+        section.rows.extend(fgm::figure_2(scale)?);
+        Ok(section)
+    }
+
+    fn two_level(&self) -> Result<Section, Failure> {
+        let mut section = Section::new(
+            "two-level",
+            "Two-level logging: a memory card and PRAM",
+            "SQLite's processor time is what makes the baseline as fast as the paper's. The \
+             log-structured store has a log of data and a log of nodes, as F2FS has.\n",
+        );
+        match self.traces {
+            Some(traces) => {
+                section.rows = small::mobibench(&Folder(traces))?;
+                section.rows.extend(small::filebench(&Folder(traces))?);
+            }
+            None => section.tail = WITHOUT_TRACES.to_owned(),
+        }
+        Ok(section)
+    }
+
+    fn delta(&self) -> Result<Section, Failure> {
+        let mut section = Section::new(
+            "delta",
+            "Delta journaling: a memory card and NVRAM",
+            "The paper gives no transactions a minute for TPC-C: the row says at how much \
+             processor time a commit ours is as far ahead as the paper's.\n",
+        );
+        section.rows = small::overwrites(self.scale(AT_PAPERS_SIZE))?;
+        match self.traces {
+            Some(traces) => section.rows.extend(small::tpcc(&Folder(traces))?),
+            None => section.tail = WITHOUT_TRACES.to_owned(),
+        }
+        Ok(section)
+    }
+
+    fn fgm(&self) -> Result<Section, Failure> {
+        let mut section = Section::new(
+            "fgm",
+            "FGM: objects of metadata in an NVDIMM",
+            "- FGM 11a with a sync of the data's disk: each fsync waits for a turn of \
+             that disk too. The paper's kernel (2.6.34) commits to another medium \
+             without that sync. So do the rows \"taken, not synced\".\n\
+             - FGM 11a on NVM: a few blocks copied into DRAM are microseconds of each fsync, so \
+             there is nothing to win.\n\
+             - The disk may tear a block, so a checkpoint goes through the shield. It \
+             has a thirty-second part of the memory: 1,024 blocks of 128 MB. The rows \
+             \"no block is ever torn\" have a disk that needs none.\n\
+             - FGM 13, varmail: an fsync commits long before a TxnInfo is full.\n",
+        );
+        let scale = self.scale(AT_PAPERS_SIZE);
+        section.rows = fgm::figures_9_to_12(scale)?;
+        let (rows, curves) = fgm::figure_13(self.scale(FIGURE_13_SCALE))?;
+        section.rows.extend(rows);
+        let steps = fgm::SIZES.iter().map(|bytes| match bytes {
+            0..1024 => format!("{bytes} B"),
+            _ => format!("{} K", bytes >> 10),
+        });
+        let plot = Plot {
+            title: "FGM 13: operations a second, by the size of the TxnInfo",
+            below: "bytes of the TxnInfo",
+            scale: Scale::Doubling,
+            steps: steps.collect(),
+            curves,
+        };
+        section.plots.push(("papers-fgm-13.svg", plot));
+        Ok(section)
+    }
+
+    fn njs(&self) -> Result<Section, Failure> {
+        let mut section = Section::new(
+            "njs",
+            "NJS: versions of blocks in NVM",
+            "- Appends go home inside the commit, and a commit of 16 MB has a sync of \
+             its own. Sequential writes pay for that.\n\
+             - \"Stands still\": the journal empties itself when it finds no room, \
+             and every thread waits. \"In the background\": a checkpoint of \
+             everything begins at three quarters. The thresholds of `Journal::tick` \
+             are not used yet.\n\
+             - Re-write: both write the same 8 GB to the same disk.\n\
+             - NJS 9a: the file of 16 MB stays in the journal, so no disk hides what \
+             the memory takes. Where all bytes differ, a slot is rewritten in about \
+             thirteen calls instead of one.\n\
+             - NJS 10, the row without a delayed checkpoint: a checkpoint of \
+             everything at a quarter.\n\
+             ",
+        );
+        let scale = self.scale(OF_NJS);
+        section.rows = njs::figure_8(scale)?;
+        let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE))?;
+        section.rows.extend(rows);
+        section.plots.push(("papers-njs-9a.svg", plot));
+        section.rows.extend(njs::figure_10(scale)?);
+        section.rows.extend(njs::figure_11(scale)?);
+        Ok(section)
+    }
+
+    fn hasfs(&self) -> Result<Section, Failure> {
+        let mut section = Section::new(
+            "hasfs",
+            "HasFS: slots in NVM as the page cache",
+            "- What is read is not taken into slots (R3): the host has a cache of its own for \
+             reads, as large as the slots.\n\
+             - HDD, webserver and webproxy: the threads read, and nothing differs.\n\
+             - HasFS 8, sequential: the drive's 150 MB/s was chosen with this figure in view.\n\
+             - HasFS Table 4 (recovery) is missing: a region of anonymous memory is gone with its \
+             journal, and no run leaves an image to open.\n",
+        );
+        section.rows = hasfs::figures_7_to_10(self.scale(OF_HASFS), self.scale(AT_PAPERS_SIZE))?;
+        section.rows.extend(hasfs::figures_11_and_12(self.scale(OF_HASFS_FILES))?);
+        Ok(section)
+    }
+}
+
+/// Ten runs of three workloads each.
+const FIGURE_13_SCALE: u64 = 16;
+const FIGURE_9_SCALE: u64 = 1;
+
+const WITHOUT_TRACES: &str =
+    "**Not run**: the rows on traces need a folder of them (`--traces`).\n";
+
+/// One figure of each paper and the gates that need no large run, at a coarse scale, in bands twice
+/// as wide.
+///
+/// # Errors
+/// Those of the journals.
+pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
+    let mut rows = gates::rows(scale)?;
+    rows.extend(hasfs::tables_1_and_2(scale)?);
+    rows.extend(hasfs::figures_7_to_10(scale, scale.min(16))?);
+    rows.extend(fgm::figure_12(scale.min(16))?);
+    rows.extend(njs::random_alone(scale)?);
+    // The shield alone takes 256 KiB of the 16 MB.
+    rows.extend(small::overwrites(scale.min(8))?);
+    rows.extend(small::on_sample()?);
+    Ok(rows.into_iter().map(Row::widened).collect())
+}
+
+/// The page of some sections.
+pub fn page(sections: &[Section]) -> String {
+    let mut page = HEAD.to_owned();
+    let all = || sections.iter().flat_map(|section| &section.rows);
+    let count = |verdict| all().filter(|row| row.verdict() == verdict).count();
+    let _ = writeln!(
+        page,
+        "{} rows in their bands, {} with the paper's sign, {} out, {} printed alone.",
+        count(Verdict::In),
+        count(Verdict::Sign),
+        count(Verdict::Out),
+        count(Verdict::Printed)
+    );
+    for section in sections {
+        let _ = writeln!(page, "\n## {}\n\n{}", section.title, section.text);
+        if !section.rows.is_empty() {
+            page.push_str(Row::HEAD);
+            section.rows.iter().for_each(|row| page.push_str(&row.line()));
+        }
+        page.push_str(&section.tail);
+        for (name, plot) in &section.plots {
+            let _ = writeln!(page, "\n![{}](plots/{name})", plot.title);
+        }
+    }
+    page
+}
+
+/// Writes the page, and the plots into a folder beside it.
+///
+/// # Errors
+/// Those of the files.
+pub fn write(sections: &[Section], results: &Path) -> Result<(), Failure> {
+    let folder = results.parent().unwrap_or_else(|| Path::new(".")).join("plots");
+    std::fs::create_dir_all(&folder)?;
+    for (name, plot) in sections.iter().flat_map(|section| &section.plots) {
+        std::fs::write(folder.join(name), plot.svg())?;
+    }
+    Ok(std::fs::write(results, page(sections))?)
+}

@@ -1,0 +1,151 @@
+//! The policies of the library, and what their encoding costs the host in virtual time.
+
+use core::fmt;
+
+use adaptive::{Form, coding_ns};
+use journal_core::PolicyId;
+use journal_core::policy::{
+    ApplyError, Encoder, Pacing, Patch, Placement, Policy, Prefix, Thresholds, Update,
+};
+use nvm_journal::AnyPolicy;
+use sim_disk::time::Clock;
+
+use crate::papers::media::BLOCK;
+
+/// How much slower the papers' processors are than the one of the policies' own model.
+const SLOWER: u64 = 3;
+
+/// A policy whose encoding takes virtual time. It is one type for all policies, so that the journal
+/// is compiled once.
+#[derive(Clone)]
+pub struct HostPolicy {
+    policy: AnyPolicy,
+    /// Whether slots are rewritten as a whole: `byte-delta` without its idea.
+    whole_slots: bool,
+    clock: Clock,
+}
+
+impl HostPolicy {
+    pub fn new(policy: impl Into<AnyPolicy>, clock: &Clock) -> Self {
+        Self { policy: policy.into(), whole_slots: false, clock: clock.clone() }
+    }
+
+    pub fn with_whole_slots(self) -> Self {
+        Self { whole_slots: true, ..self }
+    }
+
+    fn charge(&self, forms: &[Form]) {
+        let nanos: u64 = forms.iter().map(|form| coding_ns(*form, BLOCK)).sum();
+        self.clock.charge_cpu(SLOWER * nanos);
+    }
+
+    /// What the policy has encoded, or has tried to.
+    fn charge_placed(&self, placement: Placement, out: &Encoder<'_>) {
+        match (&self.policy, placement) {
+            (AnyPolicy::CompressedDelta(_), Placement::Encoded) => {
+                let first = out.as_bytes().first().copied();
+                // A short delta is taken as it is found.
+                if first == Some(Form::Runs as u8) {
+                    self.charge(&[Form::Runs]);
+                } else if first == Some(Form::Words as u8) {
+                    self.charge(&[Form::Runs, Form::Words]);
+                } else {
+                    self.charge(&[Form::Runs, Form::Words, Form::Xor]);
+                }
+            }
+            (AnyPolicy::CompressedDelta(_), Placement::DiskLog) => self.charge(&[Form::Runs]),
+            (AnyPolicy::TwoLevel(_) | AnyPolicy::ObjectLog(_), Placement::Encoded) => {
+                self.charge(&[Form::SubBlocks]);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for HostPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.policy.fmt(f)
+    }
+}
+
+impl Policy for HostPolicy {
+    fn id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let placement = self.policy.place(update, out);
+        self.charge_placed(placement, out);
+        placement
+    }
+
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        self.policy.prefix_of(patches, at)
+    }
+
+    fn logs_patches(&self) -> bool {
+        self.policy.logs_patches()
+    }
+
+    fn logs_images(&self) -> bool {
+        self.policy.logs_images()
+    }
+
+    fn logs_whole_blocks(&self) -> bool {
+        self.policy.logs_whole_blocks()
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        self.policy.apply(payload, block)
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        self.policy.check(payload, block)
+    }
+
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        if self.whole_slots {
+            return rewrite(Patch { at: 0, bytes: newer });
+        }
+        if matches!(self.policy, AnyPolicy::ByteDelta(_)) {
+            self.charge(&[Form::Words]);
+        }
+        self.policy.rewrite_slot(older, newer, rewrite);
+    }
+
+    fn wants_slots(&self) -> bool {
+        self.policy.wants_slots()
+    }
+
+    fn wants_log(&self) -> bool {
+        self.policy.wants_log()
+    }
+
+    fn wants_old(&self) -> bool {
+        self.policy.wants_old()
+    }
+
+    fn wants_cached_old(&self) -> bool {
+        self.policy.wants_cached_old()
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        self.policy.bypasses_when_full()
+    }
+
+    fn keeps_in_slots(&self) -> bool {
+        self.policy.keeps_in_slots()
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        self.policy.thresholds()
+    }
+
+    fn pacing(&self) -> Pacing {
+        self.policy.pacing()
+    }
+
+    fn objects_in(&self, update: &Update<'_>) -> u32 {
+        self.policy.objects_in(update)
+    }
+}

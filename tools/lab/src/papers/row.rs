@@ -1,0 +1,153 @@
+//! One figure of a paper beside ours, and what is said of it.
+
+/// What has to hold of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Band {
+    /// A test fails outside.
+    Must(f64, f64),
+    /// Ours has to be on the side of this value where the paper's is: above it.
+    Above(f64),
+    /// Printed, explained and not asserted.
+    Printed,
+}
+
+impl Band {
+    /// From here on without an end.
+    pub const fn at_least(least: f64) -> Self {
+        Self::Must(least, f64::INFINITY)
+    }
+
+    /// A band twice as wide: about the middle of its ends, or from a nearer end on.
+    fn widened(self) -> Self {
+        match self {
+            Self::Must(from, to) if to.is_finite() && from.is_finite() => {
+                let more = (to - from) / 2.0;
+                Self::Must(from - more, to + more)
+            }
+            Self::Must(from, to) if to.is_finite() => Self::Must(from, to + to.abs() / 2.0),
+            Self::Must(from, to) => Self::Must(from - from.abs() / 2.0, to),
+            other => other,
+        }
+    }
+
+    fn holds(self, ours: f64) -> bool {
+        match self {
+            Self::Must(from, to) => (from..=to).contains(&ours),
+            Self::Above(least) => ours > least,
+            Self::Printed => true,
+        }
+    }
+
+    fn text(self, unit: Unit) -> String {
+        match self {
+            Self::Must(from, to) if to.is_infinite() => format!("must >= {}", unit.text(from)),
+            Self::Must(from, to) if from.is_infinite() => format!("must <= {}", unit.text(to)),
+            Self::Must(from, to) => format!("must {} .. {}", unit.text(from), unit.text(to)),
+            Self::Above(least) => format!("sign: > {}", unit.text(least)),
+            Self::Printed => "printed".to_owned(),
+        }
+    }
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// More or less in a hundred.
+    Percent,
+    /// So much faster.
+    Times,
+    Millis,
+    Seconds,
+    /// Of something in a second.
+    PerSecond,
+    MegabytesPerSecond,
+    Count,
+}
+
+impl Unit {
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::Percent => format!("{value:+.1} %"),
+            Self::Times => format!("{value:.2} x"),
+            Self::Millis => format!("{value:.2} ms"),
+            Self::Seconds => format!("{value:.2} s"),
+            Self::PerSecond => format!("{value:.1} /s"),
+            Self::MegabytesPerSecond => format!("{value:.1} MB/s"),
+            Self::Count => format!("{value:.0}"),
+        }
+    }
+}
+
+/// What became of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    In,
+    Out,
+    /// The direction is the paper's.
+    Sign,
+    /// There is no band.
+    Printed,
+}
+
+/// A line of the tables.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub figure: &'static str,
+    pub compared: String,
+    /// What the paper says, in its words.
+    pub paper: &'static str,
+    pub ours: f64,
+    pub unit: Unit,
+    pub band: Band,
+    pub scale: u64,
+    /// Why, by counts.
+    pub why: String,
+}
+
+impl Row {
+    pub fn verdict(&self) -> Verdict {
+        match (self.band, self.band.holds(self.ours)) {
+            (Band::Printed, _) => Verdict::Printed,
+            (_, false) => Verdict::Out,
+            (Band::Above(_), true) => Verdict::Sign,
+            (Band::Must(..), true) => Verdict::In,
+        }
+    }
+
+    /// Whether a test holds it.
+    pub const fn is_must(&self) -> bool {
+        matches!(self.band, Band::Must(..))
+    }
+
+    /// This row, in a band twice as wide.
+    #[must_use]
+    pub fn widened(self) -> Self {
+        Self { band: self.band.widened(), ..self }
+    }
+
+    pub const HEAD: &'static str = concat!(
+        "| figure | compared | paper | ours | band | verdict | k | by counts |\n",
+        "|---|---|---|---|---|---|---|---|\n"
+    );
+
+    pub fn line(&self) -> String {
+        let verdict = match self.verdict() {
+            Verdict::In => "in",
+            Verdict::Out => "**out**",
+            Verdict::Sign => "sign",
+            Verdict::Printed => "-",
+        };
+        let Self { figure, compared, paper, ours, unit, band, scale, why } = self;
+        let (ours, band) = (unit.text(*ours), band.text(*unit));
+        // Counts are no prose.
+        let why = if why.is_empty() { String::new() } else { format!("`{why}`") };
+        format!(
+            "| {figure} | {compared} | {paper} | {ours} | {band} | {verdict} | {scale} | {why} |\n"
+        )
+    }
+}
+
+/// How much more `ours` is than `other`, in a hundred.
+pub fn percent_more(ours: f64, other: f64) -> f64 {
+    100.0 * (ours / other - 1.0)
+}

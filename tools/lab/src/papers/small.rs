@@ -1,0 +1,228 @@
+//! The rows of the two systems for mobile devices: two-level logging, and delta journaling.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nvm_journal::{CompressedDelta, TwoLevel};
+use sim_disk::time::{CardModel, MemoryModel};
+
+use crate::engines::Failure;
+use crate::papers::overwrite::{self, Difference};
+use crate::papers::policy::HostPolicy;
+use crate::papers::row::{Band, Row, Unit, percent_more};
+use crate::papers::traces::{self, Setting, TraceRun};
+use crate::trace::SAMPLE;
+
+/// Transactions of SQLite in the trace of Mobibench.
+const SQLITE_TRANSACTIONS: f64 = 1_200.0;
+/// What the paper's baseline makes of them in a second.
+const PAPER_PER_SECOND: f64 = 33.0;
+/// What SQLite computes for a transaction, before calibration.
+const SQLITE_CPU_SECONDS: f64 = 0.0015;
+/// The journal that two-level logging replaces: 16 MB.
+const SMALL_RING_BLOCKS: u64 = 1 << 12;
+/// And the one of delta journaling: 128 MB.
+const RING_BLOCKS: u64 = 1 << 15;
+
+/// A folder of traces.
+pub struct Folder<'a>(pub &'a Path);
+
+impl Folder<'_> {
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{name}.btrc.zst"))
+    }
+
+    fn opener(&self, name: &str) -> impl Fn() -> Result<Box<dyn Read>, Failure> + use<> {
+        let file = self.file(name);
+        move || Ok(Box::new(File::open(&file)?))
+    }
+}
+
+const fn card(closing_ms: u64) -> CardModel {
+    CardModel { closing_ns: closing_ms * 1_000_000, ..CardModel::class_10() }
+}
+
+fn two_level(nvm_bytes: u64, card: CardModel) -> Setting {
+    Setting::new(card, MemoryModel::two_level(), nvm_bytes)
+}
+
+fn run_two_level(open: traces::Open<'_>, setting: Setting) -> Result<TraceRun, Failure> {
+    traces::by_journal(open, setting, |clock| HostPolicy::new(TwoLevel::new(), clock))
+}
+
+/// Two-level logging, on the trace of Mobibench.
+pub fn mobibench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
+    let open = folder.opener("ext4-mobibench-datajournal");
+    let mut rows = Vec::new();
+    for closing_ms in [10, 40, 150] {
+        let card = card(closing_ms);
+        let base = traces::by_log_structured(&open, card, 0)?;
+        let row = |compared: String, paper, ours, unit, band, why| Row {
+            figure: "two-level, mobibench",
+            compared,
+            paper,
+            ours,
+            unit,
+            band,
+            scale: 1,
+            why,
+        };
+        let uncalibrated =
+            SQLITE_TRANSACTIONS / (base.seconds() + SQLITE_TRANSACTIONS * SQLITE_CPU_SECONDS);
+        if closing_ms == 10 {
+            let gate = Band::Must(25.0, 60.0);
+            rows.push(Row {
+                figure: "gate: log-structured store",
+                ..row(
+                    "on the card, 1.5 ms of CPU a transaction".into(),
+                    "33 /s",
+                    uncalibrated,
+                    Unit::PerSecond,
+                    gate,
+                    base.counts(),
+                )
+            });
+        }
+        let cpu = (1.0 / PAPER_PER_SECOND - base.seconds() / SQLITE_TRANSACTIONS).max(0.0);
+        let per_second =
+            |run: &TraceRun| SQLITE_TRANSACTIONS / (run.seconds() + SQLITE_TRANSACTIONS * cpu);
+        for nvm_mb in [512, 4] {
+            let ours = run_two_level(&open, two_level(nvm_mb << 20, card))?;
+            let times = per_second(&ours) / per_second(&base);
+            let is_must = (closing_ms, nvm_mb) == (10, 512);
+            let band = if is_must { Band::Must(1.8, 3.0) } else { Band::Printed };
+            let compared =
+                format!("/ log-structured; {nvm_mb} MB of PRAM, a unit closes in {closing_ms} ms");
+            let why = format!("CPU {:.1} ms a transaction; {}", 1e3 * cpu, ours.counts());
+            rows.push(row(compared, "2.2 x", times, Unit::Times, band, why));
+        }
+    }
+    Ok(rows)
+}
+
+/// Two-level logging, on the trace of filebench's varmail.
+pub fn filebench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
+    let open = folder.opener("ext4-varmail-datajournal");
+    let mut rows = Vec::new();
+    for closing_ms in [10, 40, 150] {
+        let card = card(closing_ms);
+        let base = traces::by_block_journal(&open, card, SMALL_RING_BLOCKS)?;
+        let log = traces::by_log_structured(&open, card, 0)?;
+        for nvm_mb in [512, 4] {
+            let ours = run_two_level(&open, two_level(nvm_mb << 20, card))?;
+            let is_must = (closing_ms, nvm_mb) == (10, 512);
+            let (ms, base_ms) = (ours.millis_a_commit(), base.millis_a_commit());
+            let row = |against: &str, paper, other: f64, band, why| Row {
+                figure: "two-level, filebench",
+                compared: format!(
+                    "time a commit, {against}; {nvm_mb} MB of PRAM, a unit closes in \
+                     {closing_ms} ms"
+                ),
+                paper,
+                ours: other / ms,
+                unit: Unit::Times,
+                band,
+                scale: 1,
+                why,
+            };
+            let band = if is_must { Band::at_least(3.0) } else { Band::Printed };
+            let why = format!("{base_ms:.1} -> {ms:.1} ms; {}", ours.counts());
+            rows.push(row("/ block journal of 16 MB", "19.9 -> 4.3 ms: 4.6 x", base_ms, band, why));
+            if is_must {
+                let other = log.millis_a_commit();
+                let why = format!("{other:.1} ms there");
+                rows.push(row("/ log-structured", "-", other, Band::Printed, why));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Delta journaling, on the trace of TPC-C.
+pub fn tpcc(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
+    let open = folder.opener("ext4-tpcc-datajournal");
+    let mut rows = Vec::new();
+    for closing_ms in [10, 40, 150] {
+        let card = card(closing_ms);
+        let base = traces::by_block_journal(&open, card, RING_BLOCKS)?;
+        let ours = traces::by_journal(&open, overwrite::setting(card, 1), |clock| {
+            HostPolicy::new(CompressedDelta::new(), clock)
+        })?;
+        let (b, o, n) = (base.seconds(), ours.seconds(), ours.commits as f64);
+        let band = if closing_ms == 10 { Band::at_least(15.0) } else { Band::Printed };
+        let cpu_ms = 1e3 * (b - 1.2 * o) / (0.2 * n);
+        rows.push(Row {
+            figure: "delta, TPC-C",
+            compared: format!("/ data mode, disk alone; a unit closes in {closing_ms} ms"),
+            paper: "+ 20 % tpmC",
+            ours: percent_more(b, o),
+            unit: Unit::Percent,
+            band,
+            scale: 1,
+            why: format!(
+                "{b:.1} -> {o:.1} s; + 20 % at {cpu_ms:.1} ms of CPU a commit; {}",
+                ours.counts()
+            ),
+        });
+    }
+    Ok(rows)
+}
+
+/// Delta journaling, a file that is overwritten.
+pub fn overwrites(scale: u64) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let (tenth, half, nine) = (Difference::Tenth, Difference::Half, Difference::NineTenths);
+    let small = ("16.8 x", Band::Must(12.0, 22.0));
+    let large = ("2.3 x", Band::Must(1.6, 3.2));
+    let equal = ("about 1", Band::Must(0.85, 1.1));
+    let figures = [
+        (256, tenth, "10 %", small),
+        (256, nine, "90 %", small),
+        (512, tenth, "10 %", large),
+        (512, nine, "90 %", large),
+        (256, half, "50 %", equal),
+        (512, half, "50 %", equal),
+    ];
+    for (mb, difference, name, (paper, band)) in figures {
+        let blocks = mb * 256 / scale;
+        let base = overwrite::by_block_journal(difference, blocks, card(10), scale)?;
+        let ours = overwrite::by_journal(difference, blocks, overwrite::setting(card(10), scale))?;
+        rows.push(Row {
+            figure: "delta, overwrite",
+            compared: format!("/ data mode; {mb} MB, {name} differ"),
+            paper,
+            ours: base.seconds() / ours.seconds(),
+            unit: Unit::Times,
+            band,
+            scale,
+            why: format!(
+                "{:.1} -> {:.1} s; {}; there {} logged, {} home",
+                base.seconds(),
+                ours.seconds(),
+                ours.counts(),
+                base.logged,
+                base.home
+            ),
+        });
+    }
+    Ok(rows)
+}
+
+/// Two-level logging beside a block journal, on the small trace that the project keeps.
+pub fn on_sample() -> Result<Vec<Row>, Failure> {
+    let open = || -> Result<Box<dyn Read>, Failure> { Ok(Box::new(SAMPLE)) };
+    let base = traces::by_block_journal(&open, card(10), SMALL_RING_BLOCKS)?;
+    let setting = Setting { log_blocks: 1 << 12, ..two_level(8 << 20, card(10)) };
+    let ours = run_two_level(&open, setting)?;
+    Ok(vec![Row {
+        figure: "two-level, sample",
+        compared: "time a commit, / block journal of 16 MB".to_owned(),
+        paper: "4.6 x on filebench",
+        ours: base.millis_a_commit() / ours.millis_a_commit(),
+        unit: Unit::Times,
+        band: Band::at_least(1.0),
+        scale: 1,
+        why: ours.counts(),
+    }])
+}

@@ -1,0 +1,51 @@
+//! The papers' time figures at a coarse scale, in bands twice as wide; and that nothing in them
+//! reads a real clock.
+
+use std::fs;
+use std::path::Path;
+
+use lab::papers::page;
+use lab::papers::row::{Row, Verdict};
+
+const SCALE: u64 = 64;
+
+fn lines(rows: &[Row]) -> String {
+    rows.iter().map(Row::line).collect()
+}
+
+#[test]
+fn what_must_be_in_its_band_is_and_each_run_is_the_same() {
+    let rows = page::quick_rows(SCALE).expect("the journals go on");
+    let is_out = |row: &&Row| row.is_must() && row.verdict() == Verdict::Out;
+    let out: Vec<Row> = rows.iter().filter(is_out).cloned().collect();
+    assert!(out.is_empty(), "out of their bands:\n{}{}", Row::HEAD, lines(&out));
+    assert!(rows.iter().filter(|row| row.is_must()).count() >= 20, "there is something to hold");
+
+    let again = page::quick_rows(SCALE).expect("the journals go on");
+    assert_eq!(lines(&rows), lines(&again), "the same seed gives the same bytes");
+}
+
+/// The sources below a folder.
+fn sources(folder: &Path, into: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else {
+            let text = fs::read_to_string(&path).expect("a source");
+            into.push((path.display().to_string(), text));
+        }
+    }
+}
+
+#[test]
+fn nothing_reads_a_real_clock_or_starts_a_thread() {
+    let mut all = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/papers"), &mut all);
+    assert!(all.len() > 10, "the sources were found");
+    for (file, text) in &all {
+        for word in ["Instant", "SystemTime", "thread::spawn", "background_checkpoint"] {
+            assert!(!text.contains(word), "{file} has {word}");
+        }
+    }
+}
