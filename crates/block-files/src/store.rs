@@ -1,0 +1,130 @@
+//! A journal without its type parameters: what a store on top of one needs of it.
+
+use core::fmt;
+
+use nvm_journal::policy::Policy;
+use nvm_journal::{
+    BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Journal, Machine,
+    Operation, Stats,
+};
+
+/// An open journal, whatever its policy, memory and disk are.
+///
+/// Every [`Journal`] of an operating system is one. Code that takes an `Arc<dyn Store>` has no type
+/// parameter for it. What is durable after which call is as the journal says it; each call costs
+/// one indirect jump more.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// The size of every block.
+    fn block_size(&self) -> BlockSize;
+
+    /// How many blocks there are.
+    fn block_count(&self) -> u64;
+
+    /// Reads the newest committed bytes of a block, from `at` on.
+    ///
+    /// # Errors
+    /// Those of [`Journal::read`].
+    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error>;
+
+    /// Reads whole blocks, one behind the other, beginning with `first`. Each is read by itself: a
+    /// commit in between may be seen in some of them.
+    ///
+    /// # Errors
+    /// Those of [`Journal::read`].
+    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error>;
+
+    /// Commits operations, which ascend by block, as one transaction.
+    ///
+    /// # Errors
+    /// Those of [`Journal::commit`].
+    fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error>;
+
+    /// Makes everything durable that was committed before.
+    ///
+    /// # Errors
+    /// Those of [`Journal::sync`].
+    fn sync(&self) -> Result<(), Error>;
+
+    /// Writes everything home that was committed before.
+    ///
+    /// # Errors
+    /// Those of [`Journal::checkpoint`].
+    fn checkpoint(&self) -> Result<CheckpointReport, Error>;
+
+    /// Ends the journal in good order. Later calls answer an error.
+    ///
+    /// # Errors
+    /// Those of [`Journal::close`].
+    fn close(&self) -> Result<(), Error>;
+
+    /// What the journal has done so far.
+    ///
+    /// # Errors
+    /// Those of [`Journal::stats`].
+    fn stats(&self) -> Result<Stats, Error>;
+}
+
+impl<L, M> Store for Journal<L, M>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    M: Machine,
+{
+    fn block_size(&self) -> BlockSize {
+        self.geometry().block_size
+    }
+
+    fn block_count(&self) -> u64 {
+        Self::block_count(self)
+    }
+
+    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
+        let size = self.geometry().block_size.bytes();
+        if at == 0 && into.len() == size {
+            return self.read(block, into);
+        }
+        let mut image = vec![0; size];
+        self.read(block, &mut image)?;
+        let bytes = at.checked_add(into.len()).and_then(|end| image.get(at..end));
+        let Some(bytes) = bytes else {
+            return Err(Error::OutOfBlock { block, at, bytes: into.len() });
+        };
+        into.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
+        let size = self.geometry().block_size.bytes();
+        for (number, image) in (first.raw()..).zip(into.chunks_mut(size)) {
+            self.read(BlockNumber(number), image)?;
+        }
+        Ok(())
+    }
+
+    fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        Self::commit(self, operations, durability)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        Self::sync(self)
+    }
+
+    fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        Self::checkpoint(self)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        Self::checkpoint(self).map(drop)
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        Self::stats(self)
+    }
+}
