@@ -23,7 +23,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Reads the newest committed bytes of a block, from `at` on.
     ///
     /// # Errors
-    /// Those of [`Journal::read`].
+    /// Those of [`Journal::read_at`].
     fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error>;
 
     /// Reads whole blocks, one behind the other, beginning with `first`. Each is read by itself: a
@@ -82,18 +82,7 @@ where
     }
 
     fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
-        let size = self.geometry().block_size.bytes();
-        if at == 0 && into.len() == size {
-            return self.read(block, into);
-        }
-        let mut image = vec![0; size];
-        self.read(block, &mut image)?;
-        let bytes = at.checked_add(into.len()).and_then(|end| image.get(at..end));
-        let Some(bytes) = bytes else {
-            return Err(Error::OutOfBlock { block, at, bytes: into.len() });
-        };
-        into.copy_from_slice(bytes);
-        Ok(())
+        Self::read_at(self, block, at, into)
     }
 
     fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
