@@ -7,8 +7,8 @@ use std::sync::Arc;
 use block_files::Store as Journaled;
 use journal_core::{DeviceFacts, Site};
 use nvm_journal::{
-    BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, FullBlock, Joined,
-    Journal, On, Operation, Options, Stats,
+    AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
+    FullBlock, Joined, Journal, On, Operation, Options, Stats,
 };
 use nvm_journal_sqlite::{Mounted, mount_store};
 use rusqlite::Connection;
@@ -22,7 +22,7 @@ use crate::{Longer, connect_to, try_connect};
 const BLOCK: u32 = 512;
 const BLOCKS: u64 = 40;
 
-type SimJournal = Journal<FullBlock, On<SimPmem, Joined<SimDisk, SimDisk>, Mutator>>;
+type SimJournal = Journal<AnyPolicy, On<SimPmem, Joined<SimDisk, SimDisk>, Mutator>>;
 
 /// A bug that is planted below SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,7 @@ struct Database {
     /// Each open has a name of its own, so that none finds files of another one.
     opened: AtomicU64,
     bug: Bug,
+    policy: AnyPolicy,
     /// Whether programs are made of few statements.
     is_short: bool,
 }
@@ -154,8 +155,9 @@ fn commit_fence() -> Site {
 }
 
 impl Database {
-    fn new(folder: &Path, bug: Bug, is_short: bool) -> Self {
-        Self { folder: folder.to_path_buf(), opened: AtomicU64::new(0), bug, is_short }
+    fn new(folder: &Path, bug: Bug, policy: AnyPolicy, is_short: bool) -> Self {
+        let opened = AtomicU64::new(0);
+        Self { folder: folder.to_path_buf(), opened, bug, policy, is_short }
     }
 
     fn hook(&self) -> Mutator {
@@ -168,7 +170,7 @@ impl Database {
 
     fn journal(&self, world: &World, is_new: bool) -> Result<SimJournal, String> {
         let disk = Joined::new(world.disk(0), world.disk(1)).map_err(said)?;
-        let options = Options::new().lanes(1).unit_bytes(256).hook(self.hook());
+        let options = Options::new().lanes(1).unit_bytes(256).hook(self.hook()).policy(self.policy);
         if is_new {
             Journal::format(world.pmem(), disk, &options).map_err(said)
         } else {
@@ -263,30 +265,28 @@ impl Store for Database {
     }
 }
 
-fn search_for(
-    folder: &Path,
-    bug: Bug,
-    is_short: bool,
-    budget: &StoreBudget,
-) -> Result<StoreSummary, String> {
-    check_store(&Database::new(folder, bug, is_short), budget).map_err(said)
-}
-
 pub(crate) fn search(folder: &Path, longer: &Longer) {
-    let budget = if longer.crashes {
-        StoreBudget::new().images(400).longer(200, 8).faults(100)
-    } else {
-        StoreBudget::new().images(4).longer(2, 4).faults(2)
+    let search = |bug, policy, is_short, budget: &StoreBudget| {
+        check_store(&Database::new(folder, bug, policy, is_short), budget).map_err(said)
     };
-    let summary = search_for(folder, Bug::None, !longer.crashes, &budget);
-    println!("  {}", summary.unwrap_or_else(|failure| panic!("{failure}")));
-    let small = StoreBudget::new().images(16).longer(0, 0).faults(0);
-    for (bug, says) in [
-        (Bug::NoFence, "had promised to be durable"),
-        (Bug::LengthApart, "malformed"),
-        (Bug::EarlyReturn, "had promised to be durable"),
+    let (whole, delta) = (AnyPolicy::from(FullBlock), AnyPolicy::from(ByteDelta::new()));
+    // 1. None of the crashes does any harm.
+    let short = StoreBudget::new().images(2).longer(0, 0).faults(2);
+    let long = StoreBudget::new().images(400).longer(200, 8).faults(100);
+    let budget = if longer.crashes { long } else { short };
+    for policy in [whole, delta] {
+        let summary = search(Bug::None, policy, !longer.crashes, &budget);
+        println!("  {policy}: {}", summary.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    // 2. The search finds what it is for. A deferred record is durable at once if it is long, as
+    //    one of whole pages is.
+    let budget = StoreBudget::new().images(16).longer(0, 0).faults(0);
+    for (bug, policy, says) in [
+        (Bug::NoFence, whole, "had promised to be durable"),
+        (Bug::LengthApart, whole, "malformed"),
+        (Bug::EarlyReturn, delta, "had promised to be durable"),
     ] {
-        let failure = search_for(folder, bug, true, &small).expect_err("a bug is planted");
+        let failure = search(bug, policy, true, &budget).expect_err("a bug is planted");
         println!("  {bug:?}: {}", failure.lines().next().unwrap_or_default());
         assert!(failure.contains(says), "{bug:?}: {failure}");
     }
