@@ -300,10 +300,3 @@ fn sealed(block: u64, mut image: Vec<u8>) -> Vec<u8> {
     put(&mut image, 0, &check.to_le_bytes());
     image
 }
-
-/// Gives a block of the directory the checksum of its content. Tests forge blocks with it.
-#[cfg(test)]
-pub(crate) fn seal(block: u64, image: &mut [u8]) {
-    let check = check_of(block, image);
-    put(image, 0, &check.to_le_bytes());
-}

@@ -240,12 +240,10 @@ impl Store for Database {
     }
 
     fn operations(&self) -> Vec<Statement> {
-        let few = [Statement::Insert(1), Statement::Large(2), Statement::Several];
-        if self.is_short {
-            return few.to_vec();
-        }
-        let more = [Statement::Update, Statement::Delete(1), Statement::Checkpoint];
-        [few, more].concat()
+        let few = [Statement::Insert(1), Statement::Large(2)];
+        let more =
+            [Statement::Several, Statement::Update, Statement::Delete(1), Statement::Checkpoint];
+        if self.is_short { few.to_vec() } else { [&few[..], &more].concat() }
     }
 
     fn model(&self, view: &mut View, statement: &Statement) {
@@ -274,7 +272,8 @@ pub(crate) fn search(folder: &Path, longer: &Longer) {
     let short = StoreBudget::new().images(2).longer(0, 0).faults(2);
     let long = StoreBudget::new().images(400).longer(200, 8).faults(100);
     let budget = if longer.crashes { long } else { short };
-    for policy in [whole, delta] {
+    let policies = if longer.crashes { &[whole, delta][..] } else { &[whole] };
+    for policy in policies.iter().copied() {
         let summary = search(Bug::None, policy, !longer.crashes, &budget);
         println!("  {policy}: {}", summary.unwrap_or_else(|failure| panic!("{failure}")));
     }
