@@ -59,10 +59,11 @@
 //! mounted, other programs find it locked. After a crash nothing says so: do not open the file with
 //! another SQLite before it was mounted and closed again.
 
-#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(unsafe_code, unsafe_op_in_unsafe_fn)]
 
 mod database;
 mod error;
+#[allow(unsafe_code, reason = "SQLite is called and calls in C")]
 mod ffi;
 mod mount;
 

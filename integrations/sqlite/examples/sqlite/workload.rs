@@ -35,7 +35,9 @@ impl Workload {
             Self::Update => {
                 let update = "UPDATE t SET x = ?1 WHERE id = ?2";
                 let key = state.key();
-                let row = [state.seed as u8; 100];
+                // SQLite does not write a row that stays as it is.
+                let mut row = [b'u'; 100];
+                row[..8].copy_from_slice(&state.seed.to_le_bytes());
                 connection.prepare_cached(update)?.execute(params![row, key])?;
             }
             Self::Blob => {
