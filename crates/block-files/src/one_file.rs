@@ -276,16 +276,10 @@ impl OneFile {
     /// Blocks that may hold something behind the old end, that the new end covers, and that no part
     /// writes. If there are many, they are cleared in transactions of their own: what is behind the
     /// end of a file can change unseen. The last of them are left to the caller.
-    fn clear(
-        &self,
-        old: OneFileState,
-        len: u64,
-        parts: &[Part<'_>],
-    ) -> Result<Vec<u64>, Error> {
+    fn clear(&self, old: OneFileState, len: u64, parts: &[Part<'_>]) -> Result<Vec<u64>, Error> {
         let (first, _) = self.place(old.len);
         let end = len.min(old.zero_from).div_ceil(self.block_bytes as u64);
-        let is_written =
-            |block: &u64| parts.binary_search_by_key(block, |part| part.block).is_ok();
+        let is_written = |block: &u64| parts.binary_search_by_key(block, |part| part.block).is_ok();
         let mut left = Vec::new();
         for block in (first..end).filter(|block| !is_written(block)) {
             left.push(block);

@@ -247,9 +247,8 @@ impl Mount {
         }
         let path = self.nvm.as_ref().ok_or(Error::NoNvm)?;
         let mut front = Vec::new();
-        let read = File::open(path).and_then(|file| {
-            file.take(FRONT_BYTES as u64).read_to_end(&mut front)
-        });
+        let read =
+            File::open(path).and_then(|file| file.take(FRONT_BYTES as u64).read_to_end(&mut front));
         Ok(read.is_ok() && front.iter().all(|byte| *byte == 0))
     }
 }

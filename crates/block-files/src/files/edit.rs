@@ -194,7 +194,8 @@ impl<'s, 'b> Edit<'s, 'b> {
         let layout = self.state.layout;
         let kept = len.div_ceil(layout.block());
         let file = self.file(id)?;
-        let mut behind: Vec<_> = file.extents.range(kept..).map(|(key, run)| (*key, *run)).collect();
+        let mut behind: Vec<_> =
+            file.extents.range(kept..).map(|(key, run)| (*key, *run)).collect();
         if let Some((key, extent)) = kept.checked_sub(1).and_then(|last| file.extent_at(last)) {
             let stays = kept.saturating_sub(key);
             if stays < extent.count {
@@ -290,7 +291,12 @@ impl<'s, 'b> Edit<'s, 'b> {
         Ok(image)
     }
 
-    pub(super) fn write_bytes(&mut self, id: FileId, at: u64, bytes: &'b [u8]) -> Result<(), Error> {
+    pub(super) fn write_bytes(
+        &mut self,
+        id: FileId,
+        at: u64,
+        bytes: &'b [u8],
+    ) -> Result<(), Error> {
         let layout = self.state.layout;
         let end = at.checked_add(bytes.len() as u64);
         let Some(end) = end.filter(|end| *end <= LEN_MAX) else {

@@ -67,18 +67,44 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) enum Step {
     /// An extent of a file becomes this one, or goes.
-    Extent { id: FileId, key: u64, extent: Option<Extent> },
-    Len { id: FileId, len: u64 },
-    Name { id: FileId, name: String },
+    Extent {
+        id: FileId,
+        key: u64,
+        extent: Option<Extent>,
+    },
+    Len {
+        id: FileId,
+        len: u64,
+    },
+    Name {
+        id: FileId,
+        name: String,
+    },
     /// A node joins the end of a file's chain.
-    Push { id: FileId, block: u64 },
+    Push {
+        id: FileId,
+        block: u64,
+    },
     /// The last node of a file's chain goes. It names no extent.
-    Pop { id: FileId },
-    Insert { id: FileId, file: Box<File> },
-    Remove { id: FileId },
-    Slot { list: usize, slot: usize, head: u64 },
+    Pop {
+        id: FileId,
+    },
+    Insert {
+        id: FileId,
+        file: Box<File>,
+    },
+    Remove {
+        id: FileId,
+    },
+    Slot {
+        list: usize,
+        slot: usize,
+        head: u64,
+    },
     /// A block joins the list of files.
-    PushList { block: u64 },
+    PushList {
+        block: u64,
+    },
     PopList,
 }
 

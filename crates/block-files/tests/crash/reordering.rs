@@ -76,9 +76,8 @@ impl Store for Lazy {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let is_shared = |block: BlockNumber| {
-            self.held().iter().flatten().any(|(held, _)| *held == block)
-        };
+        let is_shared =
+            |block: BlockNumber| self.held().iter().flatten().any(|(held, _)| *held == block);
         if operations.iter().any(|operation| is_shared(operation.block())) {
             self.let_go(durability)?;
         }

@@ -142,7 +142,10 @@ fn compare(
         }
     }
     let base = opened.iter().position(|(engine, _)| *engine == Engine::WAL_FULL_MEMORY);
-    println!("\n{workload}\n{:34} {:>9} {:>9} {:>10} {:>8}", "", "p50 us", "p99 us", "commits/s", "to base");
+    println!(
+        "\n{workload}\n{:34} {:>9} {:>9} {:>10} {:>8}",
+        "", "p50 us", "p99 us", "commits/s", "to base"
+    );
     let mut rows = Vec::new();
     for ((engine, _), own) in opened.iter().zip(&times) {
         let p50 = median(own.medians.iter().copied()) / 1000.0;
@@ -171,8 +174,10 @@ fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> 
             "", "NVM bytes", "lines", "fences", "disk writes", "disk syncs"
         );
         for policy in AnyPolicy::ALL {
-            let (disk, nvm) = (Folder::new(&settings.disk, "count")?, Folder::new(&settings.nvm, "count-nvm")?);
-            let (mut open, media) = Open::counted(*policy, template, &disk.0, &nvm.0, settings.rows)?;
+            let (disk, nvm) =
+                (Folder::new(&settings.disk, "count")?, Folder::new(&settings.nvm, "count-nvm")?);
+            let (mut open, media) =
+                Open::counted(*policy, template, &disk.0, &nvm.0, settings.rows)?;
             open.transaction(workload)?;
             let before = media.now();
             for _ in 0..settings.counted {

@@ -261,10 +261,7 @@ unsafe extern "C" fn unlock(file: *mut sys::sqlite3_file, level: c_int) -> c_int
     sys::SQLITE_OK
 }
 
-unsafe extern "C" fn check_reserved_lock(
-    file: *mut sys::sqlite3_file,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn check_reserved_lock(file: *mut sys::sqlite3_file, out: *mut c_int) -> c_int {
     // SAFETY: F2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     let is_reserved = c_int::from(opened.connection.is_reserved());

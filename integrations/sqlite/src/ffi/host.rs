@@ -25,7 +25,11 @@ impl Host {
     pub(crate) fn find() -> Result<Self, Error> {
         // SAFETY: it initialises SQLite by itself, and takes a null pointer for the default.
         let found = unsafe { sys::sqlite3_vfs_find(ptr::null()) };
-        if found.is_null() { Err(Error::NoVfs { code: sys::SQLITE_ERROR }) } else { Ok(Self(found)) }
+        if found.is_null() {
+            Err(Error::NoVfs { code: sys::SQLITE_ERROR })
+        } else {
+            Ok(Self(found))
+        }
     }
 
     pub(crate) const fn raw(self) -> *mut sys::sqlite3_vfs {
@@ -86,9 +90,8 @@ impl Host {
         let no_parameters = ptr::null_mut();
         let (database, journal, wal) = (database.as_ptr(), journal.as_ptr(), wal.as_ptr());
         // SAFETY: three C strings, and no parameters.
-        let name = unsafe {
-            sys::sqlite3_create_filename(database, journal, wal, 0, no_parameters)
-        };
+        let name =
+            unsafe { sys::sqlite3_create_filename(database, journal, wal, 0, no_parameters) };
         if name.is_null() {
             return Err(Error::NoVfs { code: sys::SQLITE_NOMEM });
         }

@@ -13,9 +13,7 @@ use nvm_journal::{
 use nvm_journal_sqlite::{Mounted, mount_store};
 use rusqlite::Connection;
 use sim_disk::suite::{Promise, Store, StoreBudget, StoreSummary, View, check_store};
-use sim_disk::{
-    DiskImage, Image, Mutant, Mutation, Mutator, SimDisk, SimPmem, World,
-};
+use sim_disk::{DiskImage, Image, Mutant, Mutation, Mutator, SimDisk, SimPmem, World};
 
 use crate::{Longer, connect_to, try_connect};
 
@@ -66,14 +64,11 @@ impl Journaled for Buggy {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let last = BlockNumber(BLOCKS);
-        let commit = |some: &[Operation<'_>], durability| {
-            Journaled::commit(&self.journal, some, durability)
-        };
+        let commit =
+            |some: &[Operation<'_>], durability| Journaled::commit(&self.journal, some, durability);
         match (self.bug, operations) {
             (Bug::EarlyReturn, _) => commit(operations, Durability::Deferred),
-            (Bug::LengthApart, [pages @ .., len])
-                if len.block() == last && !pages.is_empty() =>
-            {
+            (Bug::LengthApart, [pages @ .., len]) if len.block() == last && !pages.is_empty() => {
                 commit(pages, durability)?;
                 commit(core::slice::from_ref(len), durability)
             }
@@ -231,7 +226,8 @@ impl Store for Database {
             let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
             statement.query_map([], row)?.collect()
         };
-        let checked = ask("SELECT integrity_check, '' FROM pragma_integrity_check").map_err(said)?;
+        let checked =
+            ask("SELECT integrity_check, '' FROM pragma_integrity_check").map_err(said)?;
         if checked != [("ok".to_owned(), String::new())] {
             return Err(format!("the database is not whole: {checked:?}"));
         }

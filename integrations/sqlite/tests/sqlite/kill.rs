@@ -25,7 +25,8 @@ pub(crate) fn play(role: &str) -> ExitCode {
         connection.execute_batch("BEGIN").expect("a transaction");
         connection.execute("INSERT INTO t VALUES (?1)", [next]).expect("an insert");
         let pad = if next % 50 == 0 { 300_000 } else { next % 700 };
-        connection.execute("INSERT INTO u VALUES (?1, zeroblob(?2))", [next, pad])
+        connection
+            .execute("INSERT INTO u VALUES (?1, zeroblob(?2))", [next, pad])
             .expect("an insert");
         if next % 7 == 0 {
             connection.execute("DELETE FROM u WHERE n < ?1", [next - 20]).expect("a delete");

@@ -62,7 +62,8 @@ pub(crate) fn policies(folder: &Path, _longer: &Longer) {
         let mount = small(folder).policy(*policy);
         let mounted = mount_with_hook(folder.join("db"), &mount, &fences).expect("a mount");
         let connection = connect(folder);
-        connection.execute_batch("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, x TEXT)")
+        connection
+            .execute_batch("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, x TEXT)")
             .expect("a table");
         connection.execute_batch("INSERT INTO t (x) VALUES ('first')").expect("an insert");
         let before = fences.0.load(Ordering::Relaxed);
