@@ -11,6 +11,13 @@ pub enum Error {
     /// The journal refused. After some of its errors it refuses everything:
     /// [`nvm_journal::Error`] says which these are.
     Journal(nvm_journal::Error),
+    /// The files were closed: nothing can be done with them any more.
+    Closed,
+    /// Blocks cannot be read, so the disk does not have everything: the file is not closed.
+    Unreadable {
+        /// How many.
+        blocks: u64,
+    },
     /// The store has no files: it was never formatted for them.
     NotFormatted,
     /// What the medium says of files cannot be.
@@ -55,6 +62,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Journal(error) => error.fmt(f),
+            Self::Closed => f.write_str("the files were closed"),
+            Self::Unreadable { blocks } => {
+                write!(f, "{blocks} blocks cannot be read: the file is not closed")
+            }
             Self::NotFormatted => f.write_str("the store has no files: format it for them"),
             Self::Damaged(damage) => damage.fmt(f),
             Self::StoreTooSmall { block_bytes, blocks } => {
@@ -103,7 +114,7 @@ impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         use std::io::ErrorKind;
         let kind = match error {
-            Error::Damaged(_) | Error::NotFormatted => ErrorKind::InvalidData,
+            Error::Damaged(_) | Error::NotFormatted | Error::Unreadable { .. } => ErrorKind::InvalidData,
             Error::Exists => ErrorKind::AlreadyExists,
             Error::NotFound => ErrorKind::NotFound,
             Error::NoRoom { .. } => ErrorKind::StorageFull,
@@ -111,7 +122,7 @@ impl From<Error> for std::io::Error {
                 ErrorKind::InvalidInput
             }
             Error::TooLarge(_) => ErrorKind::FileTooLarge,
-            Error::Journal(_) => ErrorKind::Other,
+            Error::Closed | Error::Journal(_) => ErrorKind::Other,
         };
         Self::new(kind, error)
     }

@@ -124,8 +124,9 @@ impl OneFile {
         Ok(Self { store, block_bytes, blocks, state: RwLock::new(state) })
     }
 
-    /// Opens the file as the last transaction left it. A file that was [closed](Self::close) was
-    /// in other hands since: [`format`](Self::format) takes it as it is now.
+    /// Opens the file as the last transaction left it. A file that was [closed](Self::close)
+    /// may have been in other hands since: it answers `Closed`, and [`format`](Self::format) takes
+    /// it as it is now.
     ///
     /// # Errors
     /// `NotFormatted`, `Damaged`, `StoreTooSmall`, and the journal's.
@@ -179,6 +180,9 @@ impl OneFile {
     /// The journal's.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, Error> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
         let there = usize::try_from(state.len.saturating_sub(at)).unwrap_or(usize::MAX);
         let there = there.min(into.len());
         let (mut into, mut at) = (into.get_mut(..there).unwrap_or_default(), at);
@@ -220,8 +224,11 @@ impl OneFile {
         durability: Durability,
     ) -> Result<(), Error> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
         let old = *state;
-        let mut new = OneFileState { is_closed: false, ..old };
+        let mut new = old;
         let mut parts = Vec::with_capacity(writes.len());
         for write in writes {
             let end = write.at.checked_add(write.bytes.len() as u64);
@@ -375,16 +382,22 @@ impl OneFile {
     }
 
     /// Ends the journal: the disk alone has everything. `cut` is told the length of the file when
-    /// everything is home, and cuts the disk's file to it, durably. Later calls answer an error.
+    /// everything is home, and cuts the disk's file to it, durably. Later calls answer `Closed`.
     ///
     /// A crash before `cut` has returned leaves the journal as it was, with everything; one behind
     /// that may leave a closed file.
     ///
     /// # Errors
-    /// `cut`'s, and the journal's.
+    /// `Closed`, `Unreadable`, `cut`'s, and the journal's.
     pub fn close(&self, cut: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        self.store.checkpoint()?;
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        let unreadable = self.store.checkpoint()?.unreadable;
+        if unreadable > 0 {
+            return Err(Error::Unreadable { blocks: unreadable });
+        }
         cut(state.len)?;
         let closed = OneFileState { zero_from: state.len, is_closed: true, ..*state };
         let image = encoded(self.block_bytes, closed);

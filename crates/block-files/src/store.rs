@@ -55,10 +55,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Those of [`Journal::checkpoint`].
     fn checkpoint(&self) -> Result<CheckpointReport, Error>;
 
-    /// Ends the journal in good order. Later calls answer an error.
+    /// Ends the journal in good order: everything is home. Files on it answer an error from then
+    /// on. A [`Journal`] itself would go on, and ends for good when it is dropped.
     ///
     /// # Errors
-    /// Those of [`Journal::close`].
+    /// Those of [`Journal::checkpoint`], and `Unreadable` where a block cannot be read.
     fn close(&self) -> Result<(), Error>;
 
     /// What the journal has done so far.
@@ -110,7 +111,12 @@ where
     }
 
     fn close(&self) -> Result<(), Error> {
-        Self::checkpoint(self).map(drop)
+        Self::sync(self)?;
+        if Self::checkpoint(self)?.unreadable == 0 {
+            return Ok(());
+        }
+        let left = self.unreadable()?.first().copied();
+        left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
     }
 
     fn stats(&self) -> Result<Stats, Error> {

@@ -134,6 +134,7 @@ pub fn mount_store(
     enter(&full, || {
         let file = match OneFile::open(Arc::clone(&store)) {
             Err(block_files::Error::NotFormatted) => OneFile::format(store, 0),
+            Ok(file) if file.state().is_closed => OneFile::format(store, file.len()),
             opened => opened,
         }?;
         let cut: Cut = Box::new(cut);

@@ -44,12 +44,24 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The files, unless they were closed.
+    fn open_to_read(&self) -> Result<RwLockReadGuard<'_, State>, Error> {
+        let state = self.read();
+        if state.is_closed { Err(Error::Closed) } else { Ok(state) }
+    }
+
+    /// The files, unless they were closed.
+    fn open_to_write(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+        let state = self.write();
+        if state.is_closed { Err(Error::Closed) } else { Ok(state) }
+    }
+
     fn edit<'b>(
         &self,
         durability: Durability,
         change: impl FnOnce(&mut Edit<'_, 'b>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut state = self.write();
+        let mut state = self.open_to_write()?;
         let mut edit = Edit::new(&mut state, &*self.store);
         match change(&mut edit) {
             Ok(()) => edit.commit(durability),
@@ -61,7 +73,7 @@ impl Shared {
     }
 
     fn sync(&self) -> Result<(), Error> {
-        let mut state = self.write();
+        let mut state = self.open_to_write()?;
         self.store.sync()?;
         state.freed_is_durable();
         Ok(())
@@ -125,7 +137,7 @@ impl BlockFiles {
     /// # Errors
     /// `NotFound`.
     pub fn open_file(&self, name: &str) -> Result<BlockFile, Error> {
-        let id = self.shared.read().names.get(name).copied().ok_or(Error::NotFound)?;
+        let id = self.shared.open_to_read()?.names.get(name).copied().ok_or(Error::NotFound)?;
         Ok(BlockFile { shared: Arc::clone(&self.shared), id })
     }
 
@@ -174,15 +186,17 @@ impl BlockFiles {
     /// # Errors
     /// The journal's.
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        drop(self.shared.open_to_read()?);
         self.shared.store.checkpoint().map_err(Error::from)
     }
 
-    /// Ends the journal in good order. Later calls answer an error.
+    /// Ends the journal in good order. Later calls answer `Closed`.
     ///
     /// # Errors
-    /// The journal's.
+    /// `Closed`, and the journal's.
     pub fn close(&self) -> Result<(), Error> {
-        let _nobody_changes_anything = self.shared.write();
+        let mut state = self.shared.open_to_write()?;
+        state.is_closed = true;
         self.shared.store.close().map_err(Error::from)
     }
 
@@ -230,7 +244,8 @@ impl BlockFile {
     /// # Errors
     /// `NotFound` where the file was removed, and the journal's.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, Error> {
-        read(&self.shared.read(), &*self.shared.store, self.id, at, into)
+        let state = self.shared.open_to_read()?;
+        read(&state, &*self.shared.store, self.id, at, into)
     }
 
     /// Writes bytes at `at`. The file becomes longer where they end behind its end; what lies
@@ -247,7 +262,8 @@ impl BlockFile {
     /// # Errors
     /// `NotFound` where the file was removed.
     pub fn len(&self) -> Result<u64, Error> {
-        self.shared.read().file(self.id).map(|file| file.len).ok_or(Error::NotFound)
+        let state = self.shared.open_to_read()?;
+        state.file(self.id).map(|file| file.len).ok_or(Error::NotFound)
     }
 
     /// Whether the file has no bytes.

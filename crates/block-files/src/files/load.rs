@@ -55,7 +55,8 @@ pub(super) fn load(store: &dyn Store) -> Result<State, Error> {
     }
     // 3. What nothing has is free.
     let free = load.free()?;
-    Ok(State { layout, files, names, lists, free_slots, free, waiting: Vec::new() })
+    let (waiting, is_closed) = (Vec::new(), false);
+    Ok(State { layout, files, names, lists, free_slots, free, waiting, is_closed })
 }
 
 impl Load<'_> {

@@ -61,6 +61,7 @@ pub(super) struct State {
     /// Blocks that a transaction has freed that may not be durable yet. After a crash they may
     /// belong to a file again, so no other file gets them before a sync.
     pub(super) waiting: Vec<(u64, u64)>,
+    pub(super) is_closed: bool,
 }
 
 /// One change of the directory in memory.

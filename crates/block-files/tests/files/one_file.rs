@@ -82,6 +82,8 @@ fn after_a_close_the_disk_is_the_file() {
     file.close(|len| disk.cut(len).map_err(|_| Error::NotFound)).expect("a close");
     assert_eq!(fs::read(&path).expect("a file"), expected);
     assert!(file.state().is_closed);
+    assert_eq!(file.write_at(0, b"late"), Err(Error::Closed));
+    assert_eq!(file.read_at(0, &mut [0; 4]), Err(Error::Closed));
     drop((file, disk));
     fs::remove_dir_all(folder).expect("it is there");
 }

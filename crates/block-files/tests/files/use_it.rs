@@ -216,3 +216,20 @@ fn threads_use_files_at_once() -> Result<(), Error> {
     assert_eq!(files.list().len(), 4);
     files.sync()
 }
+
+#[test]
+fn after_a_close_nothing_can_be_done() -> Result<(), Error> {
+    let world = world(1 << 18, 128, 100);
+    let files = BlockFiles::format(Arc::new(journal(&world)))?;
+    let file = files.create("a")?;
+    file.write_at(0, b"bytes")?;
+    files.close()?;
+    assert_eq!(file.read_at(0, &mut [0]), Err(Error::Closed));
+    assert_eq!(file.write_at(0, b"x"), Err(Error::Closed));
+    assert_eq!(files.create("b").map(drop), Err(Error::Closed));
+    assert_eq!((files.sync(), files.close()), (Err(Error::Closed), Err(Error::Closed)));
+    drop((files, file));
+    let files = BlockFiles::open(Arc::new(reopened(&world)))?;
+    assert_eq!(content(&files.open_file("a")?), b"bytes");
+    Ok(())
+}
