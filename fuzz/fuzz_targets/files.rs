@@ -1,5 +1,5 @@
-//! Any bytes as the blocks of a store of files, as they are or with every checksum made right: an
-//! open of them ends, soon, without a panic. It says what is wrong, or shows files that can be used.
+//! Any bytes as the blocks of a store of files, as they are or with every checksum made right. An
+//! open of them ends, soon, without a panic. It says what is wrong, or shows files that work.
 
 #![no_main]
 

@@ -66,7 +66,8 @@ impl FileDiskOptions {
     /// use nvm_journal::{BlockNumber, BlockSize, FileDiskOptions};
     ///
     /// # let path = std::env::temp_dir().join(format!("growing-disk-{}", std::process::id()));
-    /// let mut disk = FileDiskOptions::new().growing(1 << 40).create(&path, BlockSize::DEFAULT, 0)?;
+    /// let options = FileDiskOptions::new().growing(1 << 40);
+    /// let mut disk = options.create(&path, BlockSize::DEFAULT, 0)?;
     /// disk.write(BlockNumber(1), &[1; 4096])?;
     /// assert_eq!((disk.block_count(), disk.file_len()?), (1 << 40, 8192));
     /// # std::fs::remove_file(path)?;

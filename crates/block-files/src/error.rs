@@ -114,7 +114,9 @@ impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         use std::io::ErrorKind;
         let kind = match error {
-            Error::Damaged(_) | Error::NotFormatted | Error::Unreadable { .. } => ErrorKind::InvalidData,
+            Error::Damaged(_) | Error::NotFormatted | Error::Unreadable { .. } => {
+                ErrorKind::InvalidData
+            }
             Error::Exists => ErrorKind::AlreadyExists,
             Error::NotFound => ErrorKind::NotFound,
             Error::NoRoom { .. } => ErrorKind::StorageFull,

@@ -44,7 +44,7 @@
 //! | [`BlockFile::sync`], [`BlockFiles::sync`] | every change of every file before the call |
 //! | [`BlockFiles::create`], [`remove`](BlockFiles::remove), [`rename`](BlockFiles::rename) | it |
 //! | [`Batch::commit`] | all of the batch |
-//! | [`Batch::commit_deferred`] | nothing yet; after a crash all of the batch is there, or nothing |
+//! | [`Batch::commit_deferred`] | nothing yet; a crash leaves all of the batch, or nothing |
 //!
 //! Each call is one transaction: a crash leaves all of it or nothing.
 

@@ -55,6 +55,9 @@ pub struct OneFile {
     state: RwLock<OneFileState>,
 }
 
+/// Blocks and their new images.
+type Images<'b> = Vec<(u64, Cow<'b, [u8]>)>;
+
 /// Bytes that go into one block.
 struct Part<'b> {
     block: u64,
@@ -309,8 +312,8 @@ impl OneFile {
         old: OneFileState,
         parts: &[Part<'b>],
         clear: &[u64],
-    ) -> Result<Vec<(u64, Cow<'b, [u8]>)>, Error> {
-        let mut images: Vec<(u64, Cow<'b, [u8]>)> = Vec::with_capacity(parts.len());
+    ) -> Result<Images<'b>, Error> {
+        let mut images: Images<'b> = Vec::with_capacity(parts.len());
         for part in parts {
             let is_same = images.last().is_some_and(|(block, _)| *block == part.block);
             if part.bytes.len() == self.block_bytes {

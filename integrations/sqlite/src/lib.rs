@@ -10,7 +10,8 @@
 //! use rusqlite::{Connection, OpenFlags};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = std::env::temp_dir().join(format!("nvm-journal-sqlite-doc-{}", std::process::id()));
+//! # let folder = format!("nvm-journal-sqlite-doc-{}", std::process::id());
+//! # let folder = std::env::temp_dir().join(folder);
 //! # std::fs::create_dir(&folder)?;
 //! # let (db, nvm) = (folder.join("main.db"), folder.join("main.nvj"));
 //! register("nvj")?;
@@ -37,8 +38,8 @@
 //! one, and [`Error::NoBatchAtomic`] says how to build it.
 //!
 //! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE`, `PERSIST` or
-//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches. `journal_mode=WAL` is refused: this
-//! VFS has no shared memory.
+//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches. `journal_mode=WAL` is refused:
+//! this VFS has no shared memory.
 //!
 //! # What is durable when
 //!
@@ -192,8 +193,8 @@ impl Mounted {
     /// Ends the mount: the file alone is the database, and other programs may open it.
     ///
     /// # Errors
-    /// `InUse`: then nothing has changed, and the mount goes on. The journal's: then the database is
-    /// not mounted any more, and the next mount finds what was durable.
+    /// `InUse`: then nothing has changed, and the mount goes on. The journal's: then the database
+    /// is not mounted any more, and the next mount finds what was durable.
     pub fn close(&self) -> Result<(), Error> {
         let mut mounted = registry();
         let connections = self.database.connections();

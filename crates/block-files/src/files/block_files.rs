@@ -168,7 +168,6 @@ impl BlockFiles {
     }
 
     /// Begins a list of changes that are committed together.
-    #[must_use]
     pub fn batch(&self) -> Batch<'_> {
         Batch { shared: &self.shared, changes: Vec::new() }
     }

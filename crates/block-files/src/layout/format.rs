@@ -132,7 +132,7 @@ impl Layout {
     /// How many extents a node has room for.
     pub(crate) const fn runs(&self, is_head: bool) -> usize {
         let name = if is_head { self.name_room() } else { 0 };
-        self.block_bytes.saturating_sub(FRONT_BYTES + name) / EXTENT_BYTES
+        self.block_bytes.saturating_sub(FRONT_BYTES).saturating_sub(name) / EXTENT_BYTES
     }
 
     pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use crate::SimJournal;
 /// Which blocks of a transaction go apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
-    /// None: no bug.
+    /// No bug.
     Nothing,
     /// The heads of files, with their lengths, go behind all others.
     Heads,

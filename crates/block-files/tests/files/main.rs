@@ -17,7 +17,7 @@ use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 /// A journal on simulated media.
 pub(crate) type SimJournal = Journal<FullBlock, On<SimPmem, SimDisk>>;
 
-/// Media of a journal: persistent memory, and a disk of so many blocks.
+/// Media of a journal: persistent memory, and a disk of this number of blocks.
 pub(crate) fn world(nvm_bytes: usize, block_bytes: u32, blocks: u64) -> World {
     let size = BlockSize::new(block_bytes).expect("a block size");
     let disk = DiskImage::blank(size, blocks, DeviceFacts::cautious());

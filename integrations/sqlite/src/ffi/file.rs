@@ -4,8 +4,8 @@
 //! it has.
 
 use core::ffi::{c_char, c_int, c_void};
-use std::ptr;
-use std::slice;
+use core::ptr;
+use core::slice;
 use std::sync::Arc;
 
 use libsqlite3_sys as sys;
@@ -55,7 +55,7 @@ static METHODS: sys::sqlite3_io_methods = sys::sqlite3_io_methods {
 /// Makes an open file of a connection, in SQLite's memory.
 ///
 /// # Safety
-/// As SQLite calls `xOpen` (F2); `file` has room for an [`OpenFile`].
+/// As SQLite calls `xOpen` (SQ2); `file` has room for an [`OpenFile`].
 pub(crate) unsafe fn open(
     file: *mut sys::sqlite3_file,
     connection: Connection,
@@ -71,7 +71,8 @@ pub(crate) unsafe fn open(
 /// The open database that a file is, if it is one of this VFS.
 ///
 /// # Safety
-/// `file` is null, or as for [`methods_of`]; nobody else uses the file while the result lives (F2).
+/// `file` is null, or as for [`methods_of`]. Nobody else uses the file while the result lives
+/// (SQ2).
 unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
     if file.is_null() {
         return None;
@@ -83,21 +84,21 @@ unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
     }
     // SAFETY: these methods are given by `open` alone, together with the rest of an `OpenFile`.
     let file = unsafe { &*file.cast::<OpenFile>() };
-    // SAFETY: it points to the box of `open` until `close` clears the methods; F2.
+    // SAFETY: it points to the box of `open` until `close` clears the methods; SQ2.
     unsafe { file.open.as_mut() }
 }
 
 /// Remembers the rollback journal of a database.
 ///
 /// # Safety
-/// `name` is that of a rollback journal that SQLite opens as `journal` (F3, F5).
+/// `name` is that of a rollback journal that SQLite opens as `journal` (SQ3, SQ5).
 pub(crate) unsafe fn remember_journal(
     name: sys::sqlite3_filename,
     journal: *mut sys::sqlite3_file,
 ) {
-    // SAFETY: F3.
+    // SAFETY: SQ3.
     let database = unsafe { sys::sqlite3_database_file_object(name) };
-    // SAFETY: F2: the pager that opens a journal uses its database in the same thread.
+    // SAFETY: SQ2: the pager that opens a journal uses its database in the same thread.
     if let Some(opened) = unsafe { opened(database) } {
         opened.journal = journal;
     }
@@ -107,10 +108,10 @@ impl Opened {
     /// Makes the rollback journal durable that SQLite has written behind a refused batch.
     fn sync_journal(&mut self) -> c_int {
         if !self.journal.is_null() {
-            // SAFETY: F5.
+            // SAFETY: SQ5.
             let sync = unsafe { methods_of(self.journal) }.and_then(|methods| methods.xSync);
             if let Some(sync) = sync {
-                // SAFETY: F2, F5: the pager that calls here has the journal too.
+                // SAFETY: SQ2, SQ5: the pager that calls here has the journal too.
                 let code = unsafe { sync(self.journal, sys::SQLITE_SYNC_FULL) };
                 if code != sys::SQLITE_OK {
                     return code;
@@ -129,14 +130,14 @@ fn code(done: Result<(), c_int>) -> c_int {
 }
 
 unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     if unsafe { opened(file) }.is_none() {
         return sys::SQLITE_OK;
     }
     let place = file.cast::<OpenFile>();
     // SAFETY: it is one of this VFS, as was seen above.
     let OpenFile { open, .. } = unsafe { place.read() };
-    // SAFETY: F2; a file without methods is not open.
+    // SAFETY: SQ2; a file without methods is not open.
     unsafe { (*file).pMethods = ptr::null() };
     // SAFETY: `open` made the box, and no other method can reach it any more.
     let opened = unsafe { Box::from_raw(open) };
@@ -163,9 +164,9 @@ unsafe extern "C" fn read(
     let (Ok(bytes), Ok(at)) = (usize::try_from(bytes), u64::try_from(at)) else {
         return sys::SQLITE_IOERR_READ;
     };
-    // SAFETY: F4; zeroed memory or not, bytes of it are only written before they are read.
+    // SAFETY: SQ4; zeroed memory or not, bytes of it are only written before they are read.
     let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     match unsafe { opened(file) } {
         Some(opened) => code(opened.connection.read(at, into)),
         None => sys::SQLITE_MISUSE,
@@ -181,9 +182,9 @@ unsafe extern "C" fn write(
     let (Ok(bytes), Ok(at)) = (usize::try_from(bytes), u64::try_from(at)) else {
         return sys::SQLITE_IOERR_WRITE;
     };
-    // SAFETY: F4.
+    // SAFETY: SQ4.
     let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), bytes) };
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     if opened.connection.wants_journal_sync() {
         let code = opened.sync_journal();
@@ -196,7 +197,7 @@ unsafe extern "C" fn write(
 
 unsafe extern "C" fn truncate(file: *mut sys::sqlite3_file, size: sys::sqlite3_int64) -> c_int {
     let Ok(size) = u64::try_from(size) else { return sys::SQLITE_IOERR_TRUNCATE };
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     match unsafe { opened(file) } {
         Some(opened) => code(opened.connection.set_len(size)),
         None => sys::SQLITE_MISUSE,
@@ -204,7 +205,7 @@ unsafe extern "C" fn truncate(file: *mut sys::sqlite3_file, size: sys::sqlite3_i
 }
 
 unsafe extern "C" fn sync(file: *mut sys::sqlite3_file, _flags: c_int) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     match unsafe { opened(file) } {
         Some(opened) => code(opened.connection.sync()),
         None => sys::SQLITE_MISUSE,
@@ -215,12 +216,12 @@ unsafe extern "C" fn file_size(
     file: *mut sys::sqlite3_file,
     size: *mut sys::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     let Ok(len) = sys::sqlite3_int64::try_from(opened.connection.len()) else {
         return sys::SQLITE_IOERR_FSTAT;
     };
-    // SAFETY: F4.
+    // SAFETY: SQ4.
     unsafe { size.write(len) };
     sys::SQLITE_OK
 }
@@ -246,7 +247,7 @@ const fn raw_level(level: Level) -> c_int {
 }
 
 unsafe extern "C" fn lock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     match opened.connection.lock(level_of(level)) {
         Ok(()) => sys::SQLITE_OK,
@@ -255,17 +256,17 @@ unsafe extern "C" fn lock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
 }
 
 unsafe extern "C" fn unlock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     opened.connection.unlock(level_of(level));
     sys::SQLITE_OK
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut sys::sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     let is_reserved = c_int::from(opened.connection.is_reserved());
-    // SAFETY: F4.
+    // SAFETY: SQ4.
     unsafe { out.write(is_reserved) };
     sys::SQLITE_OK
 }
@@ -320,7 +321,7 @@ unsafe extern "C" fn file_control(
     operation: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: F2.
+    // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
     let connection = &mut opened.connection;
     match operation {
@@ -333,22 +334,22 @@ unsafe extern "C" fn file_control(
         sys::SQLITE_FCNTL_SIZE_HINT => sys::SQLITE_OK,
         sys::SQLITE_FCNTL_LOCKSTATE => {
             let level = raw_level(connection.level());
-            // SAFETY: F4: the argument is an `int`.
+            // SAFETY: SQ4: the argument is an `int`.
             unsafe { argument.cast::<c_int>().write(level) };
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_HAS_MOVED => {
-            // SAFETY: F4: the argument is an `int`.
+            // SAFETY: SQ4: the argument is an `int`.
             unsafe { argument.cast::<c_int>().write(0) };
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_VFSNAME => {
             let name = sqlite_text(opened.name);
-            // SAFETY: F4: the argument is a `char *`, which SQLite frees.
+            // SAFETY: SQ4: the argument is a `char *`, which SQLite frees.
             unsafe { argument.cast::<*mut c_char>().write(name) };
             sys::SQLITE_OK
         }
-        // SAFETY: F4: the argument of a pragma is its words.
+        // SAFETY: SQ4: the argument of a pragma is its words.
         sys::SQLITE_FCNTL_PRAGMA => unsafe { pragma(connection, argument.cast()) },
         _ => sys::SQLITE_NOTFOUND,
     }

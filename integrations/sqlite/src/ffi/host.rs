@@ -1,10 +1,10 @@
 //! The host's own VFS: what goes there, and the lock that keeps other programs away.
 
 use core::ffi::{CStr, c_char, c_int};
+use core::ptr;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::ptr;
 
 use libsqlite3_sys as sys;
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host(*mut sys::sqlite3_vfs);
 
-// SAFETY: F1; SQLite itself calls a registered VFS from every thread.
+// SAFETY: SQ1; SQLite itself calls a registered VFS from every thread.
 unsafe impl Send for Host {}
 // SAFETY: as above; nothing is changed through it.
 unsafe impl Sync for Host {}
@@ -38,7 +38,7 @@ impl Host {
 
     /// The table of its methods.
     pub(crate) fn methods(self) -> sys::sqlite3_vfs {
-        // SAFETY: F1, and the table is plain data.
+        // SAFETY: SQ1, and the table is plain data.
         unsafe { *self.0 }
     }
 
@@ -52,7 +52,7 @@ impl Host {
         let mut full = vec![0_u8; bytes];
         let room = c_int::try_from(bytes).map_err(|_| refused())?;
         let into = full.as_mut_ptr().cast::<c_char>();
-        // SAFETY: F1; the name is a C string, and `into` has `room` bytes.
+        // SAFETY: SQ1; the name is a C string, and `into` has `room` bytes.
         let code = unsafe { full_pathname(self.0, name.as_ptr(), room, into) };
         // `SQLITE_OK_SYMLINK` is a success as well.
         if code & 0xff != sys::SQLITE_OK {
@@ -66,7 +66,7 @@ impl Host {
     /// Opens a file of the host, in memory of SQLite's.
     ///
     /// # Safety
-    /// As SQLite calls `xOpen` (F2, F3, F4).
+    /// As SQLite calls `xOpen` (SQ2, SQ3, SQ4).
     pub(crate) unsafe fn open(
         self,
         name: sys::sqlite3_filename,
@@ -75,7 +75,7 @@ impl Host {
         out_flags: *mut c_int,
     ) -> c_int {
         let Some(open) = self.methods().xOpen else { return sys::SQLITE_CANTOPEN };
-        // SAFETY: the caller's, and F1.
+        // SAFETY: the caller's, and SQ1.
         unsafe { open(self.0, name, file, flags, out_flags) }
     }
 
@@ -128,7 +128,7 @@ struct HostFile {
     is_open: bool,
 }
 
-// SAFETY: it is one owner's, and the host's VFS takes calls from every thread (F2 asks that they
+// SAFETY: it is one owner's, and the host's VFS takes calls from every thread (SQ2 asks that they
 // come one at a time, as an owner's do).
 unsafe impl Send for HostFile {}
 

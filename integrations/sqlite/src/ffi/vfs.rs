@@ -51,7 +51,7 @@ pub(crate) fn register(name: &str) -> Result<(), Error> {
     vfs.xDelete = Some(delete);
     vfs.xAccess = Some(access);
     let vfs = Box::into_raw(Box::new(vfs));
-    // SAFETY: F1: it lies in a box that nobody frees.
+    // SAFETY: SQ1: it lies in a box that nobody frees.
     let code = unsafe { sys::sqlite3_vfs_register(vfs, 0) };
     if code != sys::SQLITE_OK {
         return Err(Error::NoVfs { code });
@@ -65,7 +65,7 @@ pub(crate) fn register(name: &str) -> Result<(), Error> {
 /// # Safety
 /// `vfs` is one that [`register`] made.
 unsafe fn own_of<'a>(vfs: *mut sys::sqlite3_vfs) -> &'a Own {
-    // SAFETY: the caller's, and F1.
+    // SAFETY: the caller's, and SQ1.
     let vfs = unsafe { &*vfs };
     // SAFETY: `register` put a box there, and nobody frees it.
     unsafe { &*vfs.pAppData.cast::<Own>() }
@@ -101,7 +101,7 @@ fn log(code: c_int, error: &Error) {
 /// A parameter of the URI that a database is opened by.
 ///
 /// # Safety
-/// `name` is as SQLite gives it to `xOpen` for a main database (F3).
+/// `name` is as SQLite gives it to `xOpen` for a main database (SQ3).
 unsafe fn parameter(name: sys::sqlite3_filename, key: &CStr) -> Option<String> {
     // SAFETY: the caller's.
     let value = unsafe { sys::sqlite3_uri_parameter(name, key.as_ptr()) };
@@ -122,7 +122,7 @@ unsafe fn connect(
     name: sys::sqlite3_filename,
     flags: c_int,
 ) -> Result<Connection, Error> {
-    // SAFETY: F3.
+    // SAFETY: SQ3.
     let path = unsafe { bytes_of(name) };
     let is_read_only = flags & sys::SQLITE_OPEN_READONLY != 0;
     // While the registry is held, nobody ends the mount.
@@ -155,16 +155,16 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
-    // SAFETY: F2. Where `xOpen` fails, SQLite closes only a file that has methods.
+    // SAFETY: SQ2. Where `xOpen` fails, SQLite closes only a file that has methods.
     unsafe { (*file).pMethods = core::ptr::null() };
     if flags & sys::SQLITE_OPEN_MAIN_DB != 0 && !name.is_null() {
-        // SAFETY: F3.
+        // SAFETY: SQ3.
         return match unsafe { connect(own, name, flags) } {
             Ok(connection) => {
-                // SAFETY: F2; `szOsFile` has room for it.
+                // SAFETY: SQ2; `szOsFile` has room for it.
                 unsafe { file::open(file, connection, own.name) };
                 if !out_flags.is_null() {
-                    // SAFETY: F4.
+                    // SAFETY: SQ4.
                     unsafe { out_flags.write(flags) };
                 }
                 sys::SQLITE_OK
@@ -178,7 +178,7 @@ unsafe extern "C" fn open(
     }
     let beside = sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
     if flags & beside != 0 && !name.is_null() {
-        // SAFETY: F3.
+        // SAFETY: SQ3.
         if let Some((database, kind)) = database_of(unsafe { bytes_of(name) }) {
             database.counts.host_calls.add(1);
             database.counts.host_files.add(1);
@@ -191,7 +191,7 @@ unsafe extern "C" fn open(
     // SAFETY: as SQLite called this.
     let code = unsafe { own.host.open(name, file, flags, out_flags) };
     if flags & sys::SQLITE_OPEN_MAIN_JOURNAL != 0 && code == sys::SQLITE_OK && !name.is_null() {
-        // SAFETY: F3, F5.
+        // SAFETY: SQ3, SQ5.
         unsafe { file::remember_journal(name, file) };
     }
     code
@@ -204,10 +204,10 @@ unsafe extern "C" fn delete(
 ) -> c_int {
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
-    // SAFETY: F3.
+    // SAFETY: SQ3.
     let beside = database_of(unsafe { bytes_of(name) });
     let Some(delete) = own.host.methods().xDelete else { return sys::SQLITE_IOERR_DELETE };
-    // SAFETY: as SQLite called this, and F1.
+    // SAFETY: as SQLite called this, and SQ1.
     let code = unsafe { delete(own.host.raw(), name, sync_folder) };
     if let Some((database, kind)) = beside {
         database.counts.host_calls.add(1);
@@ -228,7 +228,7 @@ unsafe extern "C" fn access(
 ) -> c_int {
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
-    // SAFETY: F3.
+    // SAFETY: SQ3.
     let beside = database_of(unsafe { bytes_of(name) });
     if let Some((database, kind)) = &beside {
         let absent = match kind {
@@ -236,17 +236,17 @@ unsafe extern "C" fn access(
             Beside::Wal => &database.has_no_wal,
         };
         if absent.load(Ordering::Relaxed) {
-            // SAFETY: F4.
+            // SAFETY: SQ4.
             unsafe { out.write(0) };
             return sys::SQLITE_OK;
         }
         database.counts.host_calls.add(1);
     }
     let Some(access) = own.host.methods().xAccess else { return sys::SQLITE_IOERR_ACCESS };
-    // SAFETY: as SQLite called this, and F1.
+    // SAFETY: as SQLite called this, and SQ1.
     let code = unsafe { access(own.host.raw(), name, flags, out) };
     if let Some((database, kind)) = beside {
-        // SAFETY: F4: the host has written it.
+        // SAFETY: SQ4: the host has written it.
         let is_gone = code == sys::SQLITE_OK && unsafe { out.read() } == 0;
         match kind {
             Beside::Journal => database.has_no_journal.store(is_gone, Ordering::Relaxed),

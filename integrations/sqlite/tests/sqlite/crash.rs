@@ -12,7 +12,7 @@ use nvm_journal::{
 };
 use nvm_journal_sqlite::{Mounted, mount_store};
 use rusqlite::Connection;
-use sim_disk::suite::{Promise, Store, StoreBudget, StoreSummary, View, check_store};
+use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{DiskImage, Image, Mutant, Mutation, Mutator, SimDisk, SimPmem, World};
 
 use crate::{Longer, connect_to, try_connect};
@@ -145,8 +145,8 @@ fn said(error: impl core::fmt::Display) -> String {
 
 /// The fence that makes a commit durable, by its name.
 fn commit_fence() -> Site {
-    let all = journal_core::SITES.iter().flat_map(|sites| sites.iter());
-    *all.filter(|site| site.name == "commit.fence").next_back().expect("a site of that name")
+    let mut all = journal_core::SITES.iter().flat_map(|sites| sites.iter());
+    *all.rfind(|site| site.name == "commit.fence").expect("a site of that name")
 }
 
 impl Database {
