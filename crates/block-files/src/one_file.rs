@@ -232,6 +232,18 @@ impl OneFile {
         }
         let old = *state;
         let mut new = old;
+        if len.is_none() {
+            if let Some((operations, end)) = self.whole_blocks(writes) {
+                new.len = new.len.max(end);
+                new.zero_from = new.zero_from.max(end);
+                if new.len == old.len || old.zero_from <= old.len {
+                    self.submit(operations, old, new, durability)?;
+                    *state = new;
+                    return Ok(());
+                }
+                new = old;
+            }
+        }
         let mut parts = Vec::with_capacity(writes.len());
         for write in writes {
             let end = write.at.checked_add(write.bytes.len() as u64);
@@ -262,13 +274,49 @@ impl OneFile {
         operations.extend(
             images.iter().map(|(block, image)| Operation::write(BlockNumber(*block), image)),
         );
+        self.submit(operations, old, new, durability)?;
+        *state = new;
+        Ok(())
+    }
+
+    /// The operations of writes that are whole blocks and ascend, and where the last one ends. It
+    /// copies nothing. `None` if the writes are others, or reach too far.
+    fn whole_blocks<'b>(&self, writes: &[Write<'b>]) -> Option<(Vec<Operation<'b>>, u64)> {
+        let mut operations = Vec::with_capacity(writes.len().saturating_add(1));
+        let mut end = 0;
+        for write in writes {
+            let (first, inside) = self.place(write.at);
+            let blocks = write.bytes.chunks_exact(self.block_bytes);
+            if inside > 0 || write.at < end || !blocks.remainder().is_empty() {
+                return None;
+            }
+            operations.extend(
+                (first..)
+                    .zip(blocks)
+                    .map(|(block, image)| Operation::write(BlockNumber(block), image)),
+            );
+            end = write.at.checked_add(write.bytes.len() as u64)?;
+        }
+        (end <= self.len_max()).then_some((operations, end))
+    }
+
+    /// Commits operations, and the state of the file if it changes.
+    fn submit(
+        &self,
+        operations: Vec<Operation<'_>>,
+        old: OneFileState,
+        new: OneFileState,
+        durability: Durability,
+    ) -> Result<(), Error> {
         let changed = (new != old).then(|| encoded(self.block_bytes, new));
-        let last = changed.iter().map(|image| Operation::write(BlockNumber(self.blocks), image));
-        operations.extend(last);
-        if !operations.is_empty() {
+        if let Some(image) = &changed {
+            // The image lives as long as this call, and so do the operations with it.
+            let mut operations: Vec<Operation<'_>> = operations;
+            operations.push(Operation::write(BlockNumber(self.blocks), image));
+            self.store.commit(&operations, durability)?;
+        } else if !operations.is_empty() {
             self.store.commit(&operations, durability)?;
         }
-        *state = new;
         Ok(())
     }
 
