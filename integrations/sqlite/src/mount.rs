@@ -53,6 +53,7 @@ pub(crate) fn registry() -> Registry {
 #[derive(Clone, Debug)]
 pub struct Mount {
     nvm: Option<PathBuf>,
+    is_anonymous: bool,
     nvm_bytes: u64,
     map: MapOptions,
     policy: Option<AnyPolicy>,
@@ -72,6 +73,7 @@ impl Mount {
     pub const fn new() -> Self {
         Self {
             nvm: None,
+            is_anonymous: false,
             nvm_bytes: 64 << 20,
             map: MapOptions::new(),
             policy: None,
@@ -86,7 +88,16 @@ impl Mount {
         Self { nvm: Some(path.into()), ..self }
     }
 
-    /// How large that file is made. 64 MiB.
+    /// Plain memory in the place of persistent memory, for trials and measurements. A commit costs
+    /// what it costs on persistent memory, and survives not even the process: after anything but a
+    /// close, the database's file is in pieces.
+    #[must_use]
+    pub const fn anonymous(mut self) -> Self {
+        self.is_anonymous = true;
+        self
+    }
+
+    /// How large that file, or that memory, is made. 64 MiB.
     #[must_use]
     pub const fn nvm_bytes(mut self, bytes: u64) -> Self {
         self.nvm_bytes = bytes;
@@ -152,6 +163,9 @@ impl Mount {
 
     /// The file of the persistent memory, and whether it was made here.
     fn region(&self) -> Result<(Region, bool), Error> {
+        if self.is_anonymous {
+            return Ok((self.map.anonymous(self.nvm_bytes)?, true));
+        }
         let path = self.nvm.as_ref().ok_or(Error::NoNvm)?;
         match self.map.open(path) {
             Ok(region) => Ok((region, false)),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use journal_core::{BlockDevice, BlockNumber, DeviceError, MediumError, Offset, Pmem, Site};
-use nvm_journal::AnyPolicy;
 use nvm_journal::ports::Hook;
+use nvm_journal::{AnyPolicy, FullBlock, MapOptions};
 use nvm_journal_sqlite::{Mount, Mounted, mount, mount_with_hook};
 use rusqlite::{Connection, OpenFlags};
 
@@ -24,7 +24,13 @@ const NVM_BYTES: u64 = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Engine {
     Ours(AnyPolicy),
-    Stock { mode: &'static str, synchronous: &'static str, is_in_memory: bool },
+    /// On plain memory, which no crash survives: what flushes and fences cost, without a file.
+    OnPlainMemory(AnyPolicy),
+    Stock {
+        mode: &'static str,
+        synchronous: &'static str,
+        is_in_memory: bool,
+    },
 }
 
 impl Engine {
@@ -36,6 +42,7 @@ impl Engine {
         let disk = |mode, synchronous| Self::Stock { mode, synchronous, is_in_memory: false };
         let mut all: Vec<_> = AnyPolicy::ALL.iter().copied().map(Self::Ours).collect();
         all.extend([
+            Self::OnPlainMemory(FullBlock.into()),
             Self::WAL_FULL_MEMORY,
             disk("WAL", "FULL"),
             disk("WAL", "NORMAL"),
@@ -46,7 +53,8 @@ impl Engine {
 
     /// Whether a commit survives a power cut, on a medium that does.
     pub(crate) fn is_durable(&self) -> bool {
-        !matches!(self, Self::Stock { mode: "WAL", synchronous: "NORMAL", .. })
+        let is_normal = matches!(self, Self::Stock { synchronous: "NORMAL", .. });
+        !is_normal && !matches!(self, Self::OnPlainMemory(_))
     }
 }
 
@@ -54,6 +62,7 @@ impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ours(policy) => write!(f, "nvm-journal {policy}"),
+            Self::OnPlainMemory(policy) => write!(f, "nvm-journal {policy}, plain memory"),
             Self::Stock { mode, synchronous, is_in_memory } => {
                 let place = if *is_in_memory { "in memory" } else { "on the disk" };
                 let note = if self.is_durable() { "" } else { " (loses)" };
@@ -86,13 +95,17 @@ impl Open {
         nvm: &Path,
         rows: i64,
     ) -> Result<Self, Box<dyn Error>> {
-        let name = engine.to_string().replace([' ', '+', '(', ')'], "-");
+        let name = engine.to_string().replace([' ', '+', '(', ')', ','], "-");
         let state = State { seed: 0x5EED, rows };
         match engine {
-            Engine::Ours(policy) => {
+            Engine::Ours(policy) | Engine::OnPlainMemory(policy) => {
                 let path = disk.join(&name);
                 std::fs::copy(template, &path)?;
-                let mounted = mount(&path, &mount_of(policy, &nvm.join(name)))?;
+                let mut settings = mount_of(policy, &nvm.join(name));
+                if engine == Engine::OnPlainMemory(policy) {
+                    settings = settings.anonymous().map(MapOptions::new().prefault());
+                }
+                let mounted = mount(&path, &settings)?;
                 Ok(Self { connection: connect(&path)?, mounted: Some(mounted), state })
             }
             Engine::Stock { mode, synchronous, is_in_memory } => {
