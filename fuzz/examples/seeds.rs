@@ -15,15 +15,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::{env, fs, io};
 
 use adaptive::{Adaptive, Medium, Wish};
 use arbitrary::{Arbitrary, Unstructured};
+use block_files::BlockFiles;
 use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use journal_core::policy::{Change, Encoder, Patch, Placement, Policy, Update};
 use journal_core::{BlockSize, PortableKernels};
 use lab::core_crash::lives;
+use lab::plain_store::{BLOCK_BYTES, Plain};
 use lab::second_reader::layout::BOOK;
 use lab::second_reader::tiny;
 use lab::trace::writer::TraceWriter;
@@ -370,6 +373,23 @@ fn span(seeds: &mut Seeds) {
     }
 }
 
+fn files(seeds: &mut Seeds) {
+    let store = Arc::new(Plain::new(vec![0; 7 * BLOCK_BYTES]));
+    let files = BlockFiles::format(Arc::clone(&store) as Arc<_>).expect("blocks enough");
+    let (a, b) = (files.create("a").expect("room"), files.create("b").expect("room"));
+    a.write_at(200, b"bytes").expect("room");
+    b.write_at(0, b"more").expect("room");
+    let bytes = store.bytes();
+    let input = |sealed| Input::default().bool(sealed);
+    seeds.insert(("files", "two-files"), input(false).rest(&bytes).bytes());
+    // The first file's head names the second one as its next node: only its checksum lets it pass.
+    let mut forged = bytes.clone();
+    forged[2 * BLOCK_BYTES + 24] = 3;
+    seeds.insert(("files", "a-node-of-another"), input(true).rest(&forged).bytes());
+    files.remove("a").expect("it is there");
+    seeds.insert(("files", "removed"), input(true).rest(&store.bytes()).bytes());
+}
+
 fn lives(seeds: &mut Seeds) {
     const NAMES: [&str; lives::KINDS.len()] = [
         "full-block",
@@ -425,7 +445,7 @@ fn main() -> io::Result<ExitCode> {
     try_it();
     let mut seeds = Seeds::new();
     let decoders = [apply, bitmap, encoder, lzo, moves, traces];
-    let media = [crash_images, lives, medium, pmem_lines, span];
+    let media = [crash_images, files, lives, medium, pmem_lines, span];
     decoders.into_iter().chain(media).for_each(|make| make(&mut seeds));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let path = |(target, name): &(&str, &str)| folder.join(target).join(name);

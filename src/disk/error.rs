@@ -49,6 +49,9 @@ pub enum FileDiskErrorKind {
         /// How many blocks it was to have.
         blocks: u64,
     },
+    /// A disk that [grows](crate::FileDiskOptions::growing) is a regular file, through the system's
+    /// cache. This one is not, or the disk is not one that grows.
+    CannotGrow,
     /// The file system does not read or write such blocks past its cache. The file was not used.
     DirectRefused {
         /// The system's answer.
@@ -115,6 +118,7 @@ impl fmt::Display for FileDiskErrorKind {
                 write!(f, "{bytes} bytes are not one block of {block_size}")
             }
             Self::TooLong { blocks } => write!(f, "no file has {blocks} blocks"),
+            Self::CannotGrow => f.write_str("no growing disk, or it cannot be one"),
             Self::DirectRefused { source } => {
                 write!(f, "the file system refuses such blocks past its cache: {source}")
             }

@@ -13,9 +13,11 @@ use journal_core::block_device::check_request;
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation,
 };
+use pmem_sys::Step;
 use rustix::io::{pwritev, retry_on_intr};
 
 use crate::disk::direct::{Bounce, is_aligned};
+use crate::disk::error::{FileDiskError, FileDiskErrorKind};
 
 /// The most buffers that one system call takes.
 const SLICES_MAX: usize = 1024;
@@ -58,6 +60,8 @@ pub struct FileDisk {
     pub(super) facts: DeviceFacts,
     /// `Some` if the system's cache is passed by.
     pub(super) bounce: Option<Bounce>,
+    /// Whether what lies behind the end of the file is zero, and can be written.
+    pub(super) grows: bool,
 }
 
 impl FileDisk {
@@ -73,6 +77,30 @@ impl FileDisk {
     #[must_use]
     pub const fn is_direct(&self) -> bool {
         self.bounce.is_some()
+    }
+
+    /// The length of the file. The last whole block of a disk that does not
+    /// [grow](crate::FileDiskOptions::growing) may end before it.
+    ///
+    /// # Errors
+    /// `System`.
+    pub fn file_len(&self) -> Result<u64, FileDiskError> {
+        let metadata = self.file.metadata().map_err(FileDiskError::at(Step::Inspect))?;
+        Ok(metadata.len())
+    }
+
+    /// Gives the file of a disk that [grows](crate::FileDiskOptions::growing) this length: cuts it,
+    /// or makes it longer by zeroes. It is durable on return. While a journal has the disk, this is
+    /// for what no block of the journal needs.
+    ///
+    /// # Errors
+    /// `CannotGrow`, `System`.
+    pub fn cut(&self, bytes: u64) -> Result<(), FileDiskError> {
+        if !self.grows {
+            return Err(FileDiskErrorKind::CannotGrow.into());
+        }
+        self.file.set_len(bytes).map_err(FileDiskError::at(Step::Allocate))?;
+        self.file.sync_all().map_err(FileDiskError::at(Step::Sync))
     }
 
     fn check(
@@ -95,6 +123,25 @@ impl FileDisk {
             _ => write_all_vectored(&self.file, from, at),
         }
     }
+}
+
+/// Reads; what the file does not have is zero.
+fn read_with_zeroes(file: &File, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !into.is_empty() {
+        match file.read_at(into, at) {
+            Ok(0) => {
+                into.fill(0);
+                return Ok(());
+            }
+            Ok(bytes) => {
+                into = &mut into[bytes..];
+                at += bytes as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn write_all_vectored(file: &File, from: &[&[u8]], mut at: u64) -> io::Result<()> {
@@ -138,6 +185,7 @@ impl BlockDevice for FileDisk {
         let at = self.check(DeviceOperation::Read, first, into.len())?;
         let read = match &mut self.bounce {
             Some(bounce) if !is_aligned(into) => bounce.read(&self.file, into, at),
+            _ if self.grows => read_with_zeroes(&self.file, into, at),
             _ => self.file.read_exact_at(into, at),
         };
         read.map_err(failed(DeviceOperation::Read, first))

@@ -30,13 +30,14 @@ use crate::disk::file::FileDisk;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileDiskOptions {
     direct: bool,
+    growing: Option<u64>,
 }
 
 impl FileDiskOptions {
     /// The defaults: through the system's cache.
     #[must_use]
     pub const fn new() -> Self {
-        Self { direct: false }
+        Self { direct: false, growing: None }
     }
 
     /// Whether to read and write past the system's cache (`O_DIRECT`). Off by default.
@@ -50,7 +51,31 @@ impl FileDiskOptions {
     /// the same.
     #[must_use]
     pub const fn direct(self, on: bool) -> Self {
-        Self { direct: on }
+        Self { direct: on, ..self }
+    }
+
+    /// Whether the file may be shorter than the disk, which then has at least `blocks` blocks. Off
+    /// by default: the disk has the whole blocks of the file.
+    ///
+    /// What lies behind the end of the file is zero. A write there makes the file longer, as far as
+    /// the write goes, and never shorter. [`FileDisk::cut`] does that. Thus a disk can be a file of
+    /// another program, which has the length that the program expects.
+    ///
+    /// ```
+    /// use nvm_journal::ports::BlockDevice;
+    /// use nvm_journal::{BlockNumber, BlockSize, FileDiskOptions};
+    ///
+    /// # let path = std::env::temp_dir().join(format!("growing-disk-{}", std::process::id()));
+    /// let options = FileDiskOptions::new().growing(1 << 40);
+    /// let mut disk = options.create(&path, BlockSize::DEFAULT, 0)?;
+    /// disk.write(BlockNumber(1), &[1; 4096])?;
+    /// assert_eq!((disk.block_count(), disk.file_len()?), (1 << 40, 8192));
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn growing(self, blocks: u64) -> Self {
+        Self { growing: Some(blocks), ..self }
     }
 
     /// Creates a file of `blocks` blocks, all zero, which must not exist yet.
@@ -74,7 +99,8 @@ impl FileDiskOptions {
     /// Opens a file or a block device. What is behind its last whole block is not touched.
     ///
     /// # Errors
-    /// Any [`FileDiskErrorKind`] except `NotWritable` and `TooLong`.
+    /// Any [`FileDiskErrorKind`] except `NotWritable`; `TooLong` only where it is
+    /// [growing](Self::growing).
     pub fn open(
         &self,
         path: impl AsRef<Path>,
@@ -100,7 +126,7 @@ impl FileDiskOptions {
     /// `/proc`, so that other descriptors of it do not get around the lock.
     ///
     /// # Errors
-    /// Any [`FileDiskErrorKind`] except `TooLong`.
+    /// Any [`FileDiskErrorKind`]; `TooLong` only where it is [growing](Self::growing).
     pub fn from_file(&self, file: File, block_size: BlockSize) -> Result<FileDisk, FileDiskError> {
         let flags = fcntl_getfl(&file).map_err(FileDiskError::at(Step::Inspect))?;
         if flags & OFlags::ACCMODE != OFlags::RDWR {
@@ -119,7 +145,7 @@ impl FileDiskOptions {
         let Some(bytes) = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()) else {
             return Err(FileDiskErrorKind::TooLong { blocks }.into());
         };
-        if bytes == 0 {
+        if bytes == 0 && self.growing.is_none() {
             return Err(FileDiskErrorKind::TooShort { bytes, block_size }.into());
         }
         let file = File::options().read(true).write(true).create_new(true).open(path);
@@ -143,10 +169,7 @@ impl FileDiskOptions {
         }
         // The metadata of a block device has no length; its end can be found.
         let bytes = (&file).seek(SeekFrom::End(0)).map_err(FileDiskError::at(Step::Inspect))?;
-        let block_count = bytes / block_size.bytes() as u64;
-        if block_count == 0 {
-            return Err(FileDiskErrorKind::TooShort { bytes, block_size }.into());
-        }
+        let block_count = self.block_count(kind.is_file(), bytes, block_size)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(FileDiskErrorKind::Busy.into()),
@@ -156,7 +179,33 @@ impl FileDiskOptions {
         let bounce = bounce.map_err(|source| FileDiskErrorKind::DirectRefused { source })?;
         // Sectors of 512 bytes are what disks promise least; a torn one may be garbage.
         let facts = DeviceFacts::new(512, Overwrite::MayLeaveGarbage);
-        Ok(FileDisk { file: Arc::new(file), block_size, block_count, facts, bounce })
+        let grows = self.growing.is_some();
+        Ok(FileDisk { file: Arc::new(file), block_size, block_count, facts, bounce, grows })
+    }
+
+    /// How many blocks the disk has that a file of `bytes` bytes is.
+    fn block_count(
+        &self,
+        is_file: bool,
+        bytes: u64,
+        block_size: BlockSize,
+    ) -> Result<u64, FileDiskError> {
+        let whole = bytes / block_size.bytes() as u64;
+        match self.growing {
+            None if whole == 0 => Err(FileDiskErrorKind::TooShort { bytes, block_size }.into()),
+            None => Ok(whole),
+            // Past the cache, a file ends where a block ends.
+            Some(_) if !is_file || self.direct => Err(FileDiskErrorKind::CannotGrow.into()),
+            Some(blocks) => {
+                let blocks = blocks.max(bytes.div_ceil(block_size.bytes() as u64));
+                let bytes = blocks.checked_mul(block_size.bytes() as u64);
+                match bytes.filter(|bytes| i64::try_from(*bytes).is_ok()) {
+                    Some(0) => Err(FileDiskErrorKind::TooShort { bytes: 0, block_size }.into()),
+                    Some(_) => Ok(blocks),
+                    None => Err(FileDiskErrorKind::TooLong { blocks }.into()),
+                }
+            }
+        }
     }
 }
 

@@ -76,7 +76,7 @@ fn packages() -> Vec<Package> {
 }
 
 /// Each crate's folders, from the ground up, and what each may import.
-const HOUSES: [House; 14] = [
+const HOUSES: [House; 16] = [
     House {
         sources: "src/",
         storeys: &[
@@ -143,6 +143,14 @@ const HOUSES: [House; 14] = [
             ("medium", &["config", "error"]),
             ("engine", &["medium", "config", "error", "hook", "stats", "transaction"]),
         ],
+    },
+    House {
+        sources: "crates/block-files/src/",
+        storeys: &[("layout", &["error"]), ("files", &["layout", "error", "store"])],
+    },
+    House {
+        sources: "integrations/sqlite/src/",
+        storeys: &[("database", &["error"]), ("ffi", &["database", "error", "mount"])],
     },
     House {
         sources: "tools/lab/src/",

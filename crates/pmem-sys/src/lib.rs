@@ -1,7 +1,7 @@
 //! Persistent memory on real machines: the [`journal_core::Pmem`] port over mapped files, plain
 //! memory, and emulated slow memory.
 //!
-//! All the `unsafe` of the workspace is in this crate.
+//! All the `unsafe` of the workspace is in this crate, calls of libraries in C apart.
 //!
 //! | a [`Region`] from | is durable by | survives |
 //! |---|---|---|

@@ -332,3 +332,59 @@ fn facts_are_the_disks_that_nobody_knows_unless_stated() {
     let stated = DeviceFacts::new(4096, Overwrite::OldOrNew);
     assert_eq!(disk.with_facts(stated).facts(), stated);
 }
+
+#[test]
+fn a_growing_disk_is_zero_behind_its_file_and_makes_it_longer() {
+    let scratch = Scratch::new("growing");
+    fs::write(&scratch.0, [7; BLOCK + 100]).expect("a file");
+    let options = FileDiskOptions::new().growing(BLOCKS);
+    let mut disk = options.open(&scratch.0, BlockSize::DEFAULT).expect("a disk");
+    assert_eq!((disk.block_count(), disk.file_len().expect("a length")), (BLOCKS, 4196));
+    // 1. What the file has, the rest of its last block, and a block behind it.
+    let mut blocks = vec![1; 3 * BLOCK];
+    disk.read(BlockNumber(0), &mut blocks).expect("zeroes");
+    let (there, behind) = blocks.split_at(BLOCK + 100);
+    assert!(there.iter().all(|byte| *byte == 7) && behind.iter().all(|byte| *byte == 0));
+    // 2. A write makes it longer, and leaves a hole before it.
+    disk.write_vectored(BlockNumber(3), &[&[3; BLOCK], &[4; BLOCK]]).expect("room");
+    assert_eq!(disk.file_len().expect("a length"), 5 * BLOCK as u64);
+    disk.write(BlockNumber(1), &[1; BLOCK]).expect("room");
+    disk.read(BlockNumber(1), &mut blocks).expect("zeroes");
+    let firsts: Vec<u8> = blocks.chunks(BLOCK).map(|block| block[BLOCK - 1]).collect();
+    assert_eq!((firsts, disk.file_len().expect("a length")), (vec![1, 0, 3], 5 * BLOCK as u64));
+    // 3. What is cut off is zero.
+    disk.cut(BLOCK as u64 + 1).expect("it grows");
+    disk.sync().expect("a sync");
+    disk.read(BlockNumber(1), &mut blocks[..BLOCK]).expect("zeroes");
+    assert_eq!((blocks[0], blocks[1]), (1, 0));
+    assert_eq!(disk.file_len().expect("a length"), 4097);
+    let past = disk.write(BlockNumber(BLOCKS), &[0; BLOCK]).expect_err("behind the disk");
+    assert_eq!(past.kind, DeviceErrorKind::OutOfRange);
+}
+
+#[test]
+fn a_growing_disk_may_begin_with_nothing_and_has_all_of_a_longer_file() {
+    let scratch = Scratch::new("growing-from-nothing");
+    let options = FileDiskOptions::new().growing(2);
+    let disk = options.create(&scratch.0, BlockSize::DEFAULT, 0).expect("a disk");
+    assert_eq!((disk.block_count(), disk.file_len().expect("a length")), (2, 0));
+    drop(disk);
+    let disk = options.open(&scratch.0, BlockSize::DEFAULT).expect("a disk");
+    disk.cut(3 * BLOCK as u64 + 1).expect("it grows");
+    drop(disk);
+    let disk = options.open(&scratch.0, BlockSize::DEFAULT).expect("a disk");
+    assert_eq!(disk.block_count(), 4);
+    drop(disk);
+    let plain = FileDisk::open(&scratch.0, BlockSize::DEFAULT).expect("a disk");
+    let refused = plain.cut(0).expect_err("it does not grow");
+    assert!(matches!(refused.kind, FileDiskErrorKind::CannotGrow));
+    assert_eq!((plain.block_count(), plain.file_len().expect("a length")), (3, 12_289));
+    drop(plain);
+    let open = |options: FileDiskOptions| options.open(&scratch.0, BlockSize::DEFAULT);
+    assert!(matches!(kind_of(open(options.direct(true))), FileDiskErrorKind::CannotGrow));
+    let long = open(options.growing(u64::MAX / 4096));
+    assert!(matches!(kind_of(long), FileDiskErrorKind::TooLong { .. }));
+    fs::write(&scratch.0, []).expect("a file");
+    let none = open(FileDiskOptions::new().growing(0));
+    assert!(matches!(kind_of(none), FileDiskErrorKind::TooShort { .. }));
+}

@@ -14,6 +14,7 @@
 //! | `crash_lab` | every crash of short programs | `crash_lab` |
 //! | `second_reader` | a reader made from FORMAT.md alone | tests, fuzzing |
 //! | `oracle` | what the front door promises of transactions | tests |
+//! | `plain_store` | blocks in memory as a store of files | fuzzing |
 //! | `sweeps` | what rewrites cost by how much of a block differs | `sweeps` |
 //! | `tour` | killed processes and power cuts, shown | `tour`, tests |
 //! | `toy_log` | a small store that the simulator explores to the last state | tests |
@@ -39,6 +40,7 @@ pub mod gates;
 pub mod known_bugs;
 pub mod oracle;
 pub mod papers;
+pub mod plain_store;
 pub mod plot;
 pub mod progress;
 pub mod replay;

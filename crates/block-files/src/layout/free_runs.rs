@@ -1,0 +1,98 @@
+//! Which blocks of the store are free: runs of neighbours, in memory alone.
+//!
+//! Guarantees: no two runs touch, so there are never more runs than there are extents and blocks of
+//! the directory, and one.
+
+use alloc::collections::BTreeMap;
+use core::ops::Bound;
+
+/// The free blocks, by runs: the first block, and how many there are.
+#[derive(Debug, Default)]
+pub(crate) struct FreeRuns {
+    runs: BTreeMap<u64, u64>,
+    free: u64,
+    /// Where the last run was taken: the next search begins there.
+    cursor: u64,
+}
+
+impl FreeRuns {
+    /// All blocks of a store that lie in none of these runs, which are sorted and do not overlap.
+    pub(crate) fn between(used: &[(u64, u64)], blocks: u64) -> Self {
+        let mut free = Self::default();
+        let mut at = 0;
+        for (first, count) in used {
+            free.give(at, first.saturating_sub(at));
+            at = first.saturating_add(*count);
+        }
+        free.give(at, blocks.saturating_sub(at));
+        free
+    }
+
+    /// How many blocks are free.
+    pub(crate) const fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Takes a run of at most `wanted` blocks: the blocks from `near` on if they are free, else
+    /// some others. `None` if no block is free, or none is wanted.
+    pub(crate) fn take(&mut self, near: Option<u64>, wanted: u64) -> Option<(u64, u64)> {
+        if wanted == 0 {
+            return None;
+        }
+        let at_near = near.and_then(|near| self.runs.get_key_value(&near));
+        let behind = || self.runs.range(self.cursor..).next().or_else(|| self.runs.iter().next());
+        let (first, count) = at_near.or_else(behind).map(|(first, count)| (*first, *count))?;
+        let taken = count.min(wanted);
+        self.runs.remove(&first);
+        let rest = first.saturating_add(taken);
+        if taken < count {
+            self.runs.insert(rest, count.saturating_sub(taken));
+        }
+        self.free = self.free.saturating_sub(taken);
+        self.cursor = rest;
+        Some((first, taken))
+    }
+
+    /// Gives a run back.
+    pub(crate) fn give(&mut self, first: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.free = self.free.saturating_add(count);
+        let (mut start, mut length) = (first, count);
+        let end = first.saturating_add(count);
+        if let Some(behind) = self.runs.remove(&end) {
+            length = length.saturating_add(behind);
+        }
+        let before = self.runs.range((Bound::Unbounded, Bound::Excluded(first))).next_back();
+        let before = before.map(|(first, count)| (*first, *count));
+        if let Some((before, blocks)) = before {
+            if before.saturating_add(blocks) == first {
+                start = before;
+                length = length.saturating_add(blocks);
+            }
+        }
+        self.runs.insert(start, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_taken_apart_and_grow_together_again() {
+        let mut free = FreeRuns::between(&[(0, 2), (5, 1)], 10);
+        assert_eq!((free.free(), free.runs.len()), (7, 2));
+        assert_eq!(free.take(None, 2), Some((2, 2)));
+        assert_eq!(free.take(Some(6), 2), Some((6, 2)));
+        assert_eq!(free.take(Some(2), 9), Some((8, 2)));
+        assert_eq!(free.take(None, 9), Some((4, 1)));
+        assert_eq!((free.take(None, 1), free.free()), (None, 0));
+        for (first, count) in [(8, 2), (2, 3), (6, 2), (5, 1)] {
+            free.give(first, count);
+        }
+        assert_eq!((free.free(), free.runs.clone()), (8, BTreeMap::from([(2, 8)])));
+        assert_eq!(free.take(None, 0), None);
+    }
+}

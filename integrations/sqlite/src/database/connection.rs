@@ -1,0 +1,231 @@
+//! One connection to a mounted database: what SQLite asks of an open file.
+//!
+//! Guarantees: a batch becomes one durable transaction, with the length of the file, or changes
+//! nothing. What is written outside of batches is committed deferred, page by page, and durable
+//! behind the next sync.
+
+use std::sync::Arc;
+
+use block_files::{Error, Write};
+use libsqlite3_sys as sys;
+use nvm_journal::Durability;
+
+use super::codes::{Code, code_of, is_too_large};
+use super::locks::{Busy, Level};
+use super::mounted_file::MountedFile;
+
+/// Pages that SQLite has written between the beginning and the end of a batch.
+#[derive(Debug, Default)]
+struct Batch {
+    is_open: bool,
+    /// Where each page goes, and how many bytes it has.
+    places: Vec<(u64, usize)>,
+    /// The pages, one behind the other: SQLite uses its own buffers again.
+    bytes: Vec<u8>,
+    len: Option<u64>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.is_open = false;
+        self.places.clear();
+        self.bytes.clear();
+        self.len = None;
+    }
+
+    fn pages(&self) -> impl Iterator<Item = Write<'_>> {
+        let mut left = self.bytes.as_slice();
+        self.places.iter().map(move |(at, bytes)| {
+            let (page, rest) = left.split_at(*bytes);
+            left = rest;
+            Write { at: *at, bytes: page }
+        })
+    }
+}
+
+/// A connection to a mounted database.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) database: Arc<MountedFile>,
+    level: Level,
+    batch: Batch,
+    /// Whether something was committed deferred since the last sync.
+    is_loose: bool,
+    /// Whether a batch was given up, so that SQLite writes a rollback journal that it does not sync
+    /// before it writes pages.
+    is_fallen_back: bool,
+    is_read_only: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(database: Arc<MountedFile>, is_read_only: bool) -> Self {
+        database.joins();
+        Self {
+            database,
+            level: Level::None,
+            batch: Batch::default(),
+            is_loose: false,
+            is_fallen_back: false,
+            is_read_only,
+        }
+    }
+
+    /// Reads; what the file does not have is zero, and the code says so.
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Code> {
+        self.database.counts.reads.add(1);
+        let read = self.database.file.read_at(at, into);
+        let mut read = read.map_err(|error| code_of(&error, sys::SQLITE_IOERR_READ))?;
+        into[read..].fill(0);
+        if self.batch.is_open {
+            for page in self.batch.pages() {
+                read = read.max(overlay(at, into, page));
+            }
+        }
+        if read < into.len() { Err(sys::SQLITE_IOERR_SHORT_READ) } else { Ok(()) }
+    }
+
+    /// Whether the rollback journal has to be synced before the next page is written.
+    pub(crate) fn wants_journal_sync(&self) -> bool {
+        self.is_fallen_back && !self.batch.is_open
+    }
+
+    /// The rollback journal is durable.
+    pub(crate) fn journal_is_synced(&mut self) {
+        self.is_fallen_back = false;
+    }
+
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Code> {
+        if self.is_read_only {
+            return Err(sys::SQLITE_READONLY);
+        }
+        if self.batch.is_open {
+            self.batch.places.push((at, bytes.len()));
+            self.batch.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.is_loose = true;
+        self.database.counts.loose_pages.add(1);
+        let written = self.database.file.write_at(at, bytes);
+        written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))
+    }
+
+    pub(crate) fn set_len(&mut self, len: u64) -> Result<(), Code> {
+        if self.is_read_only {
+            return Err(sys::SQLITE_READONLY);
+        }
+        if self.batch.is_open {
+            self.batch.len = Some(len);
+            return Ok(());
+        }
+        if len == self.database.file.len() {
+            return Ok(());
+        }
+        self.is_loose = true;
+        let done = self.database.file.set_len(len);
+        done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))
+    }
+
+    pub(crate) fn sync(&mut self) -> Result<(), Code> {
+        if !self.is_loose {
+            return Ok(());
+        }
+        self.database.counts.syncs.add(1);
+        let synced = self.database.file.sync();
+        synced.map_err(|error| code_of(&error, sys::SQLITE_IOERR_FSYNC))?;
+        self.is_loose = false;
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        let len = self.database.file.len();
+        if !self.batch.is_open {
+            return len;
+        }
+        let ends = self.batch.places.iter().map(|(at, bytes)| at.saturating_add(*bytes as u64));
+        self.batch.len.unwrap_or_else(|| ends.fold(len, u64::max))
+    }
+
+    pub(crate) fn begin_batch(&mut self) -> Result<(), Code> {
+        if self.is_read_only {
+            return Err(sys::SQLITE_READONLY);
+        }
+        self.batch.clear();
+        self.batch.is_open = true;
+        Ok(())
+    }
+
+    /// One transaction, durable on return.
+    pub(crate) fn commit_batch(&mut self) -> Result<(), Code> {
+        let counts = &self.database.counts;
+        let writes: Vec<Write<'_>> = self.batch.pages().collect();
+        let committed = self.database.file.commit(&writes, self.batch.len, Durability::Durable);
+        let pages = writes.len() as u64;
+        drop(writes);
+        match committed {
+            Ok(()) => {
+                counts.commits.add(1);
+                counts.pages.add(pages);
+                self.batch.clear();
+                Ok(())
+            }
+            Err(error) if is_too_large(&error) => {
+                counts.fallbacks.add(1);
+                Err(sys::SQLITE_IOERR_COMMIT_ATOMIC)
+            }
+            Err(error) => Err(code_of(&error, sys::SQLITE_IOERR_COMMIT_ATOMIC)),
+        }
+    }
+
+    pub(crate) fn roll_batch_back(&mut self) {
+        self.batch.clear();
+        self.is_fallen_back = true;
+    }
+
+    pub(crate) fn lock(&mut self, to: Level) -> Result<(), Busy> {
+        self.database.locks().raise(&mut self.level, to)
+    }
+
+    pub(crate) fn unlock(&mut self, to: Level) {
+        self.database.locks().lower(&mut self.level, to);
+    }
+
+    pub(crate) const fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.database.locks().is_reserved()
+    }
+
+    /// What the journal and this VFS have done, for `PRAGMA nvj_stats`.
+    pub(crate) fn told(&self) -> String {
+        let counts = self.database.counts.now();
+        match self.database.file.stats() {
+            Ok(stats) => format!("{counts}\n{stats}"),
+            Err(error) => format!("{counts}\n{error}"),
+        }
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<u64, Error> {
+        self.database.file.checkpoint().map(|report| report.blocks)
+    }
+}
+
+/// Puts the bytes of a page over what was read; returns how far these bytes reach.
+fn overlay(at: u64, into: &mut [u8], page: Write<'_>) -> usize {
+    let end = at.saturating_add(into.len() as u64);
+    let page_end = page.at.saturating_add(page.bytes.len() as u64);
+    let (first, last) = (at.max(page.at), end.min(page_end));
+    if first >= last {
+        return 0;
+    }
+    let bytes = &page.bytes[(first - page.at) as usize..(last - page.at) as usize];
+    into[(first - at) as usize..(last - at) as usize].copy_from_slice(bytes);
+    (last - at) as usize
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.unlock(Level::None);
+    }
+}

@@ -1,0 +1,367 @@
+//! The methods of an open database: `sqlite3_io_methods`, version 1.
+//!
+//! Version 1 has no shared memory, so SQLite answers `PRAGMA journal_mode=WAL` with the mode that
+//! it has.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
+use core::slice;
+use std::sync::Arc;
+
+use libsqlite3_sys as sys;
+
+use super::host::{bytes_of, methods_of};
+use crate::database::connection::Connection;
+use crate::database::locks::Level;
+use crate::mount::registry;
+
+/// What SQLite has room for of an open database.
+#[repr(C)]
+pub(crate) struct OpenFile {
+    base: sys::sqlite3_file,
+    open: *mut Opened,
+}
+
+/// An open database.
+struct Opened {
+    connection: Connection,
+    /// The rollback journal that SQLite opened last for this connection; null: none so far.
+    journal: *mut sys::sqlite3_file,
+    name: &'static str,
+}
+
+static METHODS: sys::sqlite3_io_methods = sys::sqlite3_io_methods {
+    iVersion: 1,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: None,
+    xShmLock: None,
+    xShmBarrier: None,
+    xShmUnmap: None,
+    xFetch: None,
+    xUnfetch: None,
+};
+
+/// Makes an open file of a connection, in SQLite's memory.
+///
+/// # Safety
+/// As SQLite calls `xOpen` (SQ2); `file` has room for an [`OpenFile`].
+pub(crate) unsafe fn open(
+    file: *mut sys::sqlite3_file,
+    connection: Connection,
+    name: &'static str,
+) {
+    let opened = Box::new(Opened { connection, journal: ptr::null_mut(), name });
+    let base = sys::sqlite3_file { pMethods: &raw const METHODS };
+    let place = file.cast::<OpenFile>();
+    // SAFETY: the caller's; SQLite aligns its files to 8 bytes.
+    unsafe { place.write(OpenFile { base, open: Box::into_raw(opened) }) };
+}
+
+/// The open database that a file is, if it is one of this VFS.
+///
+/// # Safety
+/// `file` is null, or as for [`methods_of`]. Nobody else uses the file while the result lives
+/// (SQ2).
+unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
+    if file.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's.
+    let base = unsafe { &*file };
+    if !ptr::eq(base.pMethods, &raw const METHODS) {
+        return None;
+    }
+    // SAFETY: these methods are given by `open` alone, together with the rest of an `OpenFile`.
+    let file = unsafe { &*file.cast::<OpenFile>() };
+    // SAFETY: it points to the box of `open` until `close` clears the methods; SQ2.
+    unsafe { file.open.as_mut() }
+}
+
+/// Remembers the rollback journal of a database.
+///
+/// # Safety
+/// `name` is that of a rollback journal that SQLite opens as `journal` (SQ3, SQ5).
+pub(crate) unsafe fn remember_journal(
+    name: sys::sqlite3_filename,
+    journal: *mut sys::sqlite3_file,
+) {
+    // SAFETY: SQ3.
+    let database = unsafe { sys::sqlite3_database_file_object(name) };
+    // SAFETY: SQ2: the pager that opens a journal uses its database in the same thread.
+    if let Some(opened) = unsafe { opened(database) } {
+        opened.journal = journal;
+    }
+}
+
+impl Opened {
+    /// Makes the rollback journal durable that SQLite has written behind a refused batch.
+    fn sync_journal(&mut self) -> c_int {
+        if !self.journal.is_null() {
+            // SAFETY: SQ5.
+            let sync = unsafe { methods_of(self.journal) }.and_then(|methods| methods.xSync);
+            if let Some(sync) = sync {
+                // SAFETY: SQ2, SQ5: the pager that calls here has the journal too.
+                let code = unsafe { sync(self.journal, sys::SQLITE_SYNC_FULL) };
+                if code != sys::SQLITE_OK {
+                    return code;
+                }
+                self.connection.database.counts.journal_syncs.add(1);
+            }
+        }
+        self.connection.journal_is_synced();
+        sys::SQLITE_OK
+    }
+}
+
+/// A code from what a connection says.
+fn code(done: Result<(), c_int>) -> c_int {
+    done.err().unwrap_or(sys::SQLITE_OK)
+}
+
+unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
+    // SAFETY: SQ2.
+    if unsafe { opened(file) }.is_none() {
+        return sys::SQLITE_OK;
+    }
+    let place = file.cast::<OpenFile>();
+    // SAFETY: it is one of this VFS, as was seen above.
+    let OpenFile { open, .. } = unsafe { place.read() };
+    // SAFETY: SQ2; a file without methods is not open.
+    unsafe { (*file).pMethods = ptr::null() };
+    // SAFETY: `open` made the box, and no other method can reach it any more.
+    let opened = unsafe { Box::from_raw(open) };
+    let database = Arc::clone(&opened.connection.database);
+    drop(opened);
+    // While the registry is held, nobody opens the database again.
+    let mut mounted = registry();
+    if database.leaves() > 0 || !database.is_ended_by_last {
+        return sys::SQLITE_OK;
+    }
+    mounted.retain(|_, other| !Arc::ptr_eq(other, &database));
+    match database.close() {
+        Ok(()) => sys::SQLITE_OK,
+        Err(_) => sys::SQLITE_IOERR_CLOSE,
+    }
+}
+
+unsafe extern "C" fn read(
+    file: *mut sys::sqlite3_file,
+    into: *mut c_void,
+    bytes: c_int,
+    at: sys::sqlite3_int64,
+) -> c_int {
+    let (Ok(bytes), Ok(at)) = (usize::try_from(bytes), u64::try_from(at)) else {
+        return sys::SQLITE_IOERR_READ;
+    };
+    // SAFETY: SQ4; zeroed memory or not, bytes of it are only written before they are read.
+    let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
+    // SAFETY: SQ2.
+    match unsafe { opened(file) } {
+        Some(opened) => code(opened.connection.read(at, into)),
+        None => sys::SQLITE_MISUSE,
+    }
+}
+
+unsafe extern "C" fn write(
+    file: *mut sys::sqlite3_file,
+    from: *const c_void,
+    bytes: c_int,
+    at: sys::sqlite3_int64,
+) -> c_int {
+    let (Ok(bytes), Ok(at)) = (usize::try_from(bytes), u64::try_from(at)) else {
+        return sys::SQLITE_IOERR_WRITE;
+    };
+    // SAFETY: SQ4.
+    let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), bytes) };
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    if opened.connection.wants_journal_sync() {
+        let code = opened.sync_journal();
+        if code != sys::SQLITE_OK {
+            return code;
+        }
+    }
+    code(opened.connection.write(at, from))
+}
+
+unsafe extern "C" fn truncate(file: *mut sys::sqlite3_file, size: sys::sqlite3_int64) -> c_int {
+    let Ok(size) = u64::try_from(size) else { return sys::SQLITE_IOERR_TRUNCATE };
+    // SAFETY: SQ2.
+    match unsafe { opened(file) } {
+        Some(opened) => code(opened.connection.set_len(size)),
+        None => sys::SQLITE_MISUSE,
+    }
+}
+
+unsafe extern "C" fn sync(file: *mut sys::sqlite3_file, _flags: c_int) -> c_int {
+    // SAFETY: SQ2.
+    match unsafe { opened(file) } {
+        Some(opened) => code(opened.connection.sync()),
+        None => sys::SQLITE_MISUSE,
+    }
+}
+
+unsafe extern "C" fn file_size(
+    file: *mut sys::sqlite3_file,
+    size: *mut sys::sqlite3_int64,
+) -> c_int {
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    let Ok(len) = sys::sqlite3_int64::try_from(opened.connection.len()) else {
+        return sys::SQLITE_IOERR_FSTAT;
+    };
+    // SAFETY: SQ4.
+    unsafe { size.write(len) };
+    sys::SQLITE_OK
+}
+
+const fn level_of(raw: c_int) -> Level {
+    match raw {
+        sys::SQLITE_LOCK_NONE => Level::None,
+        sys::SQLITE_LOCK_SHARED => Level::Shared,
+        sys::SQLITE_LOCK_RESERVED => Level::Reserved,
+        sys::SQLITE_LOCK_PENDING => Level::Pending,
+        _ => Level::Exclusive,
+    }
+}
+
+const fn raw_level(level: Level) -> c_int {
+    match level {
+        Level::None => sys::SQLITE_LOCK_NONE,
+        Level::Shared => sys::SQLITE_LOCK_SHARED,
+        Level::Reserved => sys::SQLITE_LOCK_RESERVED,
+        Level::Pending => sys::SQLITE_LOCK_PENDING,
+        Level::Exclusive => sys::SQLITE_LOCK_EXCLUSIVE,
+    }
+}
+
+unsafe extern "C" fn lock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    match opened.connection.lock(level_of(level)) {
+        Ok(()) => sys::SQLITE_OK,
+        Err(_) => sys::SQLITE_BUSY,
+    }
+}
+
+unsafe extern "C" fn unlock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    opened.connection.unlock(level_of(level));
+    sys::SQLITE_OK
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut sys::sqlite3_file, out: *mut c_int) -> c_int {
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    let is_reserved = c_int::from(opened.connection.is_reserved());
+    // SAFETY: SQ4.
+    unsafe { out.write(is_reserved) };
+    sys::SQLITE_OK
+}
+
+/// A text in memory of SQLite's, which SQLite frees.
+fn sqlite_text(text: &str) -> *mut c_char {
+    let bytes = text.as_bytes();
+    // SAFETY: any number may be asked for.
+    let memory = unsafe { sys::sqlite3_malloc64(bytes.len() as u64 + 1) };
+    let place = memory.cast::<u8>();
+    if !place.is_null() {
+        // SAFETY: it has one byte more than the text, and they do not overlap.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        // SAFETY: as above.
+        let end = unsafe { place.add(bytes.len()) };
+        // SAFETY: as above.
+        unsafe { end.write(0) };
+    }
+    place.cast()
+}
+
+/// Answers a pragma of this VFS. SQLite answers all others.
+///
+/// # Safety
+/// `words` is what SQLite gives with a pragma: room for a text, and the pragma's name.
+unsafe fn pragma(connection: &Connection, words: *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's.
+    let name = unsafe { words.add(1) };
+    // SAFETY: the caller's.
+    let name = unsafe { name.read() };
+    // SAFETY: the caller's: a C string.
+    let name = unsafe { bytes_of(name) };
+    let text = match name {
+        b"nvj_stats" => connection.told(),
+        b"nvj_checkpoint" => match connection.checkpoint() {
+            Ok(blocks) => blocks.to_string(),
+            Err(error) => {
+                // SAFETY: the caller's.
+                unsafe { words.write(sqlite_text(&error.to_string())) };
+                return sys::SQLITE_ERROR;
+            }
+        },
+        _ => return sys::SQLITE_NOTFOUND,
+    };
+    // SAFETY: the caller's.
+    unsafe { words.write(sqlite_text(&text)) };
+    sys::SQLITE_OK
+}
+
+unsafe extern "C" fn file_control(
+    file: *mut sys::sqlite3_file,
+    operation: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    let connection = &mut opened.connection;
+    match operation {
+        sys::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => code(connection.begin_batch()),
+        sys::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => code(connection.commit_batch()),
+        sys::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => {
+            connection.roll_batch_back();
+            sys::SQLITE_OK
+        }
+        sys::SQLITE_FCNTL_SIZE_HINT => sys::SQLITE_OK,
+        sys::SQLITE_FCNTL_LOCKSTATE => {
+            let level = raw_level(connection.level());
+            // SAFETY: SQ4: the argument is an `int`.
+            unsafe { argument.cast::<c_int>().write(level) };
+            sys::SQLITE_OK
+        }
+        sys::SQLITE_FCNTL_HAS_MOVED => {
+            // SAFETY: SQ4: the argument is an `int`.
+            unsafe { argument.cast::<c_int>().write(0) };
+            sys::SQLITE_OK
+        }
+        sys::SQLITE_FCNTL_VFSNAME => {
+            let name = sqlite_text(opened.name);
+            // SAFETY: SQ4: the argument is a `char *`, which SQLite frees.
+            unsafe { argument.cast::<*mut c_char>().write(name) };
+            sys::SQLITE_OK
+        }
+        // SAFETY: SQ4: the argument of a pragma is its words.
+        sys::SQLITE_FCNTL_PRAGMA => unsafe { pragma(connection, argument.cast()) },
+        _ => sys::SQLITE_NOTFOUND,
+    }
+}
+
+unsafe extern "C" fn sector_size(_file: *mut sys::sqlite3_file) -> c_int {
+    4096
+}
+
+/// What SQLite takes for true of the rollback journal as well is not said: that file is the host's.
+unsafe extern "C" fn device_characteristics(_file: *mut sys::sqlite3_file) -> c_int {
+    sys::SQLITE_IOCAP_BATCH_ATOMIC
+        | sys::SQLITE_IOCAP_ATOMIC4K
+        | sys::SQLITE_IOCAP_POWERSAFE_OVERWRITE
+}

@@ -1,0 +1,18 @@
+//! Everything that speaks C. Each `unsafe` block is one operation with its proof.
+//!
+//! What SQLite promises its VFS, and the proofs rely on:
+//!
+//! - SQ1. A `sqlite3_vfs` that was registered stays where it is until the process ends. This crate
+//!   unregisters none, and the host's are static.
+//! - SQ2. A `sqlite3_file` is given to `xOpen` with `szOsFile` bytes of room, and stays there until
+//!   its `xClose` has returned. One thread at a time calls its methods.
+//! - SQ3. Names are C strings that live as long as the file that they open. The name of a main
+//!   database, journal or WAL is one that the functions `sqlite3_uri_parameter` and
+//!   `sqlite3_database_file_object` take.
+//! - SQ4. Buffers have as many bytes as the call says, and pointers for results are valid.
+//! - SQ5. The memory of a rollback journal's `sqlite3_file` belongs to the same pager as that of
+//!   its database, and goes with it. A file that is not open has no methods.
+
+pub(crate) mod file;
+pub(crate) mod host;
+pub(crate) mod vfs;

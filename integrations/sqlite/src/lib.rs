@@ -1,0 +1,223 @@
+//! SQLite on [nvm-journal](nvm_journal): each commit is one durable transaction of the journal,
+//! with one fence, and SQLite writes neither a rollback journal nor a WAL.
+//!
+//! The database stays a plain SQLite file. While it is mounted, its newest pages are in the
+//! persistent memory. After [`Mounted::close`] the file alone has everything, and every SQLite
+//! opens it.
+//!
+//! ```
+//! use nvm_journal_sqlite::{Mount, mount, register};
+//! use rusqlite::{Connection, OpenFlags};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = format!("nvm-journal-sqlite-doc-{}", std::process::id());
+//! # let folder = std::env::temp_dir().join(folder);
+//! # std::fs::create_dir(&folder)?;
+//! # let (db, nvm) = (folder.join("main.db"), folder.join("main.nvj"));
+//! register("nvj")?;
+//! let mounted = mount(&db, &Mount::new().nvm(nvm).nvm_bytes(4 << 20))?;
+//! let flags = OpenFlags::default();
+//! let connection = Connection::open_with_flags_and_vfs(&db, flags, c"nvj")?;
+//! connection.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)")?;
+//! drop(connection);
+//! mounted.close()?;
+//! let plain = Connection::open(&db)?;
+//! assert_eq!(plain.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0))?, 1);
+//! # std::fs::remove_dir_all(folder)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A URI says the same without [`mount`]: `file:main.db?vfs=nvj&nvm=/mnt/pmem/main.nvj`, with
+//! `policy`, `nvm_bytes`, `block_size` and `background` (0 or 1) as further parameters. The first
+//! connection mounts the database then, and the last one that closes ends the mount.
+//!
+//! # What it needs
+//!
+//! A SQLite that was built with `-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE`. [`register`] refuses another
+//! one, and [`Error::NoBatchAtomic`] says how to build it.
+//!
+//! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE`, `PERSIST` or
+//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches. `journal_mode=WAL` is refused:
+//! this VFS has no shared memory.
+//!
+//! # What is durable when
+//!
+//! | after | survives every crash |
+//! |---|---|
+//! | `COMMIT` has returned | the transaction |
+//! | a crash before that | the transaction wholly or not at all |
+//!
+//! Some transactions take a rollback journal all the same, as in every SQLite, and two fences:
+//!
+//! - the first one of an empty database;
+//! - one that changes several attached databases;
+//! - one that is larger than the page cache (`PRAGMA cache_size`), or than the journal's lane.
+//!
+//! # Who may open the database
+//!
+//! One process, through this VFS, with any number of connections and threads. While the database is
+//! mounted, other programs find it locked. After a crash nothing says so: do not open the file with
+//! another SQLite before it was mounted and closed again.
+
+#![deny(unsafe_code, unsafe_op_in_unsafe_fn)]
+
+mod database;
+mod error;
+#[allow(unsafe_code, reason = "SQLite is called and calls in C")]
+mod ffi;
+mod mount;
+
+use core::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use block_files::{OneFile, Store};
+use nvm_journal::Stats;
+use nvm_journal::ports::Hook;
+
+pub use database::counts::Counts;
+pub use error::Error;
+pub use mount::Mount;
+
+use database::mounted_file::{Cut, MountedFile};
+use ffi::host::Host;
+use mount::{NO_HOOK, mount_file, registry};
+
+/// Registers the VFS with SQLite under a name. Once is enough for a process; more do no harm.
+///
+/// # Errors
+/// `NoBatchAtomic`, `NoVfs`, `ZeroInName`.
+pub fn register(name: &str) -> Result<(), Error> {
+    ffi::vfs::register(name)
+}
+
+/// Mounts a database: from now on connections that open it with the VFS find it in its journal.
+///
+/// A database that does not exist is made, empty. A crash left the newest pages in the persistent
+/// memory: the mount finds them there.
+///
+/// # Errors
+/// `Mounted`, `Busy`, `NotAJournal`, `NoNvm`, and those of the two files.
+pub fn mount(path: impl AsRef<Path>, mount: &Mount) -> Result<Mounted, Error> {
+    mount_with_hook(path, mount, &NO_HOOK)
+}
+
+/// Mounts a database, with a hook that sees every step of persistence.
+///
+/// # Errors
+/// Those of [`mount`].
+pub fn mount_with_hook<H>(path: impl AsRef<Path>, mount: &Mount, hook: &H) -> Result<Mounted, Error>
+where
+    H: Hook + Clone + Send + Sync + 'static,
+{
+    let host = Host::find()?;
+    let full = host.full_path(path.as_ref())?;
+    let guard = || host.keep_others_away(&full);
+    enter(&full, || mount_file(&full, mount, hook, guard, false))
+}
+
+/// Mounts a database that is in a journal of the caller's: one on other media, or one that is
+/// watched. `cut` is told the length of the file when the mount is closed.
+///
+/// The path is where connections find the database, and where SQLite puts a rollback journal. A
+/// file of that name has to exist.
+///
+/// # Errors
+/// `Mounted`, and those of the store.
+pub fn mount_store(
+    path: impl AsRef<Path>,
+    store: Arc<dyn Store>,
+    cut: impl Fn(u64) -> Result<(), block_files::Error> + Send + Sync + 'static,
+) -> Result<Mounted, Error> {
+    let full = Host::find()?.full_path(path.as_ref())?;
+    enter(&full, || {
+        let file = match OneFile::open(Arc::clone(&store)) {
+            Err(block_files::Error::NotFormatted) => OneFile::format(store, 0),
+            Ok(file) if file.state().is_closed => OneFile::format(store, file.len()),
+            opened => opened,
+        }?;
+        let cut: Cut = Box::new(cut);
+        Ok(Arc::new(MountedFile::new(file, cut, None, false)))
+    })
+}
+
+fn enter(
+    full: &Path,
+    open: impl FnOnce() -> Result<Arc<MountedFile>, Error>,
+) -> Result<Mounted, Error> {
+    let path = full.as_os_str().as_bytes().to_vec();
+    let mut mounted = registry();
+    if mounted.contains_key(&path) {
+        return Err(Error::Mounted);
+    }
+    let database = open()?;
+    mounted.insert(path.clone(), Arc::clone(&database));
+    drop(mounted);
+    Ok(Mounted { path, database })
+}
+
+/// A mounted database.
+///
+/// Dropping it is like a crash of the process: what is durable stays in the persistent memory, and
+/// the next mount finds it. Connections that are open stay so; no new ones find the database.
+pub struct Mounted {
+    path: Vec<u8>,
+    database: Arc<MountedFile>,
+}
+
+impl Mounted {
+    /// What the journal has done so far.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        self.database.file.stats().map_err(Error::from)
+    }
+
+    /// What the VFS has done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.database.counts.now()
+    }
+
+    /// Writes every page home that is in the persistent memory. Connections go on meanwhile.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        self.database.file.checkpoint().map(drop).map_err(Error::from)
+    }
+
+    /// Ends the mount: the file alone is the database, and other programs may open it.
+    ///
+    /// # Errors
+    /// `InUse`: then nothing has changed, and the mount goes on. The journal's: then the database
+    /// is not mounted any more, and the next mount finds what was durable.
+    pub fn close(&self) -> Result<(), Error> {
+        let mut mounted = registry();
+        let connections = self.database.connections();
+        if connections > 0 {
+            return Err(Error::InUse { connections });
+        }
+        mounted.retain(|_, other| !Arc::ptr_eq(other, &self.database));
+        self.database.close()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let mut mounted = registry();
+        if mounted.get(&self.path).is_some_and(|other| Arc::ptr_eq(other, &self.database)) {
+            mounted.remove(&self.path);
+        }
+    }
+}
+
+impl fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = String::from_utf8_lossy(&self.path);
+        f.debug_struct("Mounted").field("path", &path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,328 @@
+//! How a database comes into a journal, and leaves it.
+
+use core::str::FromStr;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block_files::{OneFile, SpanDisk, Store};
+use journal_core::OpenError;
+use journal_core::superblock::SuperblockError;
+use nvm_journal::ports::{Hook, NoHook, Offset, PmemRead as _, PmemSplit as _};
+use nvm_journal::{
+    AnyPolicy, BlockSize, FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions, FullBlock,
+    Joined, Journal, MapErrorKind, MapOptions, Options, Region,
+};
+
+use crate::database::mounted_file::{Cut, Guard, MountedFile};
+use crate::error::Error;
+
+/// Blocks that a database's disk has room for: 64 TiB of 4 KiB.
+const BLOCKS: u64 = 1 << 34;
+/// What the file of the persistent memory has before its first journal.
+const FRONT_BYTES: usize = 4096;
+
+/// What is known of a database that is mounted: by the full path of its file.
+static MOUNTED: Mutex<BTreeMap<Vec<u8>, Arc<MountedFile>>> = Mutex::new(BTreeMap::new());
+
+pub(crate) type Registry = MutexGuard<'static, BTreeMap<Vec<u8>, Arc<MountedFile>>>;
+
+/// All mounts. While it is held, no database comes or goes.
+pub(crate) fn registry() -> Registry {
+    MOUNTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the journal of a database lies, and how it is laid out.
+///
+/// ```no_run
+/// use nvm_journal_sqlite::Mount;
+///
+/// # fn example() -> Result<(), nvm_journal_sqlite::Error> {
+/// nvm_journal_sqlite::register("nvj")?;
+/// let mounted = nvm_journal_sqlite::mount(
+///     "/db/main.db",
+///     &Mount::new().nvm("/mnt/pmem/main.nvj").nvm_bytes(64 << 20),
+/// )?;
+/// // Connections open `/db/main.db` with the VFS `nvj`.
+/// mounted.close()?; // Now `/db/main.db` is a plain SQLite file.
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mount {
+    nvm: Option<PathBuf>,
+    is_anonymous: bool,
+    nvm_bytes: u64,
+    map: MapOptions,
+    policy: Option<AnyPolicy>,
+    options: Options,
+    block_size: BlockSize,
+}
+
+impl Default for Mount {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Mount {
+    /// The defaults: 64 MiB of persistent memory in one lane, whole blocks of 4 KiB.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            nvm: None,
+            is_anonymous: false,
+            nvm_bytes: 64 << 20,
+            map: MapOptions::new(),
+            policy: None,
+            options: Options::new().lanes(1).lane_log_blocks(0),
+            block_size: BlockSize::DEFAULT,
+        }
+    }
+
+    /// The file of the persistent memory. It is made if it does not exist.
+    #[must_use]
+    pub fn nvm(self, path: impl Into<PathBuf>) -> Self {
+        Self { nvm: Some(path.into()), ..self }
+    }
+
+    /// Plain memory in the place of persistent memory, for trials and measurements. A commit costs
+    /// what it costs on persistent memory, and survives not even the process: after anything but a
+    /// close, the database's file is in pieces.
+    #[must_use]
+    pub const fn anonymous(mut self) -> Self {
+        self.is_anonymous = true;
+        self
+    }
+
+    /// How large that file, or that memory, is made. 64 MiB.
+    #[must_use]
+    pub const fn nvm_bytes(mut self, bytes: u64) -> Self {
+        self.nvm_bytes = bytes;
+        self
+    }
+
+    /// How that file is mapped, for programs that demand real persistent memory.
+    #[must_use]
+    pub const fn map(mut self, map: MapOptions) -> Self {
+        self.map = map;
+        self
+    }
+
+    /// What is logged of a page that changes: by default all of it. A journal that has another
+    /// policy is written home first, and then made anew.
+    #[must_use]
+    pub fn policy(self, policy: impl Into<AnyPolicy>) -> Self {
+        Self { policy: Some(policy.into()), ..self }
+    }
+
+    /// The journal's settings, for programs that know better than the defaults. Their policy is
+    /// that of [`policy`](Self::policy). SQLite has one writer at a time, so more than one lane
+    /// only makes the largest transaction smaller. The last block of the disk is not the
+    /// database's, so a disk-side log is not possible.
+    #[must_use]
+    pub fn options(self, options: Options) -> Self {
+        Self { options: options.lane_log_blocks(0), ..self }
+    }
+
+    /// The size of the journal's blocks. Best is the size of the database's pages, by default 4096
+    /// bytes.
+    #[must_use]
+    pub const fn block_size(mut self, size: BlockSize) -> Self {
+        self.block_size = size;
+        self
+    }
+
+    /// The settings that a URI gives.
+    pub(crate) fn of_parameters(
+        mut parameter: impl FnMut(&'static str) -> Option<String>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(nvm) = parameter("nvm") else { return Ok(None) };
+        let mut mount = Self::new().nvm(nvm);
+        if let Some(name) = parameter("policy") {
+            mount = mount.policy(AnyPolicy::from_str(&name).map_err(Error::Policy)?);
+        }
+        let mut number = |name| {
+            let value = parameter(name).map(|value| value.parse::<u64>());
+            value.transpose().map_err(|_| Error::Setting { name })
+        };
+        if let Some(bytes) = number("nvm_bytes")? {
+            mount = mount.nvm_bytes(bytes);
+        }
+        if let Some(bytes) = number("block_size")? {
+            let size = u32::try_from(bytes).ok().and_then(BlockSize::new);
+            mount = mount.block_size(size.ok_or(Error::Setting { name: "block_size" })?);
+        }
+        if let Some(on) = number("background")? {
+            mount.options = mount.options.background_checkpoint(on != 0);
+        }
+        Ok(Some(mount))
+    }
+
+    /// The file of the persistent memory, and whether it was made here.
+    fn region(&self) -> Result<(Region, bool), Error> {
+        if self.is_anonymous {
+            return Ok((self.map.anonymous(self.nvm_bytes)?, true));
+        }
+        let path = self.nvm.as_ref().ok_or(Error::NoNvm)?;
+        match self.map.open(path) {
+            Ok(region) => Ok((region, false)),
+            Err(error) => match &error.kind {
+                MapErrorKind::System { source, .. } if is_absent(source) => {
+                    Ok((self.map.create(path, self.nvm_bytes)?, true))
+                }
+                MapErrorKind::Busy { .. } => Err(Error::Busy),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// The parts of the persistent memory: the journal's, and behind it a block for what belongs to
+    /// the database and not into its file.
+    fn parts(&self, region: Region) -> Result<(Region, SpanDisk<Region>), Error> {
+        let bytes = region.len();
+        let block = self.block_size.bytes().max(FRONT_BYTES) as u64;
+        let split = bytes.checked_sub(block).filter(|split| *split > 0);
+        let split = split.ok_or(Error::TooSmall { bytes })? / FRONT_BYTES as u64;
+        let split = Offset(split * FRONT_BYTES as u64);
+        let medium = |error| Error::from(nvm_journal::Error::Medium(error));
+        let (journal, state) = region.split_at(split).map_err(medium)?;
+        Ok((journal, SpanDisk::new(state, self.block_size).map_err(medium)?))
+    }
+
+    fn settings<H: Hook + Clone>(&self, hook: H) -> Options<AnyPolicy, H> {
+        let policy = self.policy.unwrap_or_else(|| FullBlock.into());
+        self.options.clone().policy(policy).hook(hook)
+    }
+
+    /// Makes an empty journal for a disk that holds all of its file.
+    fn format<H>(&self, region: Region, disk: &FileDisk, hook: H) -> Result<OneFile, Error>
+    where
+        H: Hook + Clone + Send + Sync + 'static,
+    {
+        let (nvm, state) = self.parts(region)?;
+        let joined = Joined::new(disk.clone(), state).map_err(|_| Error::NoNvm)?;
+        let journal = Journal::format(nvm, joined, &self.settings(hook))?;
+        let store: Arc<dyn Store> = Arc::new(journal);
+        Ok(OneFile::format(store, disk.file_len()?)?)
+    }
+
+    /// The database's file in its journal, whatever state a crash has left them in.
+    pub(crate) fn open<H>(&self, path: &Path, hook: &H) -> Result<(OneFile, FileDisk), Error>
+    where
+        H: Hook + Clone + Send + Sync + 'static,
+    {
+        // 1. The two files.
+        let disk = disk_of(path, self.block_size)?;
+        let (region, is_new) = self.region()?;
+        if is_new {
+            let file = self.format(region, &disk, hook.clone())?;
+            return Ok((file, disk));
+        }
+        // 2. The journal that is there.
+        let (nvm, state) = self.parts(region)?;
+        let joined = Joined::new(disk.clone(), state).map_err(|_| Error::NoNvm)?;
+        let file = match Journal::open_any(nvm, joined, &self.settings(hook.clone())) {
+            Ok(journal) => {
+                let is_wanted = self.policy.is_none_or(|policy| policy == *journal.policy());
+                let store: Arc<dyn Store> = Arc::new(journal);
+                match OneFile::open(store) {
+                    Ok(file) if !file.state().is_closed && is_wanted => return Ok((file, disk)),
+                    Ok(file) => Some(file),
+                    Err(block_files::Error::NotFormatted) => None,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) if is_unfinished(error) || self.is_blank(error)? => None,
+            Err(error) if error.is_no_journal() => {
+                let path = self.nvm.clone().unwrap_or_default();
+                return Err(Error::NotAJournal { path });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // 3. A journal of another policy goes home. A closed one may be older than its disk.
+        if let Some(file) = file {
+            if !file.state().is_closed {
+                file.close(|len| cut(&disk, len))?;
+            }
+        }
+        let (region, _) = self.region()?;
+        let file = self.format(region, &disk, hook.clone())?;
+        Ok((file, disk))
+    }
+
+    /// Whether the file of the persistent memory has no journal and nothing at its front, as a
+    /// crash before the first format leaves it.
+    fn is_blank(&self, error: nvm_journal::Error) -> Result<bool, Error> {
+        if !error.is_no_journal() {
+            return Ok(false);
+        }
+        let path = self.nvm.as_ref().ok_or(Error::NoNvm)?;
+        let mut front = Vec::new();
+        let read =
+            File::open(path).and_then(|file| file.take(FRONT_BYTES as u64).read_to_end(&mut front));
+        Ok(read.is_ok() && front.iter().all(|byte| *byte == 0))
+    }
+}
+
+/// Whether a crash has cut the first format short.
+fn is_unfinished(error: nvm_journal::Error) -> bool {
+    let unfinished = OpenError::Superblock(SuperblockError::Unfinished);
+    matches!(error, nvm_journal::Error::Open(error) if error == unfinished)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+fn disk_of(path: &Path, size: BlockSize) -> Result<FileDisk, Error> {
+    let options = FileDiskOptions::new().growing(BLOCKS);
+    let disk = match options.open(path, size) {
+        Err(FileDiskError { kind: FileDiskErrorKind::System { source, .. }, .. })
+            if is_absent(&source) =>
+        {
+            options.create(path, size, 0)
+        }
+        opened => opened,
+    };
+    disk.map_err(|error| match error.kind {
+        FileDiskErrorKind::Busy => Error::Busy,
+        _ => error.into(),
+    })
+}
+
+/// What a disk answers to a cut, as an error of the file.
+fn cut(disk: &FileDisk, len: u64) -> Result<(), block_files::Error> {
+    use nvm_journal::ports::{DeviceError, DeviceErrorKind, DeviceOperation};
+    disk.cut(len).map_err(|error| {
+        let os = match error.kind {
+            FileDiskErrorKind::System { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        let block = nvm_journal::BlockNumber(len);
+        let error = DeviceError::new(DeviceOperation::Write, DeviceErrorKind::Io { os }, block);
+        nvm_journal::Error::Device(error).into()
+    })
+}
+
+/// Opens a database's journal. The caller has seen that it is not mounted, and holds the registry.
+pub(crate) fn mount_file<H>(
+    path: &Path,
+    mount: &Mount,
+    hook: &H,
+    guard: impl FnOnce() -> Result<Guard, Error>,
+    ended_by_last: bool,
+) -> Result<Arc<MountedFile>, Error>
+where
+    H: Hook + Clone + Send + Sync + 'static,
+{
+    let (file, disk) = mount.open(path, hook)?;
+    let guard = guard()?;
+    let cut: Cut = Box::new(move |len| cut(&disk, len));
+    Ok(Arc::new(MountedFile::new(file, cut, Some(guard), ended_by_last)))
+}
+
+/// The hook of a mount that nobody looks at.
+pub(crate) const NO_HOOK: NoHook = NoHook;

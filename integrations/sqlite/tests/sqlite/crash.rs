@@ -1,0 +1,288 @@
+//! Every crash of a simulated memory and disk under SQLite, and three bugs that are found.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block_files::Store as Journaled;
+use journal_core::{DeviceFacts, Site};
+use nvm_journal::{
+    AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
+    FullBlock, Joined, Journal, On, Operation, Options, Stats,
+};
+use nvm_journal_sqlite::{Mounted, mount_store};
+use rusqlite::Connection;
+use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
+use sim_disk::{DiskImage, Image, Mutant, Mutation, Mutator, SimDisk, SimPmem, World};
+
+use crate::{Longer, connect_to, try_connect};
+
+const BLOCK: u32 = 512;
+const BLOCKS: u64 = 40;
+
+type SimJournal = Journal<AnyPolicy, On<SimPmem, Joined<SimDisk, SimDisk>, Mutator>>;
+
+/// A bug that is planted below SQLite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// The fence of a commit is left out.
+    NoFence,
+    /// The length of the file changes in a transaction of its own.
+    LengthApart,
+    /// A commit returns before it is durable.
+    EarlyReturn,
+}
+
+/// A journal with a bug in its commits.
+#[derive(Debug)]
+struct Buggy {
+    journal: SimJournal,
+    bug: Bug,
+}
+
+impl Journaled for Buggy {
+    fn block_size(&self) -> BlockSize {
+        Journaled::block_size(&self.journal)
+    }
+
+    fn block_count(&self) -> u64 {
+        Journaled::block_count(&self.journal)
+    }
+
+    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
+        Journaled::read_at(&self.journal, block, at, into)
+    }
+
+    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
+        Journaled::read_run(&self.journal, first, into)
+    }
+
+    fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let last = BlockNumber(BLOCKS);
+        let commit =
+            |some: &[Operation<'_>], durability| Journaled::commit(&self.journal, some, durability);
+        match (self.bug, operations) {
+            (Bug::EarlyReturn, _) => commit(operations, Durability::Deferred),
+            (Bug::LengthApart, [pages @ .., len]) if len.block() == last && !pages.is_empty() => {
+                commit(pages, durability)?;
+                commit(core::slice::from_ref(len), durability)
+            }
+            _ => commit(operations, durability),
+        }
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        Journaled::sync(&self.journal)
+    }
+
+    fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        Journaled::checkpoint(&self.journal)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        Journaled::close(&self.journal)
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        Journaled::stats(&self.journal)
+    }
+}
+
+/// A database of one table over simulated media.
+struct Database {
+    folder: PathBuf,
+    /// Each open has a name of its own, so that none finds files of another one.
+    opened: AtomicU64,
+    bug: Bug,
+    policy: AnyPolicy,
+    /// Whether programs are made of few statements.
+    is_short: bool,
+}
+
+/// Declared in the order in which they are dropped.
+struct Open {
+    connection: Connection,
+    _mounted: Mounted,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Statement {
+    Insert(i64),
+    /// A row over several pages, which makes the file longer.
+    Large(i64),
+    Update,
+    Delete(i64),
+    /// Deletes and inserts in one transaction.
+    Several,
+    Checkpoint,
+}
+
+impl Statement {
+    fn sql(self) -> String {
+        match self {
+            Self::Insert(key) => format!("INSERT OR REPLACE INTO t VALUES ({key}, 'row {key}')"),
+            Self::Large(key) => {
+                format!("INSERT OR REPLACE INTO t VALUES ({key}, '{}')", "large ".repeat(300))
+            }
+            Self::Update => "UPDATE t SET x = x || '+' WHERE length(x) < 100".to_owned(),
+            Self::Delete(key) => format!("DELETE FROM t WHERE id = {key}"),
+            Self::Several => "BEGIN; DELETE FROM t WHERE id = 1; \
+                 INSERT OR REPLACE INTO t VALUES (5, 'five'); COMMIT"
+                .to_owned(),
+            Self::Checkpoint => "PRAGMA nvj_checkpoint".to_owned(),
+        }
+    }
+}
+
+fn said(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// The fence that makes a commit durable, by its name.
+fn commit_fence() -> Site {
+    let mut all = journal_core::SITES.iter().flat_map(|sites| sites.iter());
+    *all.rfind(|site| site.name == "commit.fence").expect("a site of that name")
+}
+
+impl Database {
+    fn new(folder: &Path, bug: Bug, policy: AnyPolicy, is_short: bool) -> Self {
+        let opened = AtomicU64::new(0);
+        Self { folder: folder.to_path_buf(), opened, bug, policy, is_short }
+    }
+
+    fn hook(&self) -> Mutator {
+        if self.bug == Bug::NoFence {
+            Mutator::with(Mutant { site: commit_fence(), mutation: Mutation::DropFence })
+        } else {
+            Mutator::new()
+        }
+    }
+
+    fn journal(&self, world: &World, is_new: bool) -> Result<SimJournal, String> {
+        let disk = Joined::new(world.disk(0), world.disk(1)).map_err(said)?;
+        let options = Options::new().lanes(1).unit_bytes(256).hook(self.hook()).policy(self.policy);
+        if is_new {
+            Journal::format(world.pmem(), disk, &options).map_err(said)
+        } else {
+            Journal::open(world.pmem(), disk, &options).map_err(said)
+        }
+    }
+
+    fn connect(&self, journal: SimJournal) -> Result<Open, String> {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("db{number}"));
+        std::fs::write(&path, []).map_err(said)?;
+        let store = Arc::new(Buggy { journal, bug: self.bug });
+        let mounted = mount_store(&path, store, |_| Ok(())).map_err(said)?;
+        let connection = try_connect(&path).map_err(said)?;
+        std::fs::remove_file(&path).map_err(said)?;
+        Ok(Open { connection, _mounted: mounted })
+    }
+}
+
+impl Store for Database {
+    type Operation = Statement;
+    type Open = Open;
+
+    fn media(&self) -> Image {
+        let size = BlockSize::new(BLOCK).expect("a block size");
+        let disk = |blocks| DiskImage::blank(size, blocks, DeviceFacts::cautious());
+        Image::blank(1 << 15).with_disk(disk(BLOCKS)).with_disk(disk(1))
+    }
+
+    fn format(&self, world: &World) -> Result<(), String> {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("new{number}"));
+        std::fs::write(&path, []).map_err(said)?;
+        let journal = Arc::new(self.journal(world, true)?);
+        let mounted = mount_store(&path, journal, |_| Ok(())).map_err(said)?;
+        let connection = connect_to(&path);
+        connection
+            .execute_batch(&format!(
+                "PRAGMA page_size = {BLOCK}; CREATE TABLE t (id INTEGER PRIMARY KEY, x)"
+            ))
+            .map_err(said)?;
+        drop(connection);
+        mounted.checkpoint().map_err(said)
+    }
+
+    fn open(&self, world: &World) -> Result<Open, String> {
+        self.connect(self.journal(world, false)?)
+    }
+
+    fn apply(&self, open: &mut Open, statement: &Statement) -> Result<Promise, String> {
+        open.connection.execute_batch(&statement.sql()).map_err(said)?;
+        Ok(Promise::Durable)
+    }
+
+    fn read(&self, open: &mut Open) -> Result<View, String> {
+        let ask = |sql: &str| -> Result<Vec<(String, String)>, rusqlite::Error> {
+            let mut statement = open.connection.prepare_cached(sql)?;
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            statement.query_map([], row)?.collect()
+        };
+        let checked =
+            ask("SELECT integrity_check, '' FROM pragma_integrity_check").map_err(said)?;
+        if checked != [("ok".to_owned(), String::new())] {
+            return Err(format!("the database is not whole: {checked:?}"));
+        }
+        let rows = ask("SELECT CAST(id AS TEXT), x FROM t").map_err(said)?;
+        Ok(rows.into_iter().collect())
+    }
+
+    fn operations(&self) -> Vec<Statement> {
+        let few = [Statement::Insert(1), Statement::Large(2)];
+        let more =
+            [Statement::Several, Statement::Update, Statement::Delete(1), Statement::Checkpoint];
+        if self.is_short { few.to_vec() } else { [&few[..], &more].concat() }
+    }
+
+    fn model(&self, view: &mut View, statement: &Statement) {
+        match *statement {
+            Statement::Insert(key) => drop(view.insert(key.to_string(), format!("row {key}"))),
+            Statement::Large(key) => drop(view.insert(key.to_string(), "large ".repeat(300))),
+            Statement::Update => {
+                view.values_mut().filter(|x| x.len() < 100).for_each(|x| x.push('+'));
+            }
+            Statement::Delete(key) => drop(view.remove(&key.to_string())),
+            Statement::Several => {
+                view.remove("1");
+                view.insert("5".to_owned(), "five".to_owned());
+            }
+            Statement::Checkpoint => {}
+        }
+    }
+}
+
+pub(crate) fn search(folder: &Path, longer: &Longer) {
+    let search = |bug, policy, is_short, budget: &StoreBudget| {
+        check_store(&Database::new(folder, bug, policy, is_short), budget).map_err(said)
+    };
+    let (whole, delta) = (AnyPolicy::from(FullBlock), AnyPolicy::from(ByteDelta::new()));
+    // 1. None of the crashes does any harm.
+    let short = StoreBudget::new().images(2).longer(0, 0).faults(2);
+    let long = StoreBudget::new().images(400).longer(200, 8).faults(100);
+    let budget = if longer.crashes { long } else { short };
+    let policies = if longer.crashes { &[whole, delta][..] } else { &[whole] };
+    for policy in policies.iter().copied() {
+        let summary = search(Bug::None, policy, !longer.crashes, &budget);
+        println!("  {policy}: {}", summary.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    // 2. The search finds what it is for. A deferred record is durable at once if it is long, as
+    //    one of whole pages is.
+    let budget = StoreBudget::new().images(16).longer(0, 0).faults(0);
+    for (bug, policy, says) in [
+        (Bug::NoFence, whole, "had promised to be durable"),
+        (Bug::LengthApart, whole, "malformed"),
+        (Bug::EarlyReturn, delta, "had promised to be durable"),
+    ] {
+        let failure = search(bug, policy, true, &budget).expect_err("a bug is planted");
+        println!("  {bug:?}: {}", failure.lines().next().unwrap_or_default());
+        assert!(failure.contains(says), "{bug:?}: {failure}");
+    }
+}
