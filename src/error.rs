@@ -7,7 +7,6 @@ use journal_core::{
     BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError, PolicyId,
 };
 
-use crate::any_policy::AnyPolicy;
 use crate::options::OptionsError;
 
 /// Why a journal did not do what it was asked.
@@ -183,12 +182,7 @@ impl fmt::Display for Error {
                 write!(f, "no thread for the work in the background: error {os} of the system")
             }
             Self::NoThread { os: None } => f.write_str("no thread for the work in the background"),
-            Self::NoSuchPolicy => {
-                f.write_str("no such policy; there are")?;
-                AnyPolicy::ALL.iter().enumerate().try_for_each(|(at, policy)| {
-                    write!(f, "{}{policy}", if at == 0 { " " } else { ", " })
-                })
-            }
+            Self::NoSuchPolicy => f.write_str("no policy of this crate has this name"),
             Self::OutOfTime => {
                 f.write_str("the time is over that the transaction may wait for blocks and room")
             }

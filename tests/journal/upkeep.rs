@@ -1,15 +1,19 @@
 //! Room is made in time: at the thresholds, by the host's ticks where no thread does it.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::{Arc, Barrier};
 
 use byte_delta::ByteDelta;
+use journal_core::{BlockDevice, DeviceError, Hook, NoHook, Site};
+use lab::erased::{DynDisk, DynJournal, any_options};
 use lcow::Lcow;
-use nvm_journal::policy::Thresholds;
+use nvm_journal::policy::{Change, Patch, Thresholds, Update};
 use nvm_journal::{
-    AnyPolicy, Durability, Error, FileDisk, Journal, On, Operation, Options, Region,
+    AnyPolicy, Durability, Error, FileDisk, Journal, On, Operation, Options, Region, TwoLevel,
 };
 
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 type AnyJournal = Journal<AnyPolicy, On<Region, FileDisk>>;
 
@@ -92,6 +96,111 @@ fn a_threshold_of_255_reclaims_nothing_before_blocks_go_home() {
     let taken = until_a_tick_acts(&journal, 30);
     assert!(taken >= SLOTS * 3 / 4, "{taken} slots");
     assert!(made(&journal).1 > 0, "a checkpoint");
+}
+
+/// A journal of two levels on a small ring, beside a log on the disk.
+fn open_two_level(
+    files: &Files,
+    (lane_bytes, log_blocks): (u64, u32),
+    thresholds: Thresholds,
+    hook: impl Hook + Clone + Send + Sync + 'static,
+) -> DynJournal {
+    let options = any_options(TwoLevel::new(), hook).thresholds(thresholds).lanes(1);
+    let options = options.lane_bytes(lane_bytes).lane_log_blocks(log_blocks).segment_blocks(4);
+    let disk = DynDisk::new(files.disk_of(512));
+    Journal::format(any_memory(1 << 20), disk, &options).expect("formats")
+}
+
+fn used(journal: &DynJournal) -> u64 {
+    journal.stats().expect("counts").total().used_bytes
+}
+
+/// Half of the log holds blocks, and the ring is to be reclaimed. What is moved leaves places in
+/// the log behind, which are used again: nothing has to go home.
+#[test]
+fn what_is_moved_gives_its_places_in_the_log_back() {
+    let files = Files::new("upkeep-places");
+    let thresholds = Thresholds::new(128, 192);
+    let journal = open_two_level(&files, (64 << 10, 64), thresholds, NoHook);
+    for number in 0..44 {
+        let image: Vec<u8> = (0..BLOCK).map(|at| (at * 7 + at / 256 + number) as u8).collect();
+        journal.transact(|tx| tx.write(block(number as u64), &image)).expect("commits");
+    }
+    for round in 0_u64.. {
+        let patch = [round as u8 + 1; 4];
+        journal.transact(|tx| tx.write_at(block(round % 44), 0, &patch)).expect("commits");
+        if used(&journal) > 41 << 10 {
+            break;
+        }
+    }
+    journal.tick(Duration::from_secs(1)).expect("ticks");
+    let stats = journal.stats().expect("counts");
+    assert_eq!(stats.checkpointed.blocks, 0, "{stats}");
+    assert!(stats.moved >= 44 && used(&journal) < 32 << 10, "{stats}");
+}
+
+/// The record that moves all blocks would not fit the ring, so some are moved.
+#[test]
+fn as_many_blocks_are_moved_as_the_ring_has_room_for() {
+    let files = Files::new("upkeep-some");
+    let thresholds = Thresholds::new(192, 255);
+    let journal = open_two_level(&files, (32 << 10, 256), thresholds, NoHook);
+    let patches = [Patch { at: 0, bytes: &[7; 4] }];
+    for first in (0..).step_by(10) {
+        let operations: Vec<_> = (first % 250..first % 250 + 10)
+            .map(|number| Update::new(block(number), Change::Patches(&patches)))
+            .map(Operation::Update)
+            .collect();
+        journal.commit(&operations, Durability::Durable).expect("commits");
+        if used(&journal) > 26 << 10 {
+            break;
+        }
+    }
+    journal.tick(Duration::from_secs(1)).expect("ticks");
+    let stats = journal.stats().expect("counts");
+    assert!(stats.moved > 20 && stats.checkpoints == 0, "{stats}");
+}
+
+/// Stops where the log is synced for the first time, until it is told to go on.
+#[derive(Clone, Debug)]
+struct StopsInLog(Arc<(Barrier, Barrier, AtomicBool)>);
+
+impl Hook for StopsInLog {
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
+        let (stops, goes_on, has_stopped) = &*self.0;
+        if site.name == "log.sync" && !has_stopped.swap(true, Ordering::SeqCst) {
+            stops.wait();
+            goes_on.wait();
+        }
+        device.sync()
+    }
+}
+
+/// A transaction that has a block waits for one that is being moved, and is told of no conflict:
+/// the upkeep waits for nobody.
+#[test]
+fn transactions_wait_for_blocks_that_are_moved() {
+    let files = Files::new("upkeep-waits");
+    let gate = Arc::new((Barrier::new(2), Barrier::new(2), AtomicBool::new(false)));
+    let hook = StopsInLog(Arc::clone(&gate));
+    let journal = &open_two_level(&files, (64 << 10, 64), Thresholds::new(0, 255), hook);
+    for round in 0..50_u64 {
+        let bytes = round.to_le_bytes();
+        journal.transact(|tx| tx.write_at(block(1 + round % 2), 8, &bytes)).expect("commits");
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| journal.tick(Duration::from_secs(1)).expect("ticks"));
+        gate.0.wait();
+        let waits = scope.spawn(|| {
+            let mut tx = journal.begin().expect("begins");
+            tx.write_at(block(9), 0, b"x").expect("is free");
+            tx.write_at(block(1), 0, b"y").expect("is waited for");
+            tx.commit().expect("commits");
+        });
+        gate.1.wait();
+        waits.join().expect("no panic");
+    });
+    assert_eq!(journal.stats().expect("counts").moved, 2);
 }
 
 #[test]

@@ -23,8 +23,12 @@ impl Files {
     }
 
     pub(crate) fn disk(&self) -> FileDisk {
+        self.disk_of(BLOCKS)
+    }
+
+    pub(crate) fn disk_of(&self, blocks: u64) -> FileDisk {
         let _ = std::fs::remove_file(&self.0);
-        FileDisk::create(&self.0, BlockSize::DEFAULT, BLOCKS).expect("a new file")
+        FileDisk::create(&self.0, BlockSize::DEFAULT, blocks).expect("a new file")
     }
 
     /// [`disk`](Self::disk), for a journal of any policy and hook.

@@ -108,6 +108,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         total.freed_slots += report.freed_slots;
         total.unreadable += report.unreadable;
         drop(done);
+        self.levels.note_left(self.least_room());
         trace::checkpointed(&report);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
             cell.in_vain = None;
@@ -296,13 +297,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
         let mut left = self.frames() as u64;
-        while left > 0 && !is_there() && !self.log_is_short(Stage::WriteHome) {
+        let is_short = || !is_there() && self.is_short_of_bytes(Stage::Reclaim);
+        while left > 0 && is_short() && !self.log_is_short(Stage::WriteHome) {
             let moved = self.move_to_log(cell, Movable::Changes)?;
             if moved == 0 {
                 return Ok(());
             }
             left = left.saturating_sub(moved);
             self.free_in_memory(cell, Frees::Rings)?;
+            // Their places before.
+            self.free_in_memory(cell, Frees::Slots)?;
         }
         Ok(())
     }
@@ -313,8 +317,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let half = (self.common.geometry.segment_blocks / 2) as usize;
         let mut live = vec![(Stamp(0), BlockNumber(0)); half + 1];
         let what = Movable::Of(segment);
-        if !self.moves_to_log()
-            || pick_to_move(&mut SharesOf(self), what, half + 1, &mut live) > half
+        if !self.moves_to_log() {
+            return Ok(0);
+        }
+        // All of them, or the segment does not come free.
+        let count = pick_to_move(&mut SharesOf(self), what, half + 1, &mut live);
+        if count > half
+            || count > self.moved_at_once(cell, 0).map_or(0, |(_, most)| most)
             || self.move_to_log(cell, what)? == 0
         {
             return Ok(0);

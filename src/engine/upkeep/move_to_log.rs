@@ -13,8 +13,9 @@
 
 use journal_core::parts::{Movable, pick_to_move};
 use journal_core::policy::Policy;
+use journal_core::slot::SlotFrame;
 use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockNumber, Durability, Operation};
+use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation};
 
 use crate::engine::commit::Keeps;
 use crate::error::Error;
@@ -22,6 +23,7 @@ use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lending::SharesOf;
+use crate::shared::levels::Stage;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
 
@@ -36,15 +38,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn move_to_log(&self, cell: &mut UpkeepCell, what: Movable) -> Result<u64, Error> {
         self.check_not_failed()?;
         let block_bytes = self.common.block_bytes();
-        let Some((lane, free)) = self.lane_with_most_log() else { return Ok(0) };
-        let most = (cell.blocks.len() / block_bytes).min(free);
+        // Changes do not take the room that what is left in segments is moved to.
+        let kept = match what {
+            Movable::Changes => self.levels.of(Stage::WriteHome).log_blocks,
+            Movable::Of(_) => 0,
+        };
+        let Some((lane, most)) = self.moved_at_once(cell, kept) else { return Ok(0) };
         let mut picked = vec![(Stamp(0), BlockNumber(0)); 2 * most];
         let count = pick_to_move(&mut SharesOf(self), what, most, &mut picked);
         if count == 0 {
             return Ok(0);
         }
         let mut seat = self.seats.sit();
-        let age = seat.next_age(self.blocks.age_behind());
+        let age = seat.last_age();
         seat.work.lane = lane;
         let mut images = cell.blocks.chunks_exact_mut(block_bytes);
         let mut operations = Vec::with_capacity(count);
@@ -62,12 +68,35 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_moved(&mut seat, &operations)
     }
 
-    /// The lane that has most of its disk-side log free, and how many blocks that is.
-    fn lane_with_most_log(&self) -> Option<(LaneNumber, usize)> {
-        let free = |number: u16| self.lane(LaneNumber(number)).unreserved_log.left() as usize;
-        let lanes =
-            (0..self.common.geometry.lanes).map(|number| (LaneNumber(number), free(number)));
-        lanes.max_by_key(|(_, free)| *free).filter(|(_, free)| *free > 0)
+    /// The lane that blocks are moved through, and how many of them at once: the one that has most
+    /// of its disk-side log free, beside `kept` blocks of that, and as many blocks as there is
+    /// memory for, and room in its ring for their record.
+    pub(super) fn moved_at_once(
+        &self,
+        cell: &UpkeepCell,
+        kept: u64,
+    ) -> Option<(LaneNumber, usize)> {
+        let most = cell.blocks.len() / self.common.block_bytes();
+        let of_lane = |number: u16| {
+            let lane = LaneNumber(number);
+            let free = self.lane(lane).unreserved_log.left().saturating_sub(kept);
+            let left = self.lane(lane).unreserved.left().saturating_sub(self.kept_bytes(0));
+            let mut most = most.min(usize::try_from(free).unwrap_or(usize::MAX));
+            while most > 0 && self.moved_bytes_max(most) > left {
+                most /= 2;
+            }
+            (lane, most)
+        };
+        let lanes = (0..self.common.geometry.lanes).map(of_lane);
+        lanes.max_by_key(|(_, most)| *most).filter(|(_, most)| *most > 0)
+    }
+
+    /// Bytes that the record takes at most which moves this number of blocks.
+    fn moved_bytes_max(&self, blocks: usize) -> u64 {
+        let whole = self.record_bytes_max(blocks);
+        // Each block has the name of its place in the log, and no image.
+        let images = (blocks * self.common.block_bytes()) as u64;
+        whole - images + (blocks * size_of::<SlotFrame>()) as u64 + LINE_BYTES as u64
     }
 
     /// Takes a block with room for its frame, if both are free, and reads it. A block that cannot

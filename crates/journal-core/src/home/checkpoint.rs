@@ -398,22 +398,29 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), JournalError> {
         let geometry = &batch.view.common.geometry;
         let (mut needing, mut begun) = self.begin_intent(batch, scratch);
-        let mut at = 0;
-        while at < batch.count {
+        // Whether a block was left out. The front's length depends on how many images there are, so
+        // the others are looked at, and then all is begun again.
+        let (mut at, mut is_spoilt) = (0, false);
+        while at < batch.count || is_spoilt {
+            if at >= batch.count {
+                ((needing, begun), at) = (self.begin_intent(batch, scratch), 0);
+                is_spoilt = false;
+                continue;
+            }
             let batched = scratch.batch.get(at).copied().unwrap_or(Batched::EMPTY);
             at = at.saturating_add(1);
             let Some(intent) = begun.as_mut().filter(|_| batched.needs_shield) else { continue };
             match self.load_block(batch, batched.block, 0, scratch) {
                 Err(error) if error.is_of_its_block() => {
-                    self.leave_out(batch, at.saturating_sub(1), scratch, report);
-                    // The front's length depends on the image count, so begin again.
-                    ((needing, begun), at) = (self.begin_intent(batch, scratch), 0);
+                    at = at.saturating_sub(1);
+                    self.leave_out(batch, at, scratch, report);
+                    is_spoilt = true;
                     continue;
                 }
                 loaded => loaded?,
             }
             let image = scratch.blocks.get(..geometry.block_size.bytes()).unwrap_or_default();
-            if let Some(shield) = &mut self.shield {
+            if let Some(shield) = self.shield.as_mut().filter(|_| !is_spoilt) {
                 let stamp = Stamp(batched.stamp);
                 shield.add(intent, scratch.front, batched.block, stamp, image);
             }

@@ -37,6 +37,7 @@ use crate::scan::error::OpenError;
 use crate::scan::lanes::{Scan, Scanning, Unscanned, check_fits};
 use crate::scan::verdict::Recovery;
 use crate::space::lane::{Lane, LaneSlot};
+use crate::space::part::front_bytes_max;
 use crate::space::ring::Ring;
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
@@ -152,7 +153,11 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             check_partners(&self.superblock, &self.geometry, &policy, &device)?;
         }
         // 2. Every lane is walked.
-        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, memory.front)?;
+        // An intent is not read where there is too little memory for its front.
+        let Some(front) = memory.front.get_mut(..front_bytes_max(&self.geometry)) else {
+            return Err(OpenError::MemoryTooShort { slice: "front" });
+        };
+        let Scan(scanned, _) = scan(&self.unscanned(), &kernels, front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
@@ -172,7 +177,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             geometry: &geometry,
             identity: &identity,
             kernels: &kernels,
-            front: memory.front,
+            front,
         };
         // 3. The end of each lane is looked up in the table.
         let intent = opening.find_intent(shield.as_ref(), &superblock)?;

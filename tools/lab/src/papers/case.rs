@@ -92,7 +92,7 @@ pub struct Machine {
     pub files: u64,
     /// Blocks of a file: at least, at most, and on average.
     pub file_blocks: (u64, u64),
-    /// The first file has so many blocks more.
+    /// Blocks that the first file has beside those of a file.
     pub first_blocks: u64,
     pub average_blocks: u64,
     pub directories: Directories,
