@@ -55,7 +55,7 @@ pub enum Error {
         connections: usize,
     },
     /// No policy has this name.
-    Policy(nvm_journal::Error),
+    NoSuchPolicy,
     /// A setting of the URI is no number, or one that cannot be.
     Setting {
         /// The parameter.
@@ -89,7 +89,7 @@ impl fmt::Display for Error {
             Self::InUse { connections } => {
                 write!(f, "{connections} connections have the database open")
             }
-            Self::Policy(error) => error.fmt(f),
+            Self::NoSuchPolicy => nvm_journal::Error::NoSuchPolicy.fmt(f),
             Self::Setting { name } => write!(f, "the parameter {name} has no valid value"),
             Self::Disk(error) => error.fmt(f),
             Self::Map(error) => error.fmt(f),
@@ -101,7 +101,6 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Policy(error) => Some(error),
             Self::Disk(error) => Some(error),
             Self::Map(error) => Some(error),
             Self::File(error) => Some(error),

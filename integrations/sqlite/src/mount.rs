@@ -142,7 +142,7 @@ impl Mount {
         let Some(nvm) = parameter("nvm") else { return Ok(None) };
         let mut mount = Self::new().nvm(nvm);
         if let Some(name) = parameter("policy") {
-            mount = mount.policy(AnyPolicy::from_str(&name).map_err(Error::Policy)?);
+            mount = mount.policy(AnyPolicy::from_str(&name).map_err(|_| Error::NoSuchPolicy)?);
         }
         let mut number = |name| {
             let value = parameter(name).map(|value| value.parse::<u64>());

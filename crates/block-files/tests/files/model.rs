@@ -1,6 +1,7 @@
 //! Programs of calls, each compared with a map of byte vectors, also after an open.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use block_files::{BlockFiles, Error};
@@ -45,11 +46,12 @@ fn name(number: u8) -> String {
 fn act_on(files: &BlockFiles, model: &mut Files, act: &Act, salt: u8) -> Result<(), Error> {
     match *act {
         Act::Create(number) => {
-            let expected = if model.contains_key(&name(number)) {
-                Err(Error::Exists)
-            } else {
-                model.insert(name(number), Vec::new());
-                Ok(())
+            let expected = match model.entry(name(number)) {
+                Entry::Occupied(_) => Err(Error::Exists),
+                Entry::Vacant(place) => {
+                    place.insert(Vec::new());
+                    Ok(())
+                }
             };
             assert_eq!(files.create(&name(number)).map(drop), expected);
         }
