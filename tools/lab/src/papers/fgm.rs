@@ -253,7 +253,7 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
 }
 
 /// The paper's kernel does not sync the disk of the homes before it commits elsewhere.
-fn without_a_sync(scale: u64) -> Result<Vec<Row>, Failure> {
+pub fn without_a_sync(scale: u64) -> Result<Vec<Row>, Failure> {
     let (figure, unit) = ("FGM 11a", Unit::Times);
     let work = FgmWork::WriteFsync(1, 32);
     let machine = Machine { syncs_homes: false, ..MACHINE };
@@ -342,16 +342,6 @@ pub fn figure_13(scale: u64) -> Result<(Vec<Row>, Vec<(String, Vec<f64>)>), Fail
         curves.push((work.name(), runs.iter().map(|ran| ran.per_second).collect()));
     }
     Ok((rows, curves))
-}
-
-/// FGM figure 12a alone.
-pub fn figure_12(scale: u64) -> Result<Vec<Row>, Failure> {
-    let (figure, paper, unit, band) = ("FGM 12a", "+ 114 %", Unit::Percent, Band::at_least(60.0));
-    let work = FgmWork::Postmark(500);
-    let (ours, other) = (work.run(OURS, scale)?, work.run(ordered(Ring::SecondDisk), scale)?);
-    let compared = format!("{}: / ordered on a second disk", work.name());
-    let (ours, other) = (&ours, &other);
-    Ok(vec![Compared { figure, compared, paper, ours, other, unit, band }.row(scale)])
 }
 
 /// How much faster it is, on other media.

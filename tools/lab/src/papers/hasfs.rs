@@ -216,6 +216,20 @@ pub fn figures_7_to_10(scale: u64, small_scale: u64) -> Result<Vec<Row>, Failure
     Ok(rows)
 }
 
+/// Figure 7 alone, random writes.
+pub fn figure_7_random(scale: u64) -> Result<Vec<Row>, Failure> {
+    let micro = Micro { megabytes: 20 << 10, is_random: true };
+    let ours = micro.run(Medium::HDD, OURS, true, scale)?;
+    let mut rows = Vec::new();
+    for ((mode, kept), least) in [(OTHERS[0], 1.4), (OTHERS[3], 20.0)] {
+        let other = micro.run(Medium::HDD, kept, true, scale)?;
+        let said = ("1.6 .. 46.6 x", Band::at_least(least));
+        let compared = format!("HDD, 20 GB, random: / {mode}");
+        rows.push(times_row("HasFS 7", compared, said, &ours, &other, scale));
+    }
+    Ok(rows)
+}
+
 /// How much faster random writes are than without a journal, on other media.
 pub fn random_against_none(
     medium: Medium,

@@ -252,11 +252,11 @@ const WITHOUT_TRACES: &str =
 pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = gates::rows(scale)?;
     rows.extend(hasfs::tables_1_and_2(scale)?);
-    rows.extend(hasfs::figures_7_to_10(scale, scale.min(16))?);
-    rows.extend(fgm::figure_12(scale.min(16))?);
+    rows.extend(hasfs::figure_7_random(scale)?);
+    rows.extend(fgm::without_a_sync(scale)?);
     rows.extend(njs::random_alone(scale)?);
     // The shield alone takes 256 KiB of the 16 MB.
-    rows.extend(small::overwrites(scale.min(8))?);
+    rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(8))?);
     rows.extend(small::on_sample()?);
     Ok(rows.into_iter().map(Row::widened).collect())
 }
