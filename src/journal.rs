@@ -400,8 +400,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         shared.read(shared.seats.sit().for_reading(), block, into).map(drop)
     }
 
-    /// Reads neighbouring blocks from `first` on, each like [`read`](Self::read). Of blocks that are
-    /// home many are read in one call of the disk.
+    /// Reads neighbouring blocks from `first` on, each like [`read`](Self::read). Of blocks that
+    /// are home many are read in one call of the disk.
     ///
     /// # Errors
     /// The errors of [`read`](Self::read), and `OutOfBlock` unless `into` is some whole blocks.

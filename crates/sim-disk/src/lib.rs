@@ -1,4 +1,4 @@
-//! A crash simulator for stores on persistent memory, disks and files, and a virtual clock for them.
+//! A crash simulator for stores on persistent memory, disks and files, and a virtual clock.
 //!
 //! It gives a store simulated media, and takes down every store, flush, fence, write and sync on
 //! one tape. Then it shows the store every state in which a power loss could have left those media.

@@ -1,7 +1,7 @@
 //! The tape: every event on every medium of a world, in one order.
 //!
-//! Memory, disks and files write to the same tape, so that a crash is one instant across all of them. The
-//! order of the tape is the order in which stores reach the coherent memory.
+//! Memory, disks and files write to the same tape, so that a crash is one instant across all of
+//! them. The order of the tape is the order in which stores reach the coherent memory.
 
 use crate::media::image::Medium;
 

@@ -27,8 +27,8 @@ pub struct Report {
     pub images_alike: u64,
     /// Images tried at sampled instants.
     pub images_sampled: u64,
-    /// Images that hold a part of what disks and files had under way, neither all of it nor nothing.
-    /// Some units are written and others not, or one is torn.
+    /// Images that hold a part of what disks and files had under way, neither all of it nor
+    /// nothing. Some units are written and others not, or one is torn.
     pub images_disk_in_part: u64,
     /// Recoveries run.
     pub recoveries: u64,

@@ -1,5 +1,5 @@
-//! Files against a machine that loses power: a program runs call by call, and the machine decides at
-//! each call what of it reaches the disk. Both have to come to the same states.
+//! Files against a machine that loses power: a program runs call by call, and the machine decides
+//! at each call what of it reaches the disk. Both have to come to the same states.
 
 use std::collections::BTreeSet;
 

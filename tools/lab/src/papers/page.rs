@@ -132,7 +132,8 @@ impl Wanted<'_> {
             "two-level",
             "Two-level logging: a memory card and PRAM",
             "SQLite's processor time is what makes the baseline as fast as the paper's. The \
-             log-structured store has a log of data and a log of nodes, as F2FS has.\n",
+             log-structured store appends data and node blocks to one log. Beside that stands one \
+             with two logs, as F2FS has.\n",
         );
         match self.traces {
             Some(traces) => {

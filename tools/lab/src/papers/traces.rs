@@ -186,11 +186,21 @@ fn changed_inodes(writes: &[Write], state: &State) -> u64 {
     changed.sum::<u64>().max(1)
 }
 
-/// Runs a trace on a log-structured store: each commit appends data to one log, and a node block
-/// for each inode that changed to another, as F2FS does. Nothing is cleaned.
+/// How many logs a log-structured store appends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logs {
+    /// One, of data and of the node blocks behind it.
+    One,
+    /// One of data and one of node blocks, as F2FS has.
+    Two,
+}
+
+/// Runs a trace on a log-structured store: each commit appends its data, and a node block for each
+/// inode that changed. Nothing is cleaned.
 pub fn by_log_structured(
     open: Open<'_>,
     card: CardModel,
+    logs: Logs,
     commit_cpu_ns: u64,
 ) -> Result<TraceRun, Failure> {
     let (clock, mut trace) = (Clock::new(), opened(open)?);
@@ -207,7 +217,11 @@ pub fn by_log_structured(
         clock.charge_cpu(commit_cpu_ns);
         let data = writes.iter().filter(|write| write.is_data()).count() as u64;
         let nodes = changed_inodes(writes, trace.state());
-        for (head, blocks) in heads.iter_mut().zip([data, nodes]) {
+        let appended = match logs {
+            Logs::One => [data + nodes, 0],
+            Logs::Two => [data, nodes],
+        };
+        for (head, blocks) in heads.iter_mut().zip(appended).filter(|(_, blocks)| *blocks > 0) {
             let parts = vec![&block[..]; blocks as usize];
             writer.write_vectored(BlockNumber(*head), &parts)?;
             *head += blocks;

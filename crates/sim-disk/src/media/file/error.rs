@@ -25,7 +25,8 @@ pub enum FileOperation {
 pub enum FileErrorKind {
     /// The world has no file of this number.
     NoSuchFile,
-    /// The range or the length passes [`FILE_LEN_MAX`](crate::file::FILE_LEN_MAX). Nothing happened.
+    /// The range or the length passes [`FILE_LEN_MAX`](crate::file::FILE_LEN_MAX). Nothing
+    /// happened.
     TooLarge,
     /// The file ends before the buffer is full.
     UnexpectedEnd,
