@@ -141,6 +141,23 @@ pub enum Error {
     Options(OptionsError),
 }
 
+/// The names of all policies of [`AnyPolicy`](crate::AnyPolicy).
+const POLICIES: &[&str] = &[
+    "full-block",
+    #[cfg(feature = "byte-delta")]
+    "byte-delta",
+    #[cfg(feature = "object-log")]
+    "object-log",
+    #[cfg(feature = "lcow")]
+    "lcow",
+    #[cfg(feature = "compressed-delta")]
+    "compressed-delta",
+    #[cfg(feature = "two-level")]
+    "two-level",
+    #[cfg(feature = "adaptive")]
+    "adaptive",
+];
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,7 +199,7 @@ impl fmt::Display for Error {
                 write!(f, "no thread for the work in the background: error {os} of the system")
             }
             Self::NoThread { os: None } => f.write_str("no thread for the work in the background"),
-            Self::NoSuchPolicy => f.write_str("no policy of this crate has this name"),
+            Self::NoSuchPolicy => write!(f, "no such policy; there are {}", POLICIES.join(", ")),
             Self::OutOfTime => {
                 f.write_str("the time is over that the transaction may wait for blocks and room")
             }

@@ -202,7 +202,7 @@ where
             bell: Bell::new(),
             caches: cached > 0,
             writes_home: UnderWay::new(),
-            snapshots: Snapshots::default(),
+            snapshots: Snapshots::none(),
             levels: Levels::new(&geometry, thresholds),
             gathering,
         });

@@ -57,7 +57,7 @@ impl<M: Machine> LaneCell<M> {
             unreserved_log: Unreserved::new(lane.free_log_blocks().into()),
             reader: lane.reader(),
             reach: Reach::new(lane.durable_to()),
-            watchers: Arc::default(),
+            watchers: Watchers::none(),
             unreserved: CachePadded::new(Unreserved::new(lane.free_bytes())),
             turn: Turn::new(state(lane), far),
         }

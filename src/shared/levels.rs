@@ -66,7 +66,8 @@ impl Levels {
         let all = Room::of(geometry);
         let reclaim = all.left_at(thresholds.reclaim_at);
         let write_home = all.left_at(thresholds.checkpoint_at);
-        let levels = Self { all, reclaim, write_home, asks: [const { AtomicU64::new(0) }; 3] };
+        let levels =
+            Self { all, reclaim, write_home, asks: core::array::from_fn(|_| AtomicU64::new(0)) };
         levels.note_left(all);
         levels
     }

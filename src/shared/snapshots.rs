@@ -17,7 +17,7 @@ use journal_core::units::Stamp;
 use crate::threads::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 /// The snapshots of a journal.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Snapshots {
     /// How many are open and were not ended.
     kept: AtomicUsize,
@@ -43,6 +43,14 @@ pub(crate) struct Opened {
 }
 
 impl Snapshots {
+    pub(crate) fn none() -> Self {
+        Self {
+            kept: AtomicUsize::new(0),
+            ended_below: AtomicU64::new(0),
+            begun: Mutex::new(Begun::default()),
+        }
+    }
+
     /// Keeps what a snapshot sees that begins now (SN2). No upkeep runs meanwhile.
     pub(crate) fn open(&self) -> Opened {
         let mut begun = self.lock();

@@ -37,7 +37,6 @@ impl Drop for Watcher {
 }
 
 /// The watchers of a lane.
-#[derive(Default)]
 pub(crate) struct Watchers {
     count: AtomicUsize,
     all: Mutex<Vec<Watcher>>,
@@ -46,6 +45,11 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
+    pub(crate) fn none() -> Arc<Self> {
+        let (count, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Self { count, all: Mutex::new(Vec::new()), is_over })
+    }
+
     /// Adds a watcher of a record that is not durable yet. The caller has the lane.
     pub(crate) fn add(&self, sequence: Sequence, tell: Tell) {
         let mut all = self.lock();
@@ -110,12 +114,12 @@ impl Due {
 }
 
 /// What a future and its watcher share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Told(Mutex<(Option<bool>, Option<Waker>)>);
 
 impl Told {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::default()
+        Arc::new(Self(Mutex::new((None, None))))
     }
 
     /// Tells the future, and wakes its task.

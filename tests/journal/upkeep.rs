@@ -105,7 +105,8 @@ fn open_two_level(
     thresholds: Thresholds,
     hook: impl Hook + Clone + Send + Sync + 'static,
 ) -> DynJournal {
-    let options = any_options(TwoLevel::new(), hook).thresholds(thresholds).lanes(1);
+    let policy = TwoLevel::with(TwoLevel::new().settings().compares(false));
+    let options = any_options(policy, hook).thresholds(thresholds).lanes(1);
     let options = options.lane_bytes(lane_bytes).lane_log_blocks(log_blocks).segment_blocks(4);
     let disk = DynDisk::new(files.disk_of(512));
     Journal::format(any_memory(1 << 20), disk, &options).expect("formats")

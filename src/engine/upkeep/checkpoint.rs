@@ -323,7 +323,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // All of them, or the segment does not come free.
         let count = pick_to_move(&mut SharesOf(self), what, half + 1, &mut live);
         if count > half
-            || count > self.moved_at_once(cell, 0).map_or(0, |(_, most)| most)
+            || count > self.moved_at_once(cell).map_or(0, |(_, most)| most)
             || self.move_to_log(cell, what)? == 0
         {
             return Ok(0);

@@ -23,7 +23,6 @@ use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lending::SharesOf;
-use crate::shared::levels::Stage;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
 
@@ -38,12 +37,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn move_to_log(&self, cell: &mut UpkeepCell, what: Movable) -> Result<u64, Error> {
         self.check_not_failed()?;
         let block_bytes = self.common.block_bytes();
-        // Changes do not take the room that what is left in segments is moved to.
-        let kept = match what {
-            Movable::Changes => self.levels.of(Stage::WriteHome).log_blocks,
-            Movable::Of(_) => 0,
-        };
-        let Some((lane, most)) = self.moved_at_once(cell, kept) else { return Ok(0) };
+        let Some((lane, most)) = self.moved_at_once(cell) else { return Ok(0) };
         let mut picked = vec![(Stamp(0), BlockNumber(0)); 2 * most];
         let count = pick_to_move(&mut SharesOf(self), what, most, &mut picked);
         if count == 0 {
@@ -68,18 +62,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_moved(&mut seat, &operations)
     }
 
-    /// The lane that blocks are moved through, and how many of them at once: the one that has most
-    /// of its disk-side log free, beside `kept` blocks of that, and as many blocks as there is
-    /// memory for, and room in its ring for their record.
-    pub(super) fn moved_at_once(
-        &self,
-        cell: &UpkeepCell,
-        kept: u64,
-    ) -> Option<(LaneNumber, usize)> {
+    /// The lane that most blocks can be moved through, and how many of them at once: as many as
+    /// there is memory for, places in its disk-side log, and room in its ring for their record.
+    pub(super) fn moved_at_once(&self, cell: &UpkeepCell) -> Option<(LaneNumber, usize)> {
         let most = cell.blocks.len() / self.common.block_bytes();
         let of_lane = |number: u16| {
             let lane = LaneNumber(number);
-            let free = self.lane(lane).unreserved_log.left().saturating_sub(kept);
+            let free = self.lane(lane).unreserved_log.left();
             let left = self.lane(lane).unreserved.left().saturating_sub(self.kept_bytes(0));
             let mut most = most.min(usize::try_from(free).unwrap_or(usize::MAX));
             while most > 0 && self.moved_bytes_max(most) > left {
