@@ -42,7 +42,7 @@ impl Room {
 
     /// What is left of it where `share` 256ths are used. 255 means all: nothing is left.
     fn left_at(self, share: u8) -> Self {
-        let free = if share == u8::MAX { 0 } else { 256 - share as u64 };
+        let free = if share == u8::MAX { 0 } else { 256 - u64::from(share) };
         Self {
             bytes: self.bytes / 256 * free,
             // The thread in the background is asked for the last one at the latest.

@@ -135,9 +135,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.abort(work, operations);
             return Ok(0);
         };
+        let lane = work.lane;
         self.end(work, operations, Keeps::All, |work| {
             self.commit_held(work, operations, Ok(prepared), Durability::Durable)
         })?;
+        // It is no transaction of a caller.
+        self.lock_lane(self.lane(lane))?.stats.commits -= 1;
         let count = operations.len() as u64;
         self.lock_done().moved += count;
         Ok(count)

@@ -1,6 +1,7 @@
 //! The papers' time figures, in virtual time, as `docs/PAPERS.md`.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a program reports")]
 
 use std::path::PathBuf;
 

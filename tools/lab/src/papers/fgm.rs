@@ -293,9 +293,12 @@ fn without_a_shield(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+/// Workloads, and what each had at each step.
+pub type Curves = Vec<(String, Vec<f64>)>;
+
 /// FGM figures 13 and 14: the size of the `TxnInfo`, from 256 B to 128 KiB. Returns the rows, and
 /// for each workload its throughput at each size.
-pub fn figure_13(scale: u64) -> Result<(Vec<Row>, Vec<(String, Vec<f64>)>), Failure> {
+pub fn figure_13(scale: u64) -> Result<(Vec<Row>, Curves), Failure> {
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for work in [FgmWork::Varmail, FgmWork::Fileserver, FgmWork::Postmark(500)] {
         let mut runs = Vec::new();

@@ -190,7 +190,7 @@ impl FileSystem {
             Directories::One => PLACE_BLOCKS + directory,
             Directories::Many => {
                 let group = directory % self.groups;
-                let first = if group % SHARING == 0 { PLACE_BLOCKS } else { 0 };
+                let first = if group.is_multiple_of(SHARING) { PLACE_BLOCKS } else { 0 };
                 group * GROUP_BLOCKS + first + directory / self.groups
             }
         }

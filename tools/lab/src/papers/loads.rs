@@ -352,7 +352,7 @@ pub struct WriteFsync {
 
 impl Load for WriteFsync {
     fn step(&mut self, _: usize, world: &mut World) -> Result<u64, Failure> {
-        if self.written > 0 && self.written % self.every == 0 {
+        if self.written > 0 && self.written.is_multiple_of(self.every) {
             world.fsync(0, false)?;
         }
         self.written += 1;
