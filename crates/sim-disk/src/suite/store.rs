@@ -201,8 +201,8 @@ impl fmt::Display for StoreFailure {
 /// - In programs of one operation and of two, the process is killed after every event, and the
 ///   power is cut later.
 /// - In programs of one operation every memory fence fails in turn, and every write, sync and read
-///   of a disk or a file, at most [`StoreBudget::faults`] of a kind. What is left is crashed as well.
-///   Calls of files also fall short, find no space, and drop their pages.
+///   of a disk or a file, at most [`StoreBudget::faults`] of a kind. What is left is crashed as
+///   well. Calls of files also fall short, find no space, and drop their pages.
 ///
 /// After each, the store has to open and to show what some prefix of the operations leads to, with
 /// all that it has promised. It has to show that again if it is interrupted, and to go on.

@@ -9,10 +9,11 @@ use sim_disk::time::{
 };
 
 use crate::engines::Failure;
+use crate::papers::BLOCK;
 use crate::papers::data::FileData;
 use crate::papers::fs::{Directories, FileSystem};
 use crate::papers::host::Host;
-use crate::papers::media::{self, BLOCK};
+use crate::papers::media;
 use crate::papers::policy::HostPolicy;
 use crate::papers::store::{Ring, Store};
 use crate::papers::world::{Checkpoints, Load, Ran, Setup, World};

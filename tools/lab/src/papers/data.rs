@@ -2,7 +2,7 @@
 
 use sim_disk::time::Generator;
 
-use crate::papers::media::BLOCK;
+use crate::papers::BLOCK;
 
 const MAGIC: u64 = 0x6461_7461_6F66_6673;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use sim_disk::Rng;
 
-use crate::papers::media::BLOCK;
+use crate::papers::BLOCK;
 
 /// Blocks of a group, and of groups that share one place for bitmaps and inode tables.
 const GROUP_BLOCKS: u64 = 32_768;

@@ -5,7 +5,7 @@ use sim_disk::Rng;
 use sim_disk::time::{Clock, Drive, Hdd, HddModel, TimedDisk};
 
 use crate::engines::Failure;
-use crate::papers::media::BLOCK;
+use crate::papers::BLOCK;
 use crate::papers::row::{Band, Row, Unit};
 
 /// Blocks of 8 GB.

@@ -7,10 +7,9 @@ use nvm_journal::{Journal, On, Options, Region};
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
+use crate::papers::BLOCK;
 use crate::papers::policy::HostPolicy;
 
-/// Bytes of a block, in every figure.
-pub const BLOCK: usize = 4096;
 /// The part of the memory that the shield takes, and its blocks at least and at most.
 const SHIELD_SHARE: u64 = 32;
 const SHIELD_MIN: u64 = 64;

@@ -36,3 +36,6 @@ pub mod store;
 pub mod today;
 pub mod traces;
 pub mod world;
+
+/// Bytes of a block, in every figure.
+pub const BLOCK: usize = 4096;

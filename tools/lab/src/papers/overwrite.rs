@@ -7,7 +7,8 @@ use sim_disk::Rng;
 use sim_disk::time::{Card, CardModel, Clock, Generator, MemoryModel, MemoryUse, TimedDisk};
 
 use crate::engines::Failure;
-use crate::papers::media::{self, BLOCK};
+use crate::papers::BLOCK;
+use crate::papers::media;
 use crate::papers::policy::HostPolicy;
 use crate::papers::traces::{BLOCK_CPU_NS, COMMIT_CPU_NS, Setting, TraceRun};
 

@@ -10,7 +10,7 @@ use journal_core::policy::{
 use nvm_journal::AnyPolicy;
 use sim_disk::time::Clock;
 
-use crate::papers::media::BLOCK;
+use crate::papers::BLOCK;
 
 /// How much slower the papers' processors are than the one of the policies' own model.
 const SLOWER: u64 = 3;

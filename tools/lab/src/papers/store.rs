@@ -9,10 +9,11 @@ use nvm_journal::{Hint, Options, Region};
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
+use crate::papers::BLOCK;
 use crate::papers::data::FileData;
 use crate::papers::fs::{Changes, FileSystem};
 use crate::papers::host::{FILLED_TIMES, RAM_DISK_BLOCK_NS};
-use crate::papers::media::{self, BLOCK, HostDisk, TimedJournal};
+use crate::papers::media::{self, HostDisk, TimedJournal};
 use crate::papers::policy::HostPolicy;
 
 /// A disk in memory, behind the block layer.

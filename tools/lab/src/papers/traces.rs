@@ -9,7 +9,8 @@ use nvm_journal::Hint;
 use sim_disk::time::{Card, CardModel, Clock, DriveUse, MemoryModel, MemoryUse, TimedDisk};
 
 use crate::engines::Failure;
-use crate::papers::media::{self, BLOCK};
+use crate::papers::BLOCK;
+use crate::papers::media;
 use crate::papers::policy::HostPolicy;
 use crate::trace::{State, Trace, Write, class};
 
