@@ -204,11 +204,12 @@ impl Wanted<'_> {
              everything begins at three quarters. The thresholds of `Journal::tick` \
              are not used yet.\n\
              - At k = 4 a commit has 4 MB, and its sync weighs four times as much. With k = 1, \
-             sequential is + 5.9 %, postmark + 44.6 %, fileserver + 50.2 % and varmail + 96.9 %.\n\
+             and a shield of 64 blocks, sequential was + 5.9 %, postmark + 44.6 %, fileserver \
+             + 50.2 % and varmail + 96.9 %.\n\
              - Re-write: both write the same 8 GB to the same disk.\n\
              - NJS 9a: the file of 16 MB stays in the journal, so no disk hides what \
-             the memory takes. Where all bytes differ, a slot is rewritten in about \
-             thirteen calls instead of one.\n\
+             the memory takes. Where all bytes differ, a slot is rewritten in several \
+             calls instead of one, by what it costs. They are not counted.\n\
              - NJS 10, the row without a delayed checkpoint: a checkpoint of \
              everything at a quarter.\n\
              ",
