@@ -15,27 +15,15 @@
 //! | `media`, `policy`, `host` | media, policies whose encoding takes time, and constants |
 //! | `sensitivity`, `today` | other parameters, and media that can be bought |
 
-pub mod cache;
-pub mod case;
-pub mod data;
-pub mod fgm;
-pub mod fs;
-pub mod gates;
-pub mod hasfs;
+pub mod figures;
+pub mod files;
 pub mod host;
-pub mod loads;
 pub mod media;
-pub mod njs;
-pub mod overwrite;
 pub mod page;
 pub mod policy;
 pub mod row;
-pub mod sensitivity;
-pub mod small;
 pub mod store;
-pub mod today;
 pub mod traces;
-pub mod world;
 
 /// Bytes of a block, in every figure.
 pub const BLOCK: usize = 4096;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::engines::Failure;
+use crate::papers::figures::small::Folder;
+use crate::papers::figures::{fgm, gates, hasfs, njs, sensitivity, small, today};
 use crate::papers::row::{Row, Verdict};
-use crate::papers::small::Folder;
-use crate::papers::{fgm, gates, hasfs, njs, sensitivity, small, today};
 use crate::plot::{Plot, Scale};
 
 /// What is wanted.

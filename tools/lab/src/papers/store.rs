@@ -10,8 +10,8 @@ use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
 use crate::papers::BLOCK;
-use crate::papers::data::FileData;
-use crate::papers::fs::{Changes, FileSystem};
+use crate::papers::files::data::FileData;
+use crate::papers::files::fs::{Changes, FileSystem};
 use crate::papers::host::{FILLED_TIMES, RAM_DISK_BLOCK_NS};
 use crate::papers::media::{self, HostDisk, TimedJournal};
 use crate::papers::policy::HostPolicy;

@@ -8,13 +8,13 @@ use object_log::{ObjectLog, Settings};
 use sim_disk::time::{Clock, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::case::{InNvm, Kept, Machine, Medium};
-use crate::papers::fs::Directories;
-use crate::papers::loads::{self, Loop, Postmark, WriteFsync};
+use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
+use crate::papers::files::fs::Directories;
+use crate::papers::files::loads::{self, Loop, Postmark, WriteFsync};
+use crate::papers::files::world::{Checkpoints, Ran};
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::store::Ring;
-use crate::papers::world::{Checkpoints, Ran};
 
 const NVM_BYTES: u64 = 128 << 20;
 const RING_BLOCKS: u64 = NVM_BYTES / 4096;

@@ -10,13 +10,13 @@ use sim_disk::time::{
 
 use crate::engines::Failure;
 use crate::papers::BLOCK;
-use crate::papers::data::FileData;
-use crate::papers::fs::{Directories, FileSystem};
+use crate::papers::files::data::FileData;
+use crate::papers::files::fs::{Directories, FileSystem};
+use crate::papers::files::world::{Checkpoints, Load, Ran, Setup, World};
 use crate::papers::host::Host;
 use crate::papers::media;
 use crate::papers::policy::HostPolicy;
 use crate::papers::store::{Ring, Store};
-use crate::papers::world::{Checkpoints, Load, Ran, Setup, World};
 
 /// Blocks of a second disk.
 const SECOND_DISK_BLOCKS: u64 = 1 << 22;

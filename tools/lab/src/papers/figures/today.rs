@@ -8,12 +8,12 @@ use nvm_journal::AnyPolicy;
 use sim_disk::time::{CardModel, Clock, MemoryModel, SsdModel};
 
 use crate::engines::Failure;
-use crate::papers::case::{InNvm, Kept, Machine, Medium};
-use crate::papers::fs::Directories;
+use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
+use crate::papers::files::fs::Directories;
+use crate::papers::files::loads::{self, Loop};
+use crate::papers::files::world::Checkpoints;
 use crate::papers::host::Host;
-use crate::papers::loads::{self, Loop};
 use crate::papers::policy::HostPolicy;
-use crate::papers::world::Checkpoints;
 
 pub const TEXT: &str = "\
 Varmail (16 threads, files of 16 KB, an fsync after each append), with all data through \

@@ -8,7 +8,7 @@ use nvm_journal::{CompressedDelta, TwoLevel};
 use sim_disk::time::{CardModel, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::overwrite::{self, Difference};
+use crate::papers::figures::overwrite::{self, Difference};
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::traces::{self, Logs, Setting, TraceRun};

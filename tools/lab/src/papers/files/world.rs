@@ -7,9 +7,9 @@ use sim_disk::time::{Actor, Clock, Embargo, Ticket, TimedDisk};
 
 use crate::engines::Failure;
 use crate::papers::BLOCK;
-use crate::papers::cache::{Dirty, PageCache};
-use crate::papers::data::FileData;
-use crate::papers::fs::{Changes, FileSystem};
+use crate::papers::files::cache::{Dirty, PageCache};
+use crate::papers::files::data::FileData;
+use crate::papers::files::fs::{Changes, FileSystem};
 use crate::papers::host::{
     COMMIT_AFTER_NS, FILLED_TIMES, Host, OLD_NS, RUN_NS, WAITS_PERCENT, WRITES_BACK_PERCENT,
 };

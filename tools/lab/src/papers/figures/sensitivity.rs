@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use sim_disk::time::{CardModel, HddModel, MemoryModel, SsdModel};
 
 use crate::engines::Failure;
-use crate::papers::case::Medium;
-use crate::papers::overwrite::{self, Difference};
-use crate::papers::{fgm, hasfs};
+use crate::papers::figures::overwrite::{self, Difference};
+use crate::papers::figures::{fgm, hasfs};
+use crate::papers::files::case::Medium;
 
 pub const TEXT: &str = "\
 Each parameter halved and doubled, all others as they are. Times faster than the baseline.\n";

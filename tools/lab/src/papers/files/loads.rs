@@ -3,7 +3,7 @@
 use sim_disk::Rng;
 
 use crate::engines::Failure;
-use crate::papers::world::{Load, World};
+use crate::papers::files::world::{Load, World};
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

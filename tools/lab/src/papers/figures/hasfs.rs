@@ -6,14 +6,14 @@ use nvm_journal::Lcow;
 use sim_disk::time::{Clock, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::case::{InNvm, Kept, Machine, Medium};
-use crate::papers::fs::Directories;
+use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
+use crate::papers::files::fs::Directories;
+use crate::papers::files::loads::{self, Loop, Overwrite};
+use crate::papers::files::world::{Checkpoints, Ran};
 use crate::papers::host::Host;
-use crate::papers::loads::{self, Loop, Overwrite};
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::store::Ring;
-use crate::papers::world::{Checkpoints, Ran};
 
 /// The slots are the page cache: 14 GB.
 const NVM_BYTES: u64 = 14 << 30;

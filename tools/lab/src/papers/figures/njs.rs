@@ -5,14 +5,14 @@ use byte_delta::{Appends, ByteDelta, Settings};
 use sim_disk::time::{Clock, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::case::{InNvm, Kept, Machine};
-use crate::papers::fs::Directories;
+use crate::papers::files::case::{InNvm, Kept, Machine};
+use crate::papers::files::fs::Directories;
+use crate::papers::files::loads::{self, Loop, Overwrite, Postmark};
+use crate::papers::files::world::{Checkpoints, Ran};
 use crate::papers::host::Host;
-use crate::papers::loads::{self, Loop, Overwrite, Postmark};
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::store::Ring;
-use crate::papers::world::{Checkpoints, Ran};
 use crate::plot::{Plot, Scale};
 
 /// The journal has 128 MB.
