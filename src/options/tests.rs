@@ -68,7 +68,10 @@ fn slots_take_three_quarters_where_the_policy_uses_them() {
     let none = plan(lcow().slot_share(0), 1 << 20).expect("can be").geometry;
     assert_eq!(none.lane_slots, 0);
     let of_whole = Options::new().slot_share(128).plan(1 << 20, BlockSize::DEFAULT);
-    assert!(of_whole.expect("can be").geometry.lane_slots > 0, "who asks for them gets them");
+    assert!(
+        of_whole.expect("can be").geometry.lane_slots > 0,
+        "slots that are asked for are there"
+    );
 }
 
 /// Whole blocks in runs that are anywhere: no share is full before a lane nearly is.

@@ -19,7 +19,7 @@ pub(crate) struct LaneCell<M: Machine> {
     pub(crate) turn: Turn<LaneState<M>>,
     pub(crate) reader: LaneReader<<M::Pmem as PmemShare>::Reader>,
     pub(crate) reach: Reach,
-    /// Who is told when records are durable.
+    /// Callers that are told when records are durable.
     pub(crate) watchers: Arc<Watchers>,
     /// Bytes.
     pub(crate) unreserved: CachePadded<Unreserved>,

@@ -18,7 +18,7 @@ const SHIELD_MAX: u64 = 4_096;
 const BATCH_BLOCKS: usize = 1 << 15;
 
 /// A disk whose blocks the host keeps in memory of its own: what a journal reads of it takes no
-/// time. Whoever misses a block in the host's cache reads it from the disk itself.
+/// time. A program that misses a block in the host's cache reads it from the disk itself.
 #[derive(Clone, Debug)]
 pub struct HostDisk {
     disk: TimedDisk,
