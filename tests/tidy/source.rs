@@ -46,16 +46,36 @@ impl Source {
 
     /// The code before the tests, which by custom come last.
     pub(crate) fn code_without_tests(&self) -> &str {
-        let marker = "#[cfg(test)]\n";
-        for (at, _) in self.code.match_indices(marker) {
-            let mut after = self.code[at + marker.len()..].lines();
-            let item = after.find(|line| !line.trim_start().starts_with("#["));
-            if item.is_some_and(|item| item.starts_with("mod ")) {
-                return &self.code[..at];
-            }
-        }
-        &self.code
+        before_tests(&self.code)
     }
+
+    /// All code outside of modules of tests, wherever they are.
+    pub(crate) fn code_around_tests(&self) -> String {
+        let (mut around, mut rest) = (String::new(), &self.code[..]);
+        loop {
+            let before = before_tests(rest);
+            around.push_str(before);
+            rest = &rest[before.len()..];
+            let Some(at) = rest.find(['{', ';']) else { return around };
+            let is_here = rest[at..].starts_with('{');
+            let inside = if is_here { inside_brackets(rest, at).len() + 1 } else { 0 };
+            rest = rest.get(at + inside + 1..).unwrap_or_default();
+        }
+    }
+}
+
+/// What stands before the first module of tests.
+fn before_tests(code: &str) -> &str {
+    let marker = "#[cfg(test)]\n";
+    for (at, _) in code.match_indices(marker) {
+        let mut after = code[at + marker.len()..].lines();
+        let item = after.find(|line| !line.trim_start().starts_with("#["));
+        if item.is_some_and(|item| item.starts_with("mod ")) {
+            return &code[..at];
+        }
+    }
+    // Under whatever condition.
+    code.find("\nmod tests {").map_or(code, |at| &code[..at])
 }
 
 const fn in_word(byte: u8) -> bool {
@@ -223,6 +243,10 @@ fn words_are_whole_words() {
 #[test]
 fn tests_come_last_and_are_told_apart() {
     let before = "a\n#[cfg(test)]\nuse b;\n";
-    let source = Source::new("x.rs", &format!("{before}#[cfg(test)]\n#[c]\nmod tests {{ d }}"));
+    let tests = "#[cfg(test)]\n#[c]\nmod tests { d {} }";
+    let source = Source::new("x.rs", &format!("{before}{tests}\ne\n{tests}f"));
     assert_eq!(source.code_without_tests(), before);
+    assert_eq!(source.code_around_tests(), format!("{before}\ne\nf"));
+    let elsewhere = Source::new("x.rs", "a\n#[cfg(test)]\nmod tests;\nb");
+    assert_eq!(elsewhere.code_around_tests(), "a\n\nb");
 }

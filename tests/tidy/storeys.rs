@@ -2,7 +2,9 @@
 //! in a circle.
 //!
 //! A file *imports* another one of its crate when its code, tests apart, names a path into that
-//! module. `mod` declarations are no imports, so a folder's `mod.rs` may list its files.
+//! module: from `crate`, `self` or `super` on, or from the name of a module that it declares.
+//! `mod` declarations are no imports, so a folder's `mod.rs` may list its files. Nor may a file
+//! name what the crate's root shows, because the root takes that from anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +33,8 @@ struct File<'a> {
 struct Graph<'a> {
     files: Vec<File<'a>>,
     imports: Vec<BTreeSet<usize>>,
+    /// Paths of each file that lead to no other file, but to the crate's root.
+    of_root: Vec<Vec<String>>,
 }
 
 /// The module that a file is, by its path below the sources; none for a crate's root and for tests.
@@ -38,10 +42,42 @@ fn module_of(below: &str) -> Option<Vec<String>> {
     let path = below.strip_suffix(".rs")?;
     let path = path.strip_suffix("/mod").unwrap_or(path);
     let module: Vec<String> = path.split('/').map(str::to_owned).collect();
-    let last = module.last()?;
-    let is_test = last == "tests" || module.iter().any(|name| name == "explored");
     let is_root = path == "lib" || path == "main" || path.starts_with("bin/");
-    (!is_test && !is_root).then_some(module)
+    (!is_of_tests(&module) && !is_root).then_some(module)
+}
+
+/// Whether a module has tests alone, or what threads are made of when they are explored.
+fn is_of_tests(module: &[String]) -> bool {
+    module.last().is_some_and(|last| last == "tests") || module.iter().any(|at| at == "explored")
+}
+
+/// Every path that code names from one of these children on, split at `::`.
+fn paths_of_children(code: &str, children: &[&str]) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut uses = Vec::new();
+    for at in words(code, "use") {
+        let statement = code[at..].split(';').next().unwrap_or_default();
+        // `use<'a>` says what a type captures.
+        if statement["use".len()..].starts_with(char::is_whitespace) {
+            uses.push(at..at + statement.len());
+            tree(&statement["use".len()..], &[], &mut found);
+        }
+    }
+    found.retain(|path| path.first().is_some_and(|first| children.contains(&&first[..])));
+    for child in children {
+        for at in words(code, child) {
+            let (before, behind) = (code[..at].trim_end(), code[at + child.len()..].trim_start());
+            // `a.child::<T>()` calls a method.
+            let is_inner = before.ends_with("::") || before.ends_with('.');
+            let leads_on = behind
+                .strip_prefix("::")
+                .is_some_and(|behind| !behind.trim_start().starts_with('<'));
+            if leads_on && !is_inner && !uses.iter().any(|used| used.contains(&at)) {
+                tree(&code[at..], &[], &mut found);
+            }
+        }
+    }
+    found
 }
 
 /// Every path that code names from `crate`, `self` or `super` on, split at `::`.
@@ -49,7 +85,8 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for start in ["crate", "super", "self"] {
         for at in words(code, start) {
-            let is_inner = code[..at].trim_end().ends_with("::");
+            // `$crate` in a macro is the root of what others see.
+            let is_inner = code[..at].trim_end().ends_with("::") || code[..at].ends_with('$');
             // `pub(crate)`, `pub(in crate::suite)`.
             let opened = code[..at].rfind(['(', ';', '{', '}']).map_or("", |open| &code[..open]);
             let says_who_sees =
@@ -83,7 +120,10 @@ fn tree(code: &str, before: &[String], found: &mut Vec<Vec<String>>) {
         let Some(behind) = rest.trim_start().strip_prefix("::") else { break };
         rest = behind.trim_start();
     }
-    found.push(path);
+    // A macro that the crate exports lies in the root, wherever its text is.
+    if !rest.starts_with('!') {
+        found.push(path);
+    }
 }
 
 impl<'a> Graph<'a> {
@@ -95,19 +135,32 @@ impl<'a> Graph<'a> {
         let files: Vec<File<'a>> = sources.iter().filter_map(file).collect();
         let named: BTreeMap<&[String], usize> =
             files.iter().enumerate().map(|(at, file)| (&file.module[..], at)).collect();
-        let imports = |(at, file): (usize, &File<'_>)| {
-            // Whatever its tests are compiled for, they come last.
-            let code = file.source.code_without_tests();
-            let code = code.find("\nmod tests {").map_or(code, |tests| &code[..tests]);
-            let paths = paths(code);
-            let absolute = paths.into_iter().filter_map(|path| absolute(&file.module, path));
-            let targets = absolute.filter_map(|path| {
-                (1..=path.len()).rev().find_map(|len| named.get(&path[..len]).copied())
+        let (mut imports, mut of_root) = (Vec::new(), Vec::new());
+        for (at, file) in files.iter().enumerate() {
+            let code = &file.source.code_around_tests();
+            let children = files.iter().filter_map(|other| {
+                let (name, parent) = other.module.split_last()?;
+                (parent == file.module).then_some(&name[..])
             });
-            targets.filter(|target| *target != at).collect()
-        };
-        let imports = files.iter().enumerate().map(imports).collect();
-        Self { files, imports }
+            let children: Vec<&str> = children.collect();
+            let below = paths_of_children(code, &children);
+            let below = below.into_iter().map(|path| [&file.module[..], &path].concat());
+            let above = paths(code).into_iter();
+            let above = above.filter_map(|path| absolute(&file.module, path));
+            let (mut targets, mut unknown) = (BTreeSet::new(), Vec::new());
+            for path in below.chain(above) {
+                let found = (1..=path.len()).rev().find_map(|len| named.get(&path[..len]));
+                match found {
+                    Some(target) if *target == at => {}
+                    Some(target) => drop(targets.insert(*target)),
+                    None if path.is_empty() || is_of_tests(&path) => {}
+                    None => unknown.push(path.join("::")),
+                }
+            }
+            imports.push(targets);
+            of_root.push(unknown);
+        }
+        Self { files, imports, of_root }
     }
 
     fn name(&self, at: usize) -> &str {
@@ -148,6 +201,10 @@ fn absolute(module: &[String], path: Vec<String>) -> Option<Vec<String>> {
 pub(crate) fn upward(sources: &[Source], house: &House) -> Vec<Finding> {
     let graph = Graph::of(sources, house.sources);
     let mut found = Vec::new();
+    for (at, paths) in graph.of_root.iter().enumerate() {
+        let finding = |path| Finding::new(graph.name(at), 0, format!("names the root's {path}"));
+        found.extend(paths.iter().map(finding));
+    }
     for (at, imports) in graph.imports.iter().enumerate() {
         let Some(folder) = graph.folder(at, house) else { continue };
         let allowed = house.storeys.iter().find(|(name, _)| *name == folder);
@@ -237,6 +294,48 @@ mod tests {
         let tests = "struct A;\n#[cfg(test)]\nmod tests { use super::b::B; }";
         let files = [("src/ground/a.rs", tests), ("src/ground/b.rs", "use super::a::A;")];
         assert!(circles(&sources(&files), &HOUSE).is_empty());
+    }
+
+    #[test]
+    fn a_circle_through_a_child_is_found_with_both_names() {
+        let of_parent = [
+            "mod b; use b::B;",
+            "mod b; pub use self::b::B;",
+            "mod b; use {b::B as C};",
+            "mod b; fn f() { b::f() }",
+            "mod b; type B = b :: B;",
+        ];
+        for parent in of_parent {
+            for child in ["use super::A;", "use super::*;", "fn f() { super::A; }"] {
+                let files = [("src/ground/mod.rs", parent), ("src/ground/b.rs", child)];
+                let found = circles(&sources(&files), &HOUSE);
+                let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+                assert_eq!(told.len(), 2, "{parent} {child}");
+                assert!(told[0].contains("mod.rs") && told[0].contains("b.rs"), "{told:?}");
+            }
+        }
+        let no_import = [
+            "mod b; fn f() { x.b::<u8>(); a::b::c(); let b = 0; }",
+            "mod b; use crate::ground::a::{b::B}; fn f() -> impl T + use<'_> { b }",
+        ];
+        for parent in no_import {
+            let a = "pub mod b { pub struct B; }";
+            let child = "use super::A;";
+            let files =
+                [("src/ground/mod.rs", parent), ("src/ground/b.rs", child), ("src/ground/a.rs", a)];
+            assert!(circles(&sources(&files), &HOUSE).is_empty(), "{parent}");
+        }
+    }
+
+    #[test]
+    fn what_the_root_shows_is_found() {
+        let found = |path| {
+            let files = [("src/ground/a.rs", path), ("src/roof/tile.rs", "pub struct Tile;")];
+            let found = upward(&sources(&files), &HOUSE);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found("use crate::Tile;"), ["src/ground/a.rs:0: names the root's Tile"]);
+        assert!(found("crate::tiles! { } macro_rules! a { () => { $crate::Tile } }").is_empty());
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod slot_holders;
 mod table;
 
 pub use node::{Entry, Lead, Node};
+pub use table::{RUN_BLOCKS, is_of_run, share_of};
 
 /// Where an index keeps its entries: for a caller that wants one of them in the caches before it
 /// has the index.
@@ -148,31 +149,6 @@ impl<M: IndexMemory> Indexes for Index<M> {
     }
 }
 
-/// Spreads block numbers over the whole range; the upper bits choose a place in a table.
-const fn scatter(block: u64) -> u64 {
-    block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-/// This number of blocks, from a multiple of it on, are of one index: what is written at once is
-/// often side by side.
-pub const RUN_BLOCKS: u64 = 8;
-
-/// Whether two blocks are of one run, and so of one index.
-#[inline]
-#[must_use]
-pub const fn is_of_run(a: BlockNumber, b: BlockNumber) -> bool {
-    a.raw() / RUN_BLOCKS == b.raw() / RUN_BLOCKS
-}
-
-/// Which of `count` indexes (a power of two) has this block.
-#[inline]
-#[must_use]
-pub fn share_of(block: BlockNumber, count: usize) -> usize {
-    // Not the upper bits: blocks of one share still have to spread over its table.
-    let middle = scatter(block.raw() / RUN_BLOCKS).checked_shr(20).unwrap_or(0);
-    usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
-}
-
 impl<M: IndexMemory> Index<M> {
     /// An empty index; what the memory holds makes no difference.
     pub fn new(mut memory: M) -> Self {
@@ -184,6 +160,26 @@ impl<M: IndexMemory> Index<M> {
     /// is touched before it is needed.
     pub const fn over_zeroes(memory: M) -> Self {
         Self { memory, free: NONE, touched: 0, nodes_used: 0, entries_used: 0, changes: 0 }
+    }
+
+    /// Goes on in larger memory, of which all entries are zero, as [`Entry::EMPTY`] is. Frames stay
+    /// in their places.
+    pub fn move_to(&mut self, memory: M) {
+        let old = core::mem::replace(&mut self.memory, memory);
+        let used = old.nodes().get(..self.touched as usize).unwrap_or_default();
+        let nodes = self.memory.nodes_mut();
+        assert!(nodes.len() >= used.len(), "there is a place for each frame");
+        for (place, node) in nodes.iter_mut().zip(used) {
+            *place = *node;
+        }
+        assert!(self.memory.entries().len() >= old.entries().len(), "and for each block");
+        for entry in old.entries().iter().filter(|entry| entry.newest != NONE) {
+            let place = self.find(entry.block);
+            if let Some(place) = place.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+                *place = *entry;
+            }
+        }
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Forgets everything.

@@ -2,8 +2,8 @@
 
 use zerocopy::FromZeros;
 
-use super::{FrameAt, Index, IndexMemory, NodeId};
 use crate::format::record::Form;
+use crate::index::frame::{FrameAt, NodeId};
 use crate::units::{LaneNumber, Sequence, Stamp};
 
 /// No node. The first one is number 1, so that entries of zeroes are empty.
@@ -177,27 +177,5 @@ impl Node {
     #[inline]
     pub(crate) fn older(&self) -> Option<NodeId> {
         (self.older != NONE).then_some(NodeId(self.older))
-    }
-}
-
-impl<M: IndexMemory> Index<M> {
-    /// Goes on in larger memory, of which all entries are zero, as [`Entry::EMPTY`] is. Frames stay
-    /// in their places.
-    pub fn move_to(&mut self, memory: M) {
-        let old = core::mem::replace(&mut self.memory, memory);
-        let used = old.nodes().get(..self.touched as usize).unwrap_or_default();
-        let nodes = self.memory.nodes_mut();
-        assert!(nodes.len() >= used.len(), "there is a place for each frame");
-        for (place, node) in nodes.iter_mut().zip(used) {
-            *place = *node;
-        }
-        assert!(self.memory.entries().len() >= old.entries().len(), "and for each block");
-        for entry in old.entries().iter().filter(|entry| entry.newest != NONE) {
-            let place = self.find(entry.block);
-            if let Some(place) = place.and_then(|at| self.memory.entries_mut().get_mut(at)) {
-                *place = *entry;
-            }
-        }
-        self.changes = self.changes.wrapping_add(1);
     }
 }

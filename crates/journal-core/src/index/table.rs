@@ -9,7 +9,32 @@
 //! do not go through each other. Which block of a run is the first in its group is another one in
 //! each run. So callers that use every eighth block meet no more often than others.
 
-use super::{RUN_BLOCKS, scatter};
+use crate::units::BlockNumber;
+
+/// Spreads block numbers over the whole range; the upper bits choose a place in a table.
+const fn scatter(block: u64) -> u64 {
+    block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// This number of blocks, from a multiple of it on, are of one index: what is written at once is
+/// often side by side.
+pub const RUN_BLOCKS: u64 = 8;
+
+/// Whether two blocks are of one run, and so of one index.
+#[inline]
+#[must_use]
+pub const fn is_of_run(a: BlockNumber, b: BlockNumber) -> bool {
+    a.raw() / RUN_BLOCKS == b.raw() / RUN_BLOCKS
+}
+
+/// Which of `count` indexes (a power of two) has this block.
+#[inline]
+#[must_use]
+pub fn share_of(block: BlockNumber, count: usize) -> usize {
+    // Not the upper bits: blocks of one share still have to spread over its table.
+    let middle = scatter(block.raw() / RUN_BLOCKS).checked_shr(20).unwrap_or(0);
+    usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
+}
 
 /// Places of a group.
 const GROUP: usize = RUN_BLOCKS as usize;

@@ -48,53 +48,11 @@ use core::time::Duration;
 use crate::threads::far_fence::FarFence;
 use favour::{Favour, FavourStep, OutOfReach};
 use head::Head;
-use sync::{AtomicU32, Ordering, UnsafeCell};
+use sync::{AtomicU32, FREE, HELD, Ordering, POISONED, UnsafeCell};
 
 mod favour;
 mod head;
-
-/// What the lock is made of. Explorers of schedules have their own, which they can look into.
-mod sync {
-    #[cfg(any(loom, shuttle))]
-    pub(super) use crate::explored::{AtomicU32, Ordering};
-    #[cfg(not(any(loom, shuttle)))]
-    pub(super) use core::sync::atomic::{AtomicU32, Ordering};
-    #[cfg(loom)]
-    pub(super) use loom::cell::UnsafeCell;
-
-    /// The cell of core, with the calls of loom's.
-    #[cfg(not(loom))]
-    #[derive(Debug)]
-    pub(super) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
-
-    #[cfg(not(loom))]
-    impl<T> UnsafeCell<T> {
-        pub(super) const fn new(value: T) -> Self {
-            Self(core::cell::UnsafeCell::new(value))
-        }
-
-        #[inline]
-        pub(super) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-            read(self.0.get())
-        }
-
-        #[inline]
-        pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-            write(self.0.get())
-        }
-
-        pub(super) fn into_inner(self) -> T {
-            self.0.into_inner()
-        }
-    }
-}
-
-/// No thread holds the lock.
-const FREE: u32 = 0;
-/// A thread holds it.
-const HELD: u32 = 1;
-/// Its last holder panicked; no thread will hold it again.
-const POISONED: u32 = 2;
+mod sync;
 
 /// The longest nap of a waiter: about this long a lock may be free before a waiter notices.
 pub const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);

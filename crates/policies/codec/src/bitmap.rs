@@ -13,9 +13,9 @@ use core::cmp::min;
 use journal_core::WORD_BYTES;
 use journal_core::policy::NoRoom;
 
-use crate::DecodeError;
 use crate::bytes::{Sink, chunk_at, word_at};
 use crate::compare::changed::{Changed, NO_UNITS, for_each_bit};
+use crate::error::DecodeError;
 
 pub use crate::unit::Unit;
 

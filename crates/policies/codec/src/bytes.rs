@@ -7,7 +7,7 @@ use core::cmp::min;
 
 use journal_core::policy::NoRoom;
 
-use crate::DecodeError;
+use crate::error::DecodeError;
 
 /// How many bytes a short copy moves at once, where there is room for them.
 pub(crate) const CHUNK_BYTES: usize = 16;

@@ -9,9 +9,10 @@ use journal_core::policy::{ApplyError, Encoder, NoRoom};
 
 use crate::bitmap::{self, Unit};
 use crate::compare::between::{self, Between, HEADER_BYTES};
+use crate::compare::changed::Changed;
 use crate::lzo;
 use crate::moves::{self, MovesTable};
-use crate::{Changed, runs, scratch, xor};
+use crate::{runs, scratch, xor};
 
 /// How a payload says what differs; its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

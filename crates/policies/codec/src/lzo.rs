@@ -31,23 +31,12 @@
 
 mod decode;
 mod encode;
+mod limits;
 #[cfg(test)]
 mod tests;
 
 pub use decode::decode;
 pub use encode::{LzoTable, encode, encode_once};
-
-/// The instruction that ends a stream.
-const END: [u8; 3] = [17, 0, 0];
-
-/// The longest distance of a copy whose two bytes of distance hold all of it.
-const NEAR_MAX: usize = 0x4000;
-/// The longest distance of a copy that begins with `01` or `1`.
-const SHORT_DISTANCE_MAX: usize = 0x800;
-/// The longest such copy.
-const SHORT_LENGTH_MAX: usize = 8;
-/// The longest distance of all.
-const DISTANCE_MAX: usize = 0xBFFF;
 
 /// How many bytes a stream has at most, of an input of `input_bytes`.
 #[must_use]

@@ -40,6 +40,7 @@
 //! nothing new has no commands, and one with four new bytes in the middle takes six bytes.
 
 mod decode;
+mod distances;
 mod encode;
 #[cfg(test)]
 mod tests;
@@ -47,43 +48,9 @@ mod tests;
 pub use decode::{apply, decode};
 pub use encode::{MovesTable, encode};
 
-use journal_core::WORD_BYTES;
-
 /// How many bytes a delta has at most, of blocks of `block_bytes`.
 #[must_use]
 pub const fn bound(block_bytes: usize) -> usize {
     // A copy takes no more than it saves, except for the longer count of many new bytes before it.
     block_bytes.saturating_add(block_bytes / 128).saturating_add(16)
-}
-
-/// The value of three bits behind which a number follows.
-const ESCAPE: usize = 7;
-
-/// The shortest copy from another distance than the last.
-const LENGTH_MIN: usize = 4;
-
-/// The distances that are remembered, the last one first.
-#[derive(Clone, Copy)]
-struct Distances([usize; 3]);
-
-impl Distances {
-    const fn new(block_bytes: usize) -> Self {
-        Self([block_bytes, 1, WORD_BYTES])
-    }
-
-    const fn last(&self) -> usize {
-        let [last, ..] = self.0;
-        last
-    }
-
-    /// Makes one of them, or a new one, the last.
-    const fn take(&mut self, which: usize, new: usize) {
-        let [first, second, third] = self.0;
-        self.0 = match which {
-            0 => [first, second, third],
-            1 => [second, first, third],
-            2 => [third, first, second],
-            _ => [new, first, second],
-        };
-    }
 }

@@ -9,8 +9,8 @@ use core::cmp::min;
 use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix};
 
-use crate::Changed;
 use crate::bytes::{Sink, chunk_at, low_bits, u64_at, word_at};
+use crate::compare::changed::Changed;
 
 /// Bytes before those of a run.
 pub const RUN_BYTES: usize = 4;

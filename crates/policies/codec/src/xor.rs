@@ -6,7 +6,7 @@
 
 use core::cmp::min;
 
-use crate::DecodeError;
+use crate::error::DecodeError;
 
 /// Writes the XOR of both images into `out`.
 ///

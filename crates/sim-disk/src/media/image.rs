@@ -6,7 +6,7 @@ use std::sync::Arc;
 use journal_core::units::{BlockNumber, BlockSize, LINE_BYTES, WORD_BYTES};
 use journal_core::{DeviceFacts, Overwrite};
 
-use crate::media::file::{FileFacts, FileImage};
+use crate::media::file::image::{FileFacts, FileImage};
 use crate::media::rng::mix;
 
 /// Which medium of a world.

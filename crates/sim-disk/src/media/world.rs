@@ -16,7 +16,7 @@ use std::thread::ThreadId;
 use journal_core::units::LINE_BYTES;
 
 use crate::media::fault::{Fault, FaultKind, Operation, OperationCounts};
-use crate::media::file::FileImage;
+use crate::media::file::image::FileImage;
 use crate::media::image::{Image, Medium};
 use crate::media::model::{Defect, Rules};
 use crate::media::tape::{Event, Mark, Tape, Thread};

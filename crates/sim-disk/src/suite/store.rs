@@ -16,7 +16,7 @@ use crate::media::tape::Mark;
 use crate::media::world::World;
 use crate::power::explore::{Explorer, Scenario};
 use crate::power::report::{Failure, Report};
-use crate::suite::MODELS;
+use crate::suite::program::plan::MODELS;
 
 /// Everything that a caller of a store can read: names, and what each of them holds.
 pub type View = BTreeMap<String, String>;

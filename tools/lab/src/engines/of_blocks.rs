@@ -3,7 +3,7 @@
 use block_journal::{BlockJournal, Config, Error, Stats, Transaction};
 use journal_core::{BlockDevice, BlockNumber};
 
-use super::{Counts, Engine, Failure, Update};
+use crate::engines::engine::{Counts, Engine, Failure, Update};
 
 /// A block journal and its running transaction.
 #[derive(Debug)]

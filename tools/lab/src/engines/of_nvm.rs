@@ -3,7 +3,7 @@
 use journal_core::{BlockNumber, Policy};
 use nvm_journal::{Error, Hint, Journal, Machine, Transaction};
 
-use super::{Counts, Engine, Failure, Update};
+use crate::engines::engine::{Counts, Engine, Failure, Update};
 
 /// A journal whose running transaction gathers updates.
 pub struct NvmEngine<L: Policy, M: Machine> {

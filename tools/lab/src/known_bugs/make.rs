@@ -6,10 +6,10 @@ use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutation, Mutator, Scenario, mutants};
 
 use crate::core_crash::program::{Kind, Program};
+use crate::known_bugs::bug::{Bug, Here};
 use crate::known_bugs::killing::Mutant;
 use crate::known_bugs::planted::Planted;
 use crate::known_bugs::ports::Defect;
-use crate::known_bugs::{Bug, Here};
 
 pub const fn bug(
     number: usize,

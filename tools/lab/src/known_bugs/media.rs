@@ -7,6 +7,7 @@ use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Image, Mark, Operation};
 
 use crate::core_crash::program::{Kind, Program};
+use crate::known_bugs::bug::{Bug, Here};
 use crate::known_bugs::make::{
     bug, commit, deferred, explorer, images, port, rule, rule_over_ports, site, write,
 };
@@ -14,7 +15,6 @@ use crate::known_bugs::planted::Planted;
 use crate::known_bugs::ports::Defect;
 use crate::known_bugs::primitives::used_again;
 use crate::known_bugs::protocol::second_lap;
-use crate::known_bugs::{Bug, Here};
 
 use Edit::{Write, WriteAt};
 

@@ -8,6 +8,7 @@
 //!
 //! The bugs were read in the sources and threads that are named; the words are ours.
 
+mod bug;
 pub mod killing;
 pub mod make;
 pub mod media;
@@ -19,30 +20,8 @@ pub mod recovery;
 
 use core::fmt::{self, Write as _};
 
+pub use bug::{Bug, Here};
 pub use killing::{Mutant, Tried};
-
-/// One of the bugs.
-pub struct Bug {
-    pub number: usize,
-    /// Where it was.
-    pub source: &'static str,
-    /// What it was.
-    pub what: &'static str,
-    pub here: Here,
-}
-
-/// What becomes of it here.
-pub enum Here {
-    Mutants(Vec<Mutant>),
-    /// It takes processes: the tests that fail without what keeps it out, each with its file, and
-    /// what was taken away to see that.
-    Tested {
-        by: &'static [(&'static str, &'static str)],
-        without: &'static str,
-    },
-    /// There is nothing here that could have it.
-    Absent(&'static str),
-}
 
 /// How many bugs there are.
 pub const BUGS: usize = 52;

@@ -6,7 +6,7 @@ use sim_disk::Mutation::{DropFence, DropFlush, DropSync, ShortenRange, SwapAcros
 use sim_disk::suite::{Edit, Step};
 
 use crate::core_crash::program::{Kind, Program};
-use crate::known_bugs::Bug;
+use crate::known_bugs::bug::Bug;
 use crate::known_bugs::make::{
     bug, commit, deferred, explorer, images, port, rule, site, write, write_at,
 };

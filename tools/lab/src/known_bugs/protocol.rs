@@ -8,7 +8,7 @@ use sim_disk::{Explorer, Model, Operation};
 
 use crate::core_crash::format::{Reformat, rot_the_new_copy};
 use crate::core_crash::program::{Kind, Program};
-use crate::known_bugs::Bug;
+use crate::known_bugs::bug::Bug;
 use crate::known_bugs::make::{
     at, bug, commit, deferred, explorer, images, port, rule, rule_in, site, write, write_at,
 };

@@ -7,6 +7,7 @@ use sim_disk::suite::{Edit, SUPERBLOCK_UNIT, Step};
 use sim_disk::{Image, Mark};
 
 use crate::core_crash::program::{Kind, Program};
+use crate::known_bugs::bug::{Bug, Here};
 use crate::known_bugs::make::{
     bug, commit, deferred, explorer, images, port, rule, rule_in, rule_over_ports, site, write,
     write_at,
@@ -14,7 +15,6 @@ use crate::known_bugs::make::{
 use crate::known_bugs::planted::Planted;
 use crate::known_bugs::ports::Defect;
 use crate::known_bugs::primitives::changes_go_home;
-use crate::known_bugs::{Bug, Here};
 
 /// Moves the head of lane 0 past its first record, in both superblock copies, and leaves their
 /// checks as they are.

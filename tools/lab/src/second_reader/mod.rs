@@ -1,6 +1,7 @@
 //! What tests of the on-media format share: small journals on simulated media, driven by lists of
 //! acts, with the content that they have to show.
 
+mod blocks;
 pub mod examine;
 pub mod forge;
 pub mod images;
@@ -27,14 +28,9 @@ use journal_core::{
 };
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
+pub use blocks::{BLOCK_BYTES, BLOCKS, Block, counting};
 use reader::{Content, Refusal};
 use words::Words;
-
-pub const BLOCK_BYTES: usize = 64;
-pub type Block = [u8; BLOCK_BYTES];
-
-/// Blocks of the store.
-pub const BLOCKS: u64 = 8;
 
 /// Which policy a journal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,15 +338,6 @@ impl Truth {
         }
         result.expect("commits");
     }
-}
-
-/// Bytes that count up.
-pub fn counting(first: u8) -> Block {
-    let mut block = [0; BLOCK_BYTES];
-    for (byte, value) in block.iter_mut().zip(0_u8..) {
-        *byte = value.wrapping_mul(5).wrapping_add(first);
-    }
-    block
 }
 
 /// A journal's memory, owned.

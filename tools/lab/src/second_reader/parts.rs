@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use super::Block;
+use super::blocks::Block;
 use super::layout::BOOK;
 
 /// What a block shows.

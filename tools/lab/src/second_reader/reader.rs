@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use sim_disk::Image;
 
-use super::BLOCK_BYTES;
+use super::blocks::BLOCK_BYTES;
 use super::layout::{BOOK, little_endian};
 pub use super::parts::*;
 use super::versions::{Area, Entry, State, Versions, names_slot_of};

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use journal_core::BlockNumber;
 use sim_disk::Image;
 
+use super::blocks::{BLOCK_BYTES, BLOCKS};
 use super::layout::{BOOK, little_endian};
 use super::parts::{
     Apply, Content, Frame, Lane, Medium, Part, Record, Refusal, content_check, crc64, entry_seed,
 };
-use super::{BLOCK_BYTES, BLOCKS};
 
 /// Where slots and entries lie in a span.
 #[derive(Clone, Copy, Debug, Default)]

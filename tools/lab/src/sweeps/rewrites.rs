@@ -12,9 +12,9 @@ use journal_core::{
 use nvm_journal::{AnyPolicy, ByteDelta, Journal, Options, Region};
 use sim_disk::{DiskImage, Image, Model, World};
 
-use super::{BLOCK, BLOCKS, Kept, Numbers, Sweep};
 use crate::erased::{DynJournal, any_options, of_world};
 use crate::plot::{Plot, Scale};
+use crate::sweeps::parts::{BLOCK, BLOCKS, Kept, Numbers, Sweep};
 use crate::whole_slots::WholeSlots;
 
 const PERCENT: [u64; 7] = [0, 1, 5, 10, 25, 50, 100];

@@ -8,9 +8,9 @@ use journal_core::NoHook;
 use nvm_journal::{BlockNumber, Region};
 use object_log::{ObjectLog, Settings};
 
-use super::{Kept, Numbers, Sweep};
 use crate::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use crate::plot::{Plot, Scale};
+use crate::sweeps::parts::{BLOCK, Kept, Numbers, Sweep};
 
 const UPDATES: u64 = 40_000;
 /// Blocks that are updated: one half of the updates falls on a sixteenth of them.
@@ -35,7 +35,7 @@ pub fn measure() -> Result<Sweep, Box<dyn Error>> {
         for turn in 0..UPDATES {
             let end = if numbers.below(2) == 0 { TOUCHED / 16 } else { TOUCHED };
             let block = BlockNumber(numbers.below(end));
-            let at = numbers.below((super::BLOCK / OBJECT) as u64) as usize * OBJECT;
+            let at = numbers.below((BLOCK / OBJECT) as u64) as usize * OBJECT;
             let object = [turn as u8; OBJECT];
             journal.transact_gathered(|tx| tx.write_at(block, at, &object))?;
         }

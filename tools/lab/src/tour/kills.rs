@@ -19,8 +19,8 @@ use nvm_journal::{Journal, Options, Region};
 use pmem_sys::NativeKernels;
 
 use super::show::percentiles;
+use super::stop::{Place, Verdict};
 use super::work::{BLOCK, Mix, Model, THREADS, Tag, mix};
-use super::{Place, Verdict};
 use crate::progress::Progress;
 
 /// Where too few kills have hit a record, they go on for this multiple of the time given.

@@ -9,8 +9,8 @@ use journal_core::BlockDevice as _;
 use nvm_journal::{Journal, LaneStats, Options};
 
 use super::show::{bytes, percentiles};
+use super::stop::{Place, Verdict};
 use super::work::{BLOCK, Mix, Model, Tag};
-use super::{Place, Verdict};
 use crate::progress::Progress;
 
 /// The first run of the program on these files.

@@ -8,6 +8,7 @@ pub mod kills;
 pub mod load;
 pub mod power;
 pub mod show;
+mod stop;
 pub mod work;
 
 use core::error::Error;
@@ -16,63 +17,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use nvm_journal::{BlockSize, FileDisk, FileDiskError, MapError, MapOptions, Region};
-use work::{DISK_BLOCKS, Model, THREADS};
-
-const NVM_BYTES: u64 = 32 << 20;
-
-/// Where the persistent memory and the disk are.
-pub struct Place {
-    folder: PathBuf,
-    nvm: PathBuf,
-    disk: PathBuf,
-}
-
-impl Place {
-    fn new(folder: PathBuf) -> Self {
-        Self { nvm: folder.join("tour.nvm"), disk: folder.join("tour.disk"), folder }
-    }
-
-    fn create_nvm(&self) -> Result<Region, MapError> {
-        MapOptions::new().create(&self.nvm, NVM_BYTES)
-    }
-
-    fn open_nvm(&self) -> Result<Region, MapError> {
-        MapOptions::new().open(&self.nvm)
-    }
-
-    fn create_disk(&self) -> Result<FileDisk, FileDiskError> {
-        FileDisk::create(&self.disk, BlockSize::DEFAULT, DISK_BLOCKS)
-    }
-
-    fn open_disk(&self) -> Result<FileDisk, FileDiskError> {
-        FileDisk::open(&self.disk, BlockSize::DEFAULT)
-    }
-}
-
-/// What a stop has found.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Verdict {
-    /// Transactions acknowledged as durable.
-    acknowledged: u64,
-    /// Of them, those that are not there.
-    lost: u64,
-    /// Transactions that were not acknowledged and are there.
-    found: u64,
-    /// Transactions that are there and cannot be.
-    invented: u64,
-    /// Blocks that hold anything but what the transactions that are there made of them.
-    wrong_blocks: u64,
-    kills: u64,
-    /// Kills that hit a record while it was being stored.
-    unfinished: u64,
-}
-
-impl Verdict {
-    fn is_bad(&self) -> bool {
-        self.lost + self.invented + self.wrong_blocks > 0
-    }
-}
+pub use stop::{Place, Verdict};
+use work::{Model, THREADS};
 
 /// A tour of the journal.
 #[derive(Parser)]

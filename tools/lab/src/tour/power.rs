@@ -10,7 +10,7 @@ use nvm_journal::{BlockNumber, BlockSize, FullBlock};
 use sim_disk::tape::Mark;
 use sim_disk::{CrashPoints, DiskImage, Image, Model, Rng, World};
 
-use super::Verdict;
+use super::stop::Verdict;
 use crate::erased::{DynJournal, any_options, of_world};
 
 const ACKNOWLEDGED: u64 = 3;

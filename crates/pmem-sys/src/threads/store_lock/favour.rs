@@ -24,8 +24,7 @@
 //! So while a thread is favoured, no thread uses what it had by an exchange. And a thread that
 //! finds none favoured has acquired all that the last favoured one did.
 
-use super::sync::{AtomicU32, Ordering};
-use super::{FREE, HELD};
+use super::sync::{AtomicU32, FREE, HELD, Ordering};
 #[cfg(any(loom, shuttle))]
 use crate::explored::this_thread;
 use crate::threads::far_fence::{FarFence, near, reach};

@@ -1,8 +1,8 @@
 //! Reading a stream of any encoder, whatever became of it.
 
-use super::{END, NEAR_MAX};
-use crate::DecodeError;
+use super::limits::{END, NEAR_MAX};
 use crate::bytes::{Source, copy_from_before};
+use crate::error::DecodeError;
 
 /// How many literals stood before an instruction: how a first byte below 16 is read.
 #[derive(Clone, Copy, PartialEq, Eq)]

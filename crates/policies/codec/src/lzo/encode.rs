@@ -8,7 +8,7 @@ use core::fmt;
 
 use journal_core::policy::NoRoom;
 
-use super::{DISTANCE_MAX, END, NEAR_MAX, SHORT_DISTANCE_MAX, SHORT_LENGTH_MAX};
+use super::limits::{DISTANCE_MAX, END, NEAR_MAX, SHORT_DISTANCE_MAX, SHORT_LENGTH_MAX};
 use crate::bytes::{Sink, common_front, u32_at};
 
 /// Places in a table: 13 bits are 16 KiB of them, more than most processors keep at hand.

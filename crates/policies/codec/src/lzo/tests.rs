@@ -5,6 +5,7 @@ use std::vec::Vec;
 use journal_core::policy::NoRoom;
 use proptest::prelude::*;
 
+use super::limits::END;
 use super::*;
 use crate::DecodeError;
 use bench_kit::samples;

@@ -4,9 +4,10 @@ use core::cmp::min;
 
 use journal_core::policy::ApplyError;
 
-use super::{Distances, ESCAPE, LENGTH_MIN};
+use super::distances::{Distances, ESCAPE, LENGTH_MIN};
 use crate::bytes::{CHUNK_BYTES, Source, chunk_at, copy_from_before};
-use crate::{DecodeError, scratch};
+use crate::error::DecodeError;
+use crate::scratch;
 
 /// Writes the image that `delta` makes of `old` into `new`, all of which it fills.
 ///

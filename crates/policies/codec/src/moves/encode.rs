@@ -10,7 +10,7 @@ use core::fmt;
 
 use journal_core::policy::NoRoom;
 
-use super::{Distances, ESCAPE, LENGTH_MIN};
+use super::distances::{Distances, ESCAPE, LENGTH_MIN};
 use crate::bytes::{Sink, common_back, common_front, u32_at};
 use crate::compare::changed::BLOCK_BYTES_MAX;
 

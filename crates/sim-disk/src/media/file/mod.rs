@@ -5,7 +5,7 @@
 
 mod error;
 mod handle;
-mod image;
+pub(super) mod image;
 
 pub use error::{FileError, FileErrorKind, FileOperation};
 pub use handle::SimFile;
