@@ -264,6 +264,16 @@ impl Geometry {
         }
     }
 
+    /// Whether a journal of this shape can be, and fits into a span of `available` bytes.
+    pub(crate) fn check_fits(&self, available: u64) -> Result<(), GeometryError> {
+        self.check()?;
+        let needed = self.span_bytes().ok_or(GeometryError::Overflow)?;
+        if needed > available {
+            return Err(GeometryError::SpanTooSmall { needed, available });
+        }
+        Ok(())
+    }
+
     /// Bytes of the whole span, or `None` when they cannot be counted.
     #[must_use]
     pub const fn span_bytes(&self) -> Option<u64> {

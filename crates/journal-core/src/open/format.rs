@@ -7,7 +7,6 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::scan::error::OpenError;
-use crate::scan::lanes::check_fits;
 use crate::space::superblocks::{Superblock, Superblocks};
 use crate::space::{slots, superblocks};
 use crate::units::Offset;
@@ -39,7 +38,7 @@ pub fn format<P: Pmem, H: Hook>(
     policy: &impl Policy,
     device_blocks: u64,
 ) -> Result<(), OpenError> {
-    check_fits(geometry, pmem.len())?;
+    geometry.check_fits(pmem.len()).map_err(OpenError::Geometry)?;
     let empty = Superblock::new(geometry, id, policy.id(), device_blocks);
     let mut whole = Ordered::with_hook(pmem, hook);
     superblocks::void_all(&mut whole)?;

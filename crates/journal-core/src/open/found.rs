@@ -21,20 +21,22 @@ use core::marker::PhantomData;
 use crate::commit::scheme::Common;
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
+use crate::format::superblock::superblock_bytes;
 use crate::home::Home;
 use crate::home::shield::Shield;
 use crate::index::{Index, Indexes};
 use crate::open::intent::repeat_intent;
 use crate::open::opening::Opening;
+use crate::open::torn_slots::AllSlots;
 use crate::order::hook::Hook;
-use crate::order::ordered::{Ordered, OrderedDevice};
+use crate::order::ordered::{InFlight, Ordered, OrderedDevice};
 use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{PmemRead as _, PmemSplit};
 use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
-use crate::scan::lanes::{Scan, Scanning, Unscanned, check_fits};
+use crate::scan::lanes::{Scan, Scanning, Unscanned};
 use crate::scan::verdict::Recovery;
 use crate::space::lane::{Lane, LaneSlot};
 use crate::space::part::front_bytes_max;
@@ -43,7 +45,14 @@ use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
 use crate::space::superblocks::{Superblock, Superblocks, load};
 use crate::space::tail_word::TailWord;
-use crate::units::{LINE_BYTES, LaneNumber, Offset};
+use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
+
+crate::sites! {
+    pub(crate) mod site {
+        FOUND: Flush = "open.found";
+        FOUND_FENCE: Fence = "open.found.fence";
+    }
+}
 
 /// A journal that was found in a span: its shape is known, and nothing has been written.
 #[derive(Debug)]
@@ -89,7 +98,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let whole = Ordered::with_hook(pmem, hook.clone());
         let (places, superblock) = load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
-        check_fits(&geometry, whole.len())?;
+        geometry.check_fits(whole.len()).map_err(OpenError::Geometry)?;
         let identity = Identity::of(&superblock.header, kernels);
         Ok(Self { whole, hook, places, superblock, geometry, identity })
     }
@@ -223,6 +232,82 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
             recovery,
         })
+    }
+}
+
+impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
+    /// Drops what names torn slots, and finds out which version holds which slot.
+    fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
+        if self.geometry.lane_places() == 0 {
+            return Ok(());
+        }
+        let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
+        let mut slots = AllSlots { lanes, states, geometry };
+        slots.resolve(indexes, scanned, *kernels, identity.seeds)?;
+        slots.find_holders(indexes);
+        Ok(())
+    }
+
+    fn flush_slots(&mut self, indexes: &mut impl Indexes) -> Option<InFlight> {
+        let Self { lanes, states, geometry, scanned, .. } = self;
+        let mut slots = AllSlots { lanes, states, geometry };
+        slots.flush_found(indexes, scanned)
+    }
+
+    /// Makes durable what was accepted and may be only visible.
+    fn make_durable(
+        &mut self,
+        superblocks: &mut Superblocks<P, H>,
+        superblock: &Superblock,
+        more: [Option<InFlight>; 2],
+    ) -> Result<(), OpenError> {
+        let accepted = superblocks.accepted();
+        let pmem = superblocks.pmem_mut();
+        let bytes = superblock_bytes(self.geometry.lanes);
+        let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, bytes);
+        for more in more.into_iter().flatten() {
+            found = found.and(more);
+        }
+        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
+        for (lane, walked) in lanes.zip(self.scanned.walked.iter().flatten()) {
+            let len = walked.tail.saturating_sub(walked.found_from);
+            if len > 0 {
+                let flushed = lane.ring_mut().flush_found(site::FOUND, walked.found_from, len);
+                found = found.and(flushed);
+            }
+            if let Some(word) = lane.tail_word_mut() {
+                found = found.and(word.put_in_flight(superblock, walked.tail));
+            }
+        }
+        let _ = superblocks.pmem_mut().fence(site::FOUND_FENCE, found)?;
+        Ok(())
+    }
+
+    /// Begins a new epoch in memory.
+    fn take_over(&mut self, superblock: &mut Superblock) {
+        let evidence = &self.scanned.evidence;
+        let epoch = evidence.epoch.max(superblock.epoch());
+        let generation = evidence.generation.max(superblock.generation());
+        let raise = u64::from(self.keeps(Rule::EpochRaised));
+        superblock.header.epoch = epoch.raw().saturating_add(raise).into();
+        superblock.header.generation = generation.raw().saturating_add(1).into();
+        superblock.set_closed(false);
+        let found = if self.keeps(Rule::StampFloor) { evidence.stamp } else { Stamp(0) };
+        let stamp = found.max(superblock.stamp_floor());
+        superblock.header.stamp_floor = stamp.raw().into();
+        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
+        for ((lane, walked), note) in
+            lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.notes_mut())
+        {
+            let next: Sequence = walked.next_sequence;
+            lane.tail = walked.tail;
+            lane.flushed_to = walked.tail;
+            lane.next_sequence = next;
+            lane.durable_to = next;
+            lane.last_stamp = stamp;
+            note.epoch_first = next.raw().into();
+            note.durable_to = next.raw().into();
+        }
     }
 }
 

@@ -8,15 +8,32 @@
 
 use crate::index::frame::FrameAt;
 use crate::index::{Index, Indexes};
-use crate::open::opening::{Opening, reader};
+use crate::open::opening::Opening;
 use crate::order::hook::Hook;
 use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::PmemSplit;
 use crate::scan::error::OpenError;
 use crate::scan::reader::{IndexError, Reader};
+use crate::space::part::record_front;
 use crate::space::superblocks::Superblock;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Stamp};
+
+/// Reads a lane with what an opening has.
+macro_rules! reader {
+    ($opening:expr, $lane:expr) => {
+        Reader {
+            ring: $lane.ring(),
+            lane: $lane.number,
+            geometry: $opening.geometry,
+            identity: $opening.identity,
+            kernels: $opening.kernels,
+            scratch: record_front(&mut *$opening.front, $opening.geometry),
+            all: None,
+            lap: 0,
+        }
+    };
+}
 
 /// How many frames there are is found out when nothing else does.
 const FULL: OpenError = OpenError::IndexFull { frames_needed: 0 };

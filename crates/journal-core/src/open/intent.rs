@@ -4,7 +4,6 @@ use crate::format::geometry::Geometry;
 use crate::format::record::RecordHeader;
 use crate::home::shield::Shield;
 use crate::index::Indexes;
-use crate::open::opening;
 use crate::open::opening::Opening;
 use crate::order::hook::Hook;
 use crate::order::ordered::{OrderedDevice, Unsynced};
@@ -14,6 +13,13 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::PmemSplit;
 use crate::scan::error::OpenError;
 use crate::space::superblocks::Superblock;
+
+crate::sites! {
+    pub(crate) mod site {
+        REPEAT: DiskWrite = "open.repeat";
+        REPEAT_SYNC: DiskSync = "open.repeat.sync";
+    }
+}
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     /// The intent of a batch that may not have reached home whole; its front is left in the
@@ -67,15 +73,14 @@ pub(crate) fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
             continue;
         }
         shield.read(at, image).map_err(|error| error.of_whole(geometry.shield()))?;
-        let written =
-            device.write(opening::site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
+        let written = device.write(site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
         unsynced = Some(match unsynced {
             Some(before) => before.and(written),
             None => written,
         });
     }
     if let Some(unsynced) = unsynced {
-        let _ = device.sync(opening::site::REPEAT_SYNC, unsynced).map_err(OpenError::Device)?;
+        let _ = device.sync(site::REPEAT_SYNC, unsynced).map_err(OpenError::Device)?;
     }
     Ok(())
 }

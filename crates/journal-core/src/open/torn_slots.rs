@@ -24,7 +24,7 @@ use crate::ports::error::MediumErrorKind;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
-use crate::scan::verdict::Scanned;
+use crate::scan::lanes::Scanned;
 use crate::space::lane::LaneSlot;
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;

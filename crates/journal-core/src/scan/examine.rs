@@ -20,7 +20,6 @@ use crate::ports::policy::PolicyId;
 use crate::scan::decide::Row;
 use crate::scan::error::OpenError;
 use crate::scan::examine_slots::{Sights, SlotSights};
-use crate::scan::lanes::check_fits;
 use crate::scan::verdict::{End, Recovery};
 use crate::scan::{intent, lanes};
 use crate::space::part::{front_bytes_max, record_front_bytes_max};
@@ -168,7 +167,7 @@ pub fn examine(
     let whole = SpanView::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
-    check_fits(&geometry, pmem.len())?;
+    geometry.check_fits(pmem.len()).map_err(OpenError::Geometry)?;
     // No more than an open has: a front that is longer would be read here, and not there.
     let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
         return Err(OpenError::MemoryTooShort { slice: "scratch" });

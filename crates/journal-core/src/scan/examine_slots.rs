@@ -17,7 +17,6 @@ use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
-use crate::scan::lanes::check_fits;
 use crate::space::superblocks::load;
 use crate::units::{BlockNumber, LaneNumber, Offset, SlotNumber, Stamp};
 
@@ -100,7 +99,7 @@ pub fn examine_slots(
     let whole = SpanView::of(&pmem);
     let (_, superblock) = load(&whole, kernels)?;
     let geometry = superblock.geometry()?;
-    check_fits(&geometry, pmem.len())?;
+    geometry.check_fits(pmem.len()).map_err(OpenError::Geometry)?;
     let sights = Sights {
         whole: &whole,
         geometry: &geometry,

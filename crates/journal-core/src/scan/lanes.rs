@@ -3,21 +3,24 @@
 
 use core::marker::PhantomData;
 
-use crate::format::geometry::{Geometry, GeometryError, Protocol};
+use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
+use crate::format::tail_word::decode;
 use crate::order::hook::Hook;
 use crate::order::ordered::Ordered;
 use crate::order::source::{Source, SpanView};
+use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
 use crate::scan::reader::Reader;
-use crate::scan::verdict::Scanned;
+use crate::scan::walk::{Evidence, Walked};
 use crate::space::part::record_front_bytes_max;
 use crate::space::ring::RingOf;
-use crate::space::superblocks::Superblock;
+use crate::space::superblocks::{LaneStart, Superblock};
 use crate::space::tail_word;
-use crate::units::{LINE_BYTES, LaneNumber, Offset};
+use crate::space::tail_word::{LaneEnd, is_unopened};
+use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence};
 
 /// A journal that was found in a span, and whose lanes nobody has scanned yet.
 ///
@@ -136,11 +139,96 @@ pub(crate) fn scan(
     Ok(scanned)
 }
 
-pub(crate) fn check_fits(geometry: &Geometry, available: u64) -> Result<(), OpenError> {
-    geometry.check().map_err(OpenError::Geometry)?;
-    let needed = geometry.span_bytes().ok_or(OpenError::Geometry(GeometryError::Overflow))?;
-    if needed > available {
-        return Err(OpenError::Geometry(GeometryError::SpanTooSmall { needed, available }));
+/// Lanes that were walked, and what their headers prove.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanned {
+    /// No tail word was ever written: they all stand at the heads.
+    is_unopened: bool,
+    /// Nothing behind a tail word counts, and all before it is durable.
+    has_tail_words: bool,
+    starts: [LaneStart; LANES_MAX as usize],
+    pub(crate) walked: [Option<Walked>; LANES_MAX as usize],
+    pub(crate) evidence: Evidence,
+    /// The number of the intent that is believed, or the superblock's floor.
+    pub(super) batch: u64,
+}
+
+impl Scanned {
+    /// Nothing walked yet.
+    pub(crate) fn of(superblock: &Superblock, geometry: &Geometry) -> Self {
+        let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
+        for (start, note) in starts.iter_mut().zip(superblock.notes()) {
+            *start = LaneStart { is_closed: superblock.is_closed(), ..LaneStart::from(note) };
+        }
+        let (epoch, generation) = (superblock.epoch(), superblock.generation());
+        Self {
+            is_unopened: is_unopened(superblock),
+            has_tail_words: geometry.protocol == Protocol::TailPointer,
+            starts,
+            walked: [None; LANES_MAX as usize],
+            evidence: Evidence::new(epoch, generation, superblock.stamp_floor()),
+            batch: superblock.header.shield_floor.get(),
+        }
     }
-    Ok(())
+
+    /// Walks a lane, up to its tail word if it has one.
+    pub(crate) fn walk(
+        &mut self,
+        reader: &mut Reader<'_, impl Source, impl Kernels>,
+        tail_word: Option<u64>,
+        device_blocks: u64,
+    ) -> Result<(), MediumError> {
+        let number = usize::from(reader.lane.raw());
+        let lane = self.starts.get(number).zip(self.walked.get_mut(number));
+        if let Some((start, walked)) = lane {
+            let seed = reader.identity.seeds.tail_word(reader.lane);
+            let lane_end = match tail_word {
+                None => LaneEnd::Open,
+                Some(_) if self.is_unopened => LaneEnd::At(start.head),
+                Some(word) => decode(seed, word, start.head, reader.ring.bytes())
+                    .map_or(LaneEnd::Rotten, LaneEnd::At),
+            };
+            let evidence = &mut self.evidence;
+            *walked = Some(reader.walk(start, lane_end, device_blocks, evidence)?);
+        }
+        Ok(())
+    }
+
+    /// Takes in what else was walked.
+    pub(crate) fn join(&mut self, more: &Self) {
+        for (walked, more) in self.walked.iter_mut().zip(more.walked) {
+            *walked = more.or(*walked);
+        }
+        self.evidence.join(&more.evidence);
+    }
+
+    /// Whether an earlier open has made a record durable.
+    pub(crate) fn is_below_note(&self, lane: LaneNumber, sequence: Sequence) -> bool {
+        let start = self.starts.get(usize::from(lane.raw()));
+        start.is_some_and(|start| sequence < start.epoch_first)
+    }
+
+    /// Whether a record of a lane, which was accepted, is known durable by anything.
+    pub(crate) fn is_known_durable(&self, lane: LaneNumber, sequence: Sequence) -> bool {
+        let number = usize::from(lane.raw());
+        let proven = self.evidence.durable_to.get(number).is_some_and(|to| sequence < *to);
+        self.is_below_note(lane, sequence) || proven || self.has_tail_words
+    }
+
+    /// Ends a lane before a record that was accepted: a slot that it names is torn.
+    pub(crate) fn end_before(&mut self, lane: LaneNumber, sequence: Sequence, record: u64) {
+        let number = usize::from(lane.raw());
+        let Some(Some(walked)) = self.walked.get_mut(number) else { return };
+        let dropped = walked.next_sequence.raw().saturating_sub(sequence.raw());
+        walked.records = walked.records.saturating_sub(dropped);
+        (walked.tail, walked.next_sequence) = (record, sequence);
+        (walked.torn_slot, walked.void_behind) = (true, false);
+        walked.is_below_tail_word |= self.has_tail_words;
+    }
+
+    /// The lanes walked, each with where its walk began.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (&LaneStart, &Walked)> + '_ {
+        let lanes = self.starts.iter().zip(&self.walked);
+        lanes.filter_map(|(start, walked)| Some((start, walked.as_ref()?)))
+    }
 }

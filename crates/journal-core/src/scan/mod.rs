@@ -2,10 +2,10 @@
 
 pub(crate) mod decide;
 pub(crate) mod error;
-pub(crate) mod evidence;
 pub(crate) mod examine;
 pub(crate) mod examine_slots;
 pub(crate) mod intent;
 pub(crate) mod lanes;
 pub(crate) mod reader;
 pub(crate) mod verdict;
+pub(crate) mod walk;

@@ -1,14 +1,8 @@
-//! Reading a lane: which records are there, and what their headers prove.
-//!
-//! The walk goes from the head from record to record until one is not whole. Behind it, every line
-//! up to one ring length above the head is looked at for headers. Those are evidence (watermarks,
-//! names, generations), and never replayed.
+//! Reading a lane: which records are there, and their frames.
 //!
 //! All bytes are hostile. Lengths and counts are checked before they are used. Every step moves on
 //! by at least a line, and a line is looked at a bounded number of times. So a scan takes at most a
 //! constant number of passes over the ring.
-
-use core::mem::offset_of;
 
 use zerocopy::FromBytes as _;
 
@@ -23,14 +17,10 @@ use crate::order::rule::Rule;
 use crate::order::source::Source;
 use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::kernels::Kernels;
-use crate::scan::decide::RecordEpoch;
-use crate::scan::evidence::{Evidence, Said, Walked};
 use crate::space::ring::RingOf;
-use crate::space::superblocks::LaneStart;
-use crate::space::tail_word::LaneEnd;
-use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
+use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber};
 
-const LINE: u64 = LINE_BYTES as u64;
+pub(super) const LINE: u64 = LINE_BYTES as u64;
 
 /// Images are checked in pieces of this length. Meanwhile as much of what lies [`AHEAD_BYTES`]
 /// behind is on its way to the caches. Asked for in larger pieces, it fills what a processor waits
@@ -38,9 +28,6 @@ const LINE: u64 = LINE_BYTES as u64;
 const PIECE_BYTES: usize = 1024;
 /// Far enough that the memory has as much to do as it can take.
 const AHEAD_BYTES: usize = 12 << 10;
-
-/// How many bytes are looked through at once where no header is expected.
-const SKIPPED_BYTES: u64 = 64 * LINE;
 
 /// One part of a record, read from the medium and checked.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +73,7 @@ pub(crate) struct Reader<'a, S, K> {
 /// Behind the end of a lane a poisoned line holds no header; other errors say nothing of the
 /// content. Up to the end, and at it, poison is an error as well. What was there may have been
 /// acknowledged, and a torn tail would be gone for good.
-fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
+pub(super) fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(error) if error.kind == MediumErrorKind::Poisoned => Ok(None),
@@ -95,171 +82,9 @@ fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, MediumError> {
 }
 
 impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
-    /// Walks the lane and collects evidence.
-    pub(crate) fn walk(
-        &mut self,
-        start: &LaneStart,
-        lane_end: LaneEnd,
-        device_blocks: u64,
-        evidence: &mut Evidence,
-    ) -> Result<Walked, MediumError> {
-        // 1. The ring is asked for, and how far the walk may go is found.
-        // Each line of it will be looked at, unless the journal was closed. Where not all of them
-        // can be read, the walk finds out which, and whether that matters. An error that the walk
-        // does not meet is told at its end.
-        let mut failed = None;
-        if !start.is_closed {
-            match readable(self.ring.all()) {
-                Ok(all) => self.all = all,
-                Err(error) => failed = Some(error),
-            }
-        }
-        let end = start.head.saturating_add(self.ring.bytes());
-        let lane_end = if self.ring.keeps(Rule::TailWords) { lane_end } else { LaneEnd::Open };
-        let limit = match lane_end {
-            LaneEnd::Open => end,
-            LaneEnd::At(at) => at,
-            // Without knowing where the lane ends none of it counts. Evidence does all the same.
-            LaneEnd::Rotten => start.head,
-        };
-        let bounds = Bounds { end: limit, device_blocks };
-        if self.ring.keeps(Rule::Notes) {
-            evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
-        }
-        // 2. Records are accepted one by one, and what each proves is noted.
-        let (mut stamp, mut said) = (Stamp(0), Said::default());
-        let (mut tail, mut next_sequence, mut found_from) =
-            (start.head, start.head_sequence, start.head);
-        let mut void_behind = false;
-        while let Some(record) = self.record(tail, next_sequence, bounds)? {
-            let below_note = next_sequence < start.epoch_first;
-            let is_older = self.epoch_of(record.header) == RecordEpoch::Older;
-            if !below_note && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
-                void_behind = true;
-                break;
-            }
-            // Stamps rise in a lane. Without that, merging the lanes could take quadratic time.
-            let record_stamp = Stamp(record.header.stamp.get());
-            if record_stamp <= stamp {
-                break;
-            }
-            stamp = record_stamp;
-            let (mut part, mut header) = (tail, record.header);
-            loop {
-                said.join(header);
-                self.take_names(part, header, evidence)?;
-                if header.is_last_part() {
-                    break;
-                }
-                part = part.saturating_add(header.total_bytes());
-                let next = if part < record.end { self.placed_at(part)? } else { None };
-                let Some(next) = next else { break };
-                header = next;
-            }
-            tail = record.end;
-            next_sequence = Sequence(next_sequence.raw().saturating_add(1));
-            if below_note {
-                found_from = tail;
-            }
-        }
-        // 3. What the walk came to.
-        let mut walked = Walked {
-            tail,
-            next_sequence,
-            records: next_sequence.raw().saturating_sub(start.head_sequence.raw()),
-            found_from,
-            void_behind,
-            records_behind: false,
-            is_below_tail_word: lane_end != LaneEnd::Open && tail < limit,
-            rotten_tail_word: lane_end == LaneEnd::Rotten,
-            torn_slot: false,
-        };
-        evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
-        evidence.stamp = evidence.stamp.max(stamp);
-        evidence.counter = evidence.counter.max(tail).max(next_sequence.raw());
-        // 4. Evidence is looked for behind the last record.
-        // Where a journal was closed, only one that was opened since can have stored anything, and
-        // that begins right behind the last record.
-        let end = if start.is_closed { end.min(tail.saturating_add(LINE)) } else { end };
-        let mut at = tail;
-        loop {
-            at = self.skip_lines_without_header(at, end)?;
-            if at >= end {
-                return failed.map_or(Ok(walked), Err);
-            }
-            if let Some(header) = readable(self.evidence_at(at, evidence))?.flatten() {
-                let sequence = Sequence(header.sequence.get());
-                walked.records_behind |=
-                    self.epoch_of(header) == RecordEpoch::Current && sequence > next_sequence;
-            }
-            at = at.saturating_add(LINE);
-        }
-    }
-
-    /// The first place of those up to `end` that may hold a header, or that has to be looked at to
-    /// know whether it can be read.
-    fn skip_lines_without_header(&self, mut at: u64, end: u64) -> Result<u64, MediumError> {
-        if !self.ring.keeps(Rule::PlaceChecked) {
-            return Ok(at);
-        }
-        while at < end {
-            let len = end.saturating_sub(at).min(SKIPPED_BYTES);
-            let lines = readable(self.slices(at, len as usize))?;
-            let Some((first, second)) = lines else { return Ok(at) };
-            for line in first.chunks_exact(LINE_BYTES).chain(second.chunks_exact(LINE_BYTES)) {
-                let position = line.get(offset_of!(RecordHeader, position)..);
-                let position = position.and_then(<[u8]>::first_chunk);
-                if position.is_some_and(|position| u64::from_le_bytes(*position) == at) {
-                    return Ok(at);
-                }
-                at = at.saturating_add(LINE);
-            }
-        }
-        Ok(end)
-    }
-
-    fn epoch_of(&self, header: &RecordHeader) -> RecordEpoch {
-        if header.epoch.get() == self.identity.epoch.raw() {
-            RecordEpoch::Current
-        } else {
-            RecordEpoch::Older
-        }
-    }
-
-    /// Takes in what a header at `position` says, if there is one.
-    fn evidence_at(
-        &self,
-        position: u64,
-        evidence: &mut Evidence,
-    ) -> Result<Option<&'a RecordHeader>, MediumError> {
-        let Some(header) = self.header(position)? else { return Ok(None) };
-        let mut said = Said::default();
-        said.join(header);
-        evidence.take(self.lane, said, |rule| self.ring.keeps(rule));
-        self.take_names(position, header, evidence)?;
-        Ok(Some(header))
-    }
-
-    /// Takes in what the names behind the header at `position` say.
-    #[inline(always)]
-    fn take_names(
-        &self,
-        position: u64,
-        header: &RecordHeader,
-        evidence: &mut Evidence,
-    ) -> Result<(), MediumError> {
-        // Most have none.
-        if header.names > 0 && self.ring.keeps(Rule::Names) {
-            let (first, second) = self.names(position, header)?;
-            evidence.take_names(first);
-            evidence.take_names(second);
-        }
-        Ok(())
-    }
-
     /// The names behind a header, up to the ring's end and from its start.
     #[inline(always)]
-    fn names(
+    pub(super) fn names(
         &self,
         position: u64,
         header: &RecordHeader,
@@ -320,7 +145,11 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
     /// The bytes of a range of the ring, in two pieces where it wraps.
     #[inline(always)]
-    fn slices(&self, position: u64, len: usize) -> Result<(&'a [u8], &'a [u8]), MediumError> {
+    pub(super) fn slices(
+        &self,
+        position: u64,
+        len: usize,
+    ) -> Result<(&'a [u8], &'a [u8]), MediumError> {
         let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
         match self.all.and_then(|all| all.get(place..)?.get(..len)) {
             Some(bytes) => Ok((bytes, &[])),
