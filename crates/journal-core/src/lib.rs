@@ -117,6 +117,7 @@ pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 pub const SITES: &[&[Site]] = &[
     home::write_ahead::site::ALL,
     home::checkpoint::site::ALL,
+    space::part::site::ALL,
     space::lane::site::ALL,
     open::found::site::ALL,
     open::intent::site::ALL,

@@ -3,7 +3,7 @@
 //!
 //! [`crate::commit::store`] is the way of all others, and would store the same bytes.
 //!
-//! All of it, and what it calls in [`crate::space::lane`], is inlined at any price (C2): a call
+//! All of it, and what it calls in [`crate::space::part`], is inlined at any price (C2): a call
 //! spills some ten registers.
 
 use crate::commit::operation::Operation;

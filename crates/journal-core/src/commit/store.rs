@@ -24,9 +24,8 @@ use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
 use crate::space::lane::{FreePlaces, InLane, Lane};
-use crate::space::open_record::{Ends, Names, OpenRecord, PartStore};
-use crate::space::part::record_front;
-use crate::space::part::{Encoded, FrameIn, Images, Part};
+use crate::space::open_record::{Ends, Names, OpenRecord};
+use crate::space::part::{Encoded, FrameIn, Images, Part, PartStore, record_front};
 use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
 
@@ -428,8 +427,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         front: &mut [u8],
         versions: &mut impl Versions,
     ) {
-        let extent = &lane.size_part(open, part, &self.geometry);
-        let store = PartStore { extent, front, is_early: versions.waits_to_tell() };
+        let (geometry, is_early) = (&self.geometry, versions.waits_to_tell());
+        let store = PartStore { geometry, front, is_early };
         lane.store_part(
             open,
             part,

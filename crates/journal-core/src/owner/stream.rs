@@ -19,8 +19,8 @@ use crate::owner::journal::{Committed, Journal, scratch};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::space::lane::{FreePlaces, InLane};
-use crate::space::open_record::{Ends, Names, OpenRecord, Pace, PartStore};
-use crate::space::part::{Encoded, NoImages, Part};
+use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
+use crate::space::part::{Encoded, NoImages, Part, PartStore};
 use crate::units::{LaneNumber, Stamp};
 
 /// A transaction under way. Dropped, it is aborted. Of one that is forgotten (`mem::forget`) nobody
@@ -133,8 +133,7 @@ impl<L: Policy, M: Machine> Streamed<'_, '_, L, M> {
             last: true,
         };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
-        let extent = lane.size_part(&open, &part, geometry);
-        let store = PartStore { extent: &extent, front: journal.front, is_early: false };
+        let store = PartStore { geometry, front: journal.front, is_early: false };
         lane.store_part(&mut open, &part, kernels, store, |_| {});
         journal.index_parts(self.lane, &open).map_err(CommitError::Medium)?;
         let InLane { lane, states } = journal.lanes.in_lane(self.lane);

@@ -1,6 +1,5 @@
 //! A record that is being stored, and what it names.
 
-use crate::format::front::Extent;
 use crate::format::record::Name;
 use crate::order::ordered::InFlight;
 use crate::units::{LANES_MAX, LaneNumber, Sequence, Stamp};
@@ -71,16 +70,6 @@ pub enum Pace {
     AtOnce,
     /// Stored; flushed by the thread that fences the lane next.
     Deferred,
-}
-
-/// How a part is stored.
-#[derive(Debug)]
-pub(crate) struct PartStore<'a> {
-    pub(crate) extent: &'a Extent,
-    /// Memory in which its front is made.
-    pub(crate) front: &'a mut [u8],
-    /// Whether its frames are told of before it is stored.
-    pub(crate) is_early: bool,
 }
 
 /// A record that is being stored part by part.

@@ -1,17 +1,33 @@
-//! The parts of a record before they are stored: what the front of each says, and where its frames
-//! lie.
-//!
-//! Nothing here stores anything on the medium; [`crate::space::lane`] does.
+//! The parts of a record: what the front of each says, where its frames lie, and how a lane stores
+//! it.
 
-use crate::format::front::Extent;
+use crate::format::front::{Extent, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
-    CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, NAME_BYTES,
+    CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, HeaderFields,
+    NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check,
 };
-use crate::format::slot_entry::SLOT_FRAME_BYTES;
-use crate::ports::stitched::Piece;
-use crate::space::open_record::Names;
+use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::index::frame::FrameAt;
+use crate::order::hook::Hook;
+use crate::order::ordered::InFlight;
+use crate::order::rule::Rule;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::Prefix;
+use crate::ports::stitched::{Piece, Seeds, Stitched};
+use crate::space::lane::Lane;
+use crate::space::open_record::{Names, OpenRecord, Pace};
 use crate::units::{BlockNumber, LANES_MAX, LINE_BYTES, WORD_BYTES};
+
+crate::sites! {
+    pub(crate) mod site {
+        IMAGE: Write = "commit.image";
+        FRONT: Write = "commit.front";
+        DEFERRED_IMAGE: Store = "deferred.image";
+        DEFERRED_FRONT: Store = "deferred.front";
+    }
+}
 
 /// A frame, before it is stored: what its descriptor will say.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +240,321 @@ impl<I: ?Sized, F> Part<'_, I, F> {
         }
     }
 }
+
+/// How a part is stored.
+#[derive(Debug)]
+pub(crate) struct PartStore<'a> {
+    pub(crate) geometry: &'a Geometry,
+    /// Memory in which its front is made.
+    pub(crate) front: &'a mut [u8],
+    /// Whether its frames are told of before it is stored.
+    pub(crate) is_early: bool,
+}
+
+impl<P: Pmem, H: Hook> Lane<P, H> {
+    /// The sizes of the next part. The caller has seen to it that it fits.
+    pub(crate) fn size_part<I: ?Sized, F>(
+        &self,
+        open: &OpenRecord,
+        part: &Part<'_, I, F>,
+        geometry: &Geometry,
+    ) -> Extent {
+        let Part { frame_count, image_count, names, .. } = *part;
+        let encoded = part.encoded.len();
+        let extent = extent(geometry, names.count(), frame_count, encoded, image_count);
+        let Some(extent) = extent else {
+            unreachable!("the transaction was cut into parts that fit")
+        };
+        self.check_fits(open, &extent);
+        extent
+    }
+
+    /// A next part of this size fits.
+    #[inline]
+    pub(crate) fn check_fits(&self, open: &OpenRecord, extent: &Extent) {
+        let used = open.next.saturating_sub(self.head).saturating_add(extent.total);
+        assert!(used <= self.ring.bytes(), "LN1: the space was reserved");
+    }
+
+    /// Stores a part behind the tail: its images, then its front with the check over all of it; and
+    /// tells of its frames.
+    ///
+    /// The first image goes out before anything else is done: all of the rest is computed while it
+    /// is on its way. So each frame is told of behind its image. Where there are no images, all
+    /// frames are told of behind the front. Frames that are to be told of early are an exception to
+    /// both.
+    #[inline]
+    pub(crate) fn store_part<I: Images + ?Sized>(
+        &mut self,
+        open: &mut OpenRecord,
+        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        kernels: &impl Kernels,
+        store: PartStore<'_>,
+        mut tell: impl FnMut(FrameAt),
+    ) {
+        let PartStore { geometry, front, is_early } = store;
+        let extent = &self.size_part(open, part, geometry);
+        let Part { frame_count, ref frames, image_count, names, last, .. } = *part;
+        let (encoded, lent) = (part.encoded.whole(), part.encoded.lent());
+        let (end, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
+        let has_images = image_count > 0;
+        if is_early {
+            self.each_frame(open, part, first, &mut tell);
+        }
+        let (mut next, mut check, mut at) = (first, open.check, part.names_end());
+        for frame in frames.clone() {
+            if frame.form == Form::Image {
+                let image = part.images.image(&frame);
+                check = self.store_image(open, next.image_at, image, check, kernels);
+            }
+            at = frame.put(front, at);
+            let frame = self.next_frame(open, encoded, frame, &mut next);
+            if has_images && !is_early {
+                tell(frame);
+            }
+        }
+        let (name_count, names) = (names.count(), names.each());
+        let lists = Lists { frame_count, name_count, names, last, end, lent };
+        self.store_front(open, extent, lists, check, kernels, front);
+        if !has_images && !is_early {
+            self.each_frame(open, part, first, &mut tell);
+        }
+    }
+
+    /// Stores an image of a part; returns the check with it.
+    #[inline(always)]
+    pub(crate) fn store_image(
+        &mut self,
+        open: &mut OpenRecord,
+        at: u64,
+        image: &[u8],
+        check: u64,
+        kernels: &impl Kernels,
+    ) -> u64 {
+        match open.pace {
+            Pace::AtOnce => open.add(self.ring.write(site::IMAGE, at, image)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_IMAGE, at, image),
+        }
+        kernels.crc64(check, image)
+    }
+
+    /// Stores the front of a part whose descriptors are in it. It puts header and names before
+    /// them, and behind them the payloads that lie elsewhere. It fills the last line, which ends
+    /// with the check of all of the front and of what is stored of the record.
+    ///
+    /// It may go out in two pieces. They are lines like any others that one fence completes: in
+    /// whatever order they arrive, the record counts when all of it is there.
+    #[inline(always)]
+    pub(crate) fn store_front(
+        &mut self,
+        open: &mut OpenRecord,
+        extent: &Extent,
+        lists: Lists<'_, impl IntoIterator<Item = Name>>,
+        mut check: u64,
+        kernels: &impl Kernels,
+        scratch: &mut [u8],
+    ) {
+        let Some(front) = scratch.get_mut(..extent.front) else {
+            unreachable!("the transaction was cut into parts that fit")
+        };
+        let Lists { mut end, lent, name_count, .. } = lists;
+        let is_stitched =
+            open.pace == Pace::AtOnce && self.ring.stitches(open.next, front.len(), extent.total);
+        // With no names, the header check covers just the first line, so the medium computes it.
+        let by_line = is_stitched && name_count == 0;
+        self.put_lists(open, lists, extent, (!by_line).then_some(kernels), front);
+        if is_stitched {
+            let line = by_line.then_some(self.identity.seeds.record);
+            let seeds = Seeds { line, all: check };
+            let (written, check) = self.stitch_front(open.next, front, end, lent, seeds);
+            open.add(written);
+            return self.stored_part(open, extent, check);
+        }
+        end = lent.copy_to(front, end);
+        front.get_mut(end..).unwrap_or_default().fill(0);
+        // C8
+        let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
+        let ahead = if is_ahead { front.len().saturating_sub(LINE_BYTES) } else { 0 };
+        if is_ahead {
+            let lines = front.get(..ahead).unwrap_or_default();
+            open.add(self.ring.write_piece(site::FRONT, open.next, lines, extent.total));
+        }
+        if let Some((body, place)) = front.split_last_chunk_mut() {
+            check = kernels.crc64_of_stored(check, body);
+            *place = check.to_le_bytes();
+        }
+        let (at, rest) = (open.next.saturating_add(ahead as u64), front.get(ahead..));
+        let rest = rest.unwrap_or_default();
+        match open.pace {
+            Pace::AtOnce => open.add(self.ring.write_piece(site::FRONT, at, rest, extent.total)),
+            Pace::Deferred => self.ring.store(site::DEFERRED_FRONT, at, rest),
+        }
+        self.stored_part(open, extent, check);
+    }
+
+    /// Writes a front whose lists are put, with what comes behind those; returns the check of all.
+    #[inline(always)]
+    fn stitch_front(
+        &mut self,
+        position: u64,
+        front: &[u8],
+        end: usize,
+        lent: LentPayload<'_>,
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
+        let stitched = match lent {
+            LentPayload::Bytes(body) => Stitched::new(head, end, body),
+            LentPayload::Pieces(pieces) => Stitched::of_pieces(head, pieces),
+        };
+        match stitched {
+            Some(stitched) => self.ring.write_checked(site::FRONT, position, &stitched, seeds),
+            None => self.stitch_long_front(position, head, lent.bytes(), seeds),
+        }
+    }
+
+    /// Like [`stitch_front`](Self::stitch_front), for many frames, whose lists are longer than what
+    /// goes by the shortest way. Takes only the position: passing `open` by reference would force
+    /// it into memory for all callers.
+    #[inline(never)]
+    fn stitch_long_front(
+        &mut self,
+        position: u64,
+        head: &[u8],
+        body: &[u8],
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        let piece = [Piece { prefix: Prefix::NONE, bytes: body }];
+        let pieces = if body.is_empty() { &[] } else { &piece[..] };
+        let Some(stitched) = Stitched::of_pieces(head, pieces) else {
+            unreachable!("lists are whole words")
+        };
+        self.ring.write_checked(site::FRONT, position, &stitched, seeds)
+    }
+
+    /// All of a part is stored.
+    #[inline(always)]
+    fn stored_part(&self, open: &mut OpenRecord, extent: &Extent, check: u64) {
+        if self.ring.keeps(Rule::PartsChained) {
+            open.check = check;
+        }
+        open.parts = open.parts.wrapping_add(1);
+        open.next = open.next.saturating_add(extent.total);
+    }
+
+    /// Puts header and names of a part, and the check of both where there is something to compute
+    /// it with.
+    ///
+    /// A front is made of whole words, and read back by words (C1).
+    #[inline(always)]
+    pub(crate) fn put_lists(
+        &self,
+        open: &OpenRecord,
+        lists: Lists<'_, impl IntoIterator<Item = Name>>,
+        extent: &Extent,
+        kernels: Option<&impl Kernels>,
+        front: &mut [u8],
+    ) {
+        let Lists { frame_count, name_count, names, last, .. } = lists;
+        let header = RecordHeader::of(&HeaderFields {
+            kind: RecordKind::Commit,
+            part: open.parts,
+            is_last: last,
+            lines: extent.lines(),
+            frames: frame_count,
+            names: name_count,
+            lane: self.number,
+            position: open.position(),
+            sequence: self.next_sequence,
+            durable_to: self.durable_to,
+            stamp: open.stamp,
+            identity: &self.identity,
+        });
+        let words = header.words();
+        let mut at = put_words(front, 0, words);
+        for name in names {
+            at = put_words(front, at, name.words());
+        }
+        if let Some(kernels) = kernels {
+            let evidence = front.get(..at).unwrap_or_default();
+            let evidence = evidence_check(kernels, self.identity.seeds.record, evidence);
+            let [first, ..] = words;
+            put_words(front, 0, [first | u64::from(evidence)]);
+        }
+    }
+
+    /// Where the next frame of a part lies.
+    #[inline(always)]
+    pub(crate) fn next_frame(
+        &self,
+        open: &OpenRecord,
+        encoded: &[u8],
+        frame: FrameIn,
+        next: &mut NextPayloads,
+    ) -> FrameAt {
+        let FrameIn { mut len, form, .. } = frame;
+        let payload = if form == Form::Image {
+            let payload = next.image_at;
+            next.image_at = payload.saturating_add(u64::from(len));
+            payload
+        } else {
+            let at = next.used;
+            next.used = at.saturating_add(len as usize);
+            match form {
+                Form::Slot | Form::Log => {
+                    let named = encoded.get(at..).and_then(|from| from.first_chunk());
+                    let named: SlotFrame = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
+                    len = named.slot.get();
+                    named.content.get()
+                }
+                _ => next.encoded_at.saturating_add(at as u64),
+            }
+        };
+        self.frame_at(open, FrameIn { len, ..frame }, payload)
+    }
+
+    /// Where a frame lies; for one that names a slot, the check and the number of that.
+    #[inline]
+    pub(crate) const fn frame_at(
+        &self,
+        open: &OpenRecord,
+        frame: FrameIn,
+        payload: u64,
+    ) -> FrameAt {
+        let FrameIn { block, len, form, .. } = frame;
+        FrameAt {
+            block,
+            stamp: open.stamp,
+            lane: self.number,
+            sequence: open.sequence,
+            record: open.start,
+            payload,
+            len,
+            form,
+            folded: false,
+        }
+    }
+
+    /// Calls with every frame of a part.
+    #[inline(always)]
+    pub(crate) fn each_frame<I: ?Sized>(
+        &self,
+        open: &OpenRecord,
+        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        mut next: NextPayloads,
+        mut call: impl FnMut(FrameAt),
+    ) {
+        for frame in part.frames.clone() {
+            call(self.next_frame(open, part.encoded.whole(), frame, &mut next));
+        }
+    }
+}
+
+/// Stands for a slot where there is none.
+const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
+
+/// From how many bytes on a front goes out in two pieces.
+const AHEAD_FROM_BYTES: usize = 3 * LINE_BYTES;
 
 /// Writes words from `at` on; returns where they end.
 #[inline]
