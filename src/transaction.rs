@@ -525,9 +525,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         if seat.staged.has(block) {
             return Ok(());
         }
-        let taken = self.shared.take_block(&mut seat.work, self.age, &seat.staged, block);
-        let taken = taken
-            .and_then(|()| self.shared.reserve_for_one_more(&mut seat.work, &seat.staged, block));
+        let taken = self.shared.take_one_more(&mut seat.work, self.age, &seat.staged, block);
         self.note(taken)
     }
 

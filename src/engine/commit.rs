@@ -44,17 +44,18 @@
 use journal_core::parts::{
     Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
-use journal_core::policy::{Change, Policy};
+use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
-use journal_core::{BlockNumber, CommitError, Committed, Durability, Operation, Rule};
+use journal_core::{BlockNumber, CommitError, Committed, Durability, MediumError, Operation, Rule};
 use pmem_sys::StoreLockGuard;
 
+use crate::engine::read::Keeps;
 use crate::engine::versions::SharedVersions;
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::Shared;
 use crate::shared::lane_cell::{LaneCell, LaneState};
-use crate::shared::{Shared, failed_fence};
-use crate::staging::old_images::{OnOlds, is_image_alone};
+use crate::staging::old_images::OnOlds;
 use crate::staging::seat::Seat;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
@@ -94,15 +95,6 @@ pub(crate) enum Sees {
     /// The operations. Where one is a whole image and nothing more is said of it, it comes with
     /// what its block holds, if that is kept in ordinary memory.
     CachedOlds,
-}
-
-/// What of a transaction is kept for readers when it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeps {
-    /// Patches and images.
-    All,
-    /// Patches. The caller keeps the images.
-    Patches,
 }
 
 /// What a record is begun with.
@@ -264,32 +256,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.end(work, operations, Keeps::All, commit)
     }
 
-    /// Keeps the old images of the blocks that a transaction writes anew.
-    fn keep_olds(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        operations: &[Operation<'_>],
-    ) -> Result<(), Error> {
-        operations.iter().try_for_each(|operation| match operation {
-            Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
-            _ => Ok(()),
-        })
-    }
-
-    /// Keeps those old images that lie in ordinary memory, of blocks that can be compared.
-    fn keep_cached_olds(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        operations: &[Operation<'_>],
-    ) -> Result<(), Error> {
-        operations.iter().try_for_each(|operation| match operation {
-            Operation::Update(update) if is_image_alone(update) => {
-                self.keep_cached_old(seat, update.block, update.kind)
-            }
-            _ => Ok(()),
-        })
-    }
-
     /// Prepares a transaction that has reserved no bytes yet. Where its lane is short of them, and
     /// the policy says so, its data goes to the disk-side log.
     #[inline]
@@ -423,7 +389,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // C4
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let cell = self.lane(work.lane);
-        let state = self.lock_to_commit(cell)?;
+        let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
         let to = RecordTo { lane, overwritten, durability, bytes };
@@ -577,55 +543,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         state.group.leave();
         drop(state);
         self.await_durable(cell, sequence)
-    }
-
-    /// Brings what is kept of a transaction's blocks up to it.
-    ///
-    /// What is kept of a block that was patched is patched. An image is kept if the next writer of
-    /// the block looks for it: the policy uses old images, or those that are kept, or the image was
-    /// built on the last one. Any other image lies in the lane, from where the next reader fetches
-    /// it.
-    #[cold]
-    fn keep_committed<O: Operations + ?Sized>(
-        &self,
-        operations: &O,
-        keeps: Keeps,
-        committed: &Committed,
-    ) {
-        let keeps_images = self.keeps_images();
-        for at in 0..operations.count() {
-            let Operation::Update(update) = operations.operation(at) else { continue };
-            let image = match update.change {
-                Change::Patches(_) => None,
-                Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
-                Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
-                _ => continue,
-            };
-            let Ok(mut share) = self.share(update.block) else { return };
-            if let Some(image) = image {
-                if share.is_newest_of(update.block, committed) {
-                    share.keep(update.block, image);
-                }
-            } else if let Some(cache) = &mut share.cache {
-                cache.patch(update.block, committed.stamp, update.change.pieces());
-            }
-        }
-    }
-
-    /// Keeps images of a staged transaction, like [`keep_committed`](Self::keep_committed). The
-    /// transaction's pages become the cache's. Its blocks may be another transaction's by now.
-    #[cold]
-    fn keep_pages(&self, staged: &mut Staged, committed: &Committed) {
-        let keeps_images = self.keeps_images();
-        staged.each_page(|block, is_built, page| {
-            if !is_built && !keeps_images {
-                return;
-            }
-            let Ok(mut share) = self.share(block) else { return };
-            if share.is_newest_of(block, committed) {
-                share.keep_page(block, page);
-            }
-        });
     }
 
     /// Waits until the group's last committer has fenced. That one may have panicked instead, and
@@ -786,6 +703,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.wake_waiters(asleep, work.held.iter().copied());
         }
     }
+}
+
+/// A medium error behind a failed fence: the outcome is unknown, and stays so.
+fn failed_fence<L, M: Machine, T>(shared: &Shared<L, M>, error: MediumError) -> Result<T, Error> {
+    let error = Error::Medium(error);
+    shared.fail_of(error);
+    Err(error)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -21,7 +21,8 @@ use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 use pmem_sys::StoreLockGuard;
 
-use crate::engine::commit::{Keeps, LaneGuard, RecordTo};
+use crate::engine::commit::{LaneGuard, RecordTo};
+use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::SHARES_MAX;
@@ -191,7 +192,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Some(mut alone) = A::of(&self.common, operation, encoded) else { return Ok(None) };
         let block = alone.sole().block();
         let cell = self.lane(lane);
-        let mut state = self.lock_to_commit(cell)?;
+        let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         let most = self.common.sole_bytes_max(alone.sole());
         let locked = match self.has_in_hand(lane, &mut state, most) {
             true => self.lock_sole(lane, age, block)?,
@@ -289,7 +290,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Some(prepared) = prepared else { return Ok(None) };
         // 2. Lane, shares and blocks are taken, if all of them are free.
         let cell = self.lane(lane);
-        let mut state = self.lock_to_commit(cell)?;
+        let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         let most = prepared.bytes_max(&self.common.geometry);
         let is_taken = self.has_in_hand(lane, &mut state, most)
             && held.take_all(&mut seat.work, age)?

@@ -1,20 +1,23 @@
-//! Reading a block's newest committed content, beside writers and a checkpoint.
+//! Reading a block's newest committed content, beside writers and a checkpoint; and keeping content
+//! for those that ask for it next.
 //!
 //! The payloads in the lanes are copied under the lock of the block's share of the index, which
 //! keeps them from being forgotten meanwhile. The device is read without any lock. If the share has
 //! changed by then, or the block is just being written home, the content may be a mixture, and is
 //! read again.
 
-use journal_core::parts::{FrameAt, NodeId, apply_frames};
-use journal_core::policy::{Kind, Policy};
+use journal_core::parts::{FrameAt, NodeId, Operations, apply_frames};
+use journal_core::policy::{Change, Kind, Policy};
 use journal_core::record::Form;
-use journal_core::{BlockDevice, BlockNumber, JournalError, Rule};
+use journal_core::{BlockDevice, BlockNumber, Committed, JournalError, Operation, Rule};
 
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::share::Share;
+use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
+use crate::staging::staged::Staged;
 use crate::threads::sync::thread::Patience;
 
 /// The most blocks that are read from the device in one call.
@@ -22,6 +25,15 @@ const RUN_READ: usize = 64;
 
 /// How often the device is read without a lock; after that, with one.
 const TRIES: u32 = 16;
+
+/// What of a transaction is kept for readers when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// Patches and images.
+    All,
+    /// Patches. The caller keeps the images.
+    Patches,
+}
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Reads what is committed; `into` is one block long. Returns whether the block is live, as far
@@ -273,5 +285,80 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             JournalError::RottenLog { block, place } => Error::RottenLog { block, place },
             _ => Error::Failed,
         })
+    }
+
+    /// Keeps the old images of the blocks that a transaction writes anew.
+    pub(super) fn keep_olds(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        operations: &[Operation<'_>],
+    ) -> Result<(), Error> {
+        operations.iter().try_for_each(|operation| match operation {
+            Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
+            _ => Ok(()),
+        })
+    }
+
+    /// Keeps those old images that lie in ordinary memory, of blocks that can be compared.
+    pub(super) fn keep_cached_olds(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        operations: &[Operation<'_>],
+    ) -> Result<(), Error> {
+        operations.iter().try_for_each(|operation| match operation {
+            Operation::Update(update) if is_image_alone(update) => {
+                self.keep_cached_old(seat, update.block, update.kind)
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Brings what is kept of a transaction's blocks up to it.
+    ///
+    /// What is kept of a block that was patched is patched. An image is kept if the next writer of
+    /// the block looks for it: the policy uses old images, or those that are kept, or the image was
+    /// built on the last one. Any other image lies in the lane, from where the next reader fetches
+    /// it.
+    #[cold]
+    pub(super) fn keep_committed<O: Operations + ?Sized>(
+        &self,
+        operations: &O,
+        keeps: Keeps,
+        committed: &Committed,
+    ) {
+        let keeps_images = self.keeps_images();
+        for at in 0..operations.count() {
+            let Operation::Update(update) = operations.operation(at) else { continue };
+            let image = match update.change {
+                Change::Patches(_) => None,
+                Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
+                Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
+                _ => continue,
+            };
+            let Ok(mut share) = self.share(update.block) else { return };
+            if let Some(image) = image {
+                if share.is_newest_of(update.block, committed) {
+                    share.keep(update.block, image);
+                }
+            } else if let Some(cache) = &mut share.cache {
+                cache.patch(update.block, committed.stamp, update.change.pieces());
+            }
+        }
+    }
+
+    /// Keeps images of a staged transaction, like [`keep_committed`](Self::keep_committed). The
+    /// transaction's pages become the cache's. Its blocks may be another transaction's by now.
+    #[cold]
+    pub(super) fn keep_pages(&self, staged: &mut Staged, committed: &Committed) {
+        let keeps_images = self.keeps_images();
+        staged.each_page(|block, is_built, page| {
+            if !is_built && !keeps_images {
+                return;
+            }
+            let Ok(mut share) = self.share(block) else { return };
+            if share.is_newest_of(block, committed) {
+                share.keep_page(block, page);
+            }
+        });
     }
 }

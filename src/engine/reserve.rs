@@ -42,6 +42,51 @@ const FOLDED_SHARE: u64 = 4;
 /// What is kept of a lane is at most the lane divided by this.
 const KEPT_SHARE: u64 = 16;
 
+impl<L, M: Machine> Shared<L, M> {
+    /// Locks the blocks of some operations, which are of one run and of this share. It locks one
+    /// after the other until one is not free, and notes what their next frames will overwrite.
+    /// Returns a bit for each block that was not this transaction's before, and how many blocks it
+    /// has now.
+    ///
+    /// This is a function of its own so that it has registers (C2): its callers are large, and use
+    /// all of them.
+    #[inline(never)]
+    pub(crate) fn lock_run(
+        &self,
+        share: &Share,
+        work: &mut Work,
+        age: Age,
+        run: &[Operation<'_>],
+    ) -> (u32, usize) {
+        let Some(first) = run.first().map(Operation::block) else { return (0, 0) };
+        self.common.prefetch_places(&share.index, run.len());
+        let locks = self.blocks.of_run(first);
+        let (mut taken, mut count) = (0, 0);
+        for operation in run {
+            let block = operation.block();
+            match locks.try_lock(&share.claims, block, age) {
+                Ok(true) => taken |= 1 << count,
+                Ok(false) => {}
+                Err(_) => break,
+            }
+            self.note_overwritten_by(work, share, block);
+            count += 1;
+        }
+        (taken, count)
+    }
+
+    /// Notes what the next frame of a locked block will overwrite.
+    #[inline(always)]
+    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
+        let Some(lead) = share.index.lead(block) else { return };
+        self.common.prefetch_lead(&share.index, &lead);
+        if let Some(frame) = share.index.overwritten_by(lead, work.lane) {
+            work.overwritten = work.overwritten.max(frame.stamp);
+            work.names.name(frame.lane, frame.sequence);
+        }
+    }
+}
+
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Chooses the lane of a transaction that begins, or begins again. This is done once, since the
     /// next choice knows nothing of a lane that was left.
@@ -322,9 +367,25 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(count)
     }
 
+    /// Takes a block beside others: locks it, and reserves what its frame takes, so that the commit
+    /// cannot fail for space.
+    #[inline]
+    pub(crate) fn take_one_more(
+        &self,
+        work: &mut Work,
+        age: Age,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+    ) -> Result<(), Error> {
+        self.take_block(work, age, others, block)?;
+        let needed = self.record_bytes_max(others.count() + 1);
+        let reserved = self.reserve_bytes(work, needed, block);
+        self.or_give_up_frame(reserved, block)
+    }
+
     /// Locks a block and reserves room in the index for its frame.
     #[inline]
-    pub(crate) fn take_block(
+    fn take_block(
         &self,
         work: &mut Work,
         age: Age,
@@ -343,20 +404,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let seen_to = self.see_to_places(work);
         self.or_give_up_frame(seen_to, block)
-    }
-
-    /// Reserves the bytes that the record takes with one more block. Room for that block's frame is
-    /// reserved already.
-    #[inline]
-    pub(crate) fn reserve_for_one_more(
-        &self,
-        work: &mut Work,
-        others: &(impl Operations + ?Sized),
-        block: BlockNumber,
-    ) -> Result<(), Error> {
-        let needed = self.record_bytes_max(others.count() + 1);
-        let reserved = self.reserve_bytes(work, needed, block);
-        self.or_give_up_frame(reserved, block)
     }
 
     /// Gives back what is reserved for a block's frame if something else has failed.

@@ -7,13 +7,14 @@
 //! back. It is held under the lock of the block's share of the index. Behind that lock every reader
 //! sees a newer version, and none copies from the slot any more.
 
-use journal_core::parts::{FrameAt, Full, Versions};
+use journal_core::parts::{FrameAt, Full, Index, Versions};
 use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Rule};
 
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::share::Share;
 use crate::staging::work::Answer;
 
 /// Knows versions by the shared index.
@@ -110,6 +111,37 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         if let Some(told) = &mut self.told {
             told.push(frame.block);
         }
+        Ok(())
+    }
+}
+
+impl<L, M: Machine> Shared<L, M> {
+    /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
+    #[inline(always)]
+    pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
+        let Share { index, cache, .. } = share;
+        if let Some(cache) = cache {
+            cache.forget(frame.block, frame.stamp);
+        }
+        // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
+        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
+        let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
+        debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
+        if self.common.geometry.lane_places() > 0 {
+            index.insert(frame)?;
+        } else {
+            // A snapshot may see what lies below.
+            let is_kept = self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept);
+            let is_durable = |frame: &FrameAt| {
+                if is_kept {
+                    return false;
+                }
+                let reach = &self.lane(frame.lane).reach;
+                self.writes_home.all_find(|| reach.is_durable(frame.sequence))
+            };
+            index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
+        }
+        self.common.prefetch_place(index);
         Ok(())
     }
 }

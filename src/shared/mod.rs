@@ -49,7 +49,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use journal_core::parts::{Common, EntryPlaces, FrameAt, Full, Index, is_of_run, share_of};
+use journal_core::parts::{Common, EntryPlaces, FrameAt, is_of_run, share_of};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, FoldReport, Hook, LINE_BYTES, MediumError, Operation, Recovery,
@@ -67,8 +67,7 @@ use crate::shared::levels::Levels;
 use crate::shared::share::Share;
 use crate::shared::snapshots::Snapshots;
 use crate::staging::seat::Seats;
-use crate::staging::work::Work;
-use crate::threads::block_locks::{Age, BlockLocks};
+use crate::threads::block_locks::BlockLocks;
 use crate::threads::checkpoint_flag::UnderWay;
 use crate::threads::sync::{Mutex, MutexGuard};
 use crate::threads::waiting::Waiting;
@@ -205,16 +204,7 @@ impl<L, M: Machine> Shared<L, M> {
         &self.lanes[usize::from(lane.raw())]
     }
 
-    /// Takes a lane in order to commit: other threads see that this one waits.
-    #[inline(always)]
-    pub(crate) fn lock_to_commit<'s>(
-        &'s self,
-        cell: &'s LaneCell<M>,
-    ) -> Result<StoreLockGuard<'s, LaneState<M>>, Error> {
-        cell.turn.take_to_commit().map_err(|_| self.poisoned())
-    }
-
-    /// Takes a lane for anything else.
+    /// Takes a lane for anything but a commit, which takes its turn.
     pub(crate) fn lock_lane<'s>(
         &'s self,
         cell: &'s LaneCell<M>,
@@ -282,88 +272,4 @@ impl<L, M: Machine> Shared<L, M> {
     pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
         self.lane(frame.lane).reach.is_readable(frame.sequence)
     }
-}
-
-impl<L, M: Machine> Shared<L, M> {
-    /// Locks the blocks of some operations, which are of one run and of this share. It locks one
-    /// after the other until one is not free, and notes what their next frames will overwrite.
-    /// Returns a bit for each block that was not this transaction's before, and how many blocks it
-    /// has now.
-    ///
-    /// This is a function of its own so that it has registers (C2): its callers are large, and use
-    /// all of them.
-    #[inline(never)]
-    pub(crate) fn lock_run(
-        &self,
-        share: &Share,
-        work: &mut Work,
-        age: Age,
-        run: &[Operation<'_>],
-    ) -> (u32, usize) {
-        let Some(first) = run.first().map(Operation::block) else { return (0, 0) };
-        self.common.prefetch_places(&share.index, run.len());
-        let locks = self.blocks.of_run(first);
-        let (mut taken, mut count) = (0, 0);
-        for operation in run {
-            let block = operation.block();
-            match locks.try_lock(&share.claims, block, age) {
-                Ok(true) => taken |= 1 << count,
-                Ok(false) => {}
-                Err(_) => break,
-            }
-            self.note_overwritten_by(work, share, block);
-            count += 1;
-        }
-        (taken, count)
-    }
-
-    /// Notes what the next frame of a locked block will overwrite.
-    #[inline(always)]
-    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
-        let Some(lead) = share.index.lead(block) else { return };
-        self.common.prefetch_lead(&share.index, &lead);
-        if let Some(frame) = share.index.overwritten_by(lead, work.lane) {
-            work.overwritten = work.overwritten.max(frame.stamp);
-            work.names.name(frame.lane, frame.sequence);
-        }
-    }
-
-    /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
-    #[inline(always)]
-    pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
-        let Share { index, cache, .. } = share;
-        if let Some(cache) = cache {
-            cache.forget(frame.block, frame.stamp);
-        }
-        // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
-        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
-        let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
-        debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
-        if self.common.geometry.lane_places() > 0 {
-            index.insert(frame)?;
-        } else {
-            // A snapshot may see what lies below.
-            let is_kept = self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept);
-            let is_durable = |frame: &FrameAt| {
-                if is_kept {
-                    return false;
-                }
-                let reach = &self.lane(frame.lane).reach;
-                self.writes_home.all_find(|| reach.is_durable(frame.sequence))
-            };
-            index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
-        }
-        self.common.prefetch_place(index);
-        Ok(())
-    }
-}
-
-/// A medium error behind a failed fence: the outcome is unknown, and stays so.
-pub(crate) fn failed_fence<L, M: Machine, T>(
-    shared: &Shared<L, M>,
-    error: MediumError,
-) -> Result<T, Error> {
-    let error = Error::Medium(error);
-    shared.fail_of(error);
-    Err(error)
 }

@@ -26,8 +26,7 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     first.work.lane = LaneNumber(0);
     let Seat { work, staged, .. } = &mut *first;
     for block in [same, other] {
-        shared.take_block(work, age, staged, block).expect("is free");
-        shared.reserve_for_one_more(work, staged, block).expect("fits");
+        shared.take_one_more(work, age, staged, block).expect("is free, and fits");
         staged.spare().fill(0);
         let bytes = if block == other { &[1][..] } else { &[] };
         staged.patch(block, None, Below::Spare, 0, bytes);

@@ -17,7 +17,7 @@ use journal_core::slot::SlotFrame;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation};
 
-use crate::engine::commit::Keeps;
+use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;

@@ -142,7 +142,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
             None => stored,
         };
         self.next_batch = number.saturating_add(1);
-        self.area.fence(site::FENCE, in_flight.carrying(number))
+        self.area.region.fence(site::FENCE, in_flight.carrying(number))
     }
 
     /// The intent in the area, see [`load`].

@@ -481,7 +481,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.flushed_to = self.tail;
         self.last_stamp = self.last_stamp.max(stamp);
         self.next_sequence = Sequence(sequence.raw().saturating_add(1));
-        let fenced = self.ring_mut().fence(site::FENCE, in_flight.carrying(sequence));
+        let fenced = self.ring_mut().region.fence(site::FENCE, in_flight.carrying(sequence));
         let mut durable = fenced.map_err(JournalError::Medium)?;
         let to = self.flushed_to;
         if let Some(word) = self.tail_word_mut() {

@@ -289,7 +289,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             self.next_sequence = Sequence(self.next_sequence.raw().saturating_add(1));
         }
         let Some(in_flight) = open.in_flight else { return Ok(()) };
-        self.ring.fence(site::FENCE, in_flight).map(drop)
+        self.ring.region.fence(site::FENCE, in_flight).map(drop)
     }
 
     /// One fence: the record and every earlier one of this lane is durable. Two where the lane has
@@ -299,7 +299,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// The medium's: the outcome is unknown, and the lane must not be used any more.
     #[inline(always)]
     pub fn fence(&mut self, record: InFlight<Sequence>) -> Result<Durable<Sequence>, MediumError> {
-        let mut durable = self.ring.fence(site::FENCE, record)?;
+        let mut durable = self.ring.region.fence(site::FENCE, record)?;
         if let Some(word) = &mut self.tail_word {
             durable = word.advance(durable, self.flushed_to)?;
         }

@@ -4,7 +4,7 @@
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
 use crate::order::hook::Hook;
-use crate::order::ordered::{Dirty, Durable, InFlight, Ordered};
+use crate::order::ordered::{Dirty, InFlight, Ordered};
 use crate::order::rule::Rule;
 use crate::order::site::Site;
 use crate::order::source::Source;
@@ -19,7 +19,8 @@ pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
 
 #[derive(Debug)]
 pub(crate) struct RingOf<S> {
-    region: S,
+    /// All of it in the order of its places: for what does not ask where.
+    pub(crate) region: S,
     bytes: u64,
 }
 
@@ -212,14 +213,5 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
             return in_flight;
         }
         in_flight.and(self.region.flush_found(site, second.0, second.1))
-    }
-
-    #[inline]
-    pub(crate) fn fence<T>(
-        &mut self,
-        site: Site,
-        in_flight: InFlight<T>,
-    ) -> Result<Durable<T>, MediumError> {
-        self.region.fence(site, in_flight)
     }
 }
