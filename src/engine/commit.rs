@@ -531,7 +531,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if let Err(error) = state.lane.fence(in_flight) {
                 return failed_fence(self, error);
             }
-            let due = cell.publish(&state.lane);
+            cell.reach.publish(state.lane.durable_to(), state.lane.has_deferred());
+            let due = cell.due(&state.lane);
             state.give_back();
             due.tell();
             return Ok(());
@@ -600,7 +601,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         state.stats.fences += state.lane.fences();
         state.group.end();
-        let due = cell.publish(&state.lane);
+        cell.reach.publish(state.lane.durable_to(), state.lane.has_deferred());
+        let due = cell.due(&state.lane);
         drop(state);
         due.tell();
         Ok(())

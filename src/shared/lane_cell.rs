@@ -63,11 +63,10 @@ impl<M: Machine> LaneCell<M> {
         }
     }
 
-    /// Tells all threads what the lane's holder has made durable. Plain stores only. Returns the
-    /// watchers that are to be told when the lane is given back.
+    /// The watchers of what the lane's holder has made durable. They are to be told when the lane
+    /// is given back.
     #[inline]
-    pub(crate) fn publish(&self, lane: &Lane<M::Pmem, M::Hook>) -> Due {
-        self.reach.publish(lane.durable_to(), lane.has_deferred());
+    pub(crate) fn due(&self, lane: &Lane<M::Pmem, M::Hook>) -> Due {
         if self.watchers.are_there() {
             self.watchers.due(lane.durable_to())
         } else {

@@ -34,7 +34,8 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
             self.0.fail();
             return Ok(result);
         }
-        let due = cell.publish(&guard.lane);
+        cell.reach.publish(guard.lane.durable_to(), guard.lane.has_deferred());
+        let due = cell.due(&guard.lane);
         // Code that writes home only gives slots back.
         let after = guard.lane.free_places();
         let slots = after.slots.saturating_sub(before.slots);

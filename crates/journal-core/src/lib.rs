@@ -53,7 +53,7 @@ pub mod units;
 
 /// Test hooks: named places of persistence, and the rules of the protocol.
 pub mod hook {
-    pub use crate::order::hook::{Hook, NoHook};
+    pub use crate::order::ordered::{Hook, NoHook};
     pub use crate::order::rule::Rule;
     pub use crate::order::site::{Site, SiteKind};
 }
@@ -81,7 +81,7 @@ pub use home::error::JournalError;
 pub use home::report::{CheckpointReport, FoldReport, Scope};
 pub use index::{Entry, Node};
 pub use open::format::format;
-pub use order::hook::{Hook, NoHook};
+pub use order::ordered::{Hook, NoHook};
 pub use order::rule::Rule;
 pub use order::site::{Site, SiteKind};
 pub use order::{Dirty, Durable, InFlight, Ordered, OrderedDevice, Unsynced};

@@ -9,7 +9,7 @@
 
 use crate::commit::operation::Active;
 use crate::commit::scheme::Common;
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Policy};

@@ -12,7 +12,7 @@ use crate::format::front::{Extent, extent};
 use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES, Name};
 use crate::index::frame::FrameAt;
 use crate::index::{Index, IndexMemory, Lead};
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};

@@ -12,7 +12,7 @@ use crate::commit::scheme::Common;
 use crate::format::front::extent;
 use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES};
 use crate::index::frame::FrameAt;
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Patch, Policy, Prefix, Update};

@@ -18,7 +18,7 @@ use crate::format::front::{Extent, extent};
 use crate::format::record::{FRAMES_PER_PART, Form};
 use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::index::frame::{FrameAt, Full};
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};

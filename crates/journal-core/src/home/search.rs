@@ -13,7 +13,7 @@ use crate::home::report::Scope;
 use crate::home::waiting::Waiting;
 use crate::index::frame::{Bounds, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::pmem::Pmem;
 use crate::units::BlockNumber;

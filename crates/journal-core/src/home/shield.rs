@@ -18,8 +18,7 @@ use crate::format::record::{
     CHECK_BYTES, FRAME_BYTES, Form, FrameHeader, HEADER_BYTES, HeaderFields, RecordHeader,
     RecordKind, SHIELD_LANE, evidence_check,
 };
-use crate::order::hook::Hook;
-use crate::order::ordered::{Durable, InFlight};
+use crate::order::ordered::{Durable, Hook, InFlight};
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;

@@ -1,8 +1,7 @@
 //! Formatting a span.
 
 use crate::format::geometry::Geometry;
-use crate::order::hook::Hook;
-use crate::order::ordered::Ordered;
+use crate::order::ordered::{Hook, Ordered};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;

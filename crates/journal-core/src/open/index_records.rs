@@ -9,7 +9,7 @@
 use crate::index::frame::FrameAt;
 use crate::index::{Index, Indexes};
 use crate::open::opening::Opening;
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::PmemSplit;

@@ -3,7 +3,7 @@
 use crate::format::geometry::Geometry;
 use crate::format::identity::Identity;
 use crate::open::torn_slots::AllSlots;
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::PmemSplit;

@@ -1,6 +1,5 @@
 //! The order of persistence as types: `Dirty`, `InFlight`, `Durable`.
 
-pub mod hook;
 pub(crate) mod ordered;
 pub(crate) mod rule;
 pub(crate) mod site;

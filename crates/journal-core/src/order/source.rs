@@ -1,7 +1,6 @@
 //! Memory to read from, with any owner.
 
-use crate::order::hook::Hook;
-use crate::order::ordered::Ordered;
+use crate::order::ordered::{Hook, Ordered};
 use crate::order::rule::Rule;
 use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::pmem::{Pmem, PmemRead};

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::commit::batched::Batched;
 use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
-use crate::order::hook::NoHook;
+use crate::order::ordered::NoHook;
 use crate::owner::memory::{JournalMemory, Needs};
 use crate::space::lane::LaneSlot;
 use crate::space::slot_state::SlotState;

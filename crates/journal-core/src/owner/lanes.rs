@@ -7,7 +7,7 @@ use crate::home::Lanes;
 use crate::home::error::JournalError;
 use crate::index::frame::{FrameAt, Full};
 use crate::index::{Index, IndexMemory};
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::Pmem;
 use crate::space::lane::{InLane, Lane, LaneSlot};

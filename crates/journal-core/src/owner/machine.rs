@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::order::hook::{Hook, NoHook};
+use crate::order::ordered::{Hook, NoHook};
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::{Kernels, PortableKernels};
 use crate::ports::pmem::Pmem;

@@ -5,7 +5,7 @@
 use crate::commit::batched::Batched;
 use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
-use crate::order::hook::NoHook;
+use crate::order::ordered::NoHook;
 use crate::space::lane::LaneSlot;
 use crate::space::part::{ENCODED_BLOCKS, front_bytes_max, record_front_bytes_max};
 use crate::space::slot_state::SlotState;

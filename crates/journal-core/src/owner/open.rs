@@ -3,7 +3,7 @@
 use crate::commit::prepared::Places;
 use crate::index::{Index, LentMemory};
 use crate::open::found::{Found, OpenMemory, Opened};
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::owner::journal::Journal;
 use crate::owner::lanes::OwnLanes;
 use crate::owner::machine::On;

@@ -23,7 +23,7 @@ use crate::home::report::Scope;
 use crate::home::{Home, Lanes};
 use crate::index::frame::{FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
-use crate::order::hook::Hook;
+use crate::order::ordered::Hook;
 use crate::ports::error::{DeviceError, DeviceOperation, MediumError, MediumErrorKind};
 use crate::ports::pmem::Pmem;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber};

@@ -17,8 +17,7 @@
 //! LN3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::format::identity::Identity;
-use crate::order::hook::{Hook, NoHook};
-use crate::order::ordered::{Durable, InFlight};
+use crate::order::ordered::{Durable, Hook, InFlight, NoHook};
 use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::{Pmem, PmemShare};

@@ -9,8 +9,7 @@ use crate::format::record::{
 };
 use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::index::frame::FrameAt;
-use crate::order::hook::Hook;
-use crate::order::ordered::InFlight;
+use crate::order::ordered::{Hook, InFlight};
 use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
@@ -18,7 +17,7 @@ use crate::ports::policy::Prefix;
 use crate::ports::stitched::{Piece, Seeds, Stitched};
 use crate::space::lane::Lane;
 use crate::space::open_record::{Names, OpenRecord, Pace};
-use crate::units::{BlockNumber, LANES_MAX, LINE_BYTES, WORD_BYTES};
+use crate::units::{BlockNumber, LANES_MAX, LINE_BYTES, Offset, WORD_BYTES};
 
 crate::sites! {
     pub(crate) mod site {
@@ -402,14 +401,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         lent: LentPayload<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
-        let head = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
+        let lists = front.get(..end.next_multiple_of(WORD_BYTES)).unwrap_or_default();
         let stitched = match lent {
-            LentPayload::Bytes(body) => Stitched::new(head, end, body),
-            LentPayload::Pieces(pieces) => Stitched::of_pieces(head, pieces),
+            LentPayload::Bytes(body) => Stitched::new(lists, end, body),
+            LentPayload::Pieces(pieces) => Stitched::of_pieces(lists, pieces),
         };
         match stitched {
-            Some(stitched) => self.ring.write_checked(site::FRONT, position, &stitched, seeds),
-            None => self.stitch_long_front(position, head, lent.bytes(), seeds),
+            Some(stitched) => self.put_stitched(position, &stitched, seeds),
+            None => self.stitch_long_front(position, lists, lent.bytes(), seeds),
         }
     }
 
@@ -420,16 +419,28 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     fn stitch_long_front(
         &mut self,
         position: u64,
-        head: &[u8],
+        lists: &[u8],
         body: &[u8],
         seeds: Seeds,
     ) -> (InFlight, u64) {
         let piece = [Piece { prefix: Prefix::NONE, bytes: body }];
         let pieces = if body.is_empty() { &[] } else { &piece[..] };
-        let Some(stitched) = Stitched::of_pieces(head, pieces) else {
+        let Some(stitched) = Stitched::of_pieces(lists, pieces) else {
             unreachable!("lists are whole words")
         };
-        self.ring.write_checked(site::FRONT, position, &stitched, seeds)
+        self.put_stitched(position, &stitched, seeds)
+    }
+
+    /// Writes a stitched front, which does not wrap.
+    #[inline(always)]
+    fn put_stitched(
+        &mut self,
+        position: u64,
+        stitched: &Stitched<'_>,
+        seeds: Seeds,
+    ) -> (InFlight, u64) {
+        let place = Offset(self.ring.place(position));
+        self.ring.region.write_checked(site::FRONT, place, stitched, seeds)
     }
 
     /// All of a part is stored.

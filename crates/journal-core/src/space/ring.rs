@@ -3,14 +3,12 @@
 //! A log offset says how many bytes the lane held before, ever. Its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
-use crate::order::hook::Hook;
-use crate::order::ordered::{Dirty, InFlight, Ordered};
+use crate::order::ordered::{Dirty, Hook, InFlight, Ordered};
 use crate::order::rule::Rule;
 use crate::order::site::Site;
 use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
-use crate::ports::stitched::{Seeds, Stitched};
 use crate::space::slots::SlotReader;
 use crate::units::{Offset, SlotNumber};
 
@@ -177,19 +175,6 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     #[inline]
     pub(crate) fn stitches(&self, position: u64, bytes: usize, whole_bytes: u64) -> bool {
         self.region.stitches(whole_bytes) && self.range(position, bytes).second.1 == 0
-    }
-
-    /// Writes what is put together from pieces, with its checks, and puts it in flight; it does not
-    /// wrap. Returns the check of all as well.
-    #[inline(always)]
-    pub(crate) fn write_checked(
-        &mut self,
-        site: Site,
-        position: u64,
-        stitched: &Stitched<'_>,
-        seeds: Seeds,
-    ) -> (InFlight, u64) {
-        self.region.write_checked(site, Offset(self.place(position)), stitched, seeds)
     }
 
     /// Writes a range, which [`flush_found`](Self::flush_found) puts in flight later.

@@ -16,8 +16,7 @@ use crate::format::superblock::{
     CHECK_BYTES, DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHeader, TAIL_POINTER,
     VOID_MAGIC, superblock_bytes,
 };
-use crate::order::hook::Hook;
-use crate::order::ordered::{Durable, Ordered};
+use crate::order::ordered::{Durable, Hook, Ordered};
 use crate::order::rule::Rule;
 use crate::order::source::Source;
 use crate::ports::error::{MediumError, MediumErrorKind};

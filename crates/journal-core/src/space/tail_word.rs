@@ -21,8 +21,7 @@
 //! [`Protocol::TailPointer`]: crate::Protocol::TailPointer
 
 use crate::format::tail_word::encode;
-use crate::order::hook::Hook;
-use crate::order::ordered::{Durable, InFlight, Ordered};
+use crate::order::ordered::{Durable, Hook, InFlight, Ordered};
 use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::Pmem;

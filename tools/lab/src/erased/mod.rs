@@ -62,8 +62,8 @@ mod tests {
         let (memory, policy) = (include_str!("memory.rs"), include_str!("policy.rs"));
         let pairs = [
             (core!("ports/policy.rs"), "pub trait Policy {", policy, "impl Policy for DynPolicy {"),
-            (core!("order/hook.rs"), "pub trait Hook {", hook, "impl Hook for DynHook {"),
-            (core!("order/hook.rs"), "pub trait Hook {", hook, "'static> Steps for H {"),
+            (core!("order/ordered.rs"), "pub trait Hook {", hook, "impl Hook for DynHook {"),
+            (core!("order/ordered.rs"), "pub trait Hook {", hook, "'static> Steps for H {"),
             (core!("ports/pmem.rs"), "pub trait PmemRead {", memory, "PmemRead for DynPmem {"),
             (core!("ports/pmem.rs"), "pub trait PmemRead {", memory, "PmemRead for DynReader {"),
             (core!("ports/pmem.rs"), "pub trait Pmem: PmemRead {", memory, "Pmem for DynPmem {"),
