@@ -376,7 +376,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// then may take it back, with all deferred commits behind it.
     ///
     /// A record of more than 1 KiB is fenced all the same, as a durable one is: that costs less
-    /// than flushing it later. Like that one it may wait for the fence of another thread.
+    /// than flushing it later. So deferring whole blocks saves nothing. Like a durable record, it
+    /// may wait for the fence of another thread.
     ///
     /// # Errors
     /// The errors of [`commit`](Self::commit).

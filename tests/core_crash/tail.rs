@@ -42,7 +42,7 @@ fn word(image: &Image) -> u64 {
     u64::from_le_bytes(*word)
 }
 
-/// The tail word of a lane that ends at a log offset, as FORMAT.md says it.
+/// The tail word of a lane that ends at a lane offset, as FORMAT.md says it.
 fn word_of(image: &Image, lane: u64, to: u64) -> u64 {
     let id = &image.pmem()[32..48];
     let kind = [id, &FORMAT_VERSION.to_le_bytes(), &4_u32.to_le_bytes()].concat();

@@ -37,7 +37,7 @@ const fn shape() -> Shape {
     Shape::new(Kind::Words, 2)
 }
 
-/// A journal of one record in lane 0, which has `before_end` lines in front of the lane's end. Its
+/// A journal of one record in lane 0, which has `before_end` lines before the lane's end. Its
 /// last name is of the other lane's record of this number.
 fn forged(before_end: u64, worth: Worth, named: u64) -> Image {
     let shape = shape();

@@ -57,22 +57,22 @@ fn checks_read_nothing_before_or_behind_their_bytes() {
 /// them together gives, and so is its check.
 #[test]
 fn stitched_lines_read_nothing_but_their_pieces() {
-    let [heads, bodies] = [guarded(), guarded()];
-    for (at, (head, body)) in heads.iter_mut().zip(bodies.iter_mut()).enumerate() {
-        (*head, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
+    let [starts, bodies] = [guarded(), guarded()];
+    for (at, (start, body)) in starts.iter_mut().zip(bodies.iter_mut()).enumerate() {
+        (*start, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
     }
     // Where the first line has a check of its own.
-    for at in [0, 8, 16].into_iter().chain((64..=128).map(|head_bytes| PAGE - head_bytes)) {
-        heads[at..][..4].fill(0);
+    for at in [0, 8, 16].into_iter().chain((64..=128).map(|start_bytes| PAGE - start_bytes)) {
+        starts[at..][..4].fill(0);
     }
     let mut region = Region::anonymous(PAGE as u64).expect("memory");
-    for body_at in 64..=Stitched::HEAD_BYTES_MAX {
-        let head_bytes = body_at.next_multiple_of(8);
+    for body_at in 64..=Stitched::START_BYTES_MAX {
+        let start_bytes = body_at.next_multiple_of(8);
         for len in (0..330).chain([512, 1021]) {
-            let ends = [(0, 0), (PAGE - head_bytes, PAGE - len), (8 * (len % 3), len % 61)];
-            for (head_at, at) in ends {
-                let (head, body) = (&heads[head_at..][..head_bytes], &bodies[at..][..len]);
-                let stitched = Stitched::new(head, body_at, body).expect("is one");
+            let ends = [(0, 0), (PAGE - start_bytes, PAGE - len), (8 * (len % 3), len % 61)];
+            for (start_at, at) in ends {
+                let (start, body) = (&starts[start_at..][..start_bytes], &bodies[at..][..len]);
+                let stitched = Stitched::new(start, body_at, body).expect("is one");
                 let seeds = Seeds { line: (len % 2 == 0).then_some(5), all: 7 };
                 let mut known = Vec::new();
                 let check = stitched.each_checked_line(seeds, |_, line| known.extend(line));
@@ -91,12 +91,12 @@ fn stitched_lines_read_nothing_but_their_pieces() {
     }
 }
 
-/// Several pieces behind a head, of all lengths that a line and its neighbours have.
+/// Several pieces behind a start, of all lengths that a line and its neighbours have.
 #[test]
 fn stitched_pieces_are_read_and_nothing_beside_them() {
-    let [heads, bodies] = [guarded(), guarded()];
-    for (at, (head, body)) in heads.iter_mut().zip(bodies.iter_mut()).enumerate() {
-        (*head, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
+    let [starts, bodies] = [guarded(), guarded()];
+    for (at, (start, body)) in starts.iter_mut().zip(bodies.iter_mut()).enumerate() {
+        (*start, *body) = ((at * at / 7) as u8, (at * 5 + 3) as u8);
     }
     let mut region = Region::anonymous(PAGE as u64).expect("memory");
     let mut seed = 1_u64;
@@ -104,8 +104,8 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
         seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         (seed >> 33) as usize % limit
     };
-    let try_one = |region: &mut Region, head: &[u8], pieces: &[Piece<'_>], round: usize| {
-        let stitched = Stitched::of_pieces(head, pieces).expect("is one");
+    let try_one = |region: &mut Region, start: &[u8], pieces: &[Piece<'_>], round: usize| {
+        let stitched = Stitched::of_pieces(start, pieces).expect("is one");
         let seeds = Seeds { line: (round % 2 == 0).then_some(5), all: round as u64 };
         let mut known = Vec::new();
         let check = stitched.each_checked_line(seeds, |_, line| known.extend(line));
@@ -120,23 +120,23 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
         let beside = [before, &rest[bytes..]].concat();
         assert!(beside.iter().all(|byte| *byte == 0xEE), "{round}");
     };
-    let heads_of = |words: usize, at_end: bool| {
+    let starts_of = |words: usize, at_end: bool| {
         let at = if at_end { PAGE - 8 * words } else { 8 };
         at..at + 8 * words
     };
     for words in 8..=33 {
-        heads[heads_of(words, true)][..4].fill(0);
+        starts[starts_of(words, true)][..4].fill(0);
     }
-    heads[8..12].fill(0);
-    // Behind heads of all lengths nothing, or one that begins with nothing.
+    starts[8..12].fill(0);
+    // Behind starts of all lengths nothing, or one that begins with nothing.
     let mut round = 0;
     for words in 8..=200 {
-        let head = heads_of(words, true);
-        heads[head.clone()][..4].fill(0);
+        let start = starts_of(words, true);
+        starts[start.clone()][..4].fill(0);
         for len in [0, 0, 1, 55, 56, 57, 64, 300] {
             let piece = [Piece { prefix: Prefix::NONE, bytes: &bodies[PAGE - len..] }];
             let pieces = if len == 0 { &[] } else { &piece[..] };
-            try_one(&mut region, &heads[head.clone()], pieces, round);
+            try_one(&mut region, &starts[start.clone()], pieces, round);
             round += 1;
         }
     }
@@ -158,7 +158,7 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
                     },
                     Piece { prefix: Prefix::NONE, bytes: part(around / 2, false) },
                 ];
-                try_one(&mut region, &heads[heads_of(words, true)], &pieces, round);
+                try_one(&mut region, &starts[starts_of(words, true)], &pieces, round);
                 round += 1;
             }
         }
@@ -177,6 +177,6 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
                 }
             })
             .collect();
-        try_one(&mut region, &heads[heads_of(words, round % 3 != 0)], &pieces, round);
+        try_one(&mut region, &starts[starts_of(words, round % 3 != 0)], &pieces, round);
     }
 }

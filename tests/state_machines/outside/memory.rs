@@ -12,7 +12,7 @@ const LANES_MAX: usize = 3;
 struct Header<'a> {
     line: &'a [u8],
     lane: usize,
-    /// Its log offset, and the one behind its part.
+    /// Its lane offset, and the one behind its part.
     position: u64,
     end: u64,
 }

@@ -24,6 +24,16 @@ const BEFORE_NAMELESS: [&str; 14] =
 /// How a doc comment never begins: it stands alone.
 const OPENINGS: [&str; 5] = ["The same", "They", "As many", "Both", "None"];
 
+/// Words with one meaning: what is not said, and what is said instead. A lane has a head, and a
+/// record's part a front. The log is on the disk, and all of it is the journal.
+const OTHERWISE: [(&str, &str); 5] = [
+    ("log offset", "lane offset"),
+    ("head of a part", "front of a part"),
+    ("head of a record", "front of a part"),
+    ("front of a lane", "head of a lane"),
+    ("front of the lane", "head of the lane"),
+];
+
 /// Pages that still have longer sentences, and how many. The numbers may only fall.
 const LONGER: [(&str, usize); 0] = [];
 
@@ -65,6 +75,18 @@ fn so_many(path: &str, blocks: &[Block]) -> Vec<Finding> {
     let says = |sentence: &Sentence| sentence.text.to_lowercase().contains("so many");
     let finding = |sentence: Sentence| Finding::new(path, sentence.line, sentence.text);
     blocks.iter().flat_map(sentences).filter(says).map(finding).collect()
+}
+
+/// Words in a meaning that is another word's.
+fn otherwise(path: &str, blocks: &[Block]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for sentence in blocks.iter().flat_map(sentences) {
+        let said = sentence.text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        for (not, but) in OTHERWISE.iter().filter(|(not, _)| said.contains(not)) {
+            found.push(Finding::new(path, sentence.line, format!("{not}: say {but}")));
+        }
+    }
+    found
 }
 
 /// Doc comments that lean on what stands before them.
@@ -143,6 +165,11 @@ fn numbers_have_names() {
 }
 
 #[test]
+fn words_have_one_meaning() {
+    hold("words in another meaning", &all(otherwise));
+}
+
+#[test]
 fn comments_stand_alone() {
     hold("doc comments that lean on what stands before them", &all(leaning));
 }
@@ -216,6 +243,15 @@ mod tests {
     fn a_number_without_a_name_is_found() {
         assert_eq!(found(so_many, "/// Takes so\n/// many bytes."), 1);
         assert_eq!(found(so_many, "let x = \"so many\";"), 0);
+    }
+
+    #[test]
+    fn a_word_in_another_meaning_is_found() {
+        for (not, but) in OTHERWISE {
+            assert_eq!(found(otherwise, &format!("/// It is a {not}.")), 1, "{not}");
+            assert_eq!(found(otherwise, &format!("/// It is a {but}.")), 0, "{but}");
+        }
+        assert_eq!(found(otherwise, "/// A Log\n/// offset."), 1);
     }
 
     #[test]

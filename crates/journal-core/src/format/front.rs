@@ -1,4 +1,4 @@
-//! The head of a part, in front of its images: its sizes, and how it is taken apart.
+//! The front of a part, which its images follow: its sizes, and how it is taken apart.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;

@@ -98,7 +98,7 @@ pub struct RecordHeader {
     pub names: u8,
     /// The lane that the part is in; [`SHIELD_LANE`] in an intent.
     pub lane: u8,
-    /// The part's log offset: how many bytes the lane held before it, ever.
+    /// The part's lane offset: how many bytes the lane held before it, ever.
     pub position: U64,
     /// The record's sequence in its lane.
     pub sequence: U64,

@@ -80,7 +80,7 @@ pub struct SuperblockHeader {
 )]
 #[repr(C)]
 pub struct LaneNote {
-    /// Log offset of the first live record.
+    /// Lane offset of the first live record.
     pub head: U64,
     /// Its sequence.
     pub head_sequence: U64,

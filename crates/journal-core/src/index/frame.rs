@@ -16,9 +16,9 @@ pub struct FrameAt {
     pub lane: LaneNumber,
     /// Its record there.
     pub sequence: Sequence,
-    /// Log offset of the record.
+    /// Lane offset of the record.
     pub record: u64,
-    /// Log offset of the payload; of a frame that names a slot, or a block of the disk-side log,
+    /// Lane offset of the payload; of a frame that names a slot, or a block of the disk-side log,
     /// the check of what is there.
     pub payload: u64,
     /// Bytes of the payload; of a frame that names a slot, or a block of the disk-side log, which

@@ -76,8 +76,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         self.index_all(indexes, superblock, Pass::Covered)
     }
 
-    /// Goes through all frames in the order of their stamps, so that each goes to the front of its
-    /// block's chain. Returns how many there are.
+    /// Goes through all frames in the order of their stamps, so that each becomes the newest of
+    /// its block. Returns how many there are.
     fn index_all(
         &mut self,
         indexes: &mut impl Indexes,

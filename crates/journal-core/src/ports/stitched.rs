@@ -19,7 +19,7 @@ use crate::units::{LINE_BYTES, WORD_BYTES};
 /// put together, and go on with bytes that lie elsewhere. They end, behind zeroes, with one word.
 #[derive(Clone, Copy, Debug)]
 pub struct Stitched<'a> {
-    head: &'a [u8],
+    start: &'a [u8],
     body_at: usize,
     body: &'a [u8],
     pieces: &'a [Piece<'a>],
@@ -75,37 +75,37 @@ impl Piece<'_> {
 }
 
 impl<'a> Stitched<'a> {
-    /// The longest head, and body that begins in it.
-    pub const HEAD_BYTES_MAX: usize = 2 * LINE_BYTES;
+    /// The longest start, and body that begins in it.
+    pub const START_BYTES_MAX: usize = 2 * LINE_BYTES;
 
-    /// `body` behind the first `body_at` bytes of `head`, which is whole words, the last of which
-    /// may reach behind that. `None` where the head is shorter than a line or longer than two.
+    /// `body` behind the first `body_at` bytes of `start`, which is whole words, the last of which
+    /// may reach behind that. `None` where the start is shorter than a line or longer than two.
     #[inline(always)]
     #[must_use]
-    pub fn new(head: &'a [u8], body_at: usize, body: &'a [u8]) -> Option<Self> {
-        let fits = head.len() >= LINE_BYTES
-            && head.len() <= Self::HEAD_BYTES_MAX
-            && head.len() == body_at.checked_next_multiple_of(WORD_BYTES)?;
+    pub fn new(start: &'a [u8], body_at: usize, body: &'a [u8]) -> Option<Self> {
+        let fits = start.len() >= LINE_BYTES
+            && start.len() <= Self::START_BYTES_MAX
+            && start.len() == body_at.checked_next_multiple_of(WORD_BYTES)?;
         let bytes = body_at.checked_add(body.len())?.checked_add(WORD_BYTES)?;
         let bytes = bytes.checked_next_multiple_of(LINE_BYTES)?;
-        fits.then_some(Self { head, body_at, body, pieces: &[], bytes })
+        fits.then_some(Self { start, body_at, body, pieces: &[], bytes })
     }
 
-    /// Pieces behind a head of whole words. `None` where that is shorter than a line.
+    /// Pieces behind a start of whole words. `None` where that is shorter than a line.
     #[inline]
     #[must_use]
-    pub fn of_pieces(head: &'a [u8], pieces: &'a [Piece<'a>]) -> Option<Self> {
-        let (fits, len) = (head.len() >= LINE_BYTES && head.len() % WORD_BYTES == 0, head.len());
+    pub fn of_pieces(start: &'a [u8], pieces: &'a [Piece<'a>]) -> Option<Self> {
+        let (fits, len) = (start.len() >= LINE_BYTES && start.len() % WORD_BYTES == 0, start.len());
         let bytes = pieces.iter().try_fold(len, |sum, piece| sum.checked_add(piece.len()))?;
         let bytes = bytes.checked_add(WORD_BYTES)?.checked_next_multiple_of(LINE_BYTES)?;
-        fits.then_some(Self { head, body_at: len, body: &[], pieces, bytes })
+        fits.then_some(Self { start, body_at: len, body: &[], pieces, bytes })
     }
 
-    /// The head, as words that were stored a moment ago.
+    /// The start, as words that were stored a moment ago.
     #[inline]
     #[must_use]
-    pub const fn head(&self) -> &'a [u8] {
-        self.head
+    pub const fn start(&self) -> &'a [u8] {
+        self.start
     }
 
     /// Where the body begins.
@@ -138,9 +138,9 @@ impl<'a> Stitched<'a> {
 
     /// Calls with each line and where it begins, the last one with `last` in its last word.
     fn each_line(&self, last: u64, mut call: impl FnMut(usize, &mut [u8; LINE_BYTES])) {
-        let head = self.head.get(..self.body_at).unwrap_or_default();
+        let start = self.start.get(..self.body_at).unwrap_or_default();
         let pieces = self.pieces.iter().flat_map(Piece::each);
-        let mut bytes = head.iter().chain(self.body).copied().chain(pieces);
+        let mut bytes = start.iter().chain(self.body).copied().chain(pieces);
         for at in (0..self.bytes).step_by(LINE_BYTES) {
             let mut line = [0; LINE_BYTES];
             for (to, from) in line.iter_mut().zip(bytes.by_ref()) {
@@ -209,16 +209,16 @@ mod tests {
 
     #[test]
     fn lines_are_what_copying_it_together_is() {
-        let (head, body): (Vec<u8>, Vec<u8>) = ((1..129).collect(), (0..=255).rev().collect());
+        let (start, body): (Vec<u8>, Vec<u8>) = ((1..129).collect(), (0..=255).rev().collect());
         // Under Miri few of them.
-        let (heads, lens) = if cfg!(miri) { (9, 41) } else { (1, 1) };
-        for body_at in (57..=130_usize).step_by(heads) {
+        let (starts, lens) = if cfg!(miri) { (9, 41) } else { (1, 1) };
+        for body_at in (57..=130_usize).step_by(starts) {
             for len in (0..200).step_by(lens) {
-                let head = &head[..body_at.next_multiple_of(8).min(128)];
-                let stitched = Stitched::new(head, body_at, &body[..len]);
+                let start = &start[..body_at.next_multiple_of(8).min(128)];
+                let stitched = Stitched::new(start, body_at, &body[..len]);
                 assert_eq!(stitched.is_some(), body_at <= 128, "{body_at}");
                 let Some(stitched) = stitched else { continue };
-                let mut copied = [&head[..body_at], &body[..len]].concat();
+                let mut copied = [&start[..body_at], &body[..len]].concat();
                 copied.resize((copied.len() + 8).next_multiple_of(64) - 8, 0);
                 let seeds = Seeds { line: (len % 2 == 0).then_some(5), all: 7 };
                 if let Some(seed) = seeds.line {
@@ -236,11 +236,11 @@ mod tests {
                 assert_eq!((lines.len(), lines), (stitched.bytes(), copied), "{body_at}, {len}");
             }
         }
-        assert!(Stitched::new(&head[..64], 56, &[]).is_none(), "a word more than it has bytes");
+        assert!(Stitched::new(&start[..64], 56, &[]).is_none(), "a word more than it has bytes");
         let piece = |prefix: u64, count, bytes| Piece { prefix: Prefix::new(prefix, count), bytes };
         let pieces = [piece(0x0605_0403, 4, &body[..7]), Piece::NONE, piece(9, 1, &body[8..240])];
-        let all = Stitched::of_pieces(&head[..72], &pieces).expect("whole words");
-        let mut copied = [&head[..72], &[3, 4, 5, 6], &body[..7], &[9], &body[8..240]].concat();
+        let all = Stitched::of_pieces(&start[..72], &pieces).expect("whole words");
+        let mut copied = [&start[..72], &[3, 4, 5, 6], &body[..7], &[9], &body[8..240]].concat();
         copied.resize((copied.len() + 8).next_multiple_of(64) - 8, 0);
         copied.extend(crc64(7, &copied).to_le_bytes());
         let mut lines = Vec::new();
@@ -249,9 +249,9 @@ mod tests {
         let mut front = [0xEE; 20];
         assert_eq!(pieces[0].copy_to(&mut front, 5), 16);
         assert_eq!(front[4..17], [&[0xEE, 3, 4, 5, 6], &body[..7], &[0xEE]].concat());
-        assert!(Stitched::of_pieces(&head[..56], &pieces).is_none());
-        assert!(Stitched::of_pieces(&head[..71], &pieces).is_none());
-        assert!(Stitched::new(&head[..56], 56, &[]).is_none());
-        assert!(Stitched::new(&head, usize::MAX, &[]).is_none());
+        assert!(Stitched::of_pieces(&start[..56], &pieces).is_none());
+        assert!(Stitched::of_pieces(&start[..71], &pieces).is_none());
+        assert!(Stitched::new(&start[..56], 56, &[]).is_none());
+        assert!(Stitched::new(&start, usize::MAX, &[]).is_none());
     }
 }

@@ -50,7 +50,7 @@ pub enum OpenError {
         lane: LaneNumber,
         /// The record's sequence.
         sequence: Sequence,
-        /// Its log offset.
+        /// Its lane offset.
         position: u64,
         /// How it is known.
         row: Row,

@@ -60,9 +60,9 @@ pub enum CopyState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaneExamination {
-    /// Log offset of its first live record.
+    /// Lane offset of its first live record.
     pub head: u64,
-    /// Log offset behind its last whole record.
+    /// Lane offset behind its last whole record.
     pub tail: u64,
     /// The sequence that comes next there.
     pub next_sequence: Sequence,

@@ -40,7 +40,7 @@ pub(crate) struct CheckedPart<'a> {
 /// Where a valid part has to stay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// The log offset that it ends at or before.
+    /// The lane offset that it ends at or before.
     pub(crate) end: u64,
     /// How many blocks the device has: its frames are of those.
     pub(crate) device_blocks: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Reader<'a, S, K> {
     pub(crate) scratch: &'a mut [u8],
     /// All of the ring, if somebody has asked for it, and none of it is poisoned.
     pub(crate) all: Option<&'a [u8]>,
-    /// A log offset of the ring's first byte.
+    /// A lane offset of the ring's first byte.
     pub(crate) lap: u64,
 }
 
@@ -217,7 +217,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         Ok(Some(len))
     }
 
-    /// Where a log offset is: most are of the same lap as the last one.
+    /// Where a lane offset is: most are of the same lap as the last one.
     #[inline(always)]
     fn near_place(&mut self, position: u64) -> usize {
         let mut place = position.wrapping_sub(self.lap);

@@ -194,7 +194,7 @@ pub(crate) struct Evidence {
     /// At or above the stamps of all records that count. Others never count again, so what they
     /// claim is of no matter: it may be a payload that looks like a header.
     pub(crate) stamp: Stamp,
-    /// The highest log offset or sequence that a walk came to.
+    /// The highest lane offset or sequence that a walk came to.
     pub(crate) counter: u64,
 }
 

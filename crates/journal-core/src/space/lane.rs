@@ -41,9 +41,9 @@ pub struct Lane<P, H = NoHook> {
     pub(super) ring: Ring<P, H>,
     pub(crate) identity: Identity,
     pub(crate) number: LaneNumber,
-    /// Log offset of the first live record.
+    /// Lane offset of the first live record.
     pub(crate) head: u64,
-    /// Log offset behind the last record.
+    /// Lane offset behind the last record.
     pub(crate) tail: u64,
     pub(crate) next_sequence: Sequence,
     pub(crate) durable_to: Sequence,
@@ -51,7 +51,7 @@ pub struct Lane<P, H = NoHook> {
     pub(crate) last_stamp: Stamp,
     /// Where deferred records begin that nobody has flushed.
     deferred_from: Option<u64>,
-    /// Log offset behind the last record that was put in flight: the next fence makes all before
+    /// Lane offset behind the last record that was put in flight: the next fence makes all before
     /// durable.
     pub(crate) flushed_to: u64,
     /// Only with [`Protocol::TailPointer`](crate::Protocol::TailPointer).
@@ -245,7 +245,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         Some(in_flight.carrying(sequence))
     }
 
-    /// Flushes deferred records up to a log offset, and the slots that they name.
+    /// Flushes deferred records up to a lane offset, and the slots that they name.
     fn flush_deferred(&mut self, to: u64, states: &mut [SlotState]) -> Option<InFlight> {
         let mut in_flight = None;
         if let Some(from) = self.deferred_from.take() {

@@ -110,7 +110,7 @@ impl OpenRecord {
         self.next.saturating_sub(self.start)
     }
 
-    /// Log offset of its next part.
+    /// Lane offset of its next part.
     pub(crate) const fn position(&self) -> u64 {
         self.next
     }

@@ -209,10 +209,10 @@ pub(crate) struct Part<'a, I: ?Sized, F> {
 /// Where the next payloads of a part lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextPayloads {
-    /// Log offset of what lies in the front, and how much of it was gone through.
+    /// Lane offset of what lies in the front, and how much of it was gone through.
     pub(super) encoded_at: u64,
     pub(super) used: usize,
-    /// Log offset of the next image.
+    /// Lane offset of the next image.
     pub(crate) image_at: u64,
 }
 
@@ -229,7 +229,7 @@ impl<I: ?Sized, F> Part<'_, I, F> {
         self.names_end().saturating_add(self.frame_count.saturating_mul(FRAME_BYTES))
     }
 
-    /// Where its first payloads lie, when it begins at a log offset.
+    /// Where its first payloads lie, when it begins at a lane offset.
     #[inline]
     pub(crate) fn first_payloads(&self, position: u64, extent: &Extent) -> NextPayloads {
         NextPayloads {

@@ -1,6 +1,6 @@
-//! A lane's ring of bytes, addressed by log offsets that only grow.
+//! A lane's ring of bytes, addressed by lane offsets that only grow.
 //!
-//! A log offset says how many bytes the lane held before, ever. Its place in the ring is the rest
+//! A lane offset says how many bytes the lane held before, ever. Its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
 use crate::order::ordered::{Dirty, Hook, InFlight, Ordered};
@@ -47,9 +47,9 @@ impl RingRange {
         into: &mut [u8],
         read: impl Fn(Offset, &mut [u8]) -> Result<(), MediumError>,
     ) -> Result<(), MediumError> {
-        let (front, back) = into.split_at_mut(self.first.1);
-        read(self.first.0, front)?;
-        if back.is_empty() { Ok(()) } else { read(self.second.0, back) }
+        let (to_end, wrapped) = into.split_at_mut(self.first.1);
+        read(self.first.0, to_end)?;
+        if wrapped.is_empty() { Ok(()) } else { read(self.second.0, wrapped) }
     }
 }
 
@@ -62,7 +62,7 @@ pub struct LaneReader<R> {
 }
 
 impl<R: PmemRead> LaneReader<R> {
-    /// Copies a range of log offsets.
+    /// Copies a range of lane offsets.
     ///
     /// # Errors
     /// The medium's.
@@ -116,7 +116,7 @@ impl<S: Source> RingOf<S> {
         self.region.bytes(Offset(0), usize::try_from(self.bytes).unwrap_or(usize::MAX))
     }
 
-    /// Where a log offset is.
+    /// Where a lane offset is.
     #[inline]
     pub(crate) const fn place(&self, position: u64) -> u64 {
         match position.checked_rem(self.bytes) {
@@ -128,11 +128,11 @@ impl<S: Source> RingOf<S> {
     /// The bytes of a range, in two pieces where it wraps.
     pub(crate) fn slices(&self, position: u64, len: usize) -> Result<(&[u8], &[u8]), MediumError> {
         let RingRange { first, second } = self.range(position, len);
-        let front = self.region.bytes(first.0, first.1)?;
+        let to_end = self.region.bytes(first.0, first.1)?;
         if second.1 == 0 {
-            return Ok((front, &[]));
+            return Ok((to_end, &[]));
         }
-        Ok((front, self.region.bytes(second.0, second.1)?))
+        Ok((to_end, self.region.bytes(second.0, second.1)?))
     }
 
     /// Copies a range.
@@ -162,12 +162,12 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         whole_bytes: u64,
     ) -> InFlight {
         let RingRange { first, second } = self.range(position, bytes.len());
-        let (front, back) = bytes.split_at(first.1);
-        let in_flight = self.region.write_piece(site, first.0, front, whole_bytes);
+        let (to_end, wrapped) = bytes.split_at(first.1);
+        let in_flight = self.region.write_piece(site, first.0, to_end, whole_bytes);
         if second.1 == 0 {
             return in_flight;
         }
-        in_flight.and(self.region.write_piece(site, second.0, back, whole_bytes))
+        in_flight.and(self.region.write_piece(site, second.0, wrapped, whole_bytes))
     }
 
     /// Whether `bytes` of a record of `whole_bytes` are better stitched than copied together: where
@@ -181,10 +181,10 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
     #[inline]
     pub(crate) fn store(&mut self, site: Site, position: u64, bytes: &[u8]) {
         let RingRange { first, second } = self.range(position, bytes.len());
-        let (front, back) = bytes.split_at(first.1);
-        let Dirty { .. } = self.region.store(site, first.0, front);
-        if !back.is_empty() {
-            let Dirty { .. } = self.region.store(site, second.0, back);
+        let (to_end, wrapped) = bytes.split_at(first.1);
+        let Dirty { .. } = self.region.store(site, first.0, to_end);
+        if !wrapped.is_empty() {
+            let Dirty { .. } = self.region.store(site, second.0, wrapped);
         }
     }
 

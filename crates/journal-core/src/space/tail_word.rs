@@ -1,7 +1,7 @@
 //! The tail word of a lane: the second step of a commit with [`Protocol::TailPointer`].
 //!
-//! It says the log offset behind the lane's last durable record, in a line of its own. It is stored
-//! when that record has been fenced. What lies below it counts, and was acknowledged or was about
+//! It says the lane offset behind the last durable record, in a line of its own. It is stored when
+//! that record has been fenced. What lies below it counts, and was acknowledged or was about
 //! to be; what lies at or behind it is void, whole or not.
 //!
 //! A word has 40 bits of the offset, in lines, and 24 bits of a check of all of it. The head of the
@@ -57,7 +57,7 @@ impl<P: Pmem, H: Hook> TailWord<P, H> {
         Self { line, seed }
     }
 
-    /// Notes that everything before a log offset is durable, and makes the note so (T1).
+    /// Notes that everything before a lane offset is durable, and makes the note so (T1).
     #[inline]
     pub(crate) fn advance(
         &mut self,
@@ -85,7 +85,7 @@ impl<P: Pmem, H: Hook> TailWord<P, H> {
 pub(crate) enum LaneEnd {
     /// The lane has no tail word: it ends where its records do.
     Open,
-    /// At this log offset.
+    /// At this lane offset.
     At(u64),
     /// The word is none that this lane can have.
     Rotten,

@@ -113,7 +113,7 @@ impl BlockDevice for SimDisk {
                     shared.record(Event::DiskWrite { disk, at, bytes: from.into() });
                 }
                 Some(FaultKind::Error) => {
-                    // The front half of the first block made it, as far as anybody can see.
+                    // The first half of the first block made it, as far as anybody can see.
                     let unit = shared.now.disk(disk).unit_bytes();
                     let half = (from.len() / 2).next_multiple_of(unit).min(from.len());
                     let bytes = from[..half].into();

@@ -115,7 +115,7 @@ fn calls_fail_by_plan() {
 
     let (_, file) = with_fault(Operation::FileWrite, FaultKind::Error);
     assert_eq!(file.write_at(0, b"after!").map_err(|e| e.kind), Err(FileErrorKind::Io));
-    assert_eq!(read(&file), b"aftore", "the front half");
+    assert_eq!(read(&file), b"aftore", "the first half");
 
     let (_, file) = with_fault(Operation::FileWrite, FaultKind::NoSpace);
     assert_eq!(file.write_at(0, b"after!").map_err(|e| e.kind), Err(FileErrorKind::NoSpace));

@@ -29,12 +29,12 @@ impl RingMut<'_> {
         }
     }
 
-    /// Puts a number into a field of the structure at a log offset.
+    /// Puts a number into a field of the structure at a lane offset.
     pub fn put(&mut self, at: u64, field: &Field, value: u64) {
         self.write(at + field.at as u64, &value.to_le_bytes()[..field.len.min(8)]);
     }
 
-    /// Makes the small check at a log offset right, if its names fit.
+    /// Makes the small check at a lane offset right, if its names fit.
     pub fn seal_small(&mut self, at: u64, id: &[u8]) {
         let names = BOOK.header.number(&self.read(at, 64), "names") as usize;
         if 64 + 16 * names <= self.bytes {
@@ -49,7 +49,7 @@ impl RingMut<'_> {
         self.put(at, BOOK.header.field("check"), check ^ 1);
     }
 
-    /// Makes the checks of the part at a log offset right, as far as its lengths can be; returns
+    /// Makes the checks of the part at a lane offset right, as far as its lengths can be; returns
     /// the large one.
     pub fn seal_part(&mut self, at: u64, id: &[u8], seed: u64) -> u64 {
         self.seal_small(at, id);
@@ -66,7 +66,7 @@ impl RingMut<'_> {
         check
     }
 
-    /// Bytes of the front of the part at a log offset, and of its images, if there is room for
+    /// Bytes of the front of the part at a lane offset, and of its images, if there is room for
     /// them.
     fn lengths(&self, at: u64) -> Option<[usize; 2]> {
         let line = self.read(at, 64);
@@ -92,7 +92,7 @@ impl RingMut<'_> {
         (front + images <= self.bytes).then_some([front, images])
     }
 
-    /// Seals whatever parts stand one behind the other from a log offset on, a lane long.
+    /// Seals whatever parts stand one behind the other from a lane offset on, a lane long.
     fn seal_from(&mut self, head: u64, id: &[u8]) {
         let (mut at, mut seed) = (head, record_seed(id));
         let bytes = self.bytes as u64;

@@ -5,7 +5,7 @@
 //! of the pieces, except masked, which does not fault. A [`Stitcher`] exists only if this processor
 //! has the instructions. What a crash may do is what it may do to lines that are streamed.
 //!
-//! The head is loaded word by word (C1). What the body has of a line is loaded as if it went on
+//! The start is loaded word by word (C1). What the body has of a line is loaded as if it went on
 //! before and behind, with a mask of what it has. Each line is folded onto the next one;
 //! `kernels/x86_64.rs` says how a check is computed.
 
@@ -36,20 +36,20 @@ macro_rules! divided {
     };
 }
 
-/// A line of the head, in zmm16, where it was stored by words.
+/// A line of the start, in zmm16, where it was stored by words.
 macro_rules! line_of_words {
     () => {
         concat!(
-            "vmovq xmm16, qword ptr [{head}]\n",
-            "vmovhps xmm16, xmm16, qword ptr [{head} + 8]\n",
-            "vmovq xmm17, qword ptr [{head} + 16]\n",
-            "vmovhps xmm17, xmm17, qword ptr [{head} + 24]\n",
+            "vmovq xmm16, qword ptr [{start}]\n",
+            "vmovhps xmm16, xmm16, qword ptr [{start} + 8]\n",
+            "vmovq xmm17, qword ptr [{start} + 16]\n",
+            "vmovhps xmm17, xmm17, qword ptr [{start} + 24]\n",
             "vinserti32x4 zmm16, zmm16, xmm17, 1\n",
-            "vmovq xmm17, qword ptr [{head} + 32]\n",
-            "vmovhps xmm17, xmm17, qword ptr [{head} + 40]\n",
+            "vmovq xmm17, qword ptr [{start} + 32]\n",
+            "vmovhps xmm17, xmm17, qword ptr [{start} + 40]\n",
             "vinserti32x4 zmm16, zmm16, xmm17, 2\n",
-            "vmovq xmm17, qword ptr [{head} + 48]\n",
-            "vmovhps xmm17, xmm17, qword ptr [{head} + 56]\n",
+            "vmovq xmm17, qword ptr [{start} + 48]\n",
+            "vmovhps xmm17, xmm17, qword ptr [{start} + 56]\n",
             "vinserti32x4 zmm16, zmm16, xmm17, 3\n",
         )
     };
@@ -122,7 +122,7 @@ impl Stitcher {
     }
 
     /// Whether it can do these: not where the body begins in the first line, nor where it is behind
-    /// a head longer than [`Stitched::HEAD_BYTES_MAX`].
+    /// a start longer than [`Stitched::START_BYTES_MAX`].
     #[inline]
     pub(crate) fn can(stitched: &Stitched<'_>) -> bool {
         stitched.body_at() >= LINE_BYTES && (!is_long(stitched) || stitched.body().is_empty())
@@ -135,11 +135,11 @@ impl Stitcher {
     /// [can](Self::can) do them.
     #[inline(always)]
     pub(crate) unsafe fn stream(self, to: *mut u8, stitched: &Stitched<'_>, seeds: Seeds) -> u64 {
-        let (head, body) = (stitched.head(), stitched.body());
+        let (start, body) = (stitched.start(), stitched.body());
         if !stitched.pieces().is_empty() || is_long(stitched) {
             let line = seeds.line.map(|seed| !seed);
             // SAFETY: as below, and `detect` has seen how a piece lies in memory.
-            return unsafe { stream_pieces(to, head, stitched.pieces(), !seeds.all, line) };
+            return unsafe { stream_pieces(to, start, stitched.pieces(), !seeds.all, line) };
         }
         // Where there is no body, nothing is loaded of it. The address is one all the same, where
         // nobody stores (C1).
@@ -150,14 +150,14 @@ impl Stitcher {
         let shape = (stitched.body_at() - LINE_BYTES) | has_line;
         // SAFETY: the lines of `stitched`, which is what these say; the rest is the caller's
         // promise, and the processor has the instructions, or there were no `self`.
-        unsafe { stream(to, head.as_ptr(), from, body.len(), !seeds.all, line, shape) }
+        unsafe { stream(to, start.as_ptr(), from, body.len(), !seeds.all, line, shape) }
     }
 }
 
-/// Whether the head is longer than what goes by one line and masks.
+/// Whether the start is longer than what goes by one line and masks.
 #[inline(always)]
 fn is_long(stitched: &Stitched<'_>) -> bool {
-    stitched.body_at() > Stitched::HEAD_BYTES_MAX
+    stitched.body_at() > Stitched::START_BYTES_MAX
 }
 
 /// In a shape: that the first line has a check of its own.
@@ -166,19 +166,19 @@ const HAS_LINE: usize = 1 << 8;
 /// In the place of how many lines the body has all of: the second line is the last one.
 const SHORT: usize = usize::MAX;
 
-/// Streams a head and a body that go by registers (C2). The function saves no register itself, so
-/// it has no more than nine for the assembly. A shape is how much of the second line the head has,
+/// Streams a start and a body that go by registers (C2). The function saves no register itself, so
+/// it has no more than nine for the assembly. A shape is how much of the second line the start has,
 /// and [`HAS_LINE`]. `sum` and `line` are what checks begin with.
 ///
 /// # Safety
-/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the head, and
+/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. There is one line of the start, and
 /// as much more, in whole words, as the shape says, at most another. There is the body; where it is
 /// empty, any address will do. `to` is aligned to a line, and as many may be written there as all
 /// of it takes.
 #[inline(never)]
 unsafe fn stream(
     to: *mut u8,
-    head: *const u8,
+    start: *const u8,
     body: *const u8,
     body_bytes: usize,
     sum: u64,
@@ -192,7 +192,7 @@ unsafe fn stream(
     let (full, rest) = (if is_short { SHORT } else { left / LINE_BYTES }, left % LINE_BYTES);
     let check: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
-    // SAFETY: reads whole words of the head, of the body what the masks have the bits of, and
+    // SAFETY: reads whole words of the start, of the body what the masks have the bits of, and
     // `LINE_FOLDS`, 160 bytes. It writes the lines one after the other. The first two always; the
     // second one is the last one if it is short. Then `full` lines that the body has wholly, and
     // one with the rest. Then one more if that leaves no room for the check. That is as many as
@@ -201,7 +201,7 @@ unsafe fn stream(
         asm!(
             // 1. The first line.
             first_line!("mov {line:e}, {shape:e}\nshr {line:e}, 8\nkmovd k1, {line:e}\n"),
-            // 2. The second line: word by word of the head, and what the body has of it.
+            // 2. The second line: word by word of the start, and what the body has of it.
             "movzx {shape:e}, {shape:l}",
             "sub {body}, {shape}",
             "mov {line}, -1",
@@ -217,8 +217,8 @@ unsafe fn stream(
             "kxnord k1, k1, k1",
             "kshiftrd k1, k1, 31",
             "2:",
-            "add {head}, 8",
-            "vpbroadcastq zmm16 {{k1}}, qword ptr [{head} + 56]",
+            "add {start}, 8",
+            "vpbroadcastq zmm16 {{k1}}, qword ptr [{start} + 56]",
             "kaddd k1, k1, k1",
             "dec {shape:e}",
             "jnz 2b",
@@ -268,7 +268,7 @@ unsafe fn stream(
             "8:",
             last_line!(),
             folds = sym LINE_FOLDS,
-            head = inout(reg) head => _,
+            start = inout(reg) start => _,
             body = inout(reg) body => _,
             ends = in(reg) ends,
             full = inout(reg) full => _,
@@ -300,28 +300,28 @@ fn pieces_are_known() -> bool {
     words == [5 << 56 | 7, piece.bytes.as_ptr().addr(), piece.bytes.len()]
 }
 
-/// Streams a head and pieces behind it; `sum` is what the check of all begins with, `line` what
+/// Streams a start and pieces behind it; `sum` is what the check of all begins with, `line` what
 /// that of the first line does where there is one. Returns the check of all.
 ///
 /// In zmm16 is the line that is being made, of which `pos` bytes are there.
 ///
 /// # Safety
-/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. The head is whole words, and at
+/// The processor has VPCLMULQDQ, BMI2, and AVX-512F, BW and VL. The start is whole words, and at
 /// least a line; the pieces are as [`pieces_are_known`] knows them. `to`
 /// is aligned to a line, and as many lines may be written there as all of it takes.
 #[inline(never)]
 unsafe fn stream_pieces(
     to: *mut u8,
-    head: &[u8],
+    start: &[u8],
     pieces: &[Piece<'_>],
     sum: u64,
     line: Option<u64>,
 ) -> u64 {
     let check: u64;
     // zmm16 and above have no narrow alias that older code uses: no `vzeroupper` is owed.
-    // SAFETY: reads whole words of the head, `LINE_FOLDS`, the pieces, and of their bytes whole
+    // SAFETY: reads whole words of the start, `LINE_FOLDS`, the pieces, and of their bytes whole
     // lines or what the masks have the bits of. It writes the lines one after the other: the first
-    // one, those that the head has wholly, and each that is full. Then it writes one or two with
+    // one, those that the start has wholly, and each that is full. Then it writes one or two with
     // what is left and the check. That is as many as there are. The processor has the instructions:
     // the caller's promise.
     unsafe {
@@ -329,12 +329,12 @@ unsafe fn stream_pieces(
             // 1. The first line.
             first_line!("kmovd k1, {pos:e}\n"),
             "add {to}, 64",
-            // 2. The lines of which the head has all.
+            // 2. The lines of which the start has all.
             "sub {left}, 64",
             "2:",
             "cmp {left}, 64",
             "jb 3f",
-            "add {head}, 64",
+            "add {start}, 64",
             line_of_words!(),
             folded!(),
             "vmovntdq zmmword ptr [{to}], zmm16",
@@ -350,8 +350,8 @@ unsafe fn stream_pieces(
             "kxnord k1, k1, k1",
             "kshiftrd k1, k1, 31",
             "4:",
-            "add {head}, 8",
-            "vpbroadcastq zmm16 {{k1}}, qword ptr [{head} + 56]",
+            "add {start}, 8",
+            "vpbroadcastq zmm16 {{k1}}, qword ptr [{start} + 56]",
             "kaddd k1, k1, k1",
             "sub {left}, 8",
             "jnz 4b",
@@ -359,21 +359,21 @@ unsafe fn stream_pieces(
             "5:",
             "cmp {piece}, {end}",
             "je 9f",
-            "mov {head}, qword ptr [{piece}]",
+            "mov {start}, qword ptr [{piece}]",
             "mov {from}, qword ptr [{piece} + 8]",
             "mov {len}, qword ptr [{piece} + 16]",
             "add {piece}, 24",
-            "mov {sum}, {head}",
+            "mov {sum}, {start}",
             "shr {sum}, 56",
             "jz 6f",
-            "shl {head}, 8",
-            "shr {head}, 8",
+            "shl {start}, 8",
+            "shr {start}, 8",
             "lea {left:e}, [{pos} * 8]",
             "and {left:e}, 56",
-            "shlx {line}, {head}, {left}",
+            "shlx {line}, {start}, {left}",
             "xor {left:e}, 63",
-            "shr {head}",
-            "shrx {head}, {head}, {left}",
+            "shr {start}",
+            "shrx {start}, {start}, {left}",
             "mov {left:e}, {pos:e}",
             "shr {left:e}, 3",
             "bts {bit:e}, {left:e}",
@@ -382,7 +382,7 @@ unsafe fn stream_pieces(
             "vpbroadcastq zmm17, {line}",
             "vporq zmm16 {{k1}}, zmm16, zmm17",
             "kaddd k1, k1, k1",
-            "vpbroadcastq zmm17, {head}",
+            "vpbroadcastq zmm17, {start}",
             "vporq zmm16 {{k1}}, zmm16, zmm17",
             "add {pos}, {sum}",
             "cmp {pos}, 64",
@@ -391,26 +391,26 @@ unsafe fn stream_pieces(
             "vmovntdq zmmword ptr [{to}], zmm16",
             "add {to}, 64",
             "sub {pos}, 64",
-            "vmovq xmm16, {head}",
+            "vmovq xmm16, {start}",
             // 5. Its bytes: what the line has room for.
             "6:",
             "test {len}, {len}",
             "jz 5b",
-            "lea {head}, [{pos} + {len}]",
+            "lea {start}, [{pos} + {len}]",
             "mov {left:e}, 64",
-            "cmp {head}, {left}",
-            "cmova {head}, {left}",
+            "cmp {start}, {left}",
+            "cmova {start}, {left}",
             "mov {line}, -1",
             "bzhi {sum}, {line}, {pos}",
-            "bzhi {line}, {line}, {head}",
+            "bzhi {line}, {line}, {start}",
             "xor {line}, {sum}",
             "kmovq k2, {line}",
             "sub {from}, {pos}",
             "vmovdqu8 zmm16 {{k2}}, zmmword ptr [{from}]",
-            "add {from}, {head}",
-            "sub {head}, {pos}",
-            "sub {len}, {head}",
-            "add {pos}, {head}",
+            "add {from}, {start}",
+            "sub {start}, {pos}",
+            "sub {len}, {start}",
+            "add {pos}, {start}",
             "cmp {pos}, 64",
             "jb 5b",
             folded!(),
@@ -450,8 +450,8 @@ unsafe fn stream_pieces(
             last_line!(),
             folds = sym LINE_FOLDS,
             to = inout(reg) to => _,
-            head = inout(reg) head.as_ptr() => _,
-            left = inout(reg) head.len() => _,
+            start = inout(reg) start.as_ptr() => _,
+            left = inout(reg) start.len() => _,
             piece = inout(reg) pieces.as_ptr() => _,
             end = in(reg) pieces.as_ptr_range().end,
             pos = inout(reg) u64::from(line.is_some()) => _,

@@ -151,7 +151,7 @@ impl SimFile {
     /// # Errors
     /// [`FileErrorKind::NoSuchFile`], [`TooLarge`](FileErrorKind::TooLarge) and
     /// [`NoSpace`](FileErrorKind::NoSpace), each before anything is written. After
-    /// [`Io`](FileErrorKind::Io) the front half is written.
+    /// [`Io`](FileErrorKind::Io) the first half is written.
     pub fn write_at(&self, at: u64, bytes: &[u8]) -> Result<usize, FileError> {
         let error = |kind| self.error(FileOperation::Write, kind, at);
         let mut shared = self.world.lock();
