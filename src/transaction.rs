@@ -9,6 +9,7 @@ use journal_core::parts::Operations as _;
 use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
+use crate::engine::read::Keeps;
 use crate::engine::reserve::Patching;
 use crate::error::Error;
 use crate::machine::{Machine, Native};
@@ -446,8 +447,12 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
-        let Seat { staged, work, .. } = seat;
-        let result = self.shared.commit_staged(work, staged, durability);
+        let (Seat { staged, work, .. }, shared) = (seat, self.shared);
+        let result =
+            staged.ready(|operations| shared.commit(work, operations, Keeps::Patches, durability));
+        if let (Ok(Some(committed)), true) = (&result, shared.caches) {
+            shared.keep_pages(staged, committed);
+        }
         staged.clear();
         result
     }

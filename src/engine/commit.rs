@@ -57,7 +57,6 @@ use crate::shared::Shared;
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::staging::old_images::OnOlds;
 use crate::staging::seat::Seat;
-use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
 use crate::threads::free_space::Unreserved;
@@ -121,26 +120,6 @@ struct Recording {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Commits what a transaction has staged, like [`commit`](Self::commit). Images that it keeps
-    /// for readers are handed over with their pages.
-    #[inline]
-    pub(crate) fn commit_staged(
-        &self,
-        work: &mut Work,
-        staged: &mut Staged,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let result = staged.ready(|operations| {
-            let prepared = self.prepare(work, operations, false);
-            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.end(work, operations, Keeps::Patches, commit)
-        });
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_pages(staged, committed);
-        }
-        result
-    }
-
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
     /// nothing of them had to be logged.
     ///
@@ -151,11 +130,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         work: &mut Work,
         operations: &O,
+        keeps: Keeps,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare(work, operations, false);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, Keeps::All, commit)
+        self.end(work, operations, keeps, commit)
     }
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.

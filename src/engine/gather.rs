@@ -24,6 +24,7 @@ use journal_core::parts::Operations;
 use journal_core::policy::{Policy, Update};
 use journal_core::{BlockNumber, Durability, Operation};
 
+use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -205,7 +206,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work.reserved_bytes = sealed.reserved_bytes;
         self.note_overwritten(work, &sealed.staged);
         // The caller may hold blocks that others wait for.
-        let committed = self.watched(|| self.commit(work, &sealed.staged, Durability::Durable));
+        let committed =
+            self.watched(|| self.commit(work, &sealed.staged, Keeps::All, Durability::Durable));
         if let Err(error) = committed {
             // The callers were told that this would be durable some time, and others have read it.
             self.fail_of(error);

@@ -28,7 +28,7 @@ const TRIES: u32 = 16;
 
 /// What of a transaction is kept for readers when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeps {
+pub(crate) enum Keeps {
     /// Patches and images.
     All,
     /// Patches. The caller keeps the images.
@@ -349,7 +349,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Keeps images of a staged transaction, like [`keep_committed`](Self::keep_committed). The
     /// transaction's pages become the cache's. Its blocks may be another transaction's by now.
     #[cold]
-    pub(super) fn keep_pages(&self, staged: &mut Staged, committed: &Committed) {
+    pub(crate) fn keep_pages(&self, staged: &mut Staged, committed: &Committed) {
         let keeps_images = self.keeps_images();
         staged.each_page(|block, is_built, page| {
             if !is_built && !keeps_images {
