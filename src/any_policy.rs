@@ -135,26 +135,59 @@ macro_rules! of_chosen {
             AnyPolicy::Lcow($policy) => $call,
             #[cfg(feature = "compressed-delta")]
             AnyPolicy::CompressedDelta(chosen) => {
-                let $policy = chosen.kernels(NativeKernels::detect());
+                let $policy = chosen.kernels(kernels());
                 $call
             }
             #[cfg(feature = "two-level")]
             AnyPolicy::TwoLevel(chosen) => {
-                let $policy = chosen.kernels(NativeKernels::detect());
+                let $policy = chosen.kernels(kernels());
                 $call
             }
             #[cfg(feature = "adaptive")]
             AnyPolicy::Adaptive(chosen) => {
-                let $policy = chosen.kernels(NativeKernels::detect());
+                let $policy = chosen.kernels(kernels());
                 $call
             }
         }
     };
 }
 
+/// Asks the chosen policy about itself, for which nothing is compared.
+macro_rules! asked {
+    ($self:ident, $policy:ident => $call:expr) => {
+        match $self {
+            AnyPolicy::FullBlock($policy) => $call,
+            #[cfg(feature = "byte-delta")]
+            AnyPolicy::ByteDelta($policy) => $call,
+            #[cfg(feature = "object-log")]
+            AnyPolicy::ObjectLog($policy) => $call,
+            #[cfg(feature = "lcow")]
+            AnyPolicy::Lcow($policy) => $call,
+            #[cfg(feature = "compressed-delta")]
+            AnyPolicy::CompressedDelta($policy) => $call,
+            #[cfg(feature = "two-level")]
+            AnyPolicy::TwoLevel($policy) => $call,
+            #[cfg(feature = "adaptive")]
+            AnyPolicy::Adaptive($policy) => $call,
+        }
+    };
+}
+
+/// The best instructions that the machine has. They are looked for once.
+#[cfg(any(
+    feature = "adaptive",
+    feature = "compressed-delta",
+    feature = "object-log",
+    feature = "two-level"
+))]
+fn kernels() -> NativeKernels {
+    static DETECTED: std::sync::OnceLock<NativeKernels> = std::sync::OnceLock::new();
+    *DETECTED.get_or_init(NativeKernels::detect)
+}
+
 impl Policy for AnyPolicy {
     fn id(&self) -> PolicyId {
-        of_chosen!(self, policy => policy.id())
+        asked!(self, policy => policy.id())
     }
 
     #[inline]
@@ -164,28 +197,34 @@ impl Policy for AnyPolicy {
         if let (Self::ObjectLog(chosen), Change::Image(_), Some(_)) =
             (self, &update.change, update.old)
         {
-            return chosen.kernels(NativeKernels::detect()).place(update, out);
+            return chosen.kernels(kernels()).place(update, out);
         }
         of_chosen!(self, policy => policy.place(update, out))
     }
 
     #[inline]
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
-        of_chosen!(self, policy => policy.prefix_of(patches, at))
+        asked!(self, policy => policy.prefix_of(patches, at))
     }
 
     #[inline]
     fn logs_patches(&self) -> bool {
-        of_chosen!(self, policy => policy.logs_patches())
+        asked!(self, policy => policy.logs_patches())
+    }
+
+    #[inline]
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        asked!(self, policy => policy.patch_bytes_on_old(block_bytes))
     }
 
     #[inline]
     fn logs_images(&self) -> bool {
-        of_chosen!(self, policy => policy.logs_images())
+        asked!(self, policy => policy.logs_images())
     }
 
+    #[inline]
     fn logs_whole_blocks(&self) -> bool {
-        of_chosen!(self, policy => policy.logs_whole_blocks())
+        asked!(self, policy => policy.logs_whole_blocks())
     }
 
     #[inline]
@@ -195,24 +234,27 @@ impl Policy for AnyPolicy {
 
     #[inline]
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        of_chosen!(self, policy => policy.rewrite_slot(older, newer, rewrite));
+        asked!(self, policy => policy.rewrite_slot(older, newer, rewrite));
     }
 
+    #[inline]
     fn wants_slots(&self) -> bool {
-        of_chosen!(self, policy => policy.wants_slots())
+        asked!(self, policy => policy.wants_slots())
     }
 
+    #[inline]
     fn wants_log(&self) -> bool {
-        of_chosen!(self, policy => policy.wants_log())
+        asked!(self, policy => policy.wants_log())
     }
 
+    #[inline]
     fn wants_old(&self) -> bool {
-        of_chosen!(self, policy => policy.wants_old())
+        asked!(self, policy => policy.wants_old())
     }
 
     #[inline]
     fn wants_cached_old(&self) -> bool {
-        of_chosen!(self, policy => policy.wants_cached_old())
+        asked!(self, policy => policy.wants_cached_old())
     }
 
     #[inline]
@@ -220,24 +262,26 @@ impl Policy for AnyPolicy {
         of_chosen!(self, policy => policy.check(payload, block))
     }
 
+    #[inline]
     fn bypasses_when_full(&self) -> bool {
-        of_chosen!(self, policy => policy.bypasses_when_full())
+        asked!(self, policy => policy.bypasses_when_full())
     }
 
+    #[inline]
     fn keeps_in_slots(&self) -> bool {
-        of_chosen!(self, policy => policy.keeps_in_slots())
+        asked!(self, policy => policy.keeps_in_slots())
     }
 
     fn thresholds(&self) -> Thresholds {
-        of_chosen!(self, policy => policy.thresholds())
+        asked!(self, policy => policy.thresholds())
     }
 
     fn pacing(&self) -> Pacing {
-        of_chosen!(self, policy => policy.pacing())
+        asked!(self, policy => policy.pacing())
     }
 
     fn objects_in(&self, update: &Update<'_>) -> u32 {
-        of_chosen!(self, policy => policy.objects_in(update))
+        asked!(self, policy => policy.objects_in(update))
     }
 }
 

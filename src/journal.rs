@@ -633,7 +633,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// What the journal has done so far, also after a failed fence, write or sync. The call locks
-    /// every lane for a moment, and every share of the index: do not call it in a loop.
+    /// every lane for a moment, and every share of the index: do not call it in a loop. What a
+    /// checkpoint stores is counted at the end of each of its steps.
     ///
     /// # Errors
     /// `Failed`, after a panic inside.
@@ -648,7 +649,16 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             let free_log_blocks = state.lane.free_log_blocks();
             let now = LaneStats { used_bytes, free_slots, free_log_blocks, ..state.stats };
             stats.lanes.push(now);
+            let (records, slots) =
+                (state.lane.stored_records(state.opened_at), state.lane.stored_slots());
+            stats.record_bytes += records.bytes;
+            stats.record_lines += records.lines;
+            stats.slot_bytes += slots.bytes;
+            stats.slot_lines += slots.lines;
         }
+        let [shield_bytes, shield_lines, superblock_bytes, superblock_lines] = shared.home.stored();
+        (stats.shield_bytes, stats.shield_lines) = (shield_bytes, shield_lines);
+        (stats.superblock_bytes, stats.superblock_lines) = (superblock_bytes, superblock_lines);
         for share in &shared.shares {
             let share = share.lock().map_err(|_| Error::Failed)?;
             stats.frames += share.index.frames();

@@ -14,9 +14,10 @@ use crate::threads::block_locks::Age;
 use crate::transaction::Transaction;
 
 /// True if the policy may see an old image. The caller's may be stale, so the image is read again
-/// under the lock.
-fn has_old(operation: &Operation<'_>) -> bool {
+/// under the lock. Patches that are logged as they come need none.
+fn has_old(operation: &Operation<'_>, logs_patches: bool) -> bool {
     match operation {
+        Operation::Update(update) if logs_patches && update.change.image().is_none() => false,
         Operation::Update(update) => update.old.is_some() || update.kind == Kind::Overwrite,
         _ => false,
     }
@@ -27,10 +28,11 @@ fn is_compared(operation: &Operation<'_>) -> bool {
     matches!(operation, Operation::Update(update) if is_image_alone(update))
 }
 
-/// Whether an operation says all of a block's new content, or that it has none.
-fn says_all(operation: &Operation<'_>) -> bool {
+/// Whether an operation says all of a block's new content, or that it has none, or all that is
+/// logged of it.
+fn says_all(operation: &Operation<'_>, logs_patches: bool) -> bool {
     match operation {
-        Operation::Update(update) => update.change.image().is_some(),
+        Operation::Update(update) => logs_patches || update.change.image().is_some(),
         Operation::Discard(_) => true,
         _ => false,
     }
@@ -97,7 +99,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             Err(CommitError::Empty) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
-        if shared.common.policy.wants_old() && operations.iter().any(has_old) {
+        let policy = &shared.common.policy;
+        let has_old = |one| has_old(one, policy.logs_patches());
+        if policy.wants_old() && operations.iter().any(has_old) {
             return self.commit_on_olds(operations, durability, Sees::Olds);
         }
         if shared.compares_cached() && operations.iter().any(is_compared) {
@@ -164,10 +168,11 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         durability: Durability,
         sees: Sees,
     ) -> Result<Option<Committed>, Error> {
-        if sees == Sees::Olds && !operations.iter().all(says_all) {
+        let shared = self.shared();
+        let logs_patches = shared.common.policy.logs_patches();
+        if sees == Sees::Olds && !operations.iter().all(|one| says_all(one, logs_patches)) {
             return self.commit_staged(operations, durability);
         }
-        let shared = self.shared();
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
         let age = seat.next_age(shared.blocks.age_behind());

@@ -68,6 +68,7 @@ pub(crate) struct Settings {
     pub(crate) lane_slots: Option<u32>,
     pub(crate) slot_share: Option<u8>,
     pub(crate) lane_log_blocks: Option<u32>,
+    disk_log: bool,
     pub(crate) segment_blocks: u32,
     pub(crate) shield_blocks: Option<u32>,
     pub(crate) unit_bytes: u32,
@@ -97,6 +98,7 @@ impl Options {
                 lane_slots: None,
                 slot_share: None,
                 lane_log_blocks: None,
+                disk_log: false,
                 segment_blocks: 64,
                 shield_blocks: None,
                 unit_bytes: 4096,
@@ -203,17 +205,30 @@ impl<L, H> Options<L, H> {
     }
 
     /// Format: blocks of each lane in the disk-side log, which takes the last blocks of the disk; a
-    /// multiple of [`segment_blocks`](Self::segment_blocks). Zero: no disk-side log; what would go
-    /// there goes into the lanes.
+    /// multiple of [`segment_blocks`](Self::segment_blocks). Zero, the default: no disk-side log;
+    /// what would go there goes into the lanes. [`disk_log`](Self::disk_log) chooses a number.
     ///
-    /// By default 16 segments for a policy that [uses it](Policy::wants_log), and nothing for one
-    /// that does not. There are fewer segments where their entries would take more than a sixteenth
-    /// of the span, or all of them more than a quarter of the disk.
+    /// A log costs time: each transaction of which a block goes there writes to the disk, and syncs
+    /// it, before its record is stored. The commit then takes as long as a sync of the disk. In
+    /// return the block takes 32 bytes of a lane instead of its length.
     ///
     /// [`Joined`](crate::Joined) puts it on a disk of its own.
     #[must_use]
     pub const fn lane_log_blocks(mut self, blocks: u32) -> Self {
         self.settings.lane_log_blocks = Some(blocks);
+        self
+    }
+
+    /// Format: whether a policy that [uses a disk-side log](Policy::wants_log) gets one, as the
+    /// published systems have it. By default none does, so that no commit waits for a sync of the
+    /// disk while the memory has room ([`lane_log_blocks`](Self::lane_log_blocks) says what a log
+    /// costs).
+    ///
+    /// Each lane gets 16 segments. There are fewer where their entries would take more than a
+    /// sixteenth of the span, or all of them more than a quarter of the disk.
+    #[must_use]
+    pub const fn disk_log(mut self, disk_log: bool) -> Self {
+        self.settings.disk_log = disk_log;
         self
     }
 
@@ -533,7 +548,8 @@ impl<L: Policy, H> Options<L, H> {
     fn log_blocks_in(&self, per_lane: u64) -> u32 {
         let segment = u64::from(self.settings.segment_blocks.max(1));
         let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
-        let segments = if self.policy.wants_log() { LOG_SEGMENTS } else { 0 };
+        let has_log = self.settings.disk_log && self.policy.wants_log();
+        let segments = if has_log { LOG_SEGMENTS } else { 0 };
         u32::try_from(segments.min(entries / segment) * segment).unwrap_or(0)
     }
 

@@ -83,6 +83,23 @@ pub struct Stats {
     pub lane_slots: u32,
     /// Blocks of one lane in the disk-side log.
     pub lane_log_blocks: u32,
+    /// Bytes stored in the lanes since the journal was opened: records of any kind.
+    pub record_bytes: u64,
+    /// Lines of 64 bytes that these stores touched. Here and below, a line that two stores touch
+    /// counts twice.
+    pub record_lines: u64,
+    /// Bytes stored in slots and their entries.
+    pub slot_bytes: u64,
+    /// Lines that these stores touched.
+    pub slot_lines: u64,
+    /// Bytes stored in the shield area, by checkpoints.
+    pub shield_bytes: u64,
+    /// Lines that these stores touched.
+    pub shield_lines: u64,
+    /// Bytes stored in the two copies of the superblock, by the open too.
+    pub superblock_bytes: u64,
+    /// Lines that these stores touched.
+    pub superblock_lines: u64,
     /// Frames in the index now.
     pub frames: usize,
     /// Blocks that have frames in the index now.

@@ -9,7 +9,6 @@ use journal_core::parts::Operations as _;
 use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
-use crate::engine::read::Keeps;
 use crate::engine::reserve::Patching;
 use crate::error::Error;
 use crate::machine::{Machine, Native};
@@ -204,12 +203,18 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.prefetch_block(block);
         self.take_anew(block)?;
         let shared = self.shared;
-        if shared.common.policy.wants_old() && !self.seat.staged.has(block) {
+        let (wants_old, compares) = (shared.common.policy.wants_old(), shared.compares_cached());
+        let is_first = (wants_old || compares) && !self.seat.staged.has(block);
+        let is_lent = is_first && hint.kind == Kind::Overwrite && shared.lends_old(block);
+        if is_first && wants_old && !is_lent {
             shared.keep_old(&mut self.seat, block, hint.kind)?;
-        } else if shared.compares_cached() && !self.seat.staged.has(block) {
+        } else if is_first && !is_lent {
             shared.keep_cached_old(&mut self.seat, block, hint.kind)?;
         }
         self.seat.staged.write(block, hint, image);
+        if is_lent {
+            self.seat.staged.lend_old(block);
+        }
         Ok(())
     }
 
@@ -291,10 +296,9 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
         let patching = self.lock_to_patch(block)?;
-        let is_patchable =
-            patching == Patching::Alone && !is_new && self.seat.staged.takes_patch(bytes);
         if self.seat.staged.has(block) {
-            if self.seat.staged.note_patch(block, hint, at, bytes) {
+            let bytes_max = self.shared.patch_bytes_max();
+            if self.seat.staged.note_patch(block, hint, at, bytes, bytes_max) {
                 return Ok(());
             }
             self.build_image(block)?;
@@ -302,15 +306,30 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             self.seat.staged.patch(block, hint, Below::Nothing, at, bytes);
             return Ok(());
         }
+        let shared = self.shared;
+        if !is_new && shared.compares_cached() && shared.has_kept(block, at, bytes) {
+            return Ok(());
+        }
+        let bytes_max = shared.patch_bytes_max();
+        let is_patchable = matches!(patching, Patching::Alone | Patching::OnKept)
+            && !is_new
+            && bytes.len() <= bytes_max
+            && self.seat.staged.takes_patch(bytes);
         if is_patchable {
             self.take(block)?;
-            let is_noted = self.seat.staged.note_patch(block, hint, at, bytes);
+            let is_noted = self.seat.staged.note_patch(block, hint, at, bytes, bytes_max);
             assert!(is_noted, "it is the block's first");
+            if patching == Patching::OnKept {
+                self.seat.staged.lend_old(block);
+            }
             return Ok(());
         }
         // A block that an earlier transaction discarded is logged whole. A checkpoint may forget
         // the discard, and then other content lies below what is logged of the block.
-        let is_live = self.read_to_spare(block)?;
+        // The page goes from the cache to the transaction, unless others need what it holds.
+        let is_lost = !shared.common.policy.wants_old() && !is_new && !self.seat.work.on_gathered;
+        let is_taken = is_lost && shared.take_kept(block, self.seat.staged.spare_page());
+        let is_live = is_taken || self.read_to_spare(block)?;
         self.take(block)?;
         if is_live && self.shared.common.policy.wants_old() {
             self.seat.staged.keep_spare_as_old(block);
@@ -318,7 +337,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let below = match (is_live, patching) {
             (false, _) => Below::Nothing,
             (true, Patching::AsWhole) => Below::Whole,
-            (true, Patching::Alone | Patching::OnImage) => Below::Spare,
+            (true, Patching::Alone | Patching::OnKept | Patching::OnImage) => Below::Spare,
         };
         self.seat.staged.patch(block, hint, below, at, bytes);
         Ok(())
@@ -340,11 +359,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// Makes the image of a block that has nothing but patches in this transaction.
     #[cold]
     fn build_image(&mut self, block: BlockNumber) -> Result<(), Error> {
-        if self.seat.staged.is_patched(block) {
-            self.read_to_spare(block)?;
-            self.seat.staged.build_image(block);
-        }
-        Ok(())
+        self.shared.build_image(&mut self.seat, block)
     }
 
     /// Says that the block is not live any more. Its content is undefined until it is written
@@ -423,6 +438,9 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         // The running transaction may take in more than one transaction of a block.
         let patched: Vec<_> = self.seat.staged.patched().collect();
         patched.into_iter().try_for_each(|block| self.build_image(block))?;
+        if self.seat.staged.has_loans() {
+            self.shared.end_loans(&mut self.seat)?;
+        }
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         seat.defers = false;
         let result = self.shared.gather(&mut seat.work, &seat.staged);
@@ -447,13 +465,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
-        let (Seat { staged, work, .. }, shared) = (seat, self.shared);
-        let result =
-            staged.ready(|operations| shared.commit(work, operations, Keeps::Patches, durability));
-        if let (Ok(Some(committed)), true) = (&result, shared.caches) {
-            shared.keep_pages(staged, committed);
-        }
-        staged.clear();
+        let result = self.shared.commit_staged(seat, durability);
+        seat.staged.clear();
         result
     }
 

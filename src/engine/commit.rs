@@ -288,10 +288,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
-            let mut versions =
-                SharedVersions { shared: self, lane, answers, waits: false, told: None };
+            let mut versions = SharedVersions::new(self, lane, answers);
             let prepared =
-                self.common.prepare(operations, names, &mut scratch, free, &mut versions)?;
+                self.common.prepare(operations, names, &mut scratch, free, &mut versions);
+            let is_lent_all = versions.is_lent_all;
+            work.is_lent_all &= is_lent_all;
+            let prepared = prepared?;
             let (slots, log_blocks) = (prepared.new_slots, prepared.log_blocks);
             if slots == 0 && log_blocks == 0 {
                 return Ok(prepared);
@@ -465,7 +467,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let content = Content { operations, names, prepared, ends: Ends::Record };
         // No reader sees the frames before the lane says that they may be read.
         let told = (!all_placed).then_some(&mut placed);
-        let mut versions = SharedVersions { shared: self, lane, answers, waits, told };
+        let mut versions =
+            SharedVersions { waits, told, ..SharedVersions::new(self, lane, answers) };
         let LaneState { lane, slots, .. } = state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
@@ -609,7 +612,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<(), Error> {
         let lane = work.lane;
         let (names, mut scratch, answers) = work.for_preparing();
-        let mut versions = SharedVersions { shared: self, lane, answers, waits: false, told: None };
+        let mut versions = SharedVersions::new(self, lane, answers);
         let content = Content { operations, names, prepared, ends: Ends::Record };
         work.reserved_bytes -= self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
         work.reserved_log -= prepared.log_blocks;
@@ -618,7 +621,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back the slots of the lane, and its blocks of the log, that are reserved and not used.
     #[inline]
-    fn unreserve_places(&self, work: &mut Work) {
+    pub(super) fn unreserve_places(&self, work: &mut Work) {
         if work.reserved_slots > 0 {
             let cell = self.lane(work.lane);
             cell.unreserved_slots.give(work.reserved_slots.into());

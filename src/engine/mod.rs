@@ -48,6 +48,7 @@
 pub(crate) mod commit;
 pub(crate) mod commit_short;
 pub(crate) mod gather;
+pub(crate) mod lent;
 pub(crate) mod read;
 pub(crate) mod reserve;
 pub(crate) mod room_in_turn;

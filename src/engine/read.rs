@@ -179,7 +179,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether the next writer of a block looks for its last image.
     pub(crate) fn keeps_images(&self) -> bool {
-        self.common.policy.wants_old() || self.common.policy.wants_cached_old()
+        self.common.policy.wants_old()
+            || self.common.policy.wants_cached_old()
+            || self.patch_bytes_on_old() > 0
     }
 
     /// Keeps the committed image like [`keep_old`](Self::keep_old), if it lies in ordinary memory.
@@ -219,19 +221,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             cache.asked.misses += 1;
         }
         Ok(is_there)
-    }
-
-    /// The newest frame of a block that may be read. At most one frame may not: that of the
-    /// transaction that holds the block.
-    fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
-        let mut next = share.index.newest(block);
-        while let Some(id) = next {
-            if self.is_readable(&share.index.frame(id)) {
-                return Some(id);
-            }
-            next = share.index.older(id);
-        }
-        None
     }
 
     /// Copies bytes of what the cache keeps of a block, from `at` on. Returns whether it keeps
@@ -294,7 +283,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &[Operation<'_>],
     ) -> Result<(), Error> {
         operations.iter().try_for_each(|operation| match operation {
-            Operation::Update(update) => self.keep_old(seat, update.block, update.kind),
+            Operation::Update(update) if update.change.image().is_some() => {
+                self.keep_old(seat, update.block, update.kind)
+            }
             _ => Ok(()),
         })
     }

@@ -29,6 +29,8 @@ pub(crate) enum Patching {
     /// As it is: the policy logs patches, and the block's newest content stays what they are
     /// patches of.
     Alone,
+    /// As it is: the policy is lent the block's newest content, which is kept.
+    OnKept,
     /// With the block's new image.
     OnImage,
     /// As the block's new image alone, which covers all older frames of the block.
@@ -138,8 +140,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
     ) -> Result<Patching, Error> {
-        let share = self.lock_block(work, age, block)?;
-        if !self.common.policy.logs_patches() || work.on_gathered {
+        let mut share = self.lock_block(work, age, block)?;
+        let logs_patches = self.common.policy.logs_patches();
+        let is_on_old = !logs_patches && self.patch_bytes_on_old() > 0;
+        if !(logs_patches || is_on_old) || work.on_gathered {
             return Ok(Patching::OnImage);
         }
         let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
@@ -147,8 +151,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Patching::OnImage
         } else if share.is_to_fold(block) {
             Patching::AsWhole
-        } else {
+        } else if logs_patches {
             Patching::Alone
+        } else if self.lent_of(&mut share, block).is_some() {
+            Patching::OnKept
+        } else {
+            Patching::OnImage
         })
     }
 

@@ -28,6 +28,18 @@ pub(crate) struct SharedVersions<'s, 'w, L, M: Machine> {
     pub(crate) waits: bool,
     /// The blocks whose frames were told of, if the caller asks for them.
     pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
+    /// Whether all old images that were to be lent were there.
+    pub(crate) is_lent_all: bool,
+}
+
+impl<'s, 'w, L, M: Machine> SharedVersions<'s, 'w, L, M> {
+    pub(crate) const fn new(
+        shared: &'s Shared<L, M>,
+        lane: LaneNumber,
+        answers: &'w mut Vec<Answer>,
+    ) -> Self {
+        Self { shared, lane, answers, waits: false, told: None, is_lent_all: true }
+    }
 }
 
 impl<L, M: Machine> SharedVersions<'_, '_, L, M> {
@@ -80,6 +92,14 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         });
         self.answers[at].may_go_home = Some(may);
         may
+    }
+
+    fn with_old<R>(&mut self, block: BlockNumber, call: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        let is_lent_all = &mut self.is_lent_all;
+        self.shared.with_kept(block, |kept| {
+            *is_lent_all &= kept.is_some();
+            call(kept)
+        })
     }
 
     fn has_frames(&mut self, block: BlockNumber) -> bool {

@@ -70,7 +70,7 @@ pub(crate) struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     blocks_max: usize,
-    kept: HashMap<u64, Kept, BuildHasherDefault<BlockHasher>>,
+    kept: KeptBlocks,
     /// How many of the kept entries are stale.
     stale: usize,
     /// All blocks of which something is kept, each once; the hand goes round them.
@@ -92,11 +92,34 @@ impl Cache {
     /// Finds the kept content of a block. `newest` is the stamp of its newest frame that may be
     /// read, if it has one (CA1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
+        let Self { kept, asked, .. } = self;
+        let found = find_in(kept, block, newest)?;
+        asked.hits += 1;
+        Some(found)
+    }
+
+    /// Finds content like [`look_up`](Self::look_up), which is not counted.
+    pub(crate) fn find(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
+        find_in(&mut self.kept, block, newest)
+    }
+
+    /// Takes the content that [`look_up`](Self::look_up) finds, and leaves another page for what
+    /// the block will hold. Until that comes, nothing is kept of the block.
+    pub(crate) fn take(
+        &mut self,
+        block: BlockNumber,
+        newest: Option<Stamp>,
+        page: &mut Box<[u8]>,
+    ) -> bool {
         let found = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
-        let kept = found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp))?;
-        kept.is_used = true;
+        let counts = |kept: &&mut Kept| newest.is_none_or(|newest| newest == kept.stamp);
+        let Some(kept) = found.filter(counts) else { return false };
         self.asked.hits += 1;
-        Some(&kept.image)
+        core::mem::swap(&mut kept.image, page);
+        // No frame has this stamp, so that no patches are put on what is there now.
+        kept.stale = Some(Stamp(0));
+        self.stale += 1;
+        true
     }
 
     /// Finds whatever is there of a block, of whichever frame. A test asks for it that breaks the
@@ -226,6 +249,15 @@ impl Cache {
     }
 }
 
+type KeptBlocks = HashMap<u64, Kept, BuildHasherDefault<BlockHasher>>;
+
+fn find_in(kept: &mut KeptBlocks, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
+    let found = kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
+    let kept = found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp))?;
+    kept.is_used = true;
+    Some(&kept.image)
+}
+
 #[cfg(test)]
 mod tests {
     use core::hash::BuildHasher as _;
@@ -290,6 +322,23 @@ mod tests {
         patch(&mut cache, 10, &[9]);
         assert!(cache.look_up(BlockNumber(1), Some(Stamp(10))).is_none(), "it lacks a frame");
         assert_eq!(cache.blocks(), 0);
+    }
+
+    #[test]
+    fn what_is_taken_is_not_there_until_new_content_comes() {
+        let mut cache = Cache::new(4).expect("of some");
+        keep(&mut cache, 1, 7, &[]);
+        let mut page: Box<[u8]> = vec![9; 4].into();
+        assert!(!cache.take(BlockNumber(1), Some(Stamp(8)), &mut page) && *page == [9; 4]);
+        assert!(cache.take(BlockNumber(1), Some(Stamp(7)), &mut page) && *page == [1; 4]);
+        assert!(!has(&mut cache, 1, Some(7)) && !has(&mut cache, 1, None) && cache.blocks() == 0);
+        assert!(!cache.take(BlockNumber(1), None, &mut page));
+        cache.patch(BlockNumber(1), Stamp(8), [Patch { at: 1, bytes: &[9] }].into_iter());
+        assert!(!has(&mut cache, 1, Some(Stamp(8).raw())));
+        cache.forget(BlockNumber(1), Stamp(8));
+        cache.keep_page(BlockNumber(1), Some(Stamp(8)), &mut page, |_| false);
+        assert!(has(&mut cache, 1, Some(8)));
+        assert_eq!((cache.blocks(), cache.order.len()), (1, 1));
     }
 
     #[test]

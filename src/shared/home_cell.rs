@@ -6,7 +6,7 @@
 //! its batches: each begins with a look at what there is.
 
 use journal_core::parts::Home;
-use journal_core::{Batched, BlockNumber, Geometry, Needs};
+use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
 
 use crate::machine::Machine;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -46,6 +46,8 @@ pub(crate) struct HomeCell<M: Machine> {
     asked: AtomicU64,
     /// Wakes a step that waits for them.
     is_served: Condvar,
+    /// Bytes and lines stored in the shield area, and in the superblocks.
+    stored: [AtomicU64; 4],
 }
 
 struct Inside<M: Machine> {
@@ -59,8 +61,9 @@ pub(crate) struct Poisoned;
 
 impl<M: Machine> HomeCell<M> {
     pub(crate) fn new(home: Home<M::Pmem, M::Disk, M::Hook>) -> Self {
+        let stored = stored_of(&home).map(AtomicU64::new);
         let inside = Mutex::new(Inside { home, served: 0 });
-        Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new() }
+        Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new(), stored }
     }
 
     /// Takes it for a step of an upkeep, behind all commits that have asked for it.
@@ -70,14 +73,20 @@ impl<M: Machine> HomeCell<M> {
         while inside.served < asked {
             inside = self.is_served.wait(inside).map_err(|_| Poisoned)?;
         }
-        Ok(HeldHome { inside, serves: None })
+        Ok(HeldHome { inside, serves: None, stored: &self.stored })
+    }
+
+    /// What was stored in the shield area and in the superblocks, when it was last given back. No
+    /// lock is taken.
+    pub(crate) fn stored(&self) -> [u64; 4] {
+        self.stored.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Takes it for a commit.
     pub(crate) fn lock_for_commit(&self) -> Result<HeldHome<'_, M>, Poisoned> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let inside = self.inside.lock().map_err(|_| Poisoned)?;
-        Ok(HeldHome { inside, serves: Some(&self.is_served) })
+        Ok(HeldHome { inside, serves: Some(&self.is_served), stored: &self.stored })
     }
 }
 
@@ -86,6 +95,7 @@ pub(crate) struct HeldHome<'c, M: Machine> {
     inside: MutexGuard<'c, Inside<M>>,
     /// Whom the commit that has it lets go on afterwards.
     serves: Option<&'c Condvar>,
+    stored: &'c [AtomicU64; 4],
 }
 
 impl<M: Machine> HeldHome<'_, M> {
@@ -94,8 +104,17 @@ impl<M: Machine> HeldHome<'_, M> {
     }
 }
 
+/// Bytes and lines stored in the shield area, and in the superblocks.
+fn stored_of<P: Pmem, D: BlockDevice, H: Hook>(home: &Home<P, D, H>) -> [u64; 4] {
+    let (shield, superblocks) = (home.stored_shield(), home.stored_superblocks());
+    [shield.bytes, shield.lines, superblocks.bytes, superblocks.lines]
+}
+
 impl<M: Machine> Drop for HeldHome<'_, M> {
     fn drop(&mut self) {
+        for (count, now) in self.stored.iter().zip(stored_of(&self.inside.home)) {
+            count.store(now, Ordering::Relaxed);
+        }
         if let Some(is_served) = self.serves {
             self.inside.served += 1;
             is_served.notify_all();

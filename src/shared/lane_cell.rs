@@ -37,6 +37,8 @@ pub(crate) struct LaneState<M: Machine> {
     /// Bytes of the lane that are reserved for its holder.
     pub(crate) in_hand: u64,
     pub(crate) stats: LaneStats,
+    /// Where the lane's records ended when the journal was opened.
+    pub(crate) opened_at: u64,
 }
 
 impl<M: Machine> LaneCell<M> {
@@ -45,7 +47,8 @@ impl<M: Machine> LaneCell<M> {
         slots: Box<[SlotState]>,
         far: Option<FarFence>,
     ) -> Self {
-        let state = |lane| LaneState {
+        let state = |lane: Lane<M::Pmem, M::Hook>| LaneState {
+            opened_at: lane.tail(),
             lane,
             slots,
             group: Group::default(),

@@ -37,6 +37,12 @@ impl Pages {
     /// A page that is not in use, of any content. It is the same one until it is used.
     #[inline]
     pub(crate) fn spare(&mut self) -> &mut [u8] {
+        self.spare_page()
+    }
+
+    /// The page itself, which may be exchanged.
+    #[inline]
+    pub(crate) fn spare_page(&mut self) -> &mut Page {
         if self.used == self.pages.len() {
             self.pages.push(vec![0; self.block_bytes].into());
         }

@@ -84,8 +84,9 @@ impl StagedPatches {
         !new.is_empty() && self.bytes.len() + new.len() <= u32::MAX as usize
     }
 
-    /// Adds a patch to those of a block, if there is room for it. They have half the bytes of a
-    /// block at most. So there is room in a block for what a policy puts before each of them.
+    /// Adds a patch to those of a block, if there is room for it. They have `bytes_max` bytes at
+    /// most, and that is half a block or less. So there is room in a block for what a policy puts
+    /// before each of them.
     ///
     /// A patch inside of an earlier one changes that. One that overlaps others otherwise is not
     /// added.
@@ -94,7 +95,7 @@ impl StagedPatches {
         to: &mut Patches,
         at: usize,
         new: &[u8],
-        block_bytes: usize,
+        (block_bytes, bytes_max): (usize, usize),
     ) -> bool {
         let (mut before, mut next) = (NONE, to.first);
         while next != NONE {
@@ -112,7 +113,7 @@ impl StagedPatches {
         let overlaps = next != NONE && (self.patches[next as usize].at as usize) < at + new.len();
         let count_max = PATCHES_MAX.min(block_bytes / BYTES_FOR_EACH);
         let is_too_much =
-            to.count as usize >= count_max || to.bytes as usize + new.len() > block_bytes / 2;
+            to.count as usize >= count_max || to.bytes as usize + new.len() > bytes_max;
         if overlaps || is_too_much || !self.takes(new) {
             return false;
         }
@@ -173,7 +174,7 @@ mod tests {
                 let new = vec![byte; len];
                 let before = staged.each(&patches).map(|(at, new)| (at, new.to_vec()));
                 let before: Vec<_> = before.collect();
-                if staged.add(&mut patches, at, &new, BLOCK) {
+                if staged.add(&mut patches, at, &new, (BLOCK, BLOCK / 2)) {
                     image[at..][..len].copy_from_slice(&new);
                 } else {
                     let after = staged.each(&patches).map(|(at, new)| (at, new.to_vec()));

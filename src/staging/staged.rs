@@ -8,7 +8,7 @@
 use core::convert::Infallible;
 
 use journal_core::parts::Operations;
-use journal_core::policy::{Change, Patch, Update};
+use journal_core::policy::{Change, Kind, Patch, Update};
 use journal_core::{BlockNumber, Operation};
 use pmem_sys::copy_block;
 
@@ -28,6 +28,9 @@ struct StagedBlock {
     hint: Hint,
     /// Whether an operation has said so.
     is_said: bool,
+    /// Whether the journal lends the policy what is committed, where that is kept. If not, it is
+    /// among the old images, or the policy does not see it.
+    is_lent: bool,
     content: Content,
 }
 
@@ -114,6 +117,12 @@ impl Staged {
         self.images.spare()
     }
 
+    /// The spare page itself, which may be exchanged.
+    #[inline]
+    pub(crate) fn spare_page(&mut self) -> &mut Page {
+        self.images.spare_page()
+    }
+
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
         // Most transactions touch their blocks in order.
         match self.blocks.last() {
@@ -150,20 +159,22 @@ impl Staged {
     }
 
     /// Notes a patch of a block without an image. Returns whether it is noted: a block that has an
-    /// image or is discarded needs no such thing, and a block can have too many patches.
+    /// image or is discarded needs no such thing. A block can have too many patches, or patches of
+    /// more than `bytes_max` bytes.
     pub(crate) fn note_patch(
         &mut self,
         block: BlockNumber,
         hint: Option<Hint>,
         at: usize,
         new: &[u8],
+        bytes_max: usize,
     ) -> bool {
-        let block_bytes = self.block_bytes;
+        let limits = (self.block_bytes, bytes_max.min(self.block_bytes / 2));
         match self.find(block) {
             Ok(place) => {
                 let staged = &mut self.blocks[place];
                 let Content::Patched(patches) = &mut staged.content else { return false };
-                if !self.patches.add(patches, at, new, block_bytes) {
+                if !self.patches.add(patches, at, new, limits) {
                     return false;
                 }
                 staged.hint.change(hint);
@@ -171,15 +182,40 @@ impl Staged {
             }
             Err(place) => {
                 let mut patches = Patches::NONE;
-                if !self.patches.add(&mut patches, at, new, block_bytes) {
+                if !self.patches.add(&mut patches, at, new, limits) {
                     return false;
                 }
                 let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
                 let content = Content::Patched(patches);
-                self.blocks.insert(place, StagedBlock { block, hint, is_said, content });
+                let staged = StagedBlock { block, hint, is_said, is_lent: false, content };
+                self.blocks.insert(place, staged);
             }
         }
         true
+    }
+
+    /// Says that the journal lends the policy what is committed of a block, which the transaction
+    /// changes.
+    pub(crate) fn lend_old(&mut self, block: BlockNumber) {
+        if let Ok(place) = self.find(block) {
+            self.blocks[place].is_lent = true;
+        }
+    }
+
+    /// The blocks of which the journal lends what is committed. The transaction ends that, and is
+    /// to keep those images itself.
+    pub(crate) fn end_loans(&mut self) -> Vec<(BlockNumber, Kind)> {
+        let lent = self.blocks.iter_mut().filter(|staged| staged.is_lent);
+        lent.map(|staged| {
+            staged.is_lent = false;
+            (staged.block, staged.hint.kind)
+        })
+        .collect()
+    }
+
+    /// Whether the journal lends what is committed of any block.
+    pub(crate) fn has_loans(&self) -> bool {
+        self.blocks.iter().any(|staged| staged.is_lent)
     }
 
     /// Whether a block's first patch can be noted without an image. An empty patch cannot.
@@ -207,6 +243,9 @@ impl Staged {
         }
         self.patches.overlay(&patches, 0, self.images.spare());
         self.put_spare(block, None, touched);
+        if let Ok(place) = self.find(block) {
+            self.blocks[place].is_lent = false;
+        }
     }
 
     fn image_at(&self, image: u32) -> &[u8] {
@@ -252,8 +291,8 @@ impl Staged {
         match self.find(block) {
             Ok(at) => self.blocks[at].content = Content::Nothing,
             Err(at) => {
-                let content = Content::Nothing;
-                let staged = StagedBlock { block, hint: Hint::DATA, is_said: false, content };
+                let (hint, content) = (Hint::DATA, Content::Nothing);
+                let staged = StagedBlock { block, hint, is_said: false, is_lent: false, content };
                 self.blocks.insert(at, staged);
             }
         }
@@ -347,7 +386,7 @@ impl Staged {
         let at = self.find(block).unwrap_or_else(|at| {
             let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
             let content = Content::Nothing;
-            self.blocks.insert(at, StagedBlock { block, hint, is_said, content });
+            self.blocks.insert(at, StagedBlock { block, hint, is_said, is_lent: false, content });
             at
         });
         self.blocks[at].hint.change(hint);
@@ -446,6 +485,20 @@ impl Operations for Ready<'_> {
             Content::Nothing | Content::Image(_) => &[],
         };
         self.staged.operation_with(at, patches)
+    }
+
+    #[inline]
+    fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
+        let staged = &self.staged.blocks[at];
+        let image = staged.content.image().filter(|_| !staged.is_lent)?;
+        let is_alone = matches!(self.staged.touched[image as usize], Touched::Whole)
+            && self.staged.olds.get(staged.block).is_none();
+        is_alone.then(|| (staged.block, self.staged.image_at(image)))
+    }
+
+    #[inline]
+    fn has_lent_old(&self, at: usize) -> bool {
+        self.staged.blocks[at].is_lent
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Work {
     pub(crate) until: Option<Instant>,
     /// Whether the transaction has touched a block that was gathered and not committed.
     pub(crate) on_gathered: bool,
+    /// Whether all old images that were to be lent to the policy were there.
+    pub(crate) is_lent_all: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,
     /// Room that the transaction was short of, in all its tries.
@@ -76,6 +78,7 @@ impl Work {
             waits: false,
             until: None,
             on_gathered: false,
+            is_lent_all: true,
             leaves_lane: false,
             wants: None,
             is_short: false,

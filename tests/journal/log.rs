@@ -299,8 +299,12 @@ fn a_log_that_leaves_no_block_is_refused() {
     let expected = OptionsError::LogTooLarge { log_blocks, device_blocks: BLOCKS };
     assert_eq!(refused.expect_err("no block is left"), Error::Options(expected));
     assert!(policy.wants_log());
-    let plan = Options::new().policy(policy).plan(64 << 20, BlockSize::DEFAULT).expect("can be");
-    assert_eq!(plan.geometry.lane_log_blocks, 16 * 64, "who wants a log gets one");
+    let plan = |options: Options<AnyPolicy>| {
+        options.plan(64 << 20, BlockSize::DEFAULT).expect("can be").geometry.lane_log_blocks
+    };
+    assert_eq!(plan(Options::new().policy(policy)), 0, "no commit syncs the disk by default");
+    assert_eq!(plan(Options::new().policy(policy).disk_log(true)), 16 * 64);
+    assert_eq!(plan(Options::new().policy(AnyPolicy::default()).disk_log(true)), 0);
     let none = Options::new().policy(policy).lane_log_blocks(0);
     let plan = none.plan(64 << 20, BlockSize::DEFAULT).expect("can be");
     assert_eq!((plan.geometry.lane_log_blocks, plan.geometry.segment_blocks), (0, 0));

@@ -10,6 +10,7 @@ mod few;
 mod gathered;
 mod held;
 mod home;
+mod lent;
 mod limits;
 mod log;
 mod many;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{
-    AnyJournal, AnyPolicy, BlockNumber, BlockSize, Error, FileDisk, Hint, Journal, MapOptions,
-    ObjectLog, Options, Transaction,
+    AnyJournal, AnyPolicy, BlockNumber, BlockSize, ByteDelta, Error, FileDisk, FullBlock, Hint,
+    Journal, Lcow, MapOptions, ObjectLog, Options, Transaction,
 };
 
 use crate::claims::Dice;
@@ -17,9 +17,12 @@ use crate::use_it::{BLOCK, Files, block, memory};
 type Log = AnyJournal;
 
 fn options(cached_blocks: usize) -> Options<AnyPolicy> {
-    let options =
-        Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2).lane_bytes(256 << 10);
-    options.cache_bytes(cached_blocks * BLOCK)
+    options_of(ObjectLog::new().into(), cached_blocks)
+}
+
+fn options_of(policy: AnyPolicy, cached_blocks: usize) -> Options<AnyPolicy> {
+    let options = Options::new().policy(policy).lanes(2).lane_bytes(256 << 10);
+    options.lane_slots(24).cache_bytes(cached_blocks * BLOCK)
 }
 
 #[test]
@@ -109,46 +112,62 @@ fn check(journal: &Log, model: &Model, round: u64) {
 
 #[test]
 fn every_read_sees_the_patches_before_it() {
-    for cached_blocks in [0, 3, 64] {
-        let files = Files::new(&format!("patched-{cached_blocks}"));
-        let nvm = std::env::temp_dir().join(format!("{}-nvm", files.0.display()));
-        let _ = std::fs::remove_file(&nvm);
-        let made = MapOptions::new().create(&nvm, 1 << 20).expect("a new file");
-        let options = options(cached_blocks);
-        let mut journal = Journal::format(made, files.disk(), &options).expect("formats");
-        let mut dice = Dice(cached_blocks as u64);
-        let mut model: Model = (0..6).map(|number| (number, Some(vec![0; BLOCK]))).collect();
-        for round in 0..1500 {
-            let before = model.clone();
-            let mut tx = journal.begin().expect("begins");
-            steps(&mut tx, &mut dice, &mut model);
-            match dice.below(8) {
-                0 => {
-                    tx.abort();
-                    model = before;
-                }
-                1 => tx.commit_deferred().map(drop).expect("commits"),
-                2 | 3 => tx.commit_gathered().expect("gathers"),
-                _ => tx.commit().map(drop).expect("commits"),
-            }
-            check(&journal, &model, round);
-            if dice.below(40) == 0 {
-                journal.checkpoint().expect("writes home");
-                check(&journal, &model, round);
-            }
-            // What was synced outlives the process.
-            if dice.below(60) == 0 {
-                journal.sync().expect("syncs");
-                drop(journal);
-                let nvm = MapOptions::new().open(&nvm).expect("is there");
-                let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
-                journal = Journal::open(nvm, disk, &options).expect("opens");
-                check(&journal, &model, round);
-            }
+    for policy in AnyPolicy::ALL {
+        let rounds = if matches!(policy, AnyPolicy::ObjectLog(_)) { 1500 } else { 120 };
+        for cached_blocks in [0, 3, 64] {
+            runs_as_its_model(*policy, cached_blocks, rounds);
         }
-        drop(journal);
-        std::fs::remove_file(&nvm).expect("was there");
     }
+    let compares = full_block::Settings::new().compares(true);
+    let compared = [
+        FullBlock::with(compares).into(),
+        ByteDelta::with(byte_delta::Settings::new().compares(true)).into(),
+        Lcow::with(lcow::Settings::new().compares(true)).into(),
+    ];
+    for policy in compared {
+        runs_as_its_model(policy, 16, 300);
+    }
+}
+
+fn runs_as_its_model(policy: AnyPolicy, cached_blocks: usize, rounds: u64) {
+    let files = Files::new(&format!("patched-{policy}-{cached_blocks}"));
+    let nvm = std::env::temp_dir().join(format!("{}-nvm", files.0.display()));
+    let _ = std::fs::remove_file(&nvm);
+    let made = MapOptions::new().create(&nvm, 1 << 20).expect("a new file");
+    let options = options_of(policy, cached_blocks);
+    let mut journal = Journal::format(made, files.disk(), &options).expect("formats");
+    let mut dice = Dice(cached_blocks as u64);
+    let mut model: Model = (0..6).map(|number| (number, Some(vec![0; BLOCK]))).collect();
+    for round in 0..rounds {
+        let before = model.clone();
+        let mut tx = journal.begin().expect("begins");
+        steps(&mut tx, &mut dice, &mut model);
+        match dice.below(8) {
+            0 => {
+                tx.abort();
+                model = before;
+            }
+            1 => tx.commit_deferred().map(drop).expect("commits"),
+            2 | 3 => tx.commit_gathered().expect("gathers"),
+            _ => tx.commit().map(drop).expect("commits"),
+        }
+        check(&journal, &model, round);
+        if dice.below(40) == 0 {
+            journal.checkpoint().expect("writes home");
+            check(&journal, &model, round);
+        }
+        // What was synced outlives the process.
+        if dice.below(60) == 0 {
+            journal.sync().expect("syncs");
+            drop(journal);
+            let nvm = MapOptions::new().open(&nvm).expect("is there");
+            let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+            journal = Journal::open(nvm, disk, &options).expect("opens");
+            check(&journal, &model, round);
+        }
+    }
+    drop(journal);
+    std::fs::remove_file(&nvm).expect("was there");
 }
 
 /// A policy's few bytes before each patch have room too, however small a block is.

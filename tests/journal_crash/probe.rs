@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use byte_delta::{Appends, ByteDelta, Settings};
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Encoder, Patch, Placement, Policy, PolicyId, Prefix, Thresholds, Update,
 };
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, MediumError, Offset, Pmem,
@@ -252,8 +252,9 @@ fn objects() -> ObjectLog {
     ObjectLog::with(OBJECTS).expect("settings that can be")
 }
 
-/// Everything in slots.
-const VERSIONS: ByteDelta = ByteDelta::with(Settings::new().appends(Appends::Slots));
+/// Everything in slots, and patches as images.
+const VERSIONS: ByteDelta =
+    ByteDelta::with(Settings::new().appends(Appends::Slots).logs_patches(false));
 
 impl Logged {
     /// How many slots each lane has: fewer than there are blocks.
@@ -291,6 +292,26 @@ impl Policy for Logged {
             _ => return Placement::Image,
         };
         if out.put(payload).is_err() { Placement::Image } else { Placement::Encoded }
+    }
+
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        match self {
+            Self::Cached => Lcow::new().prefix_of(patches, at),
+            Self::Levels => LEVELS.prefix_of(patches, at),
+            _ => None,
+        }
+    }
+
+    fn logs_patches(&self) -> bool {
+        matches!(self, Self::Cached | Self::Levels)
+    }
+
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        match self {
+            // So that half a block may be patched on an old image that the policy is lent.
+            Self::Compressed => block_bytes / 2,
+            _ => 0,
+        }
     }
 
     fn logs_images(&self) -> bool {
@@ -331,6 +352,7 @@ impl Policy for Logged {
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
         match self {
             Self::Compressed => return CompressedDelta::new().apply(payload, block),
+            Self::Cached => return Lcow::new().apply(payload, block),
             Self::Levels => return LEVELS.apply(payload, block),
             Self::Compared => return objects().apply(payload, block),
             _ => {}

@@ -69,6 +69,13 @@ pub trait Operations {
     fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
         self.operation(at).image_alone()
     }
+
+    /// Whether an update without an old image has one that its journal lends the policy
+    /// ([`Versions::with_old`](crate::commit::prepared::Versions::with_old)).
+    #[inline]
+    fn has_lent_old(&self, _at: usize) -> bool {
+        false
+    }
 }
 
 impl Operations for [Operation<'_>] {

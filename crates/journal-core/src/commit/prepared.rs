@@ -36,6 +36,12 @@ pub trait Versions {
         false
     }
 
+    /// Calls with the committed image of a block, where it lies. `None` where there is none at hand
+    /// any more. The call must not ask about versions.
+    fn with_old<R>(&mut self, _block: BlockNumber, call: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        call(None)
+    }
+
     /// Notes that the block's home is written and synced before anybody else writes home.
     fn gone_home(&mut self, _block: BlockNumber) {}
 

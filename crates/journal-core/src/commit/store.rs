@@ -39,6 +39,13 @@ fn put_slot(payload: &mut [u8], named: &SlotFrame) {
     }
 }
 
+/// Where a policy encodes one operation.
+struct Room<'r> {
+    room: &'r mut [u8],
+    /// Whether the policy is lent the old image.
+    is_lent: bool,
+}
+
 impl<L: Policy, K: Kernels> Common<L, K> {
     /// Whether these operations can be one transaction of this journal.
     ///
@@ -137,7 +144,9 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 }
                 let at = next;
                 next = next.saturating_add(1);
+                let is_lent = operations.has_lent_old(at);
                 let placed = operations.with(at, |operation| {
+                    let room = Room { room: &mut *room, is_lent };
                     let placed = self.place_one(operation, room, taken, free, versions)?;
                     Ok(placed.map(|placed| (operation.block(), placed)))
                 })?;
@@ -172,7 +181,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     fn place_one(
         &self,
         operation: &Operation<'_>,
-        room: &mut [u8],
+        Room { room, is_lent }: Room<'_>,
         taken: &mut FreePlaces,
         free: FreePlaces,
         versions: &mut impl Versions,
@@ -194,7 +203,14 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let image_len = u32::try_from(image_len).unwrap_or(u32::MAX);
         let in_record = (Form::Image, image_len, Later::Nothing);
         let mut encoder = Encoder::new(room);
-        let placed = match self.placement(update, &mut encoder, free.bypasses) {
+        let placement = if is_lent {
+            versions.with_old(update.block, |old| {
+                self.placement(&Update { old, ..*update }, &mut encoder, free.bypasses)
+            })
+        } else {
+            self.placement(update, &mut encoder, free.bypasses)
+        };
+        let placed = match placement {
             Placement::Unchanged => return Ok(None),
             Placement::Encoded => {
                 let len = u32::try_from(encoder.as_bytes().len()).unwrap_or(u32::MAX);

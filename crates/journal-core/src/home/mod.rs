@@ -28,6 +28,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::space::lane::InLane;
+use crate::space::stored::Stored;
 use crate::space::superblocks::{Superblock, Superblocks};
 use crate::units::{BlockNumber, LaneNumber};
 
@@ -88,6 +89,16 @@ pub struct Home<P, D, H = NoHook> {
 }
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// What was stored in the shield area.
+    pub fn stored_shield(&self) -> Stored {
+        self.shield.as_ref().map_or(Stored::NOTHING, |shield| shield.stored)
+    }
+
+    /// What was stored in the copies of the superblock.
+    pub const fn stored_superblocks(&self) -> Stored {
+        self.superblocks.stored()
+    }
+
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.device.keeps(rule)
     }

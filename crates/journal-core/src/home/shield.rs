@@ -24,7 +24,8 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::intent::load;
 use crate::space::ring::Ring;
-use crate::units::{BlockNumber, Sequence, Stamp};
+use crate::space::stored::Stored;
+use crate::units::{BlockNumber, Offset, Sequence, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -41,6 +42,7 @@ pub(crate) struct Shield<P, H> {
     area: Ring<P, H>,
     /// The number of the next batch.
     pub(crate) next_batch: u64,
+    pub(crate) stored: Stored,
 }
 
 /// An intent under construction: its images are stored one by one, its front at the end.
@@ -54,7 +56,7 @@ pub(crate) struct Intent {
 
 impl<P: Pmem, H: Hook> Shield<P, H> {
     pub(crate) const fn new(area: Ring<P, H>, next_batch: u64) -> Self {
-        Self { area, next_batch }
+        Self { area, next_batch, stored: Stored::NOTHING }
     }
 
     /// Begins the intent of a batch of `blocks` blocks.
@@ -90,6 +92,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         put(front, stamp_at, &stamp.raw().to_le_bytes());
         let before = intent.stored.saturating_mul(image.len());
         let at = intent.front.saturating_add(before) as u64;
+        self.stored.add(Offset(at), image.len());
         let stored = self.area.write(site::IMAGE, at, image);
         intent.in_flight = Some(match intent.in_flight.take() {
             Some(in_flight) => in_flight.and(stored),
@@ -135,6 +138,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         check = kernels.crc64(check, front.get(..body).unwrap_or_default());
         put(front, body, &check.to_le_bytes());
         let front = front.get(..intent.front).unwrap_or_default();
+        self.stored.add(Offset(0), front.len());
         let stored = self.area.write(site::FRONT, 0, front);
         let in_flight = match intent.in_flight {
             Some(images) => images.and(stored),

@@ -368,6 +368,16 @@ pub trait Policy {
         false
     }
 
+    /// How many bytes of patches of a block it takes where the [old image](Update::old) is given,
+    /// and so needs no new image. It then answers with [`Placement::Encoded`], or
+    /// [`Placement::Unchanged`]. A journal that keeps blocks in ordinary memory asks it, and lends
+    /// it the block that is kept. Zero: it needs the new image. Their number is limited as that of
+    /// patches that are [logged as they come](Self::logs_patches).
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        let _ = block_bytes;
+        0
+    }
+
     /// Whether it logs every image as it is where the old one is not given: it is not asked to
     /// place those.
     fn logs_images(&self) -> bool {

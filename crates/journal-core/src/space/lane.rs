@@ -25,8 +25,9 @@ use crate::space::open_record::{OpenRecord, Pace};
 use crate::space::ring::{LaneReader, Ring};
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
+use crate::space::stored::Stored;
 use crate::space::tail_word::TailWord;
-use crate::units::{LaneNumber, Sequence, SlotNumber, Stamp};
+use crate::units::{LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
     pub(crate) mod site {
@@ -58,6 +59,8 @@ pub struct Lane<P, H = NoHook> {
     tail_word: Option<TailWord<P, H>>,
     /// Only where the geometry has slots.
     slots: Option<Slots<P, H>>,
+    /// Words that were stored beside the ring.
+    tail_words: u64,
 }
 
 /// A lane with what is known of its slots.
@@ -99,7 +102,29 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             flushed_to: head,
             tail_word: None,
             slots: None,
+            tail_words: 0,
         }
+    }
+
+    /// Log offset behind the last record, which never falls.
+    #[must_use]
+    pub const fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// What was stored for records: those from the log offset `from` on, and the words beside them.
+    #[must_use]
+    pub const fn stored_records(&self, from: u64) -> Stored {
+        let (bytes, word) = (self.tail.saturating_sub(from), WORD_BYTES as u64);
+        let lines = bytes / LINE_BYTES as u64;
+        Stored { bytes, lines }
+            .and(Stored { bytes: self.tail_words.saturating_mul(word), lines: self.tail_words })
+    }
+
+    /// What was stored in slots and their entries.
+    #[must_use]
+    pub fn stored_slots(&self) -> Stored {
+        self.slots.as_ref().map_or(Stored::NOTHING, Slots::stored)
     }
 
     /// What it has beside its ring.
@@ -300,6 +325,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     pub fn fence(&mut self, record: InFlight<Sequence>) -> Result<Durable<Sequence>, MediumError> {
         let mut durable = self.ring.region.fence(site::FENCE, record)?;
         if let Some(word) = &mut self.tail_word {
+            self.tail_words = self.tail_words.saturating_add(1);
             durable = word.advance(durable, self.flushed_to)?;
         }
         self.durable_to = Sequence(durable.what().raw().saturating_add(1));

@@ -7,5 +7,6 @@ pub(crate) mod ring;
 pub(crate) mod segments;
 pub(crate) mod slot_state;
 pub(crate) mod slots;
+pub(crate) mod stored;
 pub(crate) mod superblocks;
 pub(crate) mod tail_word;

@@ -29,6 +29,7 @@ use crate::ports::policy::{Patch, Policy};
 use crate::space::open_record::Pace;
 use crate::space::segments::Segments;
 use crate::space::slot_state::{NONE, SlotState};
+use crate::space::stored::Stored;
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Offset, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
@@ -70,6 +71,7 @@ pub(crate) struct Slots<P, H> {
     /// The lane's blocks in the disk-side log, which are numbered behind its slots.
     segments: Segments,
     log_blocks: u32,
+    stored: Stored,
 }
 
 impl<P: Pmem, H: Hook> Slots<P, H> {
@@ -92,7 +94,13 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             dirty: NONE,
             segments: Segments::new(geometry),
             log_blocks: geometry.lane_log_blocks,
+            stored: Stored::NOTHING,
         }
+    }
+
+    /// What was stored in slots and their entries.
+    pub(crate) const fn stored(&self) -> Stored {
+        self.stored
     }
 
     /// The numbers of its slots, and then those of its blocks in the disk-side log.
@@ -259,6 +267,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         if let Some(state) = self.state(states, slot) {
             state.written_whole = true;
         }
+        self.stored.add(at, image.len());
         match pace {
             Pace::AtOnce => Some(self.data.write(site::IMAGE, at, image)),
             Pace::Deferred => {
@@ -280,6 +289,10 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         pace: Pace,
     ) -> Option<InFlight> {
         let Rewrite { slot, image, policy } = rewrite;
+        let found = self.data.bytes(self.place(slot, 0), self.block_bytes);
+        if found.is_ok_and(|older| differ_all_over(older, image)) {
+            return self.write(states, slot, image, pace);
+        }
         let older = scratch.get_mut(..self.block_bytes).unwrap_or_default();
         let is_written_whole = self.state(states, slot).is_some_and(|state| state.written_whole)
             || !self.data.keeps(Rule::SlotsWrittenWhole);
@@ -298,6 +311,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             }
             all = (all.0.min(from), all.1.max(to));
             let place = self.place(slot, from);
+            self.stored.add(place, bytes.len());
             if pace == Pace::AtOnce && bytes.len() == self.block_bytes {
                 in_flight = Some(self.data.write(site::IMAGE, place, bytes));
                 return;
@@ -353,6 +367,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
             if !bytes.is_empty() && to <= self.block_bytes {
                 let place = self.place(slot, from);
+                self.stored.add(place, bytes.len());
                 let Dirty { .. } = self.data.store(site::DEFERRED, place, bytes);
                 self.note_dirty(states, slot, from, to);
             }
@@ -439,13 +454,16 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         let Folded { block, stamp, content } = *folded;
         let mut entry = SlotEntry::new(block, stamp, content);
         entry.check = entry.right_check(kernels, seeds.entry(slot)).into();
-        self.entries.write(site::ENTRY, self.entry_place(slot), entry.as_bytes())
+        let place = self.entry_place(slot);
+        self.stored.add(place, ENTRY_BYTES);
+        self.entries.write(site::ENTRY, place, entry.as_bytes())
     }
 
     /// Voids an entry, by one word; a fence makes it durable.
     pub(crate) fn void_entry(&mut self, slot: SlotNumber) -> InFlight {
         let word = ENTRY_BYTES.saturating_sub(WORD_BYTES) as u64;
         let at = Offset(self.entry_place(slot).raw().saturating_add(word));
+        self.stored.add(at, WORD_BYTES);
         let void = self.entries.store_u64(site::VOID, at, 0);
         self.entries.flush(site::VOID_FLUSH, void)
     }
@@ -462,6 +480,23 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     pub(crate) fn fence_voids(&mut self, in_flight: InFlight) -> Result<Durable<()>, MediumError> {
         self.entries.fence(site::VOID_FENCE, in_flight)
     }
+}
+
+/// Words of two versions that are looked at before all of the older one is read.
+const SAMPLED_WORDS: usize = 16;
+
+/// Whether two versions differ in each word of a sample. Then a slot is written whole: there is
+/// hardly a line that would stay as it is.
+fn differ_all_over(older: &[u8], newer: &[u8]) -> bool {
+    let step = newer.len() / SAMPLED_WORDS;
+    if step < LINE_BYTES || older.len() != newer.len() {
+        return false;
+    }
+    let word = |image: &[u8], at: usize| image.get(at..)?.first_chunk::<WORD_BYTES>().copied();
+    (0..SAMPLED_WORDS).all(|sample| {
+        let at = sample.saturating_mul(step);
+        word(older, at) != word(newer, at)
+    })
 }
 
 /// Where a slot begins, from a place in it.

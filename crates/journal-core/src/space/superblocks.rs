@@ -23,6 +23,7 @@ use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::PolicyId;
+use crate::space::stored::Stored;
 use crate::units::{
     BlockSize, Epoch, Generation, LANES_MAX, LINE_BYTES, Offset, Sequence, Stamp, WORD_BYTES,
 };
@@ -350,12 +351,18 @@ pub(crate) struct Superblocks<P, H> {
     pmem: Ordered<P, H>,
     /// Where the copies begin; the one to be written first comes first.
     places: [Offset; 2],
+    stored: Stored,
 }
 
 impl<P: Pmem, H: Hook> Superblocks<P, H> {
     /// The copies at these places; the one to be written first comes first.
     pub(crate) const fn new(pmem: Ordered<P, H>, places: [Offset; 2]) -> Self {
-        Self { pmem, places }
+        Self { pmem, places, stored: Stored::NOTHING }
+    }
+
+    /// What was stored in the two copies.
+    pub(crate) const fn stored(&self) -> Stored {
+        self.stored
     }
 
     pub(crate) fn pmem_mut(&mut self) -> &mut Ordered<P, H> {
@@ -380,11 +387,13 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
         let bytes = superblock.encode(kernels, &mut buffer);
         let [older, newer] = self.places;
         let generation = superblock.generation();
+        self.stored.add(older, bytes.len());
         let copy = self.pmem.write(site::COPY, older, bytes).carrying(generation);
         let first = self.pmem.fence(site::COPY_FENCE, copy)?;
         if !self.pmem.keeps(Rule::BothCopies) {
             return Ok(first);
         }
+        self.stored.add(newer, bytes.len());
         let copy = self.pmem.write(site::COPY, newer, bytes).carrying(generation);
         self.pmem.fence(site::COPY_FENCE, copy)
     }

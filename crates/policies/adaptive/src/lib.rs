@@ -31,7 +31,7 @@
 use core::num::NonZeroU8;
 
 use journal_core::policy::{
-    ApplyError, Class, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::between::{self, HEADER_BYTES};
@@ -129,17 +129,22 @@ impl<K> Adaptive<K> {
     }
 }
 
+/// The most bytes of patches that are logged without the new image. Of more, another form might be
+/// better.
+const PATCH_BYTES_MAX: usize = 256;
+
 /// Forms whose length is known before anything is encoded.
 const PLAIN: [Form; 3] = [Form::Runs, Form::Words, Form::SubBlocks];
 
 impl<K: Kernels> Adaptive<K> {
     /// What it does with an update, and why. The payload is in `out` where there is one.
     pub fn choose(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
-        let image = Choice::whole(Placement::Image);
-        // Patches alone say nothing of the image that they lead to: refused.
-        let Some(new) = update.change.image() else { return image };
+        let Some(new) = update.change.image() else { return self.choose_for_patches(update, out) };
         let whole = self.whole(update.class);
         let Some(old) = update.old else { return whole };
+        if self.is_hopeless(old, new) {
+            return whole;
+        }
         let Some(changed) = Changed::between(&self.kernels, old, new) else { return whole };
         if changed.is_nothing() {
             return Choice::whole(Placement::Unchanged);
@@ -156,6 +161,45 @@ impl<K: Kernels> Adaptive<K> {
             }
         }
         choice
+    }
+
+    /// What it does with patches, of which no image was made.
+    fn choose_for_patches(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
+        // Patches alone say nothing of the image that they lead to: refused.
+        let refused = Choice::whole(Placement::Image);
+        let (Change::Patches(patches), Some(old)) = (update.change, update.old) else {
+            return refused;
+        };
+        match deltas::put_patches(&self.kernels, old, patches, out) {
+            Ok(true) => {
+                let coding_ns = coding_ns(Form::Runs, old.len());
+                Choice { coding_ns, ..Choice::of(true, old.len(), out) }
+            }
+            Ok(false) => Choice::whole(Placement::Unchanged),
+            Err(_) => refused,
+        }
+    }
+
+    /// Whether a sample of words says that more differs than is worth any form. Never where a
+    /// coder may pay, which a sample says nothing of.
+    fn is_hopeless(&self, old: &[u8], new: &[u8]) -> bool {
+        let (medium, block_bytes) = (&self.settings.medium, new.len());
+        let image_ns = medium.time_of(block_bytes);
+        let pays = |form: Form, bytes: usize| {
+            let now = medium.time_of(bytes).saturating_add(coding_ns(form, block_bytes));
+            now.saturating_add(model::later_ns(medium, block_bytes)) < image_ns
+        };
+        let coder_pays = |coder: Form| pays(coder, model::hoped_for(coder, block_bytes));
+        let is_sure = self.settings.wish == Wish::Speed
+            && self.settings.bypass_above.is_none()
+            && !coder_pays(Form::Moves)
+            && !coder_pays(Form::Xor);
+        // The fewest sampled words with which no plain form pays; by half, since a sample may be
+        // wrong.
+        let bytes = |words: usize| block_bytes.saturating_mul(words) / deltas::SAMPLED_WORDS / 2;
+        let is_much = |words: &usize| PLAIN.iter().all(|form| !pays(*form, bytes(*words)));
+        let least = (2..=deltas::SAMPLED_WORDS).find(is_much).filter(|_| is_sure);
+        least.is_some_and(|least| deltas::sampled_words(old, new, least) >= least)
     }
 
     /// What becomes of a block of which nothing is known but the new image.
@@ -247,6 +291,10 @@ impl<K: Kernels> Policy for Adaptive<K> {
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         self.choose(update, out).placement
+    }
+
+    fn patch_bytes_on_old(&self, _block_bytes: usize) -> usize {
+        if self.settings.bypass_above.is_some() { 0 } else { PATCH_BYTES_MAX }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

@@ -58,6 +58,7 @@ pub struct Settings {
     compares: bool,
     updates_bytes: bool,
     delays_checkpoint: bool,
+    logs_patches: bool,
 }
 
 impl Settings {
@@ -72,6 +73,7 @@ impl Settings {
             compares: false,
             updates_bytes: true,
             delays_checkpoint: true,
+            logs_patches: true,
         }
     }
 
@@ -101,6 +103,14 @@ impl Settings {
     #[must_use]
     pub const fn delays_checkpoint(self, delays_checkpoint: bool) -> Self {
         Self { delays_checkpoint, ..self }
+    }
+
+    /// Whether patches of a transaction go into its record as they come. No image of the block is
+    /// made or read then, and a record has the patches alone. Otherwise they make a new image,
+    /// which goes to a slot like any other. On.
+    #[must_use]
+    pub const fn logs_patches(self, logs_patches: bool) -> Self {
+        Self { logs_patches, ..self }
     }
 
     /// When a running transaction commits at the latest. 5 seconds.
@@ -176,6 +186,10 @@ impl Policy for ByteDelta {
     #[inline(always)]
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
         runs::prefix_of(patches.get(at)?)
+    }
+
+    fn logs_patches(&self) -> bool {
+        self.settings.logs_patches
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

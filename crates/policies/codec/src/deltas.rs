@@ -4,10 +4,11 @@
 //! A policy says which forms it wants tried; the shortest is kept. A caller that applies a payload
 //! need not know which policy made it.
 
-use journal_core::Kernels;
-use journal_core::policy::{ApplyError, Encoder, NoRoom};
+use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
+use journal_core::{Kernels, WORD_BYTES};
 
 use crate::bitmap::{self, Unit};
+use crate::bytes::word_at;
 use crate::compare::between::{self, Between, HEADER_BYTES};
 use crate::compare::changed::Changed;
 use crate::lzo;
@@ -31,6 +32,59 @@ pub enum Form {
     Moves = 5,
     /// A bitmap of sub-blocks of 128 bytes, and new ones.
     SubBlocks = 6,
+}
+
+/// Words of two images that a sample looks at.
+pub const SAMPLED_WORDS: usize = 16;
+
+/// How far from a bound, in 256ths, the share of the sampled bits must be to tell.
+const SAMPLE_MARGIN: u64 = 32;
+
+/// Calls with what differs in each word of a sample, which lies all over a block. It ends when the
+/// answer is `false`. There is no sample of images that differ in length, or are short.
+fn sample(old: &[u8], new: &[u8], mut call: impl FnMut(u64) -> bool) {
+    let step = new.len() / SAMPLED_WORDS / WORD_BYTES * WORD_BYTES;
+    if step == 0 || old.len() != new.len() {
+        return;
+    }
+    for word in 0..SAMPLED_WORDS {
+        let at = word.wrapping_mul(step);
+        if !call(word_at(old, at) ^ word_at(new, at)) {
+            return;
+        }
+    }
+}
+
+/// In how many words of a sample of two images they differ: as many as `most`, or fewer. Images
+/// that are the same in the first few words are not looked at any further.
+#[must_use]
+pub fn sampled_words(old: &[u8], new: &[u8], most: usize) -> usize {
+    let (mut differing, mut seen) = (0_usize, 0_usize);
+    sample(old, new, |bits| {
+        differing = differing.saturating_add(usize::from(bits != 0));
+        seen = seen.saturating_add(1);
+        differing < most && (differing > 0 || seen < SAMPLED_WORDS / 4)
+    });
+    differing
+}
+
+/// Whether the bits of a sample of two images say that the share of all that differ is surely in
+/// `bounds`, in 256ths. Then nothing else need be compared. A sample that does not tell says no.
+#[must_use]
+pub fn is_hopeless(old: &[u8], new: &[u8], bounds: core::ops::RangeInclusive<u8>) -> bool {
+    let (mut bits, mut differing, mut seen) = (0_u64, 0_usize, 0_usize);
+    sample(old, new, |word| {
+        bits = bits.saturating_add(word.count_ones().into());
+        differing = differing.saturating_add(usize::from(word != 0));
+        seen = seen.saturating_add(1);
+        // Nearly all words are to differ.
+        seen.saturating_sub(differing) <= 1
+    });
+    let share = bits.saturating_mul(256) / (SAMPLED_WORDS.wrapping_mul(64) as u64);
+    let (first, last) = (u64::from(*bounds.start()), u64::from(*bounds.end()));
+    let is_inside =
+        share >= first.saturating_add(SAMPLE_MARGIN) && share.saturating_add(SAMPLE_MARGIN) <= last;
+    seen == SAMPLED_WORDS && is_inside
 }
 
 /// Payloads that are not worth the search for a shorter one.
@@ -139,6 +193,32 @@ pub fn put(
     out.put_with(|room| form.encode(images, room)).map(drop)
 }
 
+/// Puts a payload of what patches change in an image into an encoder that is empty. The new image
+/// need not be there; the payload is as one of [`Form::Runs`]. Says whether they change anything:
+/// otherwise the encoder is to be cleared.
+///
+/// # Errors
+/// [`NoRoom`], also where a patch does not lie in the image; the encoder is to be cleared.
+pub fn put_patches(
+    kernels: &impl Kernels,
+    old: &[u8],
+    patches: &[Patch<'_>],
+    out: &mut Encoder<'_>,
+) -> Result<bool, NoRoom> {
+    let is_same = |patch: &Patch<'_>| {
+        let start = patch.at as usize;
+        let replaced = old.get(start..start.saturating_add(patch.bytes.len()));
+        replaced.is_some_and(|replaced| replaced == patch.bytes)
+    };
+    if patches.iter().all(is_same) {
+        return Ok(false);
+    }
+    let between = Between::of_patches(kernels, Form::Runs as u8, old, patches).ok_or(NoRoom)?;
+    between.put(out)?;
+    runs::put_differing(old, patches, out)?;
+    Ok(true)
+}
+
 /// Puts a payload of another form in the place of the one that an encoder holds, if it is shorter;
 /// says whether it is.
 pub fn put_if_shorter(form: Form, images: &Images<'_>, out: &mut Encoder<'_>) -> bool {
@@ -235,6 +315,44 @@ mod tests {
                     let bound = with_images(&old, new, |images| form.bound(images.changed));
                     assert!(bound.is_none_or(|bound| payload.len() <= HEADER_BYTES + bound));
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patches_on_an_old_image_lead_to_the_new_one(
+            places in prop::collection::btree_map(0_usize..24, (0_usize..=16, any::<u64>()), 0..8),
+        ) {
+            // Of few values, so that many bytes stay as they are.
+            let few = |seed, len| -> Vec<u8> {
+                samples::noise(seed, len).iter().map(|byte| byte & 1).collect()
+            };
+            let old = few(1, 24 * 16 + 5);
+            let mut new = old.clone();
+            let bytes: Vec<_> = places
+                .iter()
+                .map(|(at, (len, seed))| (at * 16, few(*seed, *len)))
+                .collect();
+            let patches: Vec<_> = bytes
+                .iter()
+                .filter(|(_, bytes)| !bytes.is_empty())
+                .map(|(at, bytes)| Patch { at: *at as u32, bytes })
+                .collect();
+            for patch in &patches {
+                new[patch.at as usize..][..patch.bytes.len()].copy_from_slice(patch.bytes);
+            }
+            let mut room = vec![0; 1024];
+            let mut out = Encoder::new(&mut room);
+            let put = put_patches(KERNELS, &old, &patches, &mut out);
+            prop_assert_eq!(put, Ok(new != old));
+            if new != old {
+                let mut block = old.clone();
+                prop_assert_eq!(apply(KERNELS, out.as_bytes(), &mut block), Ok(()));
+                prop_assert!(block == new);
+                let run = |patch: &Patch<'_>| runs::RUN_BYTES + patch.bytes.len();
+                let runs: usize = patches.iter().map(run).sum();
+                prop_assert!(out.as_bytes().len() <= HEADER_BYTES + runs);
             }
         }
     }

@@ -9,7 +9,7 @@ use core::cmp::min;
 use journal_core::WORD_BYTES;
 use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch, Prefix};
 
-use crate::bytes::{Sink, chunk_at, low_bits, u64_at, word_at};
+use crate::bytes::{Sink, chunk_at, common_back, common_front, low_bits, u64_at, word_at};
 use crate::compare::changed::Changed;
 
 /// Bytes before those of a run.
@@ -32,6 +32,62 @@ pub fn put<'a>(
         out.put(patch.bytes)?;
     }
     Ok(())
+}
+
+/// Appends runs of the bytes in which patches differ from an old image. Bytes that are the same
+/// stay inside of a run as long as there are fewer of them than the next run's head would take.
+///
+/// # Errors
+/// [`NoRoom`]; some runs may have been put. Also where a patch does not lie in the image.
+pub fn put_differing(
+    old: &[u8],
+    patches: &[Patch<'_>],
+    out: &mut Encoder<'_>,
+) -> Result<(), NoRoom> {
+    for patch in patches {
+        let start = patch.at as usize;
+        let end = start.checked_add(patch.bytes.len()).ok_or(NoRoom)?;
+        let (mut old, mut new) = (old.get(start..end).ok_or(NoRoom)?, patch.bytes);
+        let mut at = start;
+        loop {
+            let same = common_front(old, new);
+            let rest = (old.get(same..), new.get(same..));
+            let (Some(old_rest), Some(new_rest)) = rest else { break };
+            if new_rest.is_empty() {
+                break;
+            }
+            at = at.wrapping_add(same);
+            let count = differing_front(old_rest, new_rest);
+            let (Some(run), Ok(place)) = (new_rest.get(..count), u32::try_from(at)) else {
+                return Err(NoRoom);
+            };
+            put([Patch { at: place, bytes: run }], out)?;
+            at = at.wrapping_add(count);
+            (old, new) = match (old_rest.get(count..), new_rest.get(count..)) {
+                (Some(old), Some(new)) => (old, new),
+                _ => break,
+            };
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes differ at the front of two slices whose first bytes do. Words that are the same
+/// end them.
+fn differing_front(old: &[u8], new: &[u8]) -> usize {
+    let mut at = 0_usize;
+    // 1. Whole words, up to one that is the same.
+    while let (Some(this), Some(that)) = (u64_at(old, at), u64_at(new, at)) {
+        if this == that {
+            break;
+        }
+        at = at.wrapping_add(WORD_BYTES);
+    }
+    let ended = u64_at(old, at).is_some();
+    let end = if ended { at } else { min(old.len(), new.len()) };
+    // 2. Bytes that are the same at the end belong to no run.
+    let all = (old.get(..end).unwrap_or_default(), new.get(..end).unwrap_or_default());
+    end.saturating_sub(common_back(all.0, all.1, WORD_BYTES.wrapping_mul(2)))
 }
 
 /// What the run of a patch begins with, before the bytes of the patch.

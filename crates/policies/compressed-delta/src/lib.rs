@@ -33,7 +33,7 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::deltas::{self, Form, Images};
@@ -140,15 +140,38 @@ impl<K> CompressedDelta<K> {
     }
 }
 
+/// The most bytes of patches that are logged without the new image. More of them might compress.
+const PATCH_BYTES_MAX: usize = 256;
+
+impl<K> CompressedDelta<K> {
+    /// Which shares of the bits, in 256ths, are worth no coder.
+    const fn bounds(&self) -> core::ops::RangeInclusive<u8> {
+        self.settings.few_bits..=self.settings.most_bits
+    }
+}
+
 impl<K: Kernels> Policy for CompressedDelta<K> {
     fn id(&self) -> PolicyId {
         CompressedDelta::ID
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        // Patches alone say nothing of the image that they lead to: refused.
-        let Some(new) = update.change.image() else { return Placement::Image };
-        let Some(old) = update.old else { return Placement::DiskLog };
+        let new = match (update.change, update.old) {
+            (Change::Patches(patches), Some(old)) => {
+                return match deltas::put_patches(&self.kernels, old, patches, out) {
+                    Ok(true) => Placement::Encoded,
+                    Ok(false) => Placement::Unchanged,
+                    Err(_) => Placement::Image,
+                };
+            }
+            // Patches alone say nothing of the image that they lead to: refused.
+            (Change::Patches(_), None) => return Placement::Image,
+            (change, _) => change.image(),
+        };
+        let (Some(new), Some(old)) = (new, update.old) else { return Placement::DiskLog };
+        if deltas::is_hopeless(old, new, self.bounds()) {
+            return Placement::DiskLog;
+        }
         let changed = Changed::between(&self.kernels, old, new);
         let Some(changed) = changed else { return Placement::DiskLog };
         if changed.is_nothing() {
@@ -170,6 +193,12 @@ impl<K: Kernels> Policy for CompressedDelta<K> {
             Ok(()) if out.as_bytes().len() < new.len() => Placement::Encoded,
             _ => Placement::DiskLog,
         }
+    }
+
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        // So few bytes that no other form is shorter, and that too many bits never differ.
+        let few = block_bytes.saturating_mul(self.settings.few_bits.into()) / 1024;
+        if self.settings.moves { 0 } else { few.min(PATCH_BYTES_MAX) }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

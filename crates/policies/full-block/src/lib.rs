@@ -5,21 +5,74 @@
 //! - **Choose it** when most of a block changes with every update, or when nothing is known of what
 //!   changed. Or choose it as the baseline that the other policies are measured against.
 //!
-//! An update that leaves the block as it was is not logged, where the store gives the old image. It
-//! never asks for one, and has no setting for that: a baseline logs what it is given.
+//! An update that leaves the block as it was is not logged, where the store gives the old image.
+//! [`Settings::compares`] adds: where the journal keeps the old one in ordinary memory. By default
+//! it never asks for one, since a baseline logs what it is given.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 use journal_core::policy::{ApplyError, Encoder, Placement, Policy, PolicyId, Update};
 
-/// The policy. It has no settings.
+/// Settings of the policy, each with its default. None of it is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    compares: bool,
+}
+
+impl Settings {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { compares: false }
+    }
+
+    /// Whether an image is compared with the old one, where the journal keeps that in ordinary
+    /// memory. If the two are the same, nothing is logged. The comparison ends with the first byte
+    /// that differs. Off.
+    #[must_use]
+    pub const fn compares(self, compares: bool) -> Self {
+        Self { compares, ..self }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FullBlock;
+pub struct FullBlock {
+    settings: Settings,
+}
+
+/// The policy with its default settings.
+#[allow(non_upper_case_globals, reason = "a policy without settings is named like its type")]
+pub const FullBlock: FullBlock = FullBlock::new();
 
 impl FullBlock {
     /// Its number in the superblock.
     pub const ID: PolicyId = PolicyId(1);
+
+    /// The policy with its default settings.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(Settings::new())
+    }
+
+    /// The policy with these settings.
+    #[must_use]
+    pub const fn with(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
 }
 
 impl Policy for FullBlock {
@@ -38,6 +91,10 @@ impl Policy for FullBlock {
 
     fn logs_whole_blocks(&self) -> bool {
         true
+    }
+
+    fn wants_cached_old(&self) -> bool {
+        self.settings.compares
     }
 
     fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
@@ -63,6 +120,13 @@ mod tests {
         assert_eq!(place(None), Placement::Image);
         assert_eq!(place(Some(&[2; 64])), Placement::Image);
         assert_eq!(place(Some(&[1; 64])), Placement::Unchanged);
+    }
+
+    #[test]
+    fn it_asks_for_old_images_that_are_kept_if_it_is_set() {
+        let compares = FullBlock::with(Settings::new().compares(true));
+        assert!(compares.wants_cached_old() && !compares.wants_old());
+        assert!(!FullBlock.wants_cached_old() && !FullBlock.settings().compares);
     }
 
     #[test]

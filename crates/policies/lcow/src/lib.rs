@@ -41,6 +41,7 @@ pub struct Settings {
     commit_after: Duration,
     checkpoint_after: Option<Duration>,
     compares: bool,
+    logs_patches: bool,
 }
 
 impl Settings {
@@ -52,6 +53,7 @@ impl Settings {
             commit_after: Duration::from_secs(5),
             checkpoint_after: None,
             compares: false,
+            logs_patches: true,
         }
     }
 
@@ -60,6 +62,14 @@ impl Settings {
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }
+    }
+
+    /// Whether patches of a transaction go into its record as they come. No image of the block is
+    /// made or read then, and a record has the patches alone. Otherwise they make a new image,
+    /// which goes to a slot like any other. On.
+    #[must_use]
+    pub const fn logs_patches(self, logs_patches: bool) -> Self {
+        Self { logs_patches, ..self }
     }
 
     /// When a running transaction commits at the latest. 5 seconds.
@@ -135,6 +145,10 @@ impl Policy for Lcow {
     #[inline(always)]
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
         runs::prefix_of(patches.get(at)?)
+    }
+
+    fn logs_patches(&self) -> bool {
+        self.settings.logs_patches
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

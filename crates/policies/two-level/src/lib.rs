@@ -47,6 +47,7 @@ pub struct Settings {
     unit: Unit,
     few_units: u8,
     compares: bool,
+    logs_patches: bool,
     reclaim_at: u8,
     checkpoint_after: Duration,
 }
@@ -59,6 +60,7 @@ impl Settings {
             unit: Unit::SUB_BLOCK,
             few_units: 128,
             compares: true,
+            logs_patches: true,
             reclaim_at: 192,
             checkpoint_after: Duration::from_secs(300),
         }
@@ -83,6 +85,14 @@ impl Settings {
     #[must_use]
     pub const fn compares(self, compares: bool) -> Self {
         Self { compares, ..self }
+    }
+
+    /// Whether patches of a transaction go into its record as they come. No image of the block is
+    /// made or read then, and a record has the patches alone. Otherwise the sub-blocks that they
+    /// touch are logged. On.
+    #[must_use]
+    pub const fn logs_patches(self, logs_patches: bool) -> Self {
+        Self { logs_patches, ..self }
     }
 
     /// The share of a lane, in 256ths, from which on it is emptied. 192, three quarters.
@@ -186,6 +196,31 @@ impl<K: Kernels> TwoLevel<K> {
     }
 }
 
+impl<K> TwoLevel<K> {
+    /// Whether more sub-blocks of data differ in their first words than are logged by themselves.
+    /// Then it does not matter what else differs.
+    fn is_much(&self, update: &Update<'_>, new: &[u8]) -> bool {
+        let (Change::Image(_), Class::Data, Some(old)) = (update.change, update.class, update.old)
+        else {
+            return false;
+        };
+        let unit = self.settings.unit;
+        let count = unit.count_in(new.len());
+        let few = count.saturating_mul(self.settings.few_units.into()) / 256;
+        let differs = |at: &usize| first_word(old, *at) != first_word(new, *at);
+        let differing = (0..new.len()).step_by(unit.bytes()).filter(differs);
+        // As soon as there are more, the rest is not looked at.
+        self.settings.compares
+            && old.len() == new.len()
+            && differing.take(few.saturating_add(1)).count() > few
+    }
+}
+
+/// The word at a place of a block, if a whole one is there.
+fn first_word(block: &[u8], at: usize) -> Option<&[u8; 8]> {
+    block.get(at..)?.first_chunk()
+}
+
 fn put_runs(update: &Update<'_>, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
     out.put(&[RUNS])?;
     runs::put(update.change.pieces(), out)
@@ -206,6 +241,9 @@ impl<K: Kernels> Policy for TwoLevel<K> {
             Class::Metadata => Placement::Image,
             Class::Data => Placement::DiskLog,
         };
+        if self.is_much(update, new) {
+            return whole;
+        }
         let Some(changed) = self.changed(update, new) else { return whole };
         if changed.is_nothing() {
             return Placement::Unchanged;
@@ -227,6 +265,10 @@ impl<K: Kernels> Policy for TwoLevel<K> {
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
         let prefix = runs::prefix_of(patches.get(at)?)?;
         Some(if at == 0 { prefix.behind(RUNS) } else { prefix })
+    }
+
+    fn logs_patches(&self) -> bool {
+        self.settings.logs_patches
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

@@ -40,6 +40,10 @@ impl Policy for DynPolicy {
         self.0.logs_patches()
     }
 
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        self.0.patch_bytes_on_old(block_bytes)
+    }
+
     fn logs_images(&self) -> bool {
         self.0.logs_images()
     }

@@ -72,7 +72,7 @@ pub type TimedJournal = Journal<HostPolicy, On<TimedPmem<Region>, HostDisk>>;
 /// The options that all journals here have: one lane, the usual shield, and few syncs in a
 /// checkpoint.
 pub fn options(policy: HostPolicy) -> Options<HostPolicy> {
-    Options::new().policy(policy).lanes(1).batch_blocks(BATCH_BLOCKS)
+    Options::new().policy(policy).lanes(1).batch_blocks(BATCH_BLOCKS).disk_log(true)
 }
 
 /// Formats a journal in a memory of `nvm_bytes`. The format itself takes no time of the run.

@@ -83,8 +83,9 @@ impl Policy for HostPolicy {
         self.policy.prefix_of(patches, at)
     }
 
+    /// The published systems make an image of what is patched, except for those that log objects.
     fn logs_patches(&self) -> bool {
-        self.policy.logs_patches()
+        matches!(self.policy, AnyPolicy::ObjectLog(_)) && self.policy.logs_patches()
     }
 
     fn logs_images(&self) -> bool {

@@ -87,7 +87,7 @@ fn cost<L: Policy + Copy + Send + Sync + 'static>(
     let lines = spent.lines() - before.lines();
     drop(journal);
     // Timed.
-    let options = Options::new().policy(policy).lanes(1).lane_bytes(16 << 20);
+    let options = Options::new().policy(policy).lanes(1).lane_bytes(16 << 20).disk_log(true);
     let mut region = Region::anonymous(64 << 20)?;
     for page in (0..region.len()).step_by(BLOCK) {
         region.store(Offset(page), &[1]);

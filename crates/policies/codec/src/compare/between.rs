@@ -20,7 +20,7 @@
 //! B2. A base that is none of these images is found by [`check`], except for one in 2^32.
 
 use journal_core::Kernels;
-use journal_core::policy::{ApplyError, Encoder, NoRoom};
+use journal_core::policy::{ApplyError, Encoder, NoRoom, Patch};
 
 use crate::bytes::chunk_at;
 
@@ -46,6 +46,37 @@ impl Between {
     #[must_use]
     pub fn new(kernels: &impl Kernels, form: u8, old: &[u8], new: &[u8]) -> Self {
         Self { form, before: check_of(kernels, old), after: check_of(kernels, new) }
+    }
+
+    /// Leads from one image to that with these patches, which ascend and do not overlap. The second
+    /// image need not be there. `None` where a patch does not lie in the block.
+    #[must_use]
+    pub fn of_patches(
+        kernels: &impl Kernels,
+        form: u8,
+        old: &[u8],
+        patches: &[Patch<'_>],
+    ) -> Option<Self> {
+        let (mut before, mut after, mut at) = (0, 0, 0_usize);
+        for patch in patches {
+            let start = patch.at as usize;
+            let same = old.get(at..start)?;
+            at = start.checked_add(patch.bytes.len())?;
+            let replaced = old.get(start..at)?;
+            after = if after == before {
+                before = kernels.crc64(before, same);
+                before
+            } else {
+                before = kernels.crc64(before, same);
+                kernels.crc64(after, same)
+            };
+            before = kernels.crc64(before, replaced);
+            after = kernels.crc64(after, patch.bytes);
+        }
+        let rest = old.get(at..)?;
+        let [before, after] = [kernels.crc64(before, rest), kernels.crc64(after, rest)];
+        let low = |[a, b, c, d, ..]: [u8; 8]| [a, b, c, d];
+        Some(Self { form, before: low(before.to_le_bytes()), after: low(after.to_le_bytes()) })
     }
 
     /// Begins a payload.
@@ -157,6 +188,29 @@ mod tests {
                 let last = payloads.last().expect("there are some");
                 assert_eq!(check(&PortableKernels, last, &block), Ok(()));
             }
+        }
+    }
+
+    #[test]
+    fn patches_lead_where_their_image_does() {
+        let old = samples::noise(1, LEN);
+        let all = [(0, 4), (4, 3), (20, 9), (63, 1)];
+        for count in 0..=all.len() {
+            let mut new = old.clone();
+            let bytes: Vec<_> = all.iter().map(|(at, len)| samples::noise(*at, *len)).collect();
+            let patches = all.iter().zip(&bytes).take(count);
+            let patches: Vec<_> = patches
+                .map(|((at, _), bytes)| Patch { at: *at as u32, bytes: bytes.as_slice() })
+                .collect();
+            for patch in &patches {
+                new[patch.at as usize..][..patch.bytes.len()].copy_from_slice(patch.bytes);
+            }
+            let found = Between::of_patches(&PortableKernels, 7, &old, &patches);
+            assert_eq!(found, Some(Between::new(&PortableKernels, 7, &old, &new)));
+        }
+        for at in [63, 64, u32::MAX] {
+            let patches = [Patch { at, bytes: &[1, 2] }];
+            assert_eq!(Between::of_patches(&PortableKernels, 7, &old, &patches), None);
         }
     }
 
