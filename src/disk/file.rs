@@ -14,7 +14,8 @@ use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation,
 };
 use pmem_sys::Step;
-use rustix::io::{pwritev, retry_on_intr};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, pwritev, retry_on_intr};
 
 use crate::disk::direct::{Bounce, is_aligned};
 use crate::disk::error::{FileDiskError, FileDiskErrorKind};
@@ -33,6 +34,7 @@ const SLICES_MAX: usize = 1024;
 /// |---|---|
 /// | `read` | `pread` |
 /// | `write`, `write_vectored` | one `pwrite` or `pwritev`, unless the system cuts it short |
+/// | `discard` | `fallocate` makes a hole, where the file system can; a growing file becomes shorter |
 /// | `sync` | `fdatasync`: the disk's own cache is emptied as well |
 ///
 /// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a failed `sync` the system may
@@ -204,6 +206,35 @@ impl BlockDevice for FileDisk {
         }
         let at = self.check(DeviceOperation::Write, first, bytes)?;
         self.write_parts(from, at).map_err(failed(DeviceOperation::Write, first))
+    }
+
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        let size = self.block_size.bytes() as u64;
+        let end = first.raw().checked_add(blocks).filter(|end| *end <= self.block_count);
+        let Some(end) = end else {
+            let (kind, of) = (DeviceErrorKind::OutOfRange, DeviceOperation::Write);
+            return Err(DeviceError::new(of, kind, first));
+        };
+        // No larger than the disk, whose length is a number of the system's.
+        let (at, end) = (first.raw() * size, end * size);
+        let discard = || {
+            if self.grows && end >= self.file.metadata()?.len() {
+                if at < self.file.metadata()?.len() {
+                    self.file.set_len(at)?;
+                }
+                return Ok(());
+            }
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            match retry_on_intr(|| fallocate(&*self.file, hole, at, end - at)) {
+                // What the file system cannot do is no loss.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+                done => done.map_err(io::Error::from),
+            }
+        };
+        if blocks == 0 {
+            return Ok(());
+        }
+        discard().map_err(failed(DeviceOperation::Write, first))
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {

@@ -126,6 +126,19 @@ impl<A: BlockDevice, B: BlockDevice> BlockDevice for Joined<A, B> {
         Ok(())
     }
 
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        let in_front = self.front_blocks.saturating_sub(first.raw()).min(blocks);
+        if in_front > 0 {
+            self.front.discard(first, in_front)?;
+        }
+        if in_front == blocks {
+            return Ok(());
+        }
+        let behind = (first.raw() + in_front).saturating_sub(self.front_blocks);
+        let done = self.behind.discard(BlockNumber(behind), blocks - in_front);
+        done.map_err(|error| self.renumbered(error))
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         self.front.sync()?;
         self.behind.sync().map_err(|error| self.renumbered(error))

@@ -432,6 +432,27 @@ impl OneFile {
         self.store.checkpoint().map_err(Error::from)
     }
 
+    /// Takes the file as the disk has it now, `len` bytes long: another program has changed it while
+    /// nothing of it was in the journal. For a disk that is used in turn: the caller has seen to it
+    /// that a [`checkpoint`](Self::checkpoint) is behind the last change of its own, and that the
+    /// disk's file was cut to its length.
+    ///
+    /// # Errors
+    /// `Closed`, `TooFar`, and the journal's.
+    pub fn take_as_it_is(&self, len: u64) -> Result<(), Error> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        if len > self.len_max() {
+            return Err(Error::TooFar { end: Some(len), most: self.len_max() });
+        }
+        let now = OneFileState { len, zero_from: len, is_closed: false };
+        self.submit(Vec::new(), *state, now, Durability::Durable)?;
+        *state = now;
+        Ok(())
+    }
+
     /// Ends the journal: the disk alone has everything. `cut` is told the length of the file when
     /// everything is home, and cuts the disk's file to it, durably. Later calls answer `Closed`.
     ///

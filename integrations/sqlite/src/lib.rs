@@ -30,7 +30,11 @@
 //!
 //! A URI says the same without [`mount`]: `file:main.db?vfs=nvj&nvm=/mnt/pmem/main.nvj`, with
 //! `policy`, `nvm_bytes`, `block_size` and `background` (0 or 1) as further parameters. The first
-//! connection mounts the database then, and the last one that closes ends the mount.
+//! connection mounts the database then, and the last one that closes ends the mount. With
+//! `shared=1` instead of `nvm` the database is not locked: see [`Mount::shared`].
+//!
+//! Programs in other languages load the crate `extension` beside this one into their SQLite, and
+//! then open databases by such a URI.
 //!
 //! # What it needs
 //!
@@ -90,7 +94,17 @@ use mount::{NO_HOOK, mount_file, registry};
 /// # Errors
 /// `NoBatchAtomic`, `NoVfs`, `ZeroInName`.
 pub fn register(name: &str) -> Result<(), Error> {
-    ffi::vfs::register(name)
+    ffi::vfs::register(name, None)
+}
+
+/// Registers the VFS under a name as SQLite's default one. A database that is opened without
+/// parameters of its own is mounted by `otherwise`; that names one file of persistent memory, so it
+/// is for programs of one database, and for [`anonymous`](Mount::anonymous) memory.
+///
+/// # Errors
+/// Those of [`register`].
+pub fn register_as_default(name: &str, otherwise: &Mount) -> Result<(), Error> {
+    ffi::vfs::register(name, Some(otherwise))
 }
 
 /// Mounts a database: from now on connections that open it with the VFS find it in its journal.

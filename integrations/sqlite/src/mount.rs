@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block_files::{OneFile, SpanDisk, Store};
 use journal_core::OpenError;
 use journal_core::superblock::SuperblockError;
-use nvm_journal::ports::{Hook, NoHook, Offset, PmemRead as _, PmemSplit as _};
+use nvm_journal::ports::{BlockDevice, Hook, NoHook, Offset, PmemRead as _, PmemSplit as _};
 use nvm_journal::{
     AnyPolicy, BlockSize, FileDisk, FileDiskError, FileDiskErrorKind, FileDiskOptions, FullBlock,
     Joined, Journal, MapErrorKind, MapOptions, Options, Region,
 };
 
-use crate::database::mounted_file::{Cut, Guard, MountedFile};
+use crate::database::mounted_file::{Cut, Guard, MountedFile, Shared};
 use crate::error::Error;
 
 /// Blocks that a database's disk has room for: 64 TiB of 4 KiB.
@@ -59,6 +59,8 @@ pub struct Mount {
     policy: Option<AnyPolicy>,
     options: Options,
     block_size: BlockSize,
+    /// Whether other programs use the database's file in turn.
+    pub(crate) is_shared: bool,
 }
 
 impl Default for Mount {
@@ -79,6 +81,7 @@ impl Mount {
             policy: None,
             options: Options::new().lanes(1).lane_log_blocks(0),
             block_size: BlockSize::DEFAULT,
+            is_shared: false,
         }
     }
 
@@ -135,12 +138,27 @@ impl Mount {
         self
     }
 
+    /// Lets other programs use the database's file in turn, as SQLite's own suite does: each
+    /// transaction is written home before its lock is given back, the locks are the host's, and
+    /// `journal_mode=WAL` is the host's as well. The journal is in plain memory. So this proves
+    /// what the VFS does, and saves nothing: each commit waits for the disk, and a crash while a
+    /// transaction goes home leaves the file in pieces.
+    #[must_use]
+    pub const fn shared(self) -> Self {
+        let mut shared = self.anonymous();
+        shared.is_shared = true;
+        shared
+    }
+
     /// The settings that a URI gives.
     pub(crate) fn of_parameters(
         mut parameter: impl FnMut(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, Error> {
-        let Some(nvm) = parameter("nvm") else { return Ok(None) };
-        let mut mount = Self::new().nvm(nvm);
+        let mut mount = match (parameter("nvm"), parameter("shared")) {
+            (_, Some(on)) if on == "1" => Self::new().shared(),
+            (Some(nvm), _) => Self::new().nvm(nvm),
+            _ => return Ok(None),
+        };
         if let Some(name) = parameter("policy") {
             mount = mount.policy(AnyPolicy::from_str(&name).map_err(|_| Error::NoSuchPolicy)?);
         }
@@ -197,16 +215,39 @@ impl Mount {
         self.options.clone().policy(policy).hook(hook)
     }
 
-    /// Makes an empty journal for a disk that holds all of its file.
-    fn format<H>(&self, region: Region, disk: &FileDisk, hook: H) -> Result<OneFile, Error>
+    /// Makes an empty journal for a disk that holds all of its file, which has `len` bytes.
+    fn format<D, H>(&self, region: Region, disk: &D, len: u64, hook: H) -> Result<OneFile, Error>
     where
+        D: BlockDevice + Clone + Send + Sync + 'static,
         H: Hook + Clone + Send + Sync + 'static,
     {
         let (nvm, state) = self.parts(region)?;
         let joined = Joined::new(disk.clone(), state).map_err(|_| Error::NoNvm)?;
         let journal = Journal::format(nvm, joined, &self.settings(hook))?;
         let store: Arc<dyn Store> = Arc::new(journal);
-        Ok(OneFile::format(store, disk.file_len()?)?)
+        Ok(OneFile::format(store, len)?)
+    }
+
+    /// Mounts a database whose file other programs use in turn.
+    pub(crate) fn mount_shared<D>(
+        &self,
+        disk: &D,
+        shared: Shared,
+        cut: Cut,
+    ) -> Result<Arc<MountedFile>, Error>
+    where
+        D: BlockDevice + Clone + Send + Sync + 'static,
+    {
+        let len = (shared.len)().map_err(|code| Error::NoVfs { code })?;
+        let (region, _) = self.region()?;
+        let file = self.format(region, disk, len, NO_HOOK)?;
+        let mounted = MountedFile::new(file, cut, None, true).shared_with_others(shared);
+        Ok(Arc::new(mounted))
+    }
+
+    /// How many blocks a database's disk has room for, and how large they are.
+    pub(crate) const fn disk_shape(&self) -> (BlockSize, u64) {
+        (self.block_size, BLOCKS)
     }
 
     /// The database's file in its journal, whatever state a crash has left them in.
@@ -218,7 +259,7 @@ impl Mount {
         let disk = disk_of(path, self.block_size)?;
         let (region, is_new) = self.region()?;
         if is_new {
-            let file = self.format(region, &disk, hook.clone())?;
+            let file = self.format(region, &disk, disk.file_len()?, hook.clone())?;
             return Ok((file, disk));
         }
         // 2. The journal that is there.
@@ -249,7 +290,7 @@ impl Mount {
             }
         }
         let (region, _) = self.region()?;
-        let file = self.format(region, &disk, hook.clone())?;
+        let file = self.format(region, &disk, disk.file_len()?, hook.clone())?;
         Ok((file, disk))
     }
 
@@ -264,6 +305,19 @@ impl Mount {
         let read =
             File::open(path).and_then(|file| file.take(FRONT_BYTES as u64).read_to_end(&mut front));
         Ok(read.is_ok() && front.iter().all(|byte| *byte == 0))
+    }
+}
+
+impl FromStr for Mount {
+    type Err = Error;
+
+    /// The parameters of a URI: `nvm=/mnt/pmem/main.nvj&nvm_bytes=16777216`.
+    fn from_str(parameters: &str) -> Result<Self, Error> {
+        let of_key = |key: &str| {
+            let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+        };
+        Self::of_parameters(of_key)?.ok_or(Error::NoNvm)
     }
 }
 

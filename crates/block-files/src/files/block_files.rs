@@ -5,6 +5,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use nvm_journal::ports::BlockDevice;
 use nvm_journal::{BlockNumber, CheckpointReport, Durability, Operation, Stats};
 
 use super::edit::{Edit, read};
@@ -13,6 +14,9 @@ use super::state::{FileId, State};
 use crate::error::Error;
 use crate::layout::format::{FIRST_LIST, HEADER, Layout};
 use crate::store::Store;
+
+/// Blocks that one transaction of a trim discards.
+const DISCARDED_AT_ONCE: usize = 32;
 
 /// Named files in one journal.
 ///
@@ -189,6 +193,44 @@ impl BlockFiles {
         self.shared.store.checkpoint().map_err(Error::from)
     }
 
+    /// Gives the disk back what files that were removed or cut have had since the last trim, and
+    /// returns how many blocks that was. `disk` is another handle to the disk that the journal
+    /// has. Everything is written home first, and all files wait until this returns.
+    ///
+    /// # Errors
+    /// The journal's, and those of the disk. Files have what they had.
+    pub fn trim(&self, disk: &mut impl BlockDevice) -> Result<u64, Error> {
+        let mut state = self.shared.open_to_write()?;
+        let store = &*self.shared.store;
+        // 1. The blocks that are free in every state that a crash may leave.
+        store.sync()?;
+        state.freed_is_durable();
+        let untrimmed = core::mem::take(&mut state.untrimmed);
+        let within = |(first, count): &(u64, u64)| state.free.within(*first, *count);
+        let runs = joined(untrimmed.iter().flat_map(within).collect());
+        // 2. The journal forgets them: no later change may build on what they held.
+        let done = discard(store, &runs).and_then(|()| {
+            // 3. Nothing of them is in the journal when the disk forgets them, durably.
+            let device = |error| Error::from(nvm_journal::Error::Device(error));
+            for (first, count) in &runs {
+                disk.discard(BlockNumber(*first), *count).map_err(device)?;
+            }
+            disk.sync().map_err(device)
+        });
+        if let Err(error) = done {
+            state.untrimmed.extend(untrimmed);
+            return Err(error);
+        }
+        Ok(runs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count)))
+    }
+
+    /// How many blocks a store needs that has no room behind its files: the disk of a growing file
+    /// is not longer once it is [trimmed](Self::trim).
+    #[must_use]
+    pub fn blocks_used_to(&self) -> u64 {
+        self.shared.read().free.end_of_used(self.shared.store.block_count())
+    }
+
     /// Ends the journal in good order. Later calls answer `Closed`.
     ///
     /// # Errors
@@ -221,6 +263,34 @@ impl BlockFiles {
     pub fn name_max(&self) -> usize {
         self.shared.read().layout.name_max()
     }
+}
+
+/// Runs in their order, none of which touches another one. They may have overlapped.
+fn joined(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    runs.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(runs.len());
+    for (first, count) in runs {
+        let end = first.saturating_add(count);
+        match joined.last_mut() {
+            Some((start, length)) if first <= start.saturating_add(*length) => {
+                *length = (*length).max(end.saturating_sub(*start));
+            }
+            _ => joined.push((first, count)),
+        }
+    }
+    joined
+}
+
+/// Discards runs of blocks in the journal, and writes everything home.
+fn discard(store: &dyn Store, runs: &[(u64, u64)]) -> Result<(), Error> {
+    let blocks = runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
+    let blocks: Vec<_> = blocks.map(|block| Operation::Discard(BlockNumber(block))).collect();
+    for some in blocks.chunks(DISCARDED_AT_ONCE) {
+        store.commit(some, Durability::Deferred)?;
+    }
+    store.sync()?;
+    let unreadable = store.checkpoint()?.unreadable;
+    if unreadable > 0 { Err(Error::Unreadable { blocks: unreadable }) } else { Ok(()) }
 }
 
 impl fmt::Debug for BlockFiles {

@@ -374,6 +374,7 @@ impl<'s, 'b> Edit<'s, 'b> {
                 for (first, count) in &self.freed {
                     self.state.free.give(*first, *count);
                 }
+                self.state.untrimmed.append(&mut self.freed);
             }
             Durability::Deferred => self.state.waiting.append(&mut self.freed),
         }

@@ -55,8 +55,8 @@ pub(super) fn load(store: &dyn Store) -> Result<State, Error> {
     }
     // 3. What nothing has is free.
     let free = load.free()?;
-    let (waiting, is_closed) = (Vec::new(), false);
-    Ok(State { layout, files, names, lists, free_slots, free, waiting, is_closed })
+    let (waiting, untrimmed, is_closed) = (Vec::new(), Vec::new(), false);
+    Ok(State { layout, files, names, lists, free_slots, free, waiting, untrimmed, is_closed })
 }
 
 impl Load<'_> {

@@ -61,6 +61,8 @@ pub(super) struct State {
     /// Blocks that a transaction has freed that may not be durable yet. After a crash they may
     /// belong to a file again, so no other file gets them before a sync.
     pub(super) waiting: Vec<(u64, u64)>,
+    /// Blocks that were freed since the last trim. Some may be in use again.
+    pub(super) untrimmed: Vec<(u64, u64)>,
     pub(super) is_closed: bool,
 }
 
@@ -236,6 +238,7 @@ impl State {
     pub(super) fn freed_is_durable(&mut self) {
         for (first, count) in self.waiting.drain(..) {
             self.free.give(first, count);
+            self.untrimmed.push((first, count));
         }
     }
 }

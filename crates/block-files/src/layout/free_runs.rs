@@ -33,6 +33,25 @@ impl FreeRuns {
         self.free
     }
 
+    /// The parts of a run that are free.
+    pub(crate) fn within(&self, first: u64, count: u64) -> Vec<(u64, u64)> {
+        let end = first.saturating_add(count);
+        let before = self.runs.range(..first).next_back();
+        let runs = before.into_iter().chain(self.runs.range(first..end));
+        let parts = runs.map(|(start, length)| {
+            let (from, to) = (first.max(*start), end.min(start.saturating_add(*length)));
+            (from, to.saturating_sub(from))
+        });
+        parts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Behind this block all are free.
+    pub(crate) fn end_of_used(&self, blocks: u64) -> u64 {
+        let last = self.runs.iter().next_back();
+        let last = last.filter(|(first, count)| first.saturating_add(**count) >= blocks);
+        last.map_or(blocks, |(first, _)| *first)
+    }
+
     /// Takes a run of at most `wanted` blocks: the blocks from `near` on if they are free, else
     /// some others. `None` if no block is free, or none is wanted.
     pub(crate) fn take(&mut self, near: Option<u64>, wanted: u64) -> Option<(u64, u64)> {
@@ -94,5 +113,10 @@ mod tests {
         }
         assert_eq!((free.free(), free.runs.clone()), (8, BTreeMap::from([(2, 8)])));
         assert_eq!(free.take(None, 0), None);
+        assert_eq!(free.end_of_used(10), 2);
+        assert_eq!(free.end_of_used(11), 11);
+        free.take(Some(2), 3);
+        assert_eq!((free.within(0, 10), free.within(6, 2)), (vec![(5, 5)], vec![(6, 2)]));
+        assert_eq!(free.within(0, 5), []);
     }
 }

@@ -8,6 +8,7 @@ mod apart;
 mod named;
 mod one;
 mod reordering;
+mod trim;
 
 use journal_core::{BlockSize, DeviceFacts};
 use nvm_journal::{FullBlock, Journal, On, Options};

@@ -233,3 +233,42 @@ fn after_a_close_nothing_can_be_done() -> Result<(), Error> {
     assert_eq!(content(&files.open_file("a")?), b"bytes");
     Ok(())
 }
+
+/// A file of the host becomes shorter when files that lie at its end are removed.
+#[test]
+fn a_trim_gives_space_back() -> Result<(), Box<dyn std::error::Error>> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let path = std::env::temp_dir().join(format!("block-files-trim-{}", std::process::id()));
+    let size = nvm_journal::BlockSize::DEFAULT;
+    let options = nvm_journal::FileDiskOptions::new().growing(10_000);
+    let mut disk = options.create(&path, size, 0)?;
+    let nvm = nvm_journal::Region::anonymous(4 << 20)?;
+    let settings = nvm_journal::Options::new().lane_log_blocks(0);
+    let journal = nvm_journal::Journal::format(nvm, disk.clone(), &settings)?;
+    let files = BlockFiles::format(Arc::new(journal))?;
+    for name in ["a", "b", "c"] {
+        files.create(name)?.write_at(0, &vec![b'x'; 200 * 4096])?;
+    }
+    files.checkpoint()?;
+    let (long, taken) = (disk.file_len()?, std::fs::metadata(&path)?.blocks());
+    assert!(long >= 600 * 4096, "{long}");
+    assert_eq!(files.trim(&mut disk)?, 0, "no file was removed or cut");
+    // 1. In the middle there is a hole then.
+    files.remove("b")?;
+    assert!(files.trim(&mut disk)? >= 200);
+    assert_eq!(disk.file_len()?, long);
+    let left = std::fs::metadata(&path)?.blocks();
+    assert!(left < taken * 3 / 4, "{taken} {left}");
+    // 2. At the end the file becomes shorter.
+    files.open_file("c")?.set_len(10)?;
+    assert!(files.trim(&mut disk)? >= 199);
+    assert!(disk.file_len()? < long * 3 / 4, "{long} {}", disk.file_len()?);
+    assert!(disk.file_len()?.div_ceil(4096) <= files.blocks_used_to());
+    let file = files.open_file("a")?;
+    assert_eq!(content(&file), vec![b'x'; 200 * 4096]);
+    files.create("d")?.write_at(0, &vec![b'y'; 300 * 4096])?;
+    files.close()?;
+    std::fs::remove_file(path)?;
+    Ok(())
+}

@@ -108,6 +108,16 @@ pub trait BlockDevice {
         Ok(())
     }
 
+    /// Says that the content of blocks is not needed any more, so that the device may use their
+    /// space. Each block then holds what it held, or zeroes, and that stays so. The default does
+    /// nothing, which is right for a device that cannot promise as much.
+    ///
+    /// **Crash** and errors: as a [`write`](Self::write) of zeroes to some of the blocks.
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        let _ = (first, blocks);
+        Ok(())
+    }
+
     /// Makes every earlier write durable, in the device and not only in a cache above it.
     ///
     /// **Crash**: before it returns, as before the call; after `Ok`, no earlier write can be lost.
@@ -166,6 +176,10 @@ impl<D: BlockDevice + ?Sized> BlockDevice for &mut D {
 
     fn write_vectored(&mut self, first: BlockNumber, from: &[&[u8]]) -> Result<(), DeviceError> {
         (**self).write_vectored(first, from)
+    }
+
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        (**self).discard(first, blocks)
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {

@@ -38,8 +38,14 @@ pub enum MapErrorKind {
         /// Which process has it open.
         holder: Holder,
     },
-    /// It is not a regular file.
+    /// It is neither a regular file nor persistent memory without a file system (`/dev/dax0.0`).
     NotAFile,
+    /// It is persistent memory without a file system, and the kernel did not map it directly. No
+    /// other way leads to it.
+    NoDirectAccess {
+        /// Why not.
+        reason: Reason,
+    },
     /// The handle that was given cannot write.
     NotWritable,
     /// The length is zero.
@@ -146,7 +152,10 @@ impl fmt::Display for MapErrorKind {
             Self::Busy { holder: Holder::AnotherProcess } => {
                 f.write_str("already open in another process")
             }
-            Self::NotAFile => f.write_str("not a regular file"),
+            Self::NotAFile => f.write_str("not a regular file, and no DAX device"),
+            Self::NoDirectAccess { reason } => {
+                write!(f, "a DAX device is mapped directly or not at all: {reason}")
+            }
             Self::NotWritable => f.write_str("the handle cannot write"),
             Self::Empty => f.write_str("no bytes"),
             Self::TooShort { len, demanded } => {

@@ -19,6 +19,10 @@ pub struct MapFacts {
     pub reason: Reason,
     /// With which instructions.
     pub method: Method,
+    /// How often the memory has lost power before it had saved what was on its way to it. `None`
+    /// if the kernel does not count that. A number larger than the last open saw means that what
+    /// was called durable before may be damaged.
+    pub dirty_shutdowns: Option<u64>,
 }
 
 /// Why a span has the granularity it has.

@@ -12,7 +12,7 @@
 //! goes with the last descriptor (and mapping) of the description.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
@@ -61,7 +61,8 @@ impl FileLock {
     /// Locks `file`, whose description was opened by us and is shared with no other code.
     pub(crate) fn take(file: File) -> Result<Self, MapError> {
         let found = file.metadata().map_err(|source| MapError::system(Step::Inspect, source))?;
-        if !found.is_file() {
+        // The caller has seen to it that a device is one that can be mapped.
+        if !found.is_file() && !found.file_type().is_char_device() {
             return Err(MapErrorKind::NotAFile.into());
         }
         let identity = Identity { device: found.dev(), inode: found.ino() };

@@ -9,9 +9,9 @@
 //! It may also leave a whole one full of zeros, which the code that formats it must be able to tell
 //! from its own.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use journal_core::{Granularity, LINE_BYTES};
@@ -23,12 +23,26 @@ use crate::map::error::{MapError, MapErrorKind, Step};
 use crate::map::facts::{MapFacts, Reason};
 use crate::map::lock::FileLock;
 use crate::map::pages::{PAGE_BYTES, Pages};
-use crate::map::{Mapping, memory, page_cache, sysfs};
+use crate::map::sysfs::Device;
+use crate::map::{Mapping, memory, page_cache};
 use crate::processor::choices::FlushMethod;
 use crate::processor::method::Method;
 use crate::region::Region;
 use crate::region::emulator::{Emulator, EmulatorModel};
 use crate::region::span::{Durability, Span};
+
+/// Of a machine's memory, a span of up to this share has its pages mapped at once by default.
+const SMALL_SHARE: u64 = 128;
+
+/// When the system maps pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prefault {
+    /// Now, if there are few of them, and that changes nothing on the medium.
+    IfSmall,
+    Now,
+    /// At the first store into each.
+    Later,
+}
 
 /// What is demanded of a span, and the calls that give one.
 ///
@@ -48,7 +62,7 @@ pub struct MapOptions {
     weakest: Granularity,
     min_len: u64,
     page_cache: bool,
-    prefault: bool,
+    prefault: Prefault,
     method: Option<Method>,
 }
 
@@ -66,7 +80,7 @@ impl MapOptions {
             weakest: Granularity::Page,
             min_len: 0,
             page_cache: false,
-            prefault: false,
+            prefault: Prefault::IfSmall,
             method: None,
         }
     }
@@ -92,9 +106,19 @@ impl MapOptions {
     /// Has the system map every page before the call returns, which takes a quarter of a
     /// microsecond to some microseconds for each 4 KiB. Otherwise the first store into each page
     /// waits for that, so that the first lap of a journal is slow.
+    ///
+    /// By default this is done for plain memory and for persistent memory of at most one 128th of
+    /// the machine's memory. It is not done for a file in the page cache: that would write all of
+    /// the file.
     #[must_use]
     pub const fn prefault(self) -> Self {
-        Self { prefault: true, ..self }
+        Self { prefault: Prefault::Now, ..self }
+    }
+
+    /// Has the system map each page at the first store into it, whatever the size is.
+    #[must_use]
+    pub const fn fault_later(self) -> Self {
+        Self { prefault: Prefault::Later, ..self }
     }
 
     /// Uses these instructions and not the best ones.
@@ -114,8 +138,9 @@ impl MapOptions {
         self.create_at(path, len).map_err(|error| error.on(path))
     }
 
-    /// Maps an existing file. If it is sparse it stays so, and a store into a hole of it ends the
-    /// process when the disk is full (`SIGBUS`).
+    /// Maps an existing file, or persistent memory without a file system (`/dev/dax0.0`), which is
+    /// as long as the kernel says. A sparse file in the page cache stays sparse, and a store into a
+    /// hole of it ends the process when the disk is full (`SIGBUS`).
     ///
     /// # Errors
     /// It does not exist, is open elsewhere, has a wrong length, or the demand is not met.
@@ -160,9 +185,10 @@ impl MapOptions {
 
     fn plain(&self, len: u64, reason: Reason, by: Durability) -> Result<Region, MapError> {
         let len = self.checked_len(len, LINE_BYTES)?;
-        let facts = self.facts(Granularity::Line, reason)?;
+        let facts = self.facts(Granularity::Line, reason, None)?;
         let map = memory::map(len).map_err(|source| MapError::system(Step::Map, source))?;
-        Ok(Region::whole(Span::new(self.ready(Mapping::Ordinary(map))?, None, facts, by)))
+        let mapping = self.ready(Mapping::Ordinary(map), true)?;
+        Ok(Region::whole(Span::new(mapping, None, facts, by)))
     }
 
     fn create_at(&self, path: &Path, len: u64) -> Result<Region, MapError> {
@@ -207,12 +233,8 @@ impl MapOptions {
         file: File,
         lock: impl FnOnce(File) -> Result<FileLock, MapError>,
     ) -> Result<Region, MapError> {
-        let found = file.metadata();
-        let found = found.map_err(|source| MapError::system(Step::Inspect, source))?;
-        if !found.is_file() {
-            return Err(MapErrorKind::NotAFile.into());
-        }
-        self.checked_len(found.len(), PAGE_BYTES)?;
+        let len = bytes_of(&file, Path::new(SYSFS))?;
+        self.checked_len(len, PAGE_BYTES)?;
         let lock = lock(file)?;
         let (mapping, facts, by) = self.medium(lock.file())?;
         Ok(Region::whole(Span::new(mapping, Some(lock), facts, by)))
@@ -220,41 +242,59 @@ impl MapOptions {
 
     /// Maps a file that is locked.
     fn medium(&self, file: &File) -> Result<(Mapping, MapFacts, Durability), MapError> {
+        self.medium_by(file, Path::new(SYSFS))
+    }
+
+    fn medium_by(
+        &self,
+        file: &File,
+        root: &Path,
+    ) -> Result<(Mapping, MapFacts, Durability), MapError> {
         let found = file.metadata();
         let found = found.map_err(|source| MapError::system(Step::Inspect, source))?;
-        let len = self.checked_len(found.len(), PAGE_BYTES)?;
+        let len = self.checked_len(bytes_of(file, root)?, PAGE_BYTES)?;
+        let device = device_of(&found, root);
         let (mapping, granularity, reason) = match self.map_direct(file, len)? {
             Ok(direct) => {
-                let (major, minor) =
-                    (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
-                if sysfs::caches_survive(Path::new("/sys"), major, minor) {
+                if device.caches_survive() {
                     (Mapping::Direct(direct), Granularity::Store, Reason::PersistentCaches)
                 } else {
                     (Mapping::Direct(direct), Granularity::Line, Reason::MapSync)
                 }
             }
+            Err(reason) if !found.is_file() => {
+                return Err(MapErrorKind::NoDirectAccess { reason }.into());
+            }
             Err(reason) => {
                 // The demand is looked at first: a refused medium is not even mapped.
-                self.facts(Granularity::Page, reason)?;
+                self.facts(Granularity::Page, reason, None)?;
                 let map = page_cache::map(file, len);
                 let map = map.map_err(|source| MapError::system(Step::Map, source))?;
                 (Mapping::Ordinary(map), Granularity::Page, reason)
             }
         };
-        let facts = self.facts(granularity, reason)?;
+        let facts = self.facts(granularity, reason, device.dirty_shutdowns())?;
         let by = match granularity {
             Granularity::Page => {
                 Durability::Pages(Pages::new(page_cache::syncer(mapping.base(), mapping.len())))
             }
             _ => Durability::Lines,
         };
-        Ok((self.ready(mapping)?, facts, by))
+        Ok((self.ready(mapping, granularity != Granularity::Page)?, facts, by))
     }
 
-    /// The mapping, with its pages where they are asked for.
-    fn ready(&self, mapping: Mapping) -> Result<Mapping, MapError> {
-        if self.prefault {
-            mapping.prefault().map_err(|errno| MapError::system(Step::Map, errno))?;
+    /// The mapping, with its pages where they are asked for, or where they are few and a page that
+    /// is mapped is not written for that.
+    fn ready(&self, mapping: Mapping, is_free: bool) -> Result<Mapping, MapError> {
+        match self.prefault {
+            Prefault::Now => {
+                mapping.prefault().map_err(|errno| MapError::system(Step::Map, errno))?;
+            }
+            Prefault::IfSmall if is_free && is_small(mapping.len()) => {
+                // It was not asked for. A system that cannot do it does it at the first store.
+                let _ = mapping.prefault();
+            }
+            Prefault::IfSmall | Prefault::Later => {}
         }
         Ok(mapping)
     }
@@ -281,7 +321,12 @@ impl MapOptions {
     }
 
     /// The facts of a medium, if they meet the demand.
-    fn facts(&self, granularity: Granularity, reason: Reason) -> Result<MapFacts, MapError> {
+    fn facts(
+        &self,
+        granularity: Granularity,
+        reason: Reason,
+        dirty_shutdowns: Option<u64>,
+    ) -> Result<MapFacts, MapError> {
         // Ordered from strong to weak.
         if granularity > self.weakest {
             let (demanded, offered) = (self.weakest, granularity);
@@ -290,7 +335,7 @@ impl MapOptions {
         let method = self.chosen_method();
         let method =
             if granularity == Granularity::Store { method.without_flush() } else { method };
-        Ok(MapFacts { granularity, reason, method })
+        Ok(MapFacts { granularity, reason, method, dirty_shutdowns })
     }
 
     /// The length as this machine counts, if it is fit to be mapped.
@@ -310,6 +355,40 @@ impl MapOptions {
             Err(_) => Err(MapErrorKind::TooLong { len }.into()),
         }
     }
+}
+
+/// Where sysfs is mounted.
+const SYSFS: &str = "/sys";
+
+/// The device that a file lies on, or that it is.
+fn device_of<'r>(found: &Metadata, root: &'r Path) -> Device<'r> {
+    let (kind, number) =
+        if found.is_file() { ("block", found.dev()) } else { ("char", found.rdev()) };
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    Device { root, kind, major, minor }
+}
+
+/// How long a file is, or persistent memory without a file system.
+fn bytes_of(file: &File, root: &Path) -> Result<u64, MapError> {
+    let found = file.metadata();
+    let found = found.map_err(|source| MapError::system(Step::Inspect, source))?;
+    if found.is_file() {
+        return Ok(found.len());
+    }
+    let is_device = found.file_type().is_char_device();
+    let bytes = is_device.then(|| device_of(&found, root).dax_bytes()).flatten();
+    bytes.ok_or_else(|| MapErrorKind::NotAFile.into())
+}
+
+/// Whether a span takes so little of the machine's memory that its pages are mapped at once.
+fn is_small(len: usize) -> bool {
+    // Where programs are interpreted, there are no pages to be mapped.
+    if cfg!(miri) {
+        return false;
+    }
+    let memory = rustix::system::sysinfo();
+    let bytes = (memory.totalram as u64).saturating_mul(u64::from(memory.mem_unit));
+    len as u64 <= bytes / SMALL_SHARE
 }
 
 /// Gives an empty file its length and all its space.
@@ -415,9 +494,65 @@ mod tests {
     #[test]
     fn pages_are_there_if_that_is_asked_for() {
         let len = 1 << 20;
-        let lazy = MapOptions::new().anonymous(len).expect("memory");
+        let lazy = MapOptions::new().fault_later().anonymous(len).expect("memory");
         let eager = MapOptions::new().prefault().anonymous(len).expect("memory");
-        assert_eq!((pages_there(&lazy), pages_there(&eager)), (0, 256));
+        let small = MapOptions::new().anonymous(len).expect("memory");
+        let there = [&lazy, &eager, &small].map(pages_there);
+        assert_eq!(there, [0, 256, 256]);
+    }
+
+    /// A machine has no such share of its own memory.
+    #[test]
+    fn a_large_span_is_mapped_at_its_first_stores() {
+        let memory = rustix::system::sysinfo();
+        let bytes = memory.totalram as u64 * u64::from(memory.mem_unit) / 16;
+        let region = MapOptions::new().anonymous(bytes / 4096 * 4096).expect("memory");
+        assert_eq!(pages_there(&region), 0);
+    }
+
+    /// The page cache writes each page that it has mapped for writing.
+    #[test]
+    fn a_file_in_the_page_cache_is_not_written_by_default() {
+        let path = std::env::temp_dir().join(format!("pmem-sys-pages-{}", std::process::id()));
+        let region = MapOptions::new().page_cache().create(&path, 1 << 20).expect("a file");
+        let there = pages_there(&region);
+        drop(fs::remove_file(path));
+        assert_eq!(there, 0);
+    }
+
+    /// A character device that sysfs calls persistent memory, and that the kernel does not map so.
+    #[test]
+    fn a_device_is_mapped_directly_or_not_at_all() {
+        let root = std::env::temp_dir().join(format!("pmem-sys-device-{}", std::process::id()));
+        drop(fs::remove_dir_all(&root));
+        let zero = File::options().read(true).write(true).open("/dev/zero").expect("it is there");
+        let found = zero.metadata().expect("it is there");
+        assert!(matches!(
+            bytes_of(&zero, Path::new(SYSFS)).expect_err("no persistent memory").kind,
+            MapErrorKind::NotAFile
+        ));
+        let number = format!(
+            "{}:{}",
+            rustix::fs::major(found.rdev()),
+            rustix::fs::minor(found.rdev())
+        );
+        fs::create_dir_all(root.join("dax")).expect("a directory");
+        fs::create_dir_all(root.join("dev/char").join(&number)).expect("a directory");
+        let device = root.join("dev/char").join(number);
+        std::os::unix::fs::symlink(root.join("dax"), device.join("subsystem")).expect("a link");
+        fs::write(device.join("size"), "1048576\n").expect("a file");
+        assert_eq!(bytes_of(&zero, &root).expect("a length"), 1 << 20);
+        let refused = MapOptions::new().medium_by(&zero, &root).expect_err("no MAP_SYNC");
+        let told = MapErrorKind::NoDirectAccess {
+            reason: Reason::MapSyncRefused { os: Errno::OPNOTSUPP.raw_os_error() },
+        };
+        assert_eq!(refused.to_string(), told.to_string());
+        let short = MapOptions::new().min_len(2 << 20).medium_by(&zero, &root);
+        assert!(matches!(
+            short.expect_err("it is shorter").kind,
+            MapErrorKind::TooShort { len: 1_048_576, .. }
+        ));
+        drop(fs::remove_dir_all(root));
     }
 
     #[test]

@@ -20,6 +20,7 @@ fn paged(pages: usize, syncer: Syncer) -> Region {
         granularity: Granularity::Page,
         reason: Reason::PageCacheAsked,
         method: Method::best(),
+        dirty_shutdowns: None,
     };
     let by = Durability::Pages(Pages::new(syncer));
     Region::whole(Span::new(Mapping::Ordinary(map), None, facts, by))
@@ -181,6 +182,7 @@ fn flushing_nothing_is_refused_where_caches_are_lost() {
         granularity: Granularity::Store,
         reason: Reason::PersistentCaches,
         method: nothing,
+        dirty_shutdowns: None,
     };
     let map = Mapping::Ordinary(memory::map(4096).expect("there is memory"));
     let mut kept = Region::whole(Span::new(map, None, facts, Durability::Lines));

@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --release -p nvm-journal-sqlite --example sqlite -- --quick
 //! cargo run --release -p nvm-journal-sqlite --example sqlite -- \
-//!     --disk /var/tmp --nvm /dev/shm --json sqlite.json
+//!     --disk /var/tmp --nvm /dev/shm --json sqlite.json --svg sqlite.svg
 //! ```
 //!
 //! `--disk` is the folder of the databases, and `--nvm` the one that stands for persistent memory:
@@ -15,6 +15,7 @@
 #![allow(clippy::std_instead_of_core, reason = "this is a program")]
 
 mod engine;
+mod plot;
 mod workload;
 
 use std::error::Error;
@@ -32,6 +33,8 @@ struct Settings {
     disk: PathBuf,
     nvm: PathBuf,
     json: Option<PathBuf>,
+    /// Where a picture of the tables goes.
+    svg: Option<PathBuf>,
     rounds: u32,
     /// How long an engine has its turn.
     turn: Duration,
@@ -48,6 +51,7 @@ impl Settings {
             disk: std::env::temp_dir(),
             nvm,
             json: None,
+            svg: None,
             rounds: 5,
             turn: Duration::from_millis(250),
             counted: 10_000,
@@ -66,6 +70,7 @@ impl Settings {
                 "--disk" => settings.disk = value()?.into(),
                 "--nvm" => settings.nvm = value()?.into(),
                 "--json" => settings.json = Some(value()?.into()),
+                "--svg" => settings.svg = Some(value()?.into()),
                 "--rounds" => settings.rounds = value()?.parse()?,
                 _ => return Err(format!("no such argument: {argument}").into()),
             }
@@ -235,6 +240,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let counts = count(&settings, &template)?;
     println!("\n{:.0} s", start.elapsed().as_secs_f64());
+    if let Some(path) = &settings.svg {
+        std::fs::write(path, plot::svg(&tables))?;
+        println!("{}", path.display());
+    }
     if let Some(path) = &settings.json {
         let all = json!({
             "sqlite": rusqlite::version(), "rows": settings.rows, "rounds": settings.rounds,

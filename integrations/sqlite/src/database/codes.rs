@@ -44,6 +44,7 @@ pub(crate) fn code_of_mount(error: &MountError) -> Code {
     match error {
         MountError::Busy | MountError::Mounted | MountError::InUse { .. } => sys::SQLITE_BUSY,
         MountError::NotAJournal { .. } => sys::SQLITE_NOTADB,
+        MountError::NoVfs { code } => *code,
         MountError::File(error) => code_of(error, sys::SQLITE_CANTOPEN),
         _ => sys::SQLITE_CANTOPEN,
     }

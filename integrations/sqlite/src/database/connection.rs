@@ -105,7 +105,7 @@ impl Connection {
         }
         self.is_loose = true;
         self.database.counts.loose_pages.add(1);
-        let written = self.database.file.write_at(at, bytes);
+        let written = self.database.change(|file| file.write_at(at, bytes));
         written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))
     }
 
@@ -121,7 +121,7 @@ impl Connection {
             return Ok(());
         }
         self.is_loose = true;
-        let done = self.database.file.set_len(len);
+        let done = self.database.change(|file| file.set_len(len));
         done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))
     }
 
@@ -133,7 +133,7 @@ impl Connection {
         let synced = self.database.file.sync();
         synced.map_err(|error| code_of(&error, sys::SQLITE_IOERR_FSYNC))?;
         self.is_loose = false;
-        Ok(())
+        self.database.go_home(sys::SQLITE_IOERR_FSYNC)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -158,7 +158,9 @@ impl Connection {
     pub(crate) fn commit_batch(&mut self) -> Result<(), Code> {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
-        let committed = self.database.file.commit(&writes, self.batch.len, Durability::Durable);
+        let len = self.batch.len;
+        let committed =
+            self.database.change(|file| file.commit(&writes, len, Durability::Durable));
         let pages = writes.len() as u64;
         drop(writes);
         match committed {
@@ -166,7 +168,7 @@ impl Connection {
                 counts.commits.add(1);
                 counts.pages.add(pages);
                 self.batch.clear();
-                Ok(())
+                self.database.go_home(sys::SQLITE_IOERR_COMMIT_ATOMIC)
             }
             Err(error) if is_too_large(&error) => {
                 counts.fallbacks.add(1);
@@ -186,7 +188,16 @@ impl Connection {
     }
 
     pub(crate) fn unlock(&mut self, to: Level) {
-        self.database.locks().lower(&mut self.level, to);
+        if self.database.shared().is_some() {
+            self.level = self.level.min(to);
+        } else {
+            self.database.locks().lower(&mut self.level, to);
+        }
+    }
+
+    /// Notes a level that the host has given, where the file is shared.
+    pub(crate) fn is_now(&mut self, level: Level) {
+        self.level = level;
     }
 
     pub(crate) const fn level(&self) -> Level {

@@ -6,9 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block_files::OneFile;
 
+use super::codes::{Code, code_of};
 use super::counts::Counting;
 use super::locks::Locks;
 use crate::error::Error;
+
+/// SQLite's code where the length of a file could not be had.
+const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
 
 /// How the disk's file is cut to the database's length, durably.
 pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send + Sync>;
@@ -16,12 +20,23 @@ pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send +
 /// Something that keeps other programs away while it lives.
 pub(crate) type Guard = Box<dyn Send>;
 
+/// What a database has whose file other programs use in turn.
+pub(crate) struct Shared {
+    /// The length of the file as it is now, or SQLite's code.
+    pub(crate) len: Box<dyn Fn() -> Result<u64, Code> + Send + Sync>,
+    /// Which file it is: another one may get its name.
+    pub(crate) identity: (u64, u64),
+    /// Whether the journal has something that the file lacks.
+    pub(crate) is_ahead: Mutex<bool>,
+}
+
 /// A mounted database.
 pub(crate) struct MountedFile {
     pub(crate) file: OneFile,
     pub(crate) counts: Counting,
     cut: Cut,
     guard: Mutex<Option<Guard>>,
+    shared: Option<Shared>,
     locks: Mutex<Locks>,
     connections: AtomicUsize,
     /// Whether the last connection that closes ends the mount.
@@ -39,12 +54,63 @@ impl MountedFile {
             counts: Counting::default(),
             cut,
             guard: Mutex::new(guard),
+            shared: None,
             locks: Mutex::default(),
             connections: AtomicUsize::new(0),
             is_ended_by_last: ended_by_last,
             has_no_journal: AtomicBool::new(false),
             has_no_wal: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn shared_with_others(self, shared: Shared) -> Self {
+        Self { shared: Some(shared), ..self }
+    }
+
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
+    }
+
+    /// Makes a change. If the file is shared, the journal is ahead of it from now on.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&OneFile) -> T) -> T {
+        let Some(shared) = &self.shared else { return change(&self.file) };
+        let mut is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_ahead = true;
+        change(&self.file)
+    }
+
+    /// Writes everything home, if the file is shared and lacks something.
+    pub(crate) fn go_home(&self, otherwise: Code) -> Result<(), Code> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let mut is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_ahead {
+            return Ok(());
+        }
+        let home = || {
+            self.file.sync()?;
+            let unreadable = self.file.checkpoint()?.unreadable;
+            if unreadable > 0 {
+                return Err(block_files::Error::Unreadable { blocks: unreadable });
+            }
+            (self.cut)(self.file.len())
+        };
+        home().map_err(|error| code_of(&error, otherwise))?;
+        *is_ahead = false;
+        Ok(())
+    }
+
+    /// Looks what another program has made of a shared file.
+    pub(crate) fn look_again(&self) -> Result<(), Code> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_ahead {
+            return Ok(());
+        }
+        let len = (shared.len)()?;
+        if len == self.file.len() {
+            return Ok(());
+        }
+        self.file.take_as_it_is(len).map_err(|error| code_of(&error, SHORT_OF_LENGTH))
     }
 
     pub(crate) fn locks(&self) -> MutexGuard<'_, Locks> {

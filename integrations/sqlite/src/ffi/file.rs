@@ -1,7 +1,8 @@
 //! The methods of an open database: `sqlite3_io_methods`, version 1.
 //!
 //! Version 1 has no shared memory, so SQLite answers `PRAGMA journal_mode=WAL` with the mode that
-//! it has.
+//! it has. A database that other programs use in turn has version 2, whose shared memory and locks
+//! are the host's: see `shared.rs`.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 
 use libsqlite3_sys as sys;
 
-use super::host::{bytes_of, methods_of};
+use super::host::{HostFile, bytes_of, methods_of};
+use super::shared::{shm_barrier, shm_lock, shm_map, shm_unmap};
 use crate::database::connection::Connection;
 use crate::database::locks::Level;
 use crate::mount::registry;
@@ -23,10 +25,12 @@ pub(crate) struct OpenFile {
 }
 
 /// An open database.
-struct Opened {
-    connection: Connection,
+pub(super) struct Opened {
+    pub(super) connection: Connection,
     /// The rollback journal that SQLite opened last for this connection; null: none so far.
     journal: *mut sys::sqlite3_file,
+    /// The file of the host that has the locks, where the database is shared.
+    pub(super) host: Option<HostFile>,
     name: &'static str,
 }
 
@@ -52,6 +56,16 @@ static METHODS: sys::sqlite3_io_methods = sys::sqlite3_io_methods {
     xUnfetch: None,
 };
 
+/// The methods of a database that is shared.
+static SHARED: sys::sqlite3_io_methods = sys::sqlite3_io_methods {
+    iVersion: 2,
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    ..METHODS
+};
+
 /// Makes an open file of a connection, in SQLite's memory.
 ///
 /// # Safety
@@ -59,10 +73,12 @@ static METHODS: sys::sqlite3_io_methods = sys::sqlite3_io_methods {
 pub(crate) unsafe fn open(
     file: *mut sys::sqlite3_file,
     connection: Connection,
+    host: Option<HostFile>,
     name: &'static str,
 ) {
-    let opened = Box::new(Opened { connection, journal: ptr::null_mut(), name });
-    let base = sys::sqlite3_file { pMethods: &raw const METHODS };
+    let methods = if host.is_some() { &raw const SHARED } else { &raw const METHODS };
+    let opened = Box::new(Opened { connection, journal: ptr::null_mut(), host, name });
+    let base = sys::sqlite3_file { pMethods: methods };
     let place = file.cast::<OpenFile>();
     // SAFETY: the caller's; SQLite aligns its files to 8 bytes.
     unsafe { place.write(OpenFile { base, open: Box::into_raw(opened) }) };
@@ -73,13 +89,14 @@ pub(crate) unsafe fn open(
 /// # Safety
 /// `file` is null, or as for [`methods_of`]. Nobody else uses the file while the result lives
 /// (SQ2).
-unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
+pub(super) unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
     if file.is_null() {
         return None;
     }
     // SAFETY: the caller's.
     let base = unsafe { &*file };
-    if !ptr::eq(base.pMethods, &raw const METHODS) {
+    let is_own = |methods| ptr::eq(base.pMethods, methods);
+    if !is_own(&raw const METHODS) && !is_own(&raw const SHARED) {
         return None;
     }
     // SAFETY: these methods are given by `open` alone, together with the rest of an `OpenFile`.
@@ -142,11 +159,12 @@ unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
     // SAFETY: `open` made the box, and no other method can reach it any more.
     let opened = unsafe { Box::from_raw(open) };
     let database = Arc::clone(&opened.connection.database);
+    let code = code(database.go_home(sys::SQLITE_IOERR_CLOSE));
     drop(opened);
     // While the registry is held, nobody opens the database again.
     let mut mounted = registry();
     if database.leaves() > 0 || !database.is_ended_by_last {
-        return sys::SQLITE_OK;
+        return code;
     }
     mounted.retain(|_, other| !Arc::ptr_eq(other, &database));
     match database.close() {
@@ -249,6 +267,17 @@ const fn raw_level(level: Level) -> c_int {
 unsafe extern "C" fn lock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
     // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    if let Some(host) = &mut opened.host {
+        let code = host.lock(level);
+        if code != sys::SQLITE_OK {
+            return code;
+        }
+        opened.connection.is_now(level_of(level));
+        return match opened.connection.database.look_again() {
+            Ok(()) => sys::SQLITE_OK,
+            Err(code) => code,
+        };
+    }
     match opened.connection.lock(level_of(level)) {
         Ok(()) => sys::SQLITE_OK,
         Err(_) => sys::SQLITE_BUSY,
@@ -258,13 +287,25 @@ unsafe extern "C" fn lock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
 unsafe extern "C" fn unlock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
     // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    let Some(host) = &mut opened.host else {
+        opened.connection.unlock(level_of(level));
+        return sys::SQLITE_OK;
+    };
+    let home = code(opened.connection.database.go_home(sys::SQLITE_IOERR_UNLOCK));
+    let unlocked = host.unlock(level);
     opened.connection.unlock(level_of(level));
-    sys::SQLITE_OK
+    if unlocked == sys::SQLITE_OK { home } else { unlocked }
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut sys::sqlite3_file, out: *mut c_int) -> c_int {
     // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    if let Some(host) = &mut opened.host {
+        let check = host.methods().and_then(|methods| methods.xCheckReservedLock);
+        let Some(check) = check else { return sys::SQLITE_IOERR_CHECKRESERVEDLOCK };
+        // SAFETY: SQ4, and the file is open as long as `opened`.
+        return unsafe { check(host.file(), out) };
+    }
     let is_reserved = c_int::from(opened.connection.is_reserved());
     // SAFETY: SQ4.
     unsafe { out.write(is_reserved) };
@@ -332,13 +373,13 @@ unsafe extern "C" fn file_control(
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_SIZE_HINT => sys::SQLITE_OK,
-        sys::SQLITE_FCNTL_LOCKSTATE => {
+        sys::SQLITE_FCNTL_LOCKSTATE if opened.host.is_none() => {
             let level = raw_level(connection.level());
             // SAFETY: SQ4: the argument is an `int`.
             unsafe { argument.cast::<c_int>().write(level) };
             sys::SQLITE_OK
         }
-        sys::SQLITE_FCNTL_HAS_MOVED => {
+        sys::SQLITE_FCNTL_HAS_MOVED if opened.host.is_none() => {
             // SAFETY: SQ4: the argument is an `int`.
             unsafe { argument.cast::<c_int>().write(0) };
             sys::SQLITE_OK
@@ -351,7 +392,13 @@ unsafe extern "C" fn file_control(
         }
         // SAFETY: SQ4: the argument of a pragma is its words.
         sys::SQLITE_FCNTL_PRAGMA => unsafe { pragma(connection, argument.cast()) },
-        _ => sys::SQLITE_NOTFOUND,
+        _ => {
+            let Some(host) = &mut opened.host else { return sys::SQLITE_NOTFOUND };
+            let control = host.methods().and_then(|methods| methods.xFileControl);
+            let Some(control) = control else { return sys::SQLITE_NOTFOUND };
+            // SAFETY: as SQLite called this; the file is open as long as `opened`.
+            unsafe { control(host.file(), operation, argument) }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use core::ptr;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use libsqlite3_sys as sys;
 
@@ -21,14 +22,19 @@ unsafe impl Send for Host {}
 unsafe impl Sync for Host {}
 
 impl Host {
-    /// SQLite's default VFS.
+    /// The VFS that was SQLite's default before this one.
     pub(crate) fn find() -> Result<Self, Error> {
+        static HOST: Mutex<Option<Host>> = Mutex::new(None);
+        let mut host = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(host) = *host {
+            return Ok(host);
+        }
         // SAFETY: it initialises SQLite by itself, and takes a null pointer for the default.
         let found = unsafe { sys::sqlite3_vfs_find(ptr::null()) };
         if found.is_null() {
             Err(Error::NoVfs { code: sys::SQLITE_ERROR })
         } else {
-            Ok(Self(found))
+            Ok(*host.insert(Self(found)))
         }
     }
 
@@ -82,6 +88,17 @@ impl Host {
     /// Keeps every other program, and every connection that does not come by this VFS, away from a
     /// database, as long as the guard lives.
     pub(crate) fn keep_others_away(self, path: &Path) -> Result<Guard, Error> {
+        let mut kept = self.open_own(path)?;
+        for level in [sys::SQLITE_LOCK_SHARED, sys::SQLITE_LOCK_EXCLUSIVE] {
+            if kept.lock(level) != sys::SQLITE_OK {
+                return Err(Error::Busy);
+            }
+        }
+        Ok(Box::new(kept))
+    }
+
+    /// Opens a database's file under a name that lives as long as the file.
+    pub(crate) fn open_own(self, path: &Path) -> Result<HostFile, Error> {
         let path = path.as_os_str().as_bytes();
         let database = CString::new(path).map_err(|_| Error::ZeroInName)?;
         let of = |suffix: &[u8]| CString::new([path, suffix].concat());
@@ -95,35 +112,40 @@ impl Host {
         if name.is_null() {
             return Err(Error::NoVfs { code: sys::SQLITE_NOMEM });
         }
+        let flags = sys::SQLITE_OPEN_MAIN_DB | sys::SQLITE_OPEN_READWRITE;
+        // SAFETY: the name lives as long as the file, which frees it.
+        let opened = unsafe { self.open_file(name, flags, true) };
+        opened.map(|(file, _)| file).map_err(|code| Error::NoVfs { code })
+    }
+
+    /// Opens a file in memory of its own. Returns with it what SQLite is to know of it.
+    ///
+    /// # Safety
+    /// As SQLite calls `xOpen` (SQ3); the name lives as long as the file. If the file owns it, it
+    /// is one of `sqlite3_create_filename`.
+    pub(crate) unsafe fn open_file(
+        self,
+        name: sys::sqlite3_filename,
+        flags: c_int,
+        owns_name: bool,
+    ) -> Result<(HostFile, c_int), c_int> {
         let bytes = usize::try_from(self.methods().szOsFile).unwrap_or_default();
         let words = bytes.div_ceil(size_of::<u64>());
         let memory = vec![0_u64; words].into_boxed_slice();
-        let mut kept = HostFile { name, memory, is_open: false };
-        let flags = sys::SQLITE_OPEN_MAIN_DB | sys::SQLITE_OPEN_READWRITE;
-        let mut out_flags = 0;
+        let mut opened = HostFile { name, owns_name, memory, is_open: false };
+        let mut out_flags = flags;
         // SAFETY: the memory is as large as the VFS asks for, zero, and stays in its box until the
         // file is closed; the name lives as long.
-        let code = unsafe { self.open(name, kept.file(), flags, &mut out_flags) };
-        kept.is_open = kept.methods().is_some();
-        if code != sys::SQLITE_OK {
-            return Err(Error::NoVfs { code });
-        }
-        for level in [sys::SQLITE_LOCK_SHARED, sys::SQLITE_LOCK_EXCLUSIVE] {
-            let lock = kept.methods().and_then(|methods| methods.xLock);
-            let Some(lock) = lock else { return Err(Error::NoVfs { code: sys::SQLITE_IOERR }) };
-            // SAFETY: the file is open, and nobody else calls its methods.
-            let code = unsafe { lock(kept.file(), level) };
-            if code != sys::SQLITE_OK {
-                return Err(Error::Busy);
-            }
-        }
-        Ok(Box::new(kept))
+        let code = unsafe { self.open(name, opened.file(), flags, &mut out_flags) };
+        opened.is_open = opened.methods().is_some();
+        if code == sys::SQLITE_OK { Ok((opened, out_flags)) } else { Err(code) }
     }
 }
 
-/// An open file of the host that nobody reads or writes: it holds a lock.
-struct HostFile {
+/// An open file of the host, in memory of its own.
+pub(crate) struct HostFile {
     name: sys::sqlite3_filename,
+    owns_name: bool,
     memory: Box<[u64]>,
     is_open: bool,
 }
@@ -133,13 +155,78 @@ struct HostFile {
 unsafe impl Send for HostFile {}
 
 impl HostFile {
-    fn file(&mut self) -> *mut sys::sqlite3_file {
+    pub(crate) fn file(&mut self) -> *mut sys::sqlite3_file {
         self.memory.as_mut_ptr().cast()
     }
 
-    fn methods(&mut self) -> Option<sys::sqlite3_io_methods> {
+    pub(crate) fn methods(&mut self) -> Option<sys::sqlite3_io_methods> {
         // SAFETY: the memory begins with a `sqlite3_file`, zero at first.
         unsafe { methods_of(self.file()) }
+    }
+
+    /// Asks the host for a lock; returns SQLite's code.
+    pub(crate) fn lock(&mut self, level: c_int) -> c_int {
+        let lock = self.methods().and_then(|methods| methods.xLock);
+        // SAFETY: the file is open, and no other code calls its methods.
+        lock.map_or(sys::SQLITE_IOERR_LOCK, |lock| unsafe { lock(self.file(), level) })
+    }
+
+    /// Gives a lock back; returns SQLite's code.
+    pub(crate) fn unlock(&mut self, level: c_int) -> c_int {
+        let unlock = self.methods().and_then(|methods| methods.xUnlock);
+        // SAFETY: as in `lock`.
+        unlock.map_or(sys::SQLITE_IOERR_UNLOCK, |unlock| unsafe { unlock(self.file(), level) })
+    }
+
+    /// Reads; what the file does not have is zero. Returns SQLite's code.
+    pub(crate) fn read(&mut self, at: i64, into: &mut [u8]) -> c_int {
+        let read = self.methods().and_then(|methods| methods.xRead);
+        let (Some(read), Ok(bytes)) = (read, c_int::try_from(into.len())) else {
+            return sys::SQLITE_IOERR_READ;
+        };
+        // SAFETY: as in `lock`; `into` has `bytes` bytes.
+        let code = unsafe { read(self.file(), into.as_mut_ptr().cast(), bytes, at) };
+        if code == sys::SQLITE_IOERR_SHORT_READ { sys::SQLITE_OK } else { code }
+    }
+
+    /// Writes; returns SQLite's code.
+    pub(crate) fn write(&mut self, at: i64, from: &[u8]) -> c_int {
+        let write = self.methods().and_then(|methods| methods.xWrite);
+        let (Some(write), Ok(bytes)) = (write, c_int::try_from(from.len())) else {
+            return sys::SQLITE_IOERR_WRITE;
+        };
+        // SAFETY: as in `lock`; `from` has `bytes` bytes.
+        unsafe { write(self.file(), from.as_ptr().cast(), bytes, at) }
+    }
+
+    /// Makes the file durable; returns SQLite's code.
+    pub(crate) fn sync(&mut self) -> c_int {
+        let sync = self.methods().and_then(|methods| methods.xSync);
+        // SAFETY: as in `lock`.
+        sync.map_or(sys::SQLITE_IOERR_FSYNC, |sync| unsafe {
+            sync(self.file(), sys::SQLITE_SYNC_NORMAL)
+        })
+    }
+
+    /// The length of the file, or SQLite's code.
+    pub(crate) fn len(&mut self) -> Result<u64, c_int> {
+        let size = self.methods().and_then(|methods| methods.xFileSize);
+        let size = size.ok_or(sys::SQLITE_IOERR_FSTAT)?;
+        let mut bytes = 0;
+        // SAFETY: as in `lock`; the place for the result is valid.
+        let code = unsafe { size(self.file(), &mut bytes) };
+        if code != sys::SQLITE_OK {
+            return Err(code);
+        }
+        u64::try_from(bytes).map_err(|_| sys::SQLITE_IOERR_FSTAT)
+    }
+
+    /// Gives the file another length; returns SQLite's code.
+    pub(crate) fn set_len(&mut self, len: i64) -> c_int {
+        let truncate = self.methods().and_then(|methods| methods.xTruncate);
+        // SAFETY: as in `lock`.
+        truncate
+            .map_or(sys::SQLITE_IOERR_TRUNCATE, |truncate| unsafe { truncate(self.file(), len) })
     }
 }
 
@@ -150,8 +237,10 @@ impl Drop for HostFile {
             // SAFETY: the file is open, and is not used after this. It gives its locks back.
             let _code = unsafe { close(self.file()) };
         }
-        // SAFETY: `sqlite3_create_filename` made it, and the file that had it is closed.
-        unsafe { sys::sqlite3_free_filename(self.name) };
+        if self.owns_name {
+            // SAFETY: `sqlite3_create_filename` made it, and the file that had it is closed.
+            unsafe { sys::sqlite3_free_filename(self.name) };
+        }
     }
 }
 

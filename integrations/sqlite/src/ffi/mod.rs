@@ -13,6 +13,10 @@
 //! - SQ5. The memory of a rollback journal's `sqlite3_file` belongs to the same pager as that of
 //!   its database, and goes with it. A file that is not open has no methods.
 
+#[cfg(any(feature = "extension", feature = "suite"))]
+mod entry;
 pub(crate) mod file;
 pub(crate) mod host;
+mod host_disk;
+mod shared;
 pub(crate) mod vfs;

@@ -2,35 +2,50 @@
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libsqlite3_sys as sys;
 
 use super::file::{self, OpenFile};
-use super::host::{Host, bytes_of};
+use super::host::{Host, HostFile, bytes_of};
+use super::host_disk::{HostDisk, error_of_cut};
 use crate::database::codes::code_of_mount;
 use crate::database::connection::Connection;
-use crate::database::mounted_file::MountedFile;
+use crate::database::mounted_file::{MountedFile, Shared};
 use crate::error::Error;
-use crate::mount::{Mount, NO_HOOK, mount_file, registry};
+use crate::mount::{Mount, NO_HOOK, Registry, mount_file, registry};
 
 /// What a registered VFS knows: it lives as long as the process.
 struct Own {
     host: Host,
     name: &'static str,
+    /// How a database is mounted that says nothing of it.
+    otherwise: Option<Mount>,
 }
 
-/// The names that are registered.
-static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// A VFS that is registered.
+struct Registered(*mut sys::sqlite3_vfs);
 
-/// Registers the VFS under a name.
-pub(crate) fn register(name: &str) -> Result<(), Error> {
+// SAFETY: SQ1; SQLite itself calls a registered VFS from every thread.
+unsafe impl Send for Registered {}
+
+/// All that are registered, by their names.
+static NAMES: Mutex<BTreeMap<String, Registered>> = Mutex::new(BTreeMap::new());
+
+/// Registers the VFS under a name. With a mount, it is the default one of SQLite, and databases
+/// that say nothing of their persistent memory are mounted by that.
+pub(crate) fn register(name: &str, otherwise: Option<&Mount>) -> Result<(), Error> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if names.iter().any(|known| known == name) {
-        return Ok(());
+    let is_default = c_int::from(otherwise.is_some());
+    if let Some(known) = names.get(name) {
+        // SAFETY: SQ1. A SQLite that was shut down has forgotten it.
+        let code = unsafe { sys::sqlite3_vfs_register(known.0, is_default) };
+        return if code == sys::SQLITE_OK { Ok(()) } else { Err(Error::NoVfs { code }) };
     }
     let option = c"ENABLE_BATCH_ATOMIC_WRITE";
     // SAFETY: it is a C string.
@@ -41,7 +56,8 @@ pub(crate) fn register(name: &str) -> Result<(), Error> {
     let host = Host::find()?;
     let mut vfs = host.methods();
     let name_of_own = CString::new(name).map_err(|_| Error::ZeroInName)?;
-    let own = Box::new(Own { host, name: String::leak(name.to_owned()) });
+    let otherwise = otherwise.cloned();
+    let own = Box::new(Own { host, name: String::leak(name.to_owned()), otherwise });
     let bytes = c_int::try_from(size_of::<OpenFile>()).unwrap_or(c_int::MAX);
     vfs.szOsFile = vfs.szOsFile.max(bytes);
     vfs.zName = CString::into_raw(name_of_own);
@@ -52,11 +68,11 @@ pub(crate) fn register(name: &str) -> Result<(), Error> {
     vfs.xAccess = Some(access);
     let vfs = Box::into_raw(Box::new(vfs));
     // SAFETY: SQ1: it lies in a box that nobody frees.
-    let code = unsafe { sys::sqlite3_vfs_register(vfs, 0) };
+    let code = unsafe { sys::sqlite3_vfs_register(vfs, is_default) };
     if code != sys::SQLITE_OK {
         return Err(Error::NoVfs { code });
     }
-    names.push(name.to_owned());
+    names.insert(name.to_owned(), Registered(vfs));
     Ok(())
 }
 
@@ -113,6 +129,15 @@ unsafe fn parameter(name: sys::sqlite3_filename, key: &CStr) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
+/// What is between SQLite and a database.
+enum Opening {
+    Connection(Connection),
+    /// A connection to a database that is shared, and the file that has its locks.
+    Shared(Connection, HostFile),
+    /// The host alone.
+    Host,
+}
+
 /// Connects to the database that is mounted there, or that the URI says how to mount.
 ///
 /// # Safety
@@ -121,21 +146,25 @@ unsafe fn connect(
     own: &Own,
     name: sys::sqlite3_filename,
     flags: c_int,
-) -> Result<Connection, Error> {
+) -> Result<Opening, Error> {
     // SAFETY: SQ3.
     let path = unsafe { bytes_of(name) };
     let is_read_only = flags & sys::SQLITE_OPEN_READONLY != 0;
     // While the registry is held, nobody ends the mount.
     let mut mounted = registry();
-    if let Some(database) = mounted.get(path) {
-        return Ok(Connection::new(Arc::clone(database), is_read_only));
+    if let Some(database) = mounted.get(path).filter(|database| database.shared().is_none()) {
+        return Ok(Opening::Connection(Connection::new(Arc::clone(database), is_read_only)));
     }
     let mount = Mount::of_parameters(|key| {
         let key = CString::new(key).ok()?;
         // SAFETY: the caller's.
         unsafe { parameter(name, &key) }
     })?;
-    let mount = mount.ok_or(Error::NoNvm)?;
+    let mount = mount.or_else(|| own.otherwise.clone()).ok_or(Error::NoNvm)?;
+    if mount.is_shared {
+        // SAFETY: SQ3.
+        return unsafe { connect_shared(own, name, flags, &mount, &mut mounted) };
+    }
     let full = Path::new(OsStr::from_bytes(path));
     if flags & sys::SQLITE_OPEN_CREATE == 0 && !full.exists() {
         return Err(Error::Path { path: full.to_path_buf() });
@@ -143,7 +172,50 @@ unsafe fn connect(
     let guard = || own.host.keep_others_away(full);
     let database = mount_file(full, &mount, &NO_HOOK, guard, true)?;
     mounted.insert(path.to_vec(), Arc::clone(&database));
-    Ok(Connection::new(database, is_read_only))
+    Ok(Opening::Connection(Connection::new(database, is_read_only)))
+}
+
+/// Connects to a database that other programs use in turn. One that can only be read is the host's.
+///
+/// # Safety
+/// As for [`parameter`].
+unsafe fn connect_shared(
+    own: &Own,
+    name: sys::sqlite3_filename,
+    flags: c_int,
+    mount: &Mount,
+    mounted: &mut Registry,
+) -> Result<Opening, Error> {
+    // SAFETY: SQ3.
+    let file = unsafe { own.host.open_file(name, flags, false) };
+    let (file, out_flags) = file.map_err(|code| Error::NoVfs { code })?;
+    if out_flags & sys::SQLITE_OPEN_READONLY != 0 {
+        return Ok(Opening::Host);
+    }
+    // SAFETY: SQ3.
+    let path = unsafe { bytes_of(name) };
+    let full = Path::new(OsStr::from_bytes(path));
+    let no_path = |_| Error::Path { path: full.to_path_buf() };
+    let metadata = full.metadata().map_err(no_path)?;
+    let identity = (metadata.dev(), metadata.ino());
+    let known = mounted.get(path).filter(|database| {
+        database.shared().is_some_and(|shared| shared.identity == identity)
+    });
+    if let Some(database) = known {
+        return Ok(Opening::Shared(Connection::new(Arc::clone(database), false), file));
+    }
+    let (block_size, blocks) = mount.disk_shape();
+    let disk = HostDisk::open(own.host, full, block_size, blocks)?;
+    let (of_len, of_cut) = (disk.clone(), disk.clone());
+    let shared = Shared {
+        len: Box::new(move || of_len.len()),
+        identity,
+        is_ahead: Mutex::new(false),
+    };
+    let cut = Box::new(move |len| of_cut.cut(len).map_err(|code| error_of_cut(len, code)));
+    let database = mount.mount_shared(&disk, shared, cut)?;
+    mounted.insert(path.to_vec(), Arc::clone(&database));
+    Ok(Opening::Shared(Connection::new(database, false), file))
 }
 
 unsafe extern "C" fn open(
@@ -159,22 +231,24 @@ unsafe extern "C" fn open(
     unsafe { (*file).pMethods = core::ptr::null() };
     if flags & sys::SQLITE_OPEN_MAIN_DB != 0 && !name.is_null() {
         // SAFETY: SQ3.
-        return match unsafe { connect(own, name, flags) } {
-            Ok(connection) => {
-                // SAFETY: SQ2; `szOsFile` has room for it.
-                unsafe { file::open(file, connection, own.name) };
-                if !out_flags.is_null() {
-                    // SAFETY: SQ4.
-                    unsafe { out_flags.write(flags) };
-                }
-                sys::SQLITE_OK
-            }
+        let (connection, host) = match unsafe { connect(own, name, flags) } {
+            Ok(Opening::Connection(connection)) => (connection, None),
+            Ok(Opening::Shared(connection, host)) => (connection, Some(host)),
+            // SAFETY: as SQLite called this.
+            Ok(Opening::Host) => return unsafe { own.host.open(name, file, flags, out_flags) },
             Err(error) => {
                 let code = code_of_mount(&error);
                 log(code, &error);
-                code
+                return code;
             }
         };
+        // SAFETY: SQ2; `szOsFile` has room for it.
+        unsafe { file::open(file, connection, host, own.name) };
+        if !out_flags.is_null() {
+            // SAFETY: SQ4.
+            unsafe { out_flags.write(flags) };
+        }
+        return sys::SQLITE_OK;
     }
     let beside = sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
     if flags & beside != 0 && !name.is_null() {
@@ -235,7 +309,7 @@ unsafe extern "C" fn access(
             Beside::Journal => &database.has_no_journal,
             Beside::Wal => &database.has_no_wal,
         };
-        if absent.load(Ordering::Relaxed) {
+        if database.shared().is_none() && absent.load(Ordering::Relaxed) {
             // SAFETY: SQ4.
             unsafe { out.write(0) };
             return sys::SQLITE_OK;

@@ -13,11 +13,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 #![allow(clippy::std_instead_of_core, reason = "a part of it is a program with std")]
 
+mod codes;
 mod crash;
 mod kill;
 mod model;
 mod plain;
 mod several;
+mod shared;
+mod wal;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,13 +53,19 @@ fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return kill::play(&role);
     }
-    let tests: [(&str, Test); 16] = [
+    let tests: [(&str, Test); 22] = [
         ("a commit is one fence, without journal or wal", plain::one_fence),
         ("every policy commits with one fence", plain::policies),
         ("a closed database is a plain file", plain::plain_after_close),
         ("a plain database can be mounted", plain::mount_of_a_plain_one),
         ("a uri mounts, and the last connection ends it", plain::uris),
         ("the wal is refused", plain::wal_is_refused),
+        ("the wal of one connection is the host's", wal::exclusive),
+        ("a wal that a crash has left is read", wal::left_behind),
+        ("each failure has its code", codes::each_failure),
+        ("a full disk is told and stays whole", codes::full),
+        ("a shared database is whole between transactions", shared::in_turn),
+        ("a shared database has a wal", shared::with_a_wal),
         ("a connection that only reads writes nothing", plain::read_only),
         ("what is no journal is not touched", plain::not_a_journal),
         ("others find a mounted database locked", plain::others_are_kept_away),

@@ -1,0 +1,211 @@
+//! A disk that forgets blocks, below a policy that logs what changes in a block.
+
+use std::sync::Arc;
+
+use block_files::{BlockFiles, Store as Journaled};
+use nvm_journal::ports::{BlockDevice, DeviceError, DeviceFacts};
+use nvm_journal::{
+    BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error, Journal, On,
+    Operation, Options, Stats,
+};
+use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
+use sim_disk::{Image, SimDisk, SimPmem, World};
+
+use crate::{media, said};
+
+const BLOCK: u32 = 128;
+
+type Deltas = Journal<ByteDelta, On<SimPmem, SimDisk>>;
+
+/// A disk whose discarded blocks are zero.
+struct Forgets(SimDisk);
+
+impl BlockDevice for Forgets {
+    fn facts(&self) -> DeviceFacts {
+        self.0.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.0.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.0.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(first, from)
+    }
+
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        self.0.write(first, &vec![0; blocks as usize * BLOCK as usize])
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+}
+
+/// A journal that may forget to discard.
+#[derive(Debug)]
+struct Keeps {
+    journal: Deltas,
+    is_buggy: bool,
+}
+
+impl Journaled for Keeps {
+    fn block_size(&self) -> BlockSize {
+        Journaled::block_size(&self.journal)
+    }
+
+    fn block_count(&self) -> u64 {
+        Journaled::block_count(&self.journal)
+    }
+
+    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
+        Journaled::read_at(&self.journal, block, at, into)
+    }
+
+    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
+        Journaled::read_run(&self.journal, first, into)
+    }
+
+    fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        if self.is_buggy && matches!(operations.first(), Some(Operation::Discard(_))) {
+            return Ok(None);
+        }
+        Journaled::commit(&self.journal, operations, durability)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        Journaled::sync(&self.journal)
+    }
+
+    fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        Journaled::checkpoint(&self.journal)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        Journaled::close(&self.journal)
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        Journaled::stats(&self.journal)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// The file becomes this long, of bytes that look like no other act's.
+    Grow(u8, usize),
+    Change(usize),
+    Cut(usize),
+    Trim,
+}
+
+struct Trimmed {
+    is_buggy: bool,
+}
+
+impl Trimmed {
+    fn options() -> Options<ByteDelta> {
+        Options::new().lanes(1).unit_bytes(256).cache_bytes(4096).policy(ByteDelta::new())
+    }
+
+    fn files(journal: Deltas, is_buggy: bool) -> Arc<dyn Journaled> {
+        Arc::new(Keeps { journal, is_buggy })
+    }
+}
+
+impl Store for Trimmed {
+    type Operation = Act;
+    type Open = (BlockFiles, Forgets);
+
+    fn media(&self) -> Image {
+        media(1 << 14, BLOCK, 16)
+    }
+
+    fn format(&self, world: &World) -> Result<(), String> {
+        let journal = Journal::format(world.pmem(), world.disk(0), &Self::options());
+        let store = Self::files(journal.map_err(said)?, self.is_buggy);
+        BlockFiles::format(store).and_then(|files| files.create("a")).map(drop).map_err(said)
+    }
+
+    fn open(&self, world: &World) -> Result<Self::Open, String> {
+        let journal = Journal::open(world.pmem(), world.disk(0), &Self::options());
+        let store = Self::files(journal.map_err(said)?, self.is_buggy);
+        let files = BlockFiles::open(store).map_err(said)?;
+        Ok((files, Forgets(world.disk(0))))
+    }
+
+    fn apply(&self, (files, disk): &mut Self::Open, act: &Act) -> Result<Promise, String> {
+        let file = files.open_file("a").map_err(said)?;
+        match *act {
+            Act::Grow(byte, len) => file.write_at(0, &vec![byte; len]).map_err(said)?,
+            Act::Change(at) => file.write_at(at as u64, b"!!").map_err(said)?,
+            Act::Cut(len) => file.set_len(len as u64).map_err(said)?,
+            Act::Trim => drop(files.trim(disk).map_err(said)?),
+        }
+        files.sync().map_err(said)?;
+        Ok(Promise::Durable)
+    }
+
+    fn read(&self, (files, _): &mut Self::Open) -> Result<View, String> {
+        let file = files.open_file("a").map_err(said)?;
+        let mut bytes = vec![0; file.len().map_err(said)? as usize];
+        file.read_at(0, &mut bytes).map_err(said)?;
+        Ok(View::from([("a".to_owned(), String::from_utf8(bytes).map_err(said)?)]))
+    }
+
+    fn operations(&self) -> Vec<Act> {
+        vec![Act::Grow(b'g', 500), Act::Grow(b'h', 300), Act::Change(200), Act::Cut(60), Act::Trim]
+    }
+
+    fn model(&self, view: &mut View, act: &Act) {
+        let content = view.entry("a".to_owned()).or_default();
+        match *act {
+            Act::Grow(byte, len) => {
+                let rest = content.get(len..).unwrap_or_default();
+                *content = char::from(byte).to_string().repeat(len) + rest;
+            }
+            Act::Change(at) => {
+                while content.len() < at + 2 {
+                    content.push('\0');
+                }
+                content.replace_range(at..at + 2, "!!");
+            }
+            Act::Cut(len) => {
+                content.truncate(len);
+                while content.len() < len {
+                    content.push('\0');
+                }
+            }
+            Act::Trim => {}
+        }
+    }
+}
+
+#[test]
+fn a_trim_loses_nothing_in_any_crash() {
+    let budget = StoreBudget::new().images(3).longer(40, 7).faults(3);
+    let summary = check_store(&Trimmed { is_buggy: false }, &budget);
+    let summary = summary.unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{summary}");
+}
+
+/// The disk forgets what the journal still builds on.
+#[test]
+fn a_trim_behind_the_back_of_the_journal_is_found() {
+    let budget = StoreBudget::new().images(3).longer(40, 7).faults(0);
+    let failure = check_store(&Trimmed { is_buggy: true }, &budget);
+    let text = failure.expect_err("a bug is planted").to_string();
+    println!("{}", text.lines().next().unwrap_or_default());
+}

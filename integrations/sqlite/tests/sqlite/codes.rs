@@ -1,0 +1,164 @@
+//! What SQLite says of each way in which a store fails, and that the database goes on where it can.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
+use std::sync::Arc;
+
+use block_files::Store as Journaled;
+use journal_core::{DeviceError, DeviceErrorKind, DeviceOperation};
+use nvm_journal::{
+    BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, FileDisk, FullBlock,
+    Journal, Native, Operation, Options, Region, Stats,
+};
+use nvm_journal_sqlite::{Mounted, mount_store};
+use rusqlite::{Connection, ErrorCode};
+
+use crate::{Longer, connect, is_whole, number};
+
+const BLOCKS: u64 = 200;
+
+/// What goes wrong.
+const NOTHING: u32 = 0;
+const DISK_FULL: u32 = 1;
+const DISK_FAILS: u32 = 2;
+const DISK_TAKES_NO_WRITES: u32 = 3;
+const BLOCK_IS_ROTTEN: u32 = 4;
+const CONFLICT: u32 = 5;
+
+/// A journal whose calls fail while they are told to.
+#[derive(Debug)]
+struct Failing {
+    journal: Journal<FullBlock, Native>,
+    how: Arc<AtomicU32>,
+}
+
+impl Failing {
+    fn error(&self, block: BlockNumber) -> Option<Error> {
+        let device = |os| {
+            let kind = DeviceErrorKind::Io { os: Some(os) };
+            Some(Error::Device(DeviceError::new(DeviceOperation::Write, kind, block)))
+        };
+        match self.how.load(Ordering::Relaxed) {
+            DISK_FULL => device(28),
+            DISK_FAILS => device(5),
+            DISK_TAKES_NO_WRITES => device(30),
+            BLOCK_IS_ROTTEN => Some(Error::RottenLog { block, place: block }),
+            CONFLICT => Some(Error::Conflict { block }),
+            _ => None,
+        }
+    }
+}
+
+impl Journaled for Failing {
+    fn block_size(&self) -> BlockSize {
+        Journaled::block_size(&self.journal)
+    }
+
+    fn block_count(&self) -> u64 {
+        Journaled::block_count(&self.journal)
+    }
+
+    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
+        let rotten = self.error(block).filter(|error| matches!(error, Error::RottenLog { .. }));
+        rotten.map_or_else(|| Journaled::read_at(&self.journal, block, at, into), Err)
+    }
+
+    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
+        let rotten = self.error(first).filter(|error| matches!(error, Error::RottenLog { .. }));
+        rotten.map_or_else(|| Journaled::read_run(&self.journal, first, into), Err)
+    }
+
+    fn commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let block = operations.first().map_or(BlockNumber(0), Operation::block);
+        match self.error(block) {
+            Some(error) => Err(error),
+            None => Journaled::commit(&self.journal, operations, durability),
+        }
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        Journaled::sync(&self.journal)
+    }
+
+    fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        Journaled::checkpoint(&self.journal)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        Journaled::close(&self.journal)
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        Journaled::stats(&self.journal)
+    }
+}
+
+fn failing(folder: &Path) -> (Mounted, Arc<AtomicU32>) {
+    let nvm = Region::anonymous(4 << 20).expect("memory");
+    let disk = FileDisk::create(folder.join("disk"), BlockSize::DEFAULT, BLOCKS).expect("a disk");
+    let options = Options::new().lanes(1).policy(FullBlock);
+    let journal = Journal::format(nvm, disk, &options).expect("a journal");
+    let how = Arc::new(AtomicU32::new(NOTHING));
+    std::fs::write(folder.join("db"), []).expect("a file");
+    let store = Arc::new(Failing { journal, how: Arc::clone(&how) });
+    (mount_store(folder.join("db"), store, |_| Ok(())).expect("a mount"), how)
+}
+
+/// Each failure of a commit has its code, and the next commit that can be made is made.
+pub(crate) fn each_failure(folder: &Path, _longer: &Longer) {
+    let (_mounted, how) = failing(folder);
+    let connection = connect(folder);
+    let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 0)";
+    connection.execute_batch(table).expect("a table");
+    let mut right = 0;
+    for (failure, code) in [
+        (DISK_FULL, ErrorCode::DiskFull),
+        (DISK_FAILS, ErrorCode::SystemIoFailure),
+        (DISK_TAKES_NO_WRITES, ErrorCode::ReadOnly),
+        (CONFLICT, ErrorCode::DatabaseBusy),
+    ] {
+        how.store(failure, Ordering::Relaxed);
+        let refused = connection.execute("UPDATE t SET x = x + 1", []).expect_err("it fails");
+        assert_eq!(refused.sqlite_error_code(), Some(code), "{failure}: {refused}");
+        how.store(NOTHING, Ordering::Relaxed);
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK").expect("a rollback");
+        }
+        assert_eq!(number(&connection, "SELECT x FROM t"), right, "{failure}: nothing changed");
+        connection.execute("UPDATE t SET x = x + 1", []).expect("nothing fails any more");
+        right += 1;
+        assert_eq!(number(&connection, "SELECT x FROM t"), right);
+        is_whole(&connection);
+    }
+    how.store(BLOCK_IS_ROTTEN, Ordering::Relaxed);
+    let fresh = connect(folder);
+    let refused = fresh.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0));
+    let refused = refused.expect_err("its content is lost").sqlite_error_code();
+    assert_eq!(refused, Some(ErrorCode::DatabaseCorrupt));
+    how.store(NOTHING, Ordering::Relaxed);
+    assert_eq!(number(&connection, "SELECT x FROM t"), right);
+}
+
+/// A disk that has no more blocks is full, and stays whole.
+pub(crate) fn full(folder: &Path, _longer: &Longer) {
+    let (_mounted, _) = failing(folder);
+    let connection = connect(folder);
+    connection.execute_batch("CREATE TABLE t (x)").expect("a table");
+    let fill = |connection: &Connection| {
+        (0..1000).find_map(|_| {
+            connection.execute("INSERT INTO t VALUES (zeroblob(20000))", []).err()
+        })
+    };
+    let refused = fill(&connection).expect("the disk is full");
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DiskFull), "{refused}");
+    is_whole(&connection);
+    let rows = number(&connection, "SELECT count(*) FROM t");
+    assert!((30..40).contains(&rows), "{rows}");
+    connection.execute("DELETE FROM t WHERE rowid > 3", []).expect("a delete");
+    connection.execute("INSERT INTO t VALUES (zeroblob(20000))", []).expect("an insert");
+    is_whole(&connection);
+}
