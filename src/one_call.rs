@@ -1,16 +1,21 @@
 //! Committing operations in one call, without a transaction that a caller holds.
 
-use journal_core::parts::Several;
+use journal_core::parts::{Found, Several};
 use journal_core::policy::{Kind, Policy};
-use journal_core::{CommitError, Committed, Durability, Operation};
+use journal_core::{
+    BlockDevice, CommitError, Committed, Durability, Hook, Operation, PmemShare, PmemSplit,
+};
+use pmem_sys::NativeKernels;
 
 use crate::engine::commit::Sees;
 use crate::error::Error;
 use crate::journal::Journal;
-use crate::machine::Machine;
+use crate::machine::{Machine, On};
+use crate::options::Options;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::Seated;
 use crate::threads::block_locks::Age;
+use crate::trace;
 use crate::transaction::Transaction;
 
 /// True if the policy may see an old image. The caller's may be stale, so the image is read again
@@ -199,5 +204,55 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             Ok(())
         })?;
         Ok(committed)
+    }
+}
+
+impl<L, P, D, H> Journal<L, On<P, D, H>>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+    P: PmemSplit + PmemShare + Send + Sync + 'static,
+    D: BlockDevice + Clone + Send + 'static,
+    H: Hook + Clone + Send + Sync + 'static,
+{
+    /// Opens like [`open`](Self::open), and gives `nvm` and `disk` back if that fails: to format
+    /// them, or to try another policy. `nvm` is given back unless the lanes themselves were found
+    /// damaged or unreadable; the failed open has used it up then.
+    ///
+    /// ```
+    /// use nvm_journal::{BlockSize, FileDisk, Journal, Options, Region};
+    ///
+    /// # let path = std::env::temp_dir().join(format!("try-open-{}", std::process::id()));
+    /// let disk = FileDisk::create(&path, BlockSize::DEFAULT, 100)?;
+    /// let options = Options::new();
+    /// let journal = match Journal::try_open(Region::anonymous(1 << 20)?, disk, &options) {
+    ///     Err((error, Some(nvm), disk)) if error.is_no_journal() => {
+    ///         Journal::format(nvm, disk, &options)?
+    ///     }
+    ///     opened => opened.map_err(|(error, ..)| error)?,
+    /// };
+    /// # drop(journal);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`open`](Self::open).
+    #[expect(clippy::type_complexity, reason = "a type of its own would say no more")]
+    pub fn try_open(
+        mut nvm: P,
+        disk: D,
+        options: &Options<L, H>,
+    ) -> Result<Self, (Error, Option<P>, D)> {
+        let found = Found::load(&mut nvm, options.hook.clone(), &NativeKernels::detect());
+        let checked = found.map_err(Error::from).and_then(|found| {
+            found.suits(&options.policy, &disk)?;
+            options.plan_of(*found.geometry())?;
+            Ok(())
+        });
+        if let Err(error) = checked {
+            trace::refused(error);
+            return Err((error, Some(nvm), disk));
+        }
+        Self::open(nvm, disk.clone(), options).map_err(|error| (error, None, disk))
     }
 }

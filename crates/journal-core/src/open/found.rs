@@ -32,7 +32,7 @@ use crate::order::ordered::{Hook, InFlight, Ordered, OrderedDevice};
 use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
-use crate::ports::pmem::{PmemRead as _, PmemSplit};
+use crate::ports::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
 use crate::scan::lanes::{Scan, Scanning, Unscanned};
@@ -88,7 +88,7 @@ pub struct Opened<L, P, D, H, K> {
     pub recovery: Recovery,
 }
 
-impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
+impl<P: Pmem, H: Hook + Clone> Found<P, H> {
     /// Looks for a journal in a span.
     ///
     /// # Errors
@@ -114,13 +114,23 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         PolicyId(self.superblock.header.policy.get())
     }
 
+    /// Whether the journal is of this policy, and belongs to a device of this shape.
+    ///
+    /// # Errors
+    /// `WrongPolicy`, `WrongDevice`.
+    pub fn suits(&self, policy: &impl Policy, device: &impl BlockDevice) -> Result<(), OpenError> {
+        check_partners(&self.superblock, &self.geometry, policy, device)
+    }
+
     /// Its lanes, to be scanned.
     #[must_use]
     pub const fn unscanned(&self) -> Unscanned<'_, P, H> {
         let Self { whole, superblock, geometry, identity, .. } = self;
         Unscanned { whole, superblock, geometry, identity, brand: PhantomData }
     }
+}
 
+impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
     /// Opens it. The indexes are empty, and hold all its frames afterwards.
     ///
     /// # Errors

@@ -24,6 +24,12 @@ fn register() -> Result<(), Error> {
     vfs::register(NAME, Some(&Mount::from_str(&parameters)?))
 }
 
+/// A version as people write it.
+#[cfg(feature = "extension")]
+fn version_of(number: c_int) -> String {
+    format!("{}.{}.{}", number / 1_000_000, number / 1000 % 1000, number % 1000)
+}
+
 /// What SQLite calls when it has loaded the extension. The extension stays until the process ends.
 ///
 /// # Safety
@@ -40,6 +46,12 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     let version = unsafe { sys::rusqlite_extension_init2(routines) };
     let done = match version {
         Ok(()) => register().map_err(|error| error.to_string()),
+        Err(sys::InitError::VersionMismatch { compile_time, runtime }) => Err(format!(
+            "SQLite {} or later is wanted, built with -DSQLITE_ENABLE_BATCH_ATOMIC_WRITE; this \
+             one is {}",
+            version_of(compile_time),
+            version_of(runtime)
+        )),
         Err(error) => Err(error.to_string()),
     };
     match done {
@@ -72,6 +84,13 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 pub extern "C" fn nvj_init(_nothing: *const core::ffi::c_char) -> c_int {
     match register() {
         Ok(()) => sys::SQLITE_OK,
-        Err(_) => sys::SQLITE_ERROR,
+        Err(error) => {
+            // SQLite calls this before a program can have set its log.
+            #[expect(clippy::print_stderr, reason = "there is no other way to tell")]
+            {
+                eprintln!("nvm-journal: {error}");
+            }
+            sys::SQLITE_ERROR
+        }
     }
 }

@@ -407,8 +407,16 @@ unsafe extern "C" fn sector_size(_file: *mut sys::sqlite3_file) -> c_int {
 }
 
 /// What SQLite takes for true of the rollback journal as well is not said: that file is the host's.
-unsafe extern "C" fn device_characteristics(_file: *mut sys::sqlite3_file) -> c_int {
-    sys::SQLITE_IOCAP_BATCH_ATOMIC
-        | sys::SQLITE_IOCAP_ATOMIC4K
-        | sys::SQLITE_IOCAP_POWERSAFE_OVERWRITE
+/// Where a WAL is possible, it is the host's too, and the host says whether it is safe to overwrite.
+unsafe extern "C" fn device_characteristics(file: *mut sys::sqlite3_file) -> c_int {
+    let own = sys::SQLITE_IOCAP_BATCH_ATOMIC | sys::SQLITE_IOCAP_ATOMIC4K;
+    // SAFETY: SQ2.
+    let opened = unsafe { opened(file) };
+    let Some(host) = opened.and_then(|opened| opened.host.as_mut()) else {
+        return own | sys::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+    };
+    let characteristics = host.methods().and_then(|methods| methods.xDeviceCharacteristics);
+    // SAFETY: the file is open as long as `opened`.
+    let hosts = characteristics.map_or(0, |asked| unsafe { asked(host.file()) });
+    own | (hosts & sys::SQLITE_IOCAP_POWERSAFE_OVERWRITE)
 }

@@ -78,6 +78,27 @@ fn library() -> Result<PathBuf, Box<dyn Error>> {
     Ok(folder.join("libnvm_journal_sqlite_suite.a"))
 }
 
+/// A SQLite that cannot commit through a VFS is refused, and the VFS says how to build it.
+fn refuses(programs: &Path, library: &Path) -> Result<(), Box<dyn Error>> {
+    let path = programs.join("refuses");
+    let source = "int sqlite3_initialize(void); int main(void) { return sqlite3_initialize(); }";
+    fs::write(programs.join("refuses.c"), source)?;
+    if !path.is_file() {
+        let mut compile = Command::new("gcc");
+        compile.args(["-O0", "-DSQLITE_EXTRA_INIT=nvj_init", "-o", "refuses", "refuses.c"]);
+        compile.arg("sqlite3.c").arg(library).args(["-lz", "-lpthread", "-ldl", "-lm"]);
+        compile.current_dir(programs);
+        logged(&mut compile, &programs.join("refuses.log"))?;
+    }
+    let said = Command::new(path).output()?;
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    if said.status.success() || !text.contains("-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE") {
+        return Err(format!("a SQLite without atomic batches is not refused: {text}").into());
+    }
+    println!("a SQLite without atomic batches is refused: {}", text.trim());
+    Ok(())
+}
+
 impl Built {
     pub(crate) fn of(work: &Path) -> Result<Self, Box<dyn Error>> {
         let source = fetch(work)?;
@@ -109,6 +130,7 @@ impl Built {
             make.current_dir(&programs);
             logged(&mut make, &programs.join(format!("{program}.log")))?;
         }
+        refuses(&programs, &library)?;
         let memory = Path::new("/dev/shm");
         let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         let scratch = root.join("nvm-journal-sqlite-suite-files");

@@ -13,7 +13,7 @@ use nvm_journal::{
 use nvm_journal_sqlite::{Mounted, mount_store};
 use rusqlite::{Connection, ErrorCode};
 
-use crate::{Longer, connect, is_whole, number};
+use crate::{Longer, connect, is_whole, number, try_connect};
 
 const BLOCKS: u64 = 200;
 
@@ -135,8 +135,9 @@ pub(crate) fn each_failure(folder: &Path, _longer: &Longer) {
         is_whole(&connection);
     }
     how.store(BLOCK_IS_ROTTEN, Ordering::Relaxed);
-    let fresh = connect(folder);
-    let refused = fresh.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0));
+    let refused = try_connect(&folder.join("db")).and_then(|fresh| {
+        fresh.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0))
+    });
     let refused = refused.expect_err("its content is lost").sqlite_error_code();
     assert_eq!(refused, Some(ErrorCode::DatabaseCorrupt));
     how.store(NOTHING, Ordering::Relaxed);
