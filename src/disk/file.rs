@@ -34,7 +34,7 @@ const SLICES_MAX: usize = 1024;
 /// |---|---|
 /// | `read` | `pread` |
 /// | `write`, `write_vectored` | one `pwrite` or `pwritev`, unless the system cuts it short |
-/// | `discard` | `fallocate` makes a hole, where the file system can; a growing file becomes shorter |
+/// | `discard` | `fallocate` makes a hole, where that can be; a growing file becomes shorter |
 /// | `sync` | `fdatasync`: the disk's own cache is emptied as well |
 ///
 /// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a failed `sync` the system may

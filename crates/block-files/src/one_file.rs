@@ -432,10 +432,10 @@ impl OneFile {
         self.store.checkpoint().map_err(Error::from)
     }
 
-    /// Takes the file as the disk has it now, `len` bytes long: another program has changed it while
-    /// nothing of it was in the journal. For a disk that is used in turn: the caller has seen to it
-    /// that a [`checkpoint`](Self::checkpoint) is behind the last change of its own, and that the
-    /// disk's file was cut to its length.
+    /// Takes the file as the disk has it now, `len` bytes long: another program has changed it
+    /// while nothing of it was in the journal. For a disk that is used in turn: the caller has seen
+    /// to it that a [`checkpoint`](Self::checkpoint) is behind the last change of its own, and that
+    /// the disk's file was cut to its length.
     ///
     /// # Errors
     /// `Closed`, `TooFar`, and the journal's.

@@ -97,8 +97,7 @@ impl Below {
     fn cut(&self, seed: u64) -> (Image, usize) {
         let (tape, mut rng) = (self.world.tape(), Rng::new(seed));
         let first = rng.index(tape.len() + 1);
-        let mut points =
-            CrashPoints::new(&self.world.start(), &tape, self.world.rules(), first);
+        let mut points = CrashPoints::new(&self.world.start(), &tape, self.world.rules(), first);
         let point = points.next().expect("the end of a tape is a point");
         let choice: Vec<_> = point.cells().iter().map(|cell| rng.index(cell.options())).collect();
         (point.image(&choice), point.position())

@@ -531,11 +531,8 @@ mod tests {
             bytes_of(&zero, Path::new(SYSFS)).expect_err("no persistent memory").kind,
             MapErrorKind::NotAFile
         ));
-        let number = format!(
-            "{}:{}",
-            rustix::fs::major(found.rdev()),
-            rustix::fs::minor(found.rdev())
-        );
+        let number =
+            format!("{}:{}", rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
         fs::create_dir_all(root.join("dax")).expect("a directory");
         fs::create_dir_all(root.join("dev/char").join(&number)).expect("a directory");
         let device = root.join("dev/char").join(number);

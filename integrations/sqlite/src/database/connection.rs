@@ -159,8 +159,7 @@ impl Connection {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
         let len = self.batch.len;
-        let committed =
-            self.database.change(|file| file.commit(&writes, len, Durability::Durable));
+        let committed = self.database.change(|file| file.commit(&writes, len, Durability::Durable));
         let pages = writes.len() as u64;
         drop(writes);
         match committed {

@@ -2,7 +2,7 @@
 //!
 //! Version 1 has no shared memory, so SQLite answers `PRAGMA journal_mode=WAL` with the mode that
 //! it has. A database that other programs use in turn has version 2, whose shared memory and locks
-//! are the host's: see `shared.rs`.
+//! are the host's.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -12,7 +12,6 @@ use std::sync::Arc;
 use libsqlite3_sys as sys;
 
 use super::host::{HostFile, bytes_of, methods_of};
-use super::shared::{shm_barrier, shm_lock, shm_map, shm_unmap};
 use crate::database::connection::Connection;
 use crate::database::locks::Level;
 use crate::mount::registry;
@@ -25,12 +24,12 @@ pub(crate) struct OpenFile {
 }
 
 /// An open database.
-pub(super) struct Opened {
-    pub(super) connection: Connection,
+struct Opened {
+    connection: Connection,
     /// The rollback journal that SQLite opened last for this connection; null: none so far.
     journal: *mut sys::sqlite3_file,
     /// The file of the host that has the locks, where the database is shared.
-    pub(super) host: Option<HostFile>,
+    host: Option<HostFile>,
     name: &'static str,
 }
 
@@ -89,7 +88,7 @@ pub(crate) unsafe fn open(
 /// # Safety
 /// `file` is null, or as for [`methods_of`]. Nobody else uses the file while the result lives
 /// (SQ2).
-pub(super) unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
+unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
     if file.is_null() {
         return None;
     }
@@ -407,7 +406,7 @@ unsafe extern "C" fn sector_size(_file: *mut sys::sqlite3_file) -> c_int {
 }
 
 /// What SQLite takes for true of the rollback journal as well is not said: that file is the host's.
-/// Where a WAL is possible, it is the host's too, and the host says whether it is safe to overwrite.
+/// Where a WAL is possible, it is the host's too, which says whether it is safe to overwrite.
 unsafe extern "C" fn device_characteristics(file: *mut sys::sqlite3_file) -> c_int {
     let own = sys::SQLITE_IOCAP_BATCH_ATOMIC | sys::SQLITE_IOCAP_ATOMIC4K;
     // SAFETY: SQ2.
@@ -419,4 +418,74 @@ unsafe extern "C" fn device_characteristics(file: *mut sys::sqlite3_file) -> c_i
     // SAFETY: the file is open as long as `opened`.
     let hosts = characteristics.map_or(0, |asked| unsafe { asked(host.file()) });
     own | (hosts & sys::SQLITE_IOCAP_POWERSAFE_OVERWRITE)
+}
+
+// The shared memory of a WAL is the host's. A page that a checkpoint of SQLite has written is home
+// before the lock of that checkpoint is given back. With each lock the VFS looks at what another
+// program has made of the file.
+
+/// `SQLITE_SHM_UNLOCK`.
+const UNLOCK: c_int = 1;
+
+unsafe extern "C" fn shm_map(
+    file: *mut sys::sqlite3_file,
+    region: c_int,
+    bytes: c_int,
+    extends: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQ2.
+    let opened = unsafe { opened(file) };
+    let Some(host) = opened.and_then(|opened| opened.host.as_mut()) else {
+        return sys::SQLITE_MISUSE;
+    };
+    let map = host.methods().and_then(|methods| methods.xShmMap);
+    let Some(map) = map else { return sys::SQLITE_IOERR_SHMMAP };
+    // SAFETY: as SQLite called this; the file is open as long as `opened`.
+    unsafe { map(host.file(), region, bytes, extends, out) }
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut sys::sqlite3_file,
+    first: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: SQ2.
+    let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    let database = &opened.connection.database;
+    let Some(host) = &mut opened.host else { return sys::SQLITE_MISUSE };
+    let lock = host.methods().and_then(|methods| methods.xShmLock);
+    let Some(lock) = lock else { return sys::SQLITE_IOERR_SHMLOCK };
+    let is_unlock = flags & UNLOCK != 0;
+    let home = if is_unlock { database.go_home(sys::SQLITE_IOERR_WRITE) } else { Ok(()) };
+    // SAFETY: as SQLite called this; the file is open as long as `opened`.
+    let code = unsafe { lock(host.file(), first, count, flags) };
+    if code != sys::SQLITE_OK {
+        return code;
+    }
+    let seen = if is_unlock { home } else { database.look_again() };
+    seen.err().unwrap_or(sys::SQLITE_OK)
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut sys::sqlite3_file) {
+    // SAFETY: SQ2.
+    let opened = unsafe { opened(file) };
+    let Some(host) = opened.and_then(|opened| opened.host.as_mut()) else { return };
+    if let Some(barrier) = host.methods().and_then(|methods| methods.xShmBarrier) {
+        // SAFETY: as SQLite called this; the file is open as long as `opened`.
+        unsafe { barrier(host.file()) };
+    }
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut sys::sqlite3_file, deletes: c_int) -> c_int {
+    // SAFETY: SQ2.
+    let opened = unsafe { opened(file) };
+    let Some(host) = opened.and_then(|opened| opened.host.as_mut()) else {
+        return sys::SQLITE_MISUSE;
+    };
+    let unmap = host.methods().and_then(|methods| methods.xShmUnmap);
+    let Some(unmap) = unmap else { return sys::SQLITE_OK };
+    // SAFETY: as SQLite called this; the file is open as long as `opened`.
+    unsafe { unmap(host.file(), deletes) }
 }

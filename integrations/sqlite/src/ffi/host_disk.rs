@@ -30,10 +30,7 @@ pub(crate) struct HostDisk {
     block_count: u64,
 }
 
-fn device_error(
-    operation: DeviceOperation,
-    block: BlockNumber,
-) -> impl FnOnce(i32) -> DeviceError {
+fn device_error(operation: DeviceOperation, block: BlockNumber) -> impl FnOnce(i32) -> DeviceError {
     move |code| {
         let os = (code & 0xff == sys::SQLITE_FULL).then_some(NO_SPACE);
         DeviceError::new(operation, DeviceErrorKind::Io { os }, block)

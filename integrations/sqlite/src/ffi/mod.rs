@@ -18,5 +18,4 @@ mod entry;
 pub(crate) mod file;
 pub(crate) mod host;
 mod host_disk;
-mod shared;
 pub(crate) mod vfs;

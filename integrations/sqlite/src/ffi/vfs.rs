@@ -142,11 +142,7 @@ enum Opening {
 ///
 /// # Safety
 /// As for [`parameter`].
-unsafe fn connect(
-    own: &Own,
-    name: sys::sqlite3_filename,
-    flags: c_int,
-) -> Result<Opening, Error> {
+unsafe fn connect(own: &Own, name: sys::sqlite3_filename, flags: c_int) -> Result<Opening, Error> {
     // SAFETY: SQ3.
     let path = unsafe { bytes_of(name) };
     let is_read_only = flags & sys::SQLITE_OPEN_READONLY != 0;
@@ -198,20 +194,17 @@ unsafe fn connect_shared(
     let no_path = |_| Error::Path { path: full.to_path_buf() };
     let metadata = full.metadata().map_err(no_path)?;
     let identity = (metadata.dev(), metadata.ino());
-    let known = mounted.get(path).filter(|database| {
-        database.shared().is_some_and(|shared| shared.identity == identity)
-    });
+    let known = mounted
+        .get(path)
+        .filter(|database| database.shared().is_some_and(|shared| shared.identity == identity));
     if let Some(database) = known {
         return Ok(Opening::Shared(Connection::new(Arc::clone(database), false), file));
     }
     let (block_size, blocks) = mount.disk_shape();
     let disk = HostDisk::open(own.host, full, block_size, blocks)?;
     let (of_len, of_cut) = (disk.clone(), disk.clone());
-    let shared = Shared {
-        len: Box::new(move || of_len.len()),
-        identity,
-        is_ahead: Mutex::new(false),
-    };
+    let shared =
+        Shared { len: Box::new(move || of_len.len()), identity, is_ahead: Mutex::new(false) };
     let cut = Box::new(move |len| of_cut.cut(len).map_err(|code| error_of_cut(len, code)));
     let database = mount.mount_shared(&disk, shared, cut)?;
     mounted.insert(path.to_vec(), Arc::clone(&database));

@@ -31,9 +31,10 @@ impl Known {
     /// Why a test of a file fails, if that is known.
     pub(crate) fn reason(&self, file: &str, test: &str) -> Option<&'static str> {
         let is_it = |entry: &&Entry| {
-            let named = entry.test.strip_suffix('*').map_or(entry.test == test, |beginning| {
-                test.starts_with(beginning)
-            });
+            let named = entry
+                .test
+                .strip_suffix('*')
+                .map_or(entry.test == test, |beginning| test.starts_with(beginning));
             entry.file == file && named
         };
         self.0.iter().find(is_it).map(|entry| entry.reason)

@@ -135,9 +135,8 @@ pub(crate) fn each_failure(folder: &Path, _longer: &Longer) {
         is_whole(&connection);
     }
     how.store(BLOCK_IS_ROTTEN, Ordering::Relaxed);
-    let refused = try_connect(&folder.join("db")).and_then(|fresh| {
-        fresh.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0))
-    });
+    let refused = try_connect(&folder.join("db"))
+        .and_then(|fresh| fresh.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0)));
     let refused = refused.expect_err("its content is lost").sqlite_error_code();
     assert_eq!(refused, Some(ErrorCode::DatabaseCorrupt));
     how.store(NOTHING, Ordering::Relaxed);
@@ -150,9 +149,8 @@ pub(crate) fn full(folder: &Path, _longer: &Longer) {
     let connection = connect(folder);
     connection.execute_batch("CREATE TABLE t (x)").expect("a table");
     let fill = |connection: &Connection| {
-        (0..1000).find_map(|_| {
-            connection.execute("INSERT INTO t VALUES (zeroblob(20000))", []).err()
-        })
+        (0..1000)
+            .find_map(|_| connection.execute("INSERT INTO t VALUES (zeroblob(20000))", []).err())
     };
     let refused = fill(&connection).expect("the disk is full");
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DiskFull), "{refused}");
