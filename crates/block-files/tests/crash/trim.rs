@@ -162,7 +162,10 @@ impl Store for Trimmed {
         let file = files.open_file("a").map_err(said)?;
         let mut bytes = vec![0; file.len().map_err(said)? as usize];
         file.read_at(0, &mut bytes).map_err(said)?;
-        Ok(View::from([("a".to_owned(), String::from_utf8(bytes).map_err(said)?)]))
+        // A file of no bytes is what a new store has.
+        let content = String::from_utf8(bytes).map_err(said)?;
+        let view = Some(("a".to_owned(), content)).filter(|(_, content)| !content.is_empty());
+        Ok(view.into_iter().collect())
     }
 
     fn operations(&self) -> Vec<Act> {
@@ -170,11 +173,11 @@ impl Store for Trimmed {
     }
 
     fn model(&self, view: &mut View, act: &Act) {
-        let content = view.entry("a".to_owned()).or_default();
+        let mut content = view.remove("a").unwrap_or_default();
         match *act {
             Act::Grow(byte, len) => {
-                let rest = content.get(len..).unwrap_or_default();
-                *content = char::from(byte).to_string().repeat(len) + rest;
+                let rest = content.get(len..).unwrap_or_default().to_owned();
+                content = char::from(byte).to_string().repeat(len) + &rest;
             }
             Act::Change(at) => {
                 while content.len() < at + 2 {
@@ -189,6 +192,9 @@ impl Store for Trimmed {
                 }
             }
             Act::Trim => {}
+        }
+        if !content.is_empty() {
+            view.insert("a".to_owned(), content);
         }
     }
 }
@@ -208,4 +214,5 @@ fn a_trim_behind_the_back_of_the_journal_is_found() {
     let failure = check_store(&Trimmed { is_buggy: true }, &budget);
     let text = failure.expect_err("a bug is planted").to_string();
     println!("{}", text.lines().next().unwrap_or_default());
+    assert!(text.contains("the program:"), "{text}");
 }

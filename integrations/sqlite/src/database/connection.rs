@@ -4,6 +4,8 @@
 //! nothing. What is written outside of batches is committed deferred, page by page, and durable
 //! behind the next sync.
 
+use core::ptr;
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use block_files::{Error, Write};
@@ -179,6 +181,7 @@ impl Connection {
 
     pub(crate) fn roll_batch_back(&mut self) {
         self.batch.clear();
+        self.database.journal.store(ptr::null_mut(), Ordering::Relaxed);
         self.is_fallen_back = true;
     }
 

@@ -1,10 +1,11 @@
 //! One mounted database: the file in its journal, and what its connections share.
 
-use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::{fmt, ptr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block_files::OneFile;
+use libsqlite3_sys::sqlite3_file;
 
 use super::codes::{Code, code_of};
 use super::counts::Counting;
@@ -39,6 +40,8 @@ pub(crate) struct MountedFile {
     shared: Option<Shared>,
     locks: Mutex<Locks>,
     connections: AtomicUsize,
+    /// The rollback journal that was created last; null: none since a batch was given up.
+    pub(crate) journal: AtomicPtr<sqlite3_file>,
     /// Whether the last connection that closes ends the mount.
     pub(crate) is_ended_by_last: bool,
     /// Whether the host is known to have no rollback journal of the database, and no WAL. Until
@@ -57,6 +60,7 @@ impl MountedFile {
             shared: None,
             locks: Mutex::default(),
             connections: AtomicUsize::new(0),
+            journal: AtomicPtr::new(ptr::null_mut()),
             is_ended_by_last: ended_by_last,
             has_no_journal: AtomicBool::new(false),
             has_no_wal: AtomicBool::new(false),

@@ -7,6 +7,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::slice;
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use libsqlite3_sys as sys;
@@ -26,8 +27,6 @@ pub(crate) struct OpenFile {
 /// An open database.
 struct Opened {
     connection: Connection,
-    /// The rollback journal that SQLite opened last for this connection; null: none so far.
-    journal: *mut sys::sqlite3_file,
     /// The file of the host that has the locks, where the database is shared.
     host: Option<HostFile>,
     name: &'static str,
@@ -76,7 +75,7 @@ pub(crate) unsafe fn open(
     name: &'static str,
 ) {
     let methods = if host.is_some() { &raw const SHARED } else { &raw const METHODS };
-    let opened = Box::new(Opened { connection, journal: ptr::null_mut(), host, name });
+    let opened = Box::new(Opened { connection, host, name });
     let base = sys::sqlite3_file { pMethods: methods };
     let place = file.cast::<OpenFile>();
     // SAFETY: the caller's; SQLite aligns its files to 8 bytes.
@@ -104,31 +103,16 @@ unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> Option<&'a mut Opened> {
     unsafe { file.open.as_mut() }
 }
 
-/// Remembers the rollback journal of a database.
-///
-/// # Safety
-/// `name` is that of a rollback journal that SQLite opens as `journal` (SQ3, SQ5).
-pub(crate) unsafe fn remember_journal(
-    name: sys::sqlite3_filename,
-    journal: *mut sys::sqlite3_file,
-) {
-    // SAFETY: SQ3.
-    let database = unsafe { sys::sqlite3_database_file_object(name) };
-    // SAFETY: SQ2: the pager that opens a journal uses its database in the same thread.
-    if let Some(opened) = unsafe { opened(database) } {
-        opened.journal = journal;
-    }
-}
-
 impl Opened {
     /// Makes the rollback journal durable that SQLite has written behind a refused batch.
     fn sync_journal(&mut self) -> c_int {
-        if !self.journal.is_null() {
+        let journal = self.connection.database.journal.load(Ordering::Relaxed);
+        if !journal.is_null() {
             // SAFETY: SQ5.
-            let sync = unsafe { methods_of(self.journal) }.and_then(|methods| methods.xSync);
+            let sync = unsafe { methods_of(journal) }.and_then(|methods| methods.xSync);
             if let Some(sync) = sync {
                 // SAFETY: SQ2, SQ5: the pager that calls here has the journal too.
-                let code = unsafe { sync(self.journal, sys::SQLITE_SYNC_FULL) };
+                let code = unsafe { sync(journal, sys::SQLITE_SYNC_FULL) };
                 if code != sys::SQLITE_OK {
                     return code;
                 }

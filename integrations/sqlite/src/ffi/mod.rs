@@ -7,11 +7,11 @@
 //! - SQ2. A `sqlite3_file` is given to `xOpen` with `szOsFile` bytes of room, and stays there until
 //!   its `xClose` has returned. One thread at a time calls its methods.
 //! - SQ3. Names are C strings that live as long as the file that they open. The name of a main
-//!   database, journal or WAL is one that the functions `sqlite3_uri_parameter` and
-//!   `sqlite3_database_file_object` take.
+//!   database is one that the function `sqlite3_uri_parameter` takes.
 //! - SQ4. Buffers have as many bytes as the call says, and pointers for results are valid.
-//! - SQ5. The memory of a rollback journal's `sqlite3_file` belongs to the same pager as that of
-//!   its database, and goes with it. A file that is not open has no methods.
+//! - SQ5. Only a connection that has the lock `RESERVED` creates a rollback journal, and only one
+//!   has it at a time. The memory of the journal's `sqlite3_file` stays until that connection has
+//!   written its pages. A file that is not open has no methods.
 
 #[cfg(any(feature = "extension", feature = "suite"))]
 mod entry;

@@ -244,22 +244,25 @@ unsafe extern "C" fn open(
         return sys::SQLITE_OK;
     }
     let beside = sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
+    let mut journal_of = None;
     if flags & beside != 0 && !name.is_null() {
         // SAFETY: SQ3.
         if let Some((database, kind)) = database_of(unsafe { bytes_of(name) }) {
             database.counts.host_calls.add(1);
             database.counts.host_files.add(1);
             match kind {
-                Beside::Journal => database.has_no_journal.store(false, Ordering::Relaxed),
+                Beside::Journal => {
+                    database.has_no_journal.store(false, Ordering::Relaxed);
+                    journal_of = (flags & sys::SQLITE_OPEN_CREATE != 0).then_some(database);
+                }
                 Beside::Wal => database.has_no_wal.store(false, Ordering::Relaxed),
             }
         }
     }
     // SAFETY: as SQLite called this.
     let code = unsafe { own.host.open(name, file, flags, out_flags) };
-    if flags & sys::SQLITE_OPEN_MAIN_JOURNAL != 0 && code == sys::SQLITE_OK && !name.is_null() {
-        // SAFETY: SQ3, SQ5.
-        unsafe { file::remember_journal(name, file) };
+    if let Some(database) = journal_of.filter(|_| code == sys::SQLITE_OK) {
+        database.journal.store(file, Ordering::Relaxed);
     }
     code
 }
