@@ -23,6 +23,8 @@ use crate::engine::upkeep::background::Checkpointer;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
+use crate::shared::cache::clean::CleanSlots;
+use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
 use crate::shared::home_cell::{HomeCell, UpkeepCell};
@@ -154,9 +156,9 @@ where
         let mut front = vec![0; needs.front_bytes];
         let mut block = vec![0; needs.blocks_bytes];
         let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
-        let at_once = options.settings.index_at_once;
+        let (at_once, pins) = (options.settings.index_at_once, options.settings.pins_logged);
         let indexes = IndexParts::indexes(plan.shares, plan.share_frames, at_once);
-        let mut shares = Unshared(indexes.map(|index| Share::new(index, cached)).collect());
+        let mut shares = Unshared(indexes.map(|index| Share::new(index, cached, pins)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let memory = OpenMemory {
             lanes: &mut slots,
@@ -183,6 +185,14 @@ where
         let thresholds = options.settings.thresholds.unwrap_or(common.policy.thresholds());
         let pacing = options.settings.pacing.unwrap_or(common.policy.pacing());
         let gathering = Gathering::new(&geometry, pacing, options.settings.buffer_bytes);
+        // Where content stays in slots, it is known which was used last.
+        let is_noted = geometry.lane_slots > 0 && common.policy.keeps_in_slots();
+        let uses = LastUse::of(if is_noted { geometry.slots() as usize } else { 0 });
+        let most = options
+            .settings
+            .clean_slots
+            .min(geometry.lane_slots.saturating_mul(geometry.lanes.into()));
+        let clean = CleanSlots::of(plan.shares, most);
         let waiting = Arc::new(Waiting::new(far));
         let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
         let shared = Arc::new(Shared {
@@ -200,7 +210,10 @@ where
             failure: Failure::none(Arc::clone(&waiting), watchers),
             waiting,
             bell: Bell::new(),
+            uses,
+            clean,
             caches: cached > 0,
+            pins,
             writes_home: UnderWay::new(),
             snapshots: Snapshots::none(),
             levels: Levels::new(&geometry, thresholds),
@@ -212,7 +225,7 @@ where
         let keep_on_close = options.settings.keep_on_close;
         trace::opened(shared.common.policy.id(), &plan, &shared.recovery);
         let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
-        if options.settings.drain_on_open {
+        if options.settings.drain_on_open || pins {
             journal.checkpoint()?;
         }
         Ok(journal)
@@ -668,6 +681,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
                 stats.cached.hits += cache.asked.hits;
                 stats.cached.misses += cache.asked.misses;
             }
+        }
+        if let Some(clean) = &shared.clean {
+            (stats.cached.in_slots, stats.cached.slot_hits) = clean.counts();
         }
         let Done { checkpoints, checkpointed, folded, moved, checkpointing, stops } = shared.done();
         (stats.moved, stats.snapshots_ended) = (moved, shared.snapshots.ended());

@@ -104,6 +104,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             Err(CommitError::Empty) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
+        if shared.pins && !operations.iter().all(|one| says_all(one, false)) {
+            return self.commit_staged(operations, durability);
+        }
         let policy = &shared.common.policy;
         let has_old = |one| has_old(one, policy.logs_patches());
         if policy.wants_old() && operations.iter().any(has_old) {

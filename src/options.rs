@@ -79,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) background: bool,
     pub(crate) buffer_bytes: usize,
     pub(crate) cache_bytes: Option<usize>,
+    pub(crate) pins_logged: bool,
+    pub(crate) clean_slots: u32,
     pub(crate) pacing: Option<Pacing>,
     pub(crate) thresholds: Option<Thresholds>,
     pub(crate) drain_on_open: bool,
@@ -109,6 +111,8 @@ impl Options {
                 background: false,
                 buffer_bytes: 20 << 20,
                 cache_bytes: None,
+                pins_logged: false,
+                clean_slots: 0,
                 pacing: None,
                 thresholds: None,
                 drain_on_open: false,
@@ -328,6 +332,12 @@ impl<L, H> Options<L, H> {
     /// Open: bytes of blocks that the running transaction gathers at most, 20 MiB by default.
     /// Another transaction as large may be under way to the medium meanwhile. Only
     /// [`commit_gathered`](crate::Transaction::commit_gathered) takes any of this memory.
+    ///
+    /// When it is full, the running transaction commits. Under a policy that
+    /// [keeps content in slots](Policy::keeps_in_slots) it *spills* first: data goes on to slots of
+    /// its lane, where the next spill changes it in place, and no record names it yet. So one
+    /// record can have as many blocks as the lane has free slots. A crash drops what was spilled,
+    /// like everything that is gathered.
     #[must_use]
     pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.settings.buffer_bytes = bytes;
@@ -353,6 +363,40 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// Open: how many slots may hold what was read from the disk, so that the next read finds it
+    /// in persistent memory. None by default.
+    ///
+    /// A block enters when it is read by itself and nothing is logged of it. Those that are not
+    /// read again leave first. Such slots are taken only of those that are free beyond the
+    /// [threshold](Self::thresholds) where room is made, and a commit that finds no other slot gets
+    /// one of them. A crash drops their content. Each of them costs a copy to persistent memory,
+    /// with the lane in hand.
+    #[must_use]
+    pub const fn clean_slots(mut self, slots: u32) -> Self {
+        self.settings.clean_slots = slots;
+        self
+    }
+
+    /// Open: whether each block that is logged stays in ordinary memory until it is home. Then a
+    /// read is served from there, or by the disk, and never reads persistent memory. Off by
+    /// default.
+    ///
+    /// The size of the [cache](Self::cache_bytes) bounds what is logged. When it is full of logged
+    /// blocks, blocks are written home, as if the lanes were full. Opening writes home what it
+    /// finds, as [`drain_on_open`](Self::drain_on_open) does. Blocks in the disk-side log and in
+    /// slots count as logged too. A transaction that changes more blocks than fit is refused.
+    ///
+    /// A patch is built on the block's content at once, so that the block can be read. A reader
+    /// that comes in the middle of a commit of its block waits for the commit.
+    ///
+    /// Persistent memory is still read by checkpoints, by snapshots, and for blocks that could not
+    /// be written home. A running transaction that [spills](Self::buffer_bytes) is read there too.
+    #[must_use]
+    pub const fn pins_logged(mut self, on: bool) -> Self {
+        self.settings.pins_logged = on;
         self
     }
 
@@ -557,8 +601,12 @@ impl<L: Policy, H> Options<L, H> {
     pub(crate) fn plan_of(&self, geometry: Geometry) -> Result<Plan, OptionsError> {
         // 1. The cache.
         let compares = self.policy.wants_old() || self.policy.wants_cached_old();
-        let default = if compares { CACHE_BYTES } else { 0 };
+        let pins = self.settings.pins_logged;
+        let default = if compares || pins { CACHE_BYTES } else { 0 };
         let cached_bytes = self.settings.cache_bytes.unwrap_or(default);
+        if pins && cached_bytes == 0 {
+            return Err(OptionsError::NoCache);
+        }
         if self.settings.batch_blocks == Some(0) {
             return Err(OptionsError::NoBatch);
         }
@@ -591,6 +639,9 @@ impl<L: Policy, H> Options<L, H> {
         let spread = SPREAD.saturating_mul(run.saturating_mul(each).isqrt());
         let above = (each / 4).saturating_add(spread).saturating_add(SHARE_FRAMES_MIN);
         let share_frames = each.saturating_add(above).min(frames);
+        // No more blocks are logged than stay in the cache.
+        let pinned = if pins { cached_blocks.div_ceil(shares) } else { usize::MAX };
+        let share_frames = share_frames.min(pinned);
         // 4. What all of that takes.
         let all_frames = shares.saturating_mul(share_frames);
         let node = size_of::<Node>() + size_of::<Entry>() * 4 / 3;
@@ -678,6 +729,8 @@ pub enum OptionsError {
         /// Blocks of the disk.
         device_blocks: u64,
     },
+    /// Logged blocks are to stay in a cache that there is not.
+    NoCache,
     /// The device may tear a block, the policy logs less than whole blocks, and there is no shield:
     /// what changes of a block could then never go home.
     NoShield,
@@ -692,6 +745,7 @@ impl fmt::Display for OptionsError {
             Self::LogTooLarge { log_blocks, device_blocks } => {
                 write!(f, "a disk-side log of {log_blocks} blocks on a disk of {device_blocks}")
             }
+            Self::NoCache => f.write_str("cache_bytes is zero: no logged block could stay there"),
             Self::NoShield => f.write_str(
                 "shield_blocks is zero: the disk may tear a block, and not all are logged whole",
             ),

@@ -55,6 +55,10 @@ pub struct GatherStats {
     pub commits: u64,
     /// Transactions in the running transaction now.
     pub waiting: u64,
+    /// How often blocks went from ordinary memory to active slots, each counted every time.
+    pub spilled: u64,
+    /// Blocks of the running transaction that are in active slots now.
+    pub active: u64,
 }
 
 /// How often the cache was asked, and what it holds.
@@ -68,6 +72,10 @@ pub struct CacheStats {
     pub misses: u64,
     /// Blocks in it now.
     pub blocks: usize,
+    /// Slots that hold what was read from the disk now.
+    pub in_slots: u64,
+    /// Reads that found their block there.
+    pub slot_hits: u64,
 }
 
 /// What a journal has done since it was opened, and what it holds now.

@@ -281,6 +281,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.common.geometry.lane_log_blocks > 0 {
             work.make_room_to_log(operations.count());
         }
+        if self.clean.is_some() && cell.unreserved_slots.left() < operations.count() as u64 {
+            // A share whose holder panicked: the journal has failed.
+            let _ = self.give_clean_back(Some(lane));
+        }
         loop {
             let free = FreePlaces {
                 slots: cell.unreserved_slots.left() as u32,
@@ -691,7 +695,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 }
 
 /// A medium error behind a failed fence: the outcome is unknown, and stays so.
-fn failed_fence<L, M: Machine, T>(shared: &Shared<L, M>, error: MediumError) -> Result<T, Error> {
+pub(super) fn failed_fence<L, M: Machine, T>(
+    shared: &Shared<L, M>,
+    error: MediumError,
+) -> Result<T, Error> {
     let error = Error::Medium(error);
     shared.fail_of(error);
     Err(error)

@@ -10,19 +10,24 @@
 //!     block before the committing batch lets it go.
 //! G4. The room that the record takes at worst is reserved as blocks are gathered, so its commit
 //!     cannot fail for space.
+//! G5. Where ordinary memory is full, content goes on to active slots ([`spill`]). A slot that a
+//!     batch has active is changed by that batch alone, and never again once its record is stored.
 //!
 //! Order of locks: blocks, then the turn to commit, then all the others. The gathered blocks
 //! themselves are behind a mutex that is held for a moment, with nothing but shares taken under it.
 //!
-//! **Crash**: the running transaction is gone, and the committing one is there as a whole or not at
-//! all. Transactions that were gathered later are not there without those gathered before.
+//! **Crash**: the running transaction is gone, with what it has in active slots. The committing one
+//! is there as a whole or not at all. Transactions that were gathered later are not there without
+//! those gathered before.
+
+mod spill;
 
 use core::time::Duration;
 use std::sync::Arc;
 
 use journal_core::parts::Operations;
 use journal_core::policy::{Policy, Update};
-use journal_core::{BlockNumber, Durability, Operation};
+use journal_core::{BlockNumber, Durability, Operation, Rule};
 
 use crate::engine::read::Keeps;
 use crate::error::Error;
@@ -32,6 +37,15 @@ use crate::shared::gathering::Batch;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 use crate::threads::sync::{MutexGuard, Ordering};
+
+/// What the running transaction has too little of for one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacks {
+    /// Memory, or bytes of its lane: a spill may help.
+    Room,
+    /// It names as many objects as it may.
+    Objects,
+}
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gathers a transaction whose blocks are locked and for which room is reserved. However the
@@ -49,8 +63,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.give_grants_back(work);
         self.unlock_blocks(work);
         work.clear();
-        // A full batch cannot wait for more.
-        let is_full = self.gathering.is_full();
+        if !self.gathering.is_full() {
+            return Ok(());
+        }
+        self.spill()?;
+        // A batch cannot wait for more whose memory is filled by what no slot takes.
+        let is_full = self.gathering.is_nearly_full();
         if is_full { self.hand_over() } else { Ok(()) }
     }
 
@@ -69,13 +87,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 work.reserved_bytes = 0;
                 running.since = self.gathering.now();
                 running.objects = objects;
-            } else if !self.takes_in(running, staged) {
+            } else if let Err(lacks) = self.takes_in(running, staged) {
                 drop(gathered);
-                self.hand_over()?;
+                if lacks == Lacks::Objects || !self.spill()? {
+                    self.hand_over()?;
+                }
                 continue;
             }
-            let is_known = |block| running.staged.has(block);
-            self.give_back_known(staged, is_known);
+            self.give_back_known(staged, |block| running.has(block));
+            running.both += self.active_anew(running, staged);
             running.staged.absorb(staged);
             running.transactions += 1;
             gathered.stats.transactions += 1;
@@ -87,29 +107,45 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Whether the running transaction has room for one more. If so, what that one takes is
+    /// How many blocks of a transaction the running one has in active slots alone.
+    fn active_anew(&self, running: &Batch, staged: &Staged) -> usize {
+        if running.active.is_empty() {
+            return 0;
+        }
+        let blocks = (0..staged.count()).map(|at| staged.block(at));
+        let is_one =
+            |block: &BlockNumber| running.active.contains_key(block) && !running.staged.has(*block);
+        blocks.filter(is_one).count()
+    }
+
+    /// Looks whether the running transaction has room for one more. If so, what that one takes is
     /// reserved.
-    fn takes_in(&self, running: &mut Batch, staged: &Staged) -> bool {
-        let blocks = (0..staged.count()).map(|at| staged.operation(at).block());
+    fn takes_in(&self, running: &mut Batch, staged: &Staged) -> Result<(), Lacks> {
+        let blocks = (0..staged.count()).map(|at| staged.block(at));
         let new = blocks.filter(|block| !running.staged.has(*block)).count();
         let count = running.staged.count() + new;
         let objects = running.objects + self.objects_of_union(running, staged);
         let max = self.gathering.pacing.objects_max;
-        if count > self.gathering.blocks_max || max.is_some_and(|max| objects > max.get().into()) {
-            return false;
+        if max.is_some_and(|max| objects > max.get().into()) {
+            return Err(Lacks::Objects);
         }
-        let needed = self.record_bytes_max(count);
+        // Where all of it has been spilled, any transaction is taken.
+        if count > self.gathering.blocks_max && running.staged.count() > 0 {
+            return Err(Lacks::Room);
+        }
+        let not_active = running.not_active() + new - self.active_anew(running, staged);
+        let needed = self.batch_bytes_max(not_active, running.active.len());
         let more = needed.saturating_sub(running.reserved_bytes);
         let is_too_large = needed > self.common.geometry.lane_bytes;
         // Where others wait for room it goes on with what it has.
         let has_more =
             || more == 0 || (!self.is_room_awaited() && self.try_reserve_in(running.lane, more));
         if is_too_large || !has_more() {
-            return false;
+            return Err(Lacks::Room);
         }
         running.reserved_bytes += more;
         running.objects = objects;
-        true
+        Ok(())
     }
 
     fn objects_of(&self, staged: &Staged) -> u64 {
@@ -129,6 +165,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         for at in 0..staged.count() {
             let new = staged.operation(at);
             let known = running.staged.operation_of(new.block());
+            if known.is_none() && running.active.contains_key(&new.block()) {
+                // Its objects were counted before it was spilled.
+                continue;
+            }
             let before = known.map_or(0, |known| self.objects_in(&known));
             let both = running.staged.objects_with(staged, at, |update: &Update<'_>| {
                 self.common.policy.objects_in(update).into()
@@ -167,7 +207,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         if !gathered.running.is_empty() {
             let spare = gathered.spare.take();
-            let next = spare.unwrap_or_else(|| Batch::new(self.gathering.block_bytes));
+            let mut next = spare.unwrap_or_else(|| Batch::new(self.gathering.block_bytes));
+            if !self.keeps(Rule::ActiveOnce) {
+                next.active = gathered.running.active.clone();
+            }
             let sealed = core::mem::replace(&mut gathered.running, next);
             gathered.committing = Some(Arc::new(sealed));
         }
@@ -204,15 +247,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Some(sealed) = self.gathering.lock().committing.clone() else { return Ok(()) };
         work.lane = sealed.lane;
         work.reserved_bytes = sealed.reserved_bytes;
-        self.note_overwritten(work, &sealed.staged);
         // The caller may hold blocks that others wait for.
-        let committed =
-            self.watched(|| self.commit(work, &sealed.staged, Keeps::All, Durability::Durable));
+        let committed = self.watched(|| match sealed.active.is_empty() {
+            true => {
+                self.note_overwritten(work, &sealed.staged);
+                self.commit(work, &sealed.staged, Keeps::All, Durability::Durable).map(drop)
+            }
+            false => self.commit_spilled(work, &sealed),
+        });
         if let Err(error) = committed {
             // The callers were told that this would be durable some time, and others have read it.
             self.fail_of(error);
             return Err(error);
         }
+        self.uses.advance();
         let mut gathered = self.gathering.lock();
         gathered.committing = None;
         gathered.spare = Arc::into_inner(sealed).map(Batch::emptied);

@@ -63,7 +63,8 @@ impl<L, M: Machine> Shared<L, M> {
     /// makes it the block's new content, and the cache gets it back when that is committed. Until
     /// then readers build the content anew.
     pub(crate) fn take_kept(&self, block: BlockNumber, page: &mut Page) -> bool {
-        if !self.caches {
+        // What is pinned stays for readers.
+        if !self.caches || self.pins {
             return false;
         }
         let Ok(mut share) = self.share(block) else { return false };

@@ -6,6 +6,8 @@
 //! changed by then, or the block is just being written home, the content may be a mixture, and is
 //! read again.
 
+mod clean;
+
 use journal_core::parts::{FrameAt, NodeId, Operations, apply_frames};
 use journal_core::policy::{Change, Kind, Policy};
 use journal_core::record::Form;
@@ -14,6 +16,7 @@ use journal_core::{BlockDevice, BlockNumber, Committed, JournalError, Operation,
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::gathering::Stored;
 use crate::shared::share::Share;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
@@ -22,6 +25,9 @@ use crate::threads::sync::thread::Patience;
 
 /// The most blocks that are read from the device in one call.
 const RUN_READ: usize = 64;
+
+/// How often a reader looks again for what a committer is about to keep: some milliseconds.
+const KEPT_SOON: u32 = 1 << 8;
 
 /// How often the device is read without a lock; after that, with one.
 const TRIES: u32 = 16;
@@ -46,7 +52,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         self.check_not_failed()?;
-        if let Some(is_live) = self.gathering.read(block, into) {
+        if let Some(is_live) = self.read_gathered(block, into)? {
             return Ok(is_live);
         }
         let Reading { device, payload } = reading;
@@ -57,11 +63,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let newest = self.newest_readable(&share, block);
             if self.caches {
                 if self.look_up(&mut share, block, newest, 0, into) {
+                    self.note_use(&share, newest);
                     return Ok(true);
+                }
+                if self.is_about_to_be_kept(&share, block, &patience) {
+                    drop(share);
+                    self.check_not_failed()?;
+                    patience.pause();
+                    continue;
                 }
                 if let Some(cache) = &mut share.cache {
                     cache.asked.misses += 1;
                 }
+            }
+            if newest.is_none() && self.read_clean(&share, block, into) {
+                return Ok(true);
             }
             let Some(below) = self.common.block_below(&share.index, block, newest) else {
                 return self.apply(&mut share, block, newest, payload, into);
@@ -82,10 +98,39 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 None => self.share(block)?,
             };
             if share.index.changes() == changes {
-                return self.apply(&mut share, block, newest, payload, into);
+                let is_live = self.apply(&mut share, block, newest, payload, into)?;
+                drop(share);
+                if newest.is_none() {
+                    self.keep_clean(block, into, changes)?;
+                }
+                return Ok(is_live);
             }
             tries += 1;
         }
+    }
+
+    /// Whether a reader need only wait to find a block's content in ordinary memory: the block is
+    /// pinned, and another thread is committing it. That is not long, and the reader does not rely
+    /// on it.
+    fn is_about_to_be_kept(&self, share: &Share, block: BlockNumber, waited: &Patience) -> bool {
+        if !self.pins || share.index.newest(block).is_none() {
+            return false;
+        }
+        let holder = self.blocks.holder_of(self.blocks.stripe(block));
+        holder.is_some_and(|holder| !self.seats.is_own(holder)) && waited.rounds() < KEPT_SOON
+    }
+
+    /// Copies what is gathered of a block; returns whether the block is live then, or `None` where
+    /// nothing is.
+    #[inline]
+    fn read_gathered(&self, block: BlockNumber, into: &mut [u8]) -> Result<Option<bool>, Error> {
+        let read = self.gathering.read(block, into, |lane, active, stored, into| {
+            self.lane(lane).reader.read_slot(active.slot(), into)?;
+            // Behind its record the slot may have been given back already. Then the journal has
+            // the block.
+            Ok(stored == Stored::Not || self.common.is_content_of(active, into))
+        });
+        read.map_err(Error::Medium)
     }
 
     /// Reads neighbouring blocks, each as [`read`](Self::read) does. Those of which nothing is in
@@ -149,7 +194,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let mut share = self.share(block)?;
         let newest = self.newest_readable(&share, block);
-        Ok(self.look_up(&mut share, block, newest, at, into))
+        let is_there = self.look_up(&mut share, block, newest, at, into);
+        if is_there {
+            self.note_use(&share, newest);
+        }
+        Ok(is_there)
     }
 
     /// Keeps the committed image of a block that a transaction has and writes anew, for a policy
@@ -179,7 +228,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether the next writer of a block looks for its last image.
     pub(crate) fn keeps_images(&self) -> bool {
-        self.common.policy.wants_old()
+        self.pins
+            || self.common.policy.wants_old()
             || self.common.policy.wants_cached_old()
             || self.patch_bytes_on_old() > 0
     }
@@ -202,7 +252,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Copies the committed image of a live block that the caller has locked, if ordinary memory
     /// has it.
     fn read_cached(&self, block: BlockNumber, into: &mut [u8]) -> Result<bool, Error> {
-        if let Some(is_live) = self.gathering.read(block, into) {
+        if let Some(is_live) = self.read_gathered(block, into)? {
             return Ok(is_live);
         }
         let mut share = self.share(block)?;
@@ -221,6 +271,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             cache.asked.misses += 1;
         }
         Ok(is_there)
+    }
+
+    /// Notes that a block was read, whose content is in a slot.
+    #[inline]
+    fn note_use(&self, share: &Share, newest: Option<NodeId>) {
+        if !self.uses.is_kept() {
+            return;
+        }
+        let mut next = newest;
+        while let Some(id) = next {
+            let frame = share.index.frame(id);
+            if let Some(slot) = frame.slot() {
+                return self.uses.note_read(slot.raw());
+            }
+            next = if frame.is_whole() { None } else { share.index.older(id) };
+        }
     }
 
     /// Copies bytes of what the cache keeps of a block, from `at` on. Returns whether it keeps
@@ -249,6 +315,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         let is_live = self.apply_frames(share, newest, payload, into)?;
+        self.note_use(share, newest);
         // Do not cache if a newer, not yet readable frame exists. Kept content is forgotten when
         // such a frame comes, and not when the frame may be read.
         if self.caches && is_live && share.index.newest(block) == newest {

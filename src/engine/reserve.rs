@@ -151,6 +151,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Patching::OnImage
         } else if share.is_to_fold(block) {
             Patching::AsWhole
+        } else if self.pins {
+            Patching::OnImage
         } else if logs_patches {
             Patching::Alone
         } else if self.lent_of(&mut share, block).is_some() {
@@ -313,6 +315,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let has_slots = || geometry.lane_slots == 0 || cell.unreserved_slots.left() > 0;
         let has_log = || geometry.lane_log_blocks == 0 || cell.unreserved_log.left() > 0;
         let has_some = || has_slots() && has_log();
+        if self.clean.is_some() && !has_slots() {
+            self.give_clean_back(Some(work.lane))?;
+        }
         if has_some() || self.bell.has_thread() {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 //! back. It is held under the lock of the block's share of the index. Behind that lock every reader
 //! sees a newer version, and none copies from the slot any more.
 
-use journal_core::parts::{FrameAt, Full, Index, Versions};
+use journal_core::parts::{FrameAt, Full, Index, Versions, share_of};
 use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Rule};
@@ -148,6 +148,12 @@ impl<L, M: Machine> Shared<L, M> {
         let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
         debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
         if self.common.geometry.lane_places() > 0 {
+            if let Some(slot) = frame.slot() {
+                self.uses.note_write(slot.raw());
+            }
+            if let Some(clean) = &self.clean {
+                clean.forget(share_of(frame.block, self.shares.len()), frame.block);
+            }
             index.insert(frame)?;
         } else {
             // A snapshot may see what lies below.

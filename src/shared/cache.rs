@@ -10,7 +10,11 @@
 //!     committer has patched it or kept new content. So the content that counts when frames are
 //!     forgotten is the one that they led to.
 //! CA3. Blocks that have frames in the lanes stay as long as an eviction finds others among those
-//!     it looks at, because they cost most to read.
+//!     it looks at, because they cost most to read. Where they are *pinned*, they always stay. A
+//!     share of the index has no room for more frames than its cache has for blocks.
+
+pub(crate) mod clean;
+pub(crate) mod last_use;
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
@@ -70,6 +74,8 @@ pub(crate) struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     blocks_max: usize,
+    /// Whether blocks that have frames always stay.
+    pins: bool,
     kept: KeptBlocks,
     /// How many of the kept entries are stale.
     stale: usize,
@@ -81,8 +87,15 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// Makes a cache for `blocks_max` blocks at most; none if that is zero.
-    pub(crate) fn new(blocks_max: usize) -> Option<Box<Self>> {
-        (blocks_max > 0).then(|| Box::new(Self { blocks_max, ..Self::default() }))
+    pub(crate) fn new(blocks_max: usize, pins: bool) -> Option<Box<Self>> {
+        (blocks_max > 0).then(|| Box::new(Self { blocks_max, pins, ..Self::default() }))
+    }
+
+    /// Makes room for as many blocks as there may be frames, if these are pinned.
+    pub(crate) fn make_room_for(&mut self, frames: usize) {
+        if self.pins {
+            self.blocks_max = self.blocks_max.max(frames);
+        }
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -142,11 +155,12 @@ impl Cache {
             copy_block(kept, image);
             return;
         }
-        let copy = match self.make_room(has_frames) {
+        let copy = match self.make_room(&has_frames) {
             Some(mut page) => {
                 copy_block(&mut page, image);
                 page
             }
+            None if self.is_full() && !has_frames(block) => return,
             None => {
                 let mut copy = Vec::with_capacity(image.len());
                 append_block(&mut copy, image);
@@ -168,7 +182,11 @@ impl Cache {
             core::mem::swap(kept, page);
             return;
         }
-        let other = self.make_room(has_frames).unwrap_or_else(|| vec![0; page.len()].into());
+        let free = self.make_room(&has_frames);
+        if free.is_none() && self.is_full() && !has_frames(block) {
+            return;
+        }
+        let other = free.unwrap_or_else(|| vec![0; page.len()].into());
         let image = core::mem::replace(page, other);
         self.add(block, newest, image);
     }
@@ -216,7 +234,12 @@ impl Cache {
 
     /// Makes room for one block, and returns memory that came free.
     fn make_room(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
-        (self.kept.len() >= self.blocks_max).then(|| self.evict(has_frames)).flatten()
+        self.is_full().then(|| self.evict(has_frames)).flatten()
+    }
+
+    /// Whether there is room for one more only where an eviction makes some.
+    fn is_full(&self) -> bool {
+        self.kept.len() >= self.blocks_max
     }
 
     /// Evicts one block, in up to three rounds (CA3). Returns its memory.
@@ -224,11 +247,13 @@ impl Cache {
     /// 1. It looks for a block that is stale, or that was not read lately and has no frames in the
     ///    lanes.
     /// 2. It looks for any block that has no frames.
-    /// 3. It takes the first that comes.
+    /// 3. It takes the first that comes, unless blocks are pinned.
     fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
         let count = self.order.len();
-        for round in 0..3 {
-            for _ in 0..count.min(LOOKED_AT_MAX) {
+        let (rounds, looked_at) =
+            if self.pins { (2, count) } else { (3, count.min(LOOKED_AT_MAX)) };
+        for round in 0..rounds {
+            for _ in 0..looked_at {
                 self.hand = if self.hand + 1 < count { self.hand + 1 } else { 0 };
                 let block = self.order[self.hand];
                 let Some(kept) = self.kept.get_mut(&block) else { continue };
@@ -291,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_counts_up_to_its_frame_and_when_that_has_gone() {
-        let mut cache = Cache::new(4).expect("of some");
+        let mut cache = Cache::new(4, false).expect("of some");
         keep(&mut cache, 1, 7, &[]);
         assert!(has(&mut cache, 1, Some(7)) && has(&mut cache, 1, None));
         assert!(!has(&mut cache, 1, Some(6)) && !has(&mut cache, 1, Some(8)));
@@ -301,12 +326,12 @@ mod tests {
         cache.forget(BlockNumber(1), Stamp(8));
         assert!(!has(&mut cache, 1, None));
         assert_eq!(cache.asked, Asked { hits: 3, misses: 0 });
-        assert!(Cache::new(0).is_none());
+        assert!(Cache::new(0, false).is_none());
     }
 
     #[test]
     fn what_is_kept_follows_patches_of_the_next_frame_and_of_no_other() {
-        let mut cache = Cache::new(4).expect("of some");
+        let mut cache = Cache::new(4, false).expect("of some");
         let patch = |cache: &mut Cache, stamp, bytes| {
             cache.patch(BlockNumber(1), Stamp(stamp), [Patch { at: 1, bytes }].into_iter());
         };
@@ -326,7 +351,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_is_not_there_until_new_content_comes() {
-        let mut cache = Cache::new(4).expect("of some");
+        let mut cache = Cache::new(4, false).expect("of some");
         keep(&mut cache, 1, 7, &[]);
         let mut page: Box<[u8]> = vec![9; 4].into();
         assert!(!cache.take(BlockNumber(1), Some(Stamp(8)), &mut page) && *page == [9; 4]);
@@ -343,7 +368,7 @@ mod tests {
 
     #[test]
     fn blocks_with_frames_stay_as_long_as_there_are_others() {
-        let mut cache = Cache::new(4).expect("of some");
+        let mut cache = Cache::new(4, false).expect("of some");
         let logged = [1, 3];
         for block in 0..4 {
             keep(&mut cache, block, 0, &logged);
@@ -363,8 +388,27 @@ mod tests {
     }
 
     #[test]
+    fn pinned_blocks_stay_and_what_finds_no_room_beside_them_is_not_kept() {
+        let mut cache = Cache::new(4, true).expect("of some");
+        let logged = [1, 2, 3, 4];
+        for block in [9, 1, 2, 3] {
+            keep(&mut cache, block, 0, &logged);
+        }
+        keep(&mut cache, 4, 0, &logged);
+        assert!(!has(&mut cache, 9, None), "it made room");
+        (20..30).for_each(|block| keep(&mut cache, block, 0, &logged));
+        let mut page: Box<[u8]> = vec![30; 4].into();
+        cache.keep_page(BlockNumber(30), None, &mut page, |block| block.raw() < 5);
+        assert_eq!((cache.blocks(), &page[..]), (4, &[30; 4][..]));
+        assert!(logged.iter().all(|block| has(&mut cache, *block, None)));
+        cache.make_room_for(5);
+        keep(&mut cache, 9, 0, &logged);
+        assert!(has(&mut cache, 9, None));
+    }
+
+    #[test]
     fn what_is_read_again_and_again_stays() {
-        let mut cache = Cache::new(8).expect("of some");
+        let mut cache = Cache::new(8, false).expect("of some");
         for block in 0..200 {
             keep(&mut cache, block, 0, &[]);
             keep(&mut cache, 1000, 0, &[]);
@@ -376,7 +420,7 @@ mod tests {
     /// Forgets and keeps a block like each commit of it does.
     #[test]
     fn a_block_that_is_forgotten_and_kept_again_takes_no_more_memory() {
-        let mut cache = Cache::new(4).expect("of some");
+        let mut cache = Cache::new(4, false).expect("of some");
         for turn in 1..1000 {
             keep(&mut cache, turn % 3, turn, &[0, 1, 2]);
             cache.forget(BlockNumber(turn % 3), Stamp(turn + 1));
@@ -390,7 +434,7 @@ mod tests {
     /// A block that is forgotten and not kept again has its entry until another block needs it.
     #[test]
     fn what_is_stale_goes_first() {
-        let mut cache = Cache::new(4).expect("of some");
+        let mut cache = Cache::new(4, false).expect("of some");
         for block in 0..4 {
             keep(&mut cache, block, 7, &[]);
         }

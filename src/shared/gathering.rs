@@ -1,12 +1,13 @@
 //! What is gathered, before it commits as one record.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use journal_core::parts::Operations;
 use journal_core::policy::Pacing;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, Geometry};
+use journal_core::{Active, BlockNumber, Geometry};
 
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
@@ -16,7 +17,12 @@ use crate::threads::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 /// Several transactions that commit as one.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    /// What lies in ordinary memory. Of a block that is active too, it is newer.
     pub(crate) staged: Staged,
+    /// What lies in slots of the lane, and is named by no record yet.
+    pub(crate) active: BTreeMap<BlockNumber, Active>,
+    /// Blocks in ordinary memory that are active too.
+    pub(crate) both: usize,
     /// What its record takes at worst, in this lane.
     pub(crate) lane: LaneNumber,
     pub(crate) reserved_bytes: u64,
@@ -32,6 +38,8 @@ impl Batch {
     pub(crate) fn new(block_bytes: usize) -> Self {
         Self {
             staged: Staged::new(block_bytes),
+            active: BTreeMap::new(),
+            both: 0,
             lane: LaneNumber(0),
             reserved_bytes: 0,
             objects: 0,
@@ -44,11 +52,29 @@ impl Batch {
         self.transactions == 0
     }
 
+    /// Whether it changes a block.
+    pub(crate) fn has(&self, block: BlockNumber) -> bool {
+        self.staged.has(block) || self.active.contains_key(&block)
+    }
+
+    /// How many blocks are in ordinary memory alone. Those that are active take no more in the
+    /// record than their names.
+    pub(crate) fn not_active(&self) -> usize {
+        self.staged.count() - self.both
+    }
+
     /// An empty one in the same memory.
     pub(crate) fn emptied(mut self) -> Self {
         self.staged.clear();
         Self { staged: self.staged, ..Self::new(0) }
     }
+}
+
+/// Whether the record of a batch may have been stored by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Not,
+    Perhaps,
 }
 
 /// What is gathered now.
@@ -114,30 +140,45 @@ impl Gathering {
         }
         let gathered = self.lock();
         let committing = gathered.committing.as_ref();
-        gathered.running.staged.has(block)
-            || committing.is_some_and(|committing| committing.staged.has(block))
+        gathered.running.has(block) || committing.is_some_and(|committing| committing.has(block))
     }
 
-    /// Copies what is gathered of a block; returns whether the block is live then.
+    /// Copies what is gathered of a block; returns whether the block is live then. `read_slot`
+    /// copies what an active slot holds, and says whether that is still the block's.
     #[inline]
-    pub(crate) fn read(&self, block: BlockNumber, into: &mut [u8]) -> Option<bool> {
+    pub(crate) fn read<E>(
+        &self,
+        block: BlockNumber,
+        into: &mut [u8],
+        read_slot: impl FnOnce(LaneNumber, &Active, Stored, &mut [u8]) -> Result<bool, E>,
+    ) -> Result<Option<bool>, E> {
         if !self.is_there.load(Ordering::Acquire) {
-            return None;
+            return Ok(None);
         }
         let gathered = self.lock();
-        let committing = gathered.committing.as_ref().map(|committing| &committing.staged);
-        let both = [Some(&gathered.running.staged), committing];
-        let staged = both.into_iter().flatten().find(|staged| staged.has(block))?;
-        match staged.image(block) {
-            Some(image) => pmem_sys::copy_block(into, image),
-            None => into.fill(0),
+        let committing = gathered.committing.as_deref();
+        let both = [Some((&gathered.running, Stored::Not)), committing.zip(Some(Stored::Perhaps))];
+        let batch = both.into_iter().flatten().find(|(batch, _)| batch.has(block));
+        let Some((Batch { staged, active, lane, .. }, stored)) = batch else { return Ok(None) };
+        // With the gathered blocks in hand: nothing changes an active slot meanwhile (G5).
+        match (staged.image(block), active.get(&block)) {
+            (Some(image), _) => pmem_sys::copy_block(into, image),
+            (None, Some(active)) if !staged.has(block) => {
+                return read_slot(*lane, active, stored, into).map(|is_it| is_it.then_some(true));
+            }
+            (None, _) => {
+                into.fill(0);
+                return Ok(Some(false));
+            }
         }
-        Some(staged.image(block).is_some())
+        Ok(Some(true))
     }
 
     pub(crate) fn stats(&self) -> GatherStats {
         let gathered = self.lock();
-        GatherStats { waiting: gathered.running.transactions, ..gathered.stats }
+        let Batch { transactions, active, .. } = &gathered.running;
+        let (waiting, active) = (*transactions, active.len() as u64);
+        GatherStats { waiting, active, ..gathered.stats }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -145,6 +186,12 @@ impl Gathering {
         let staged = &gathered.running.staged;
         // The image of a block that is discarded stays until the commit.
         staged.count() >= self.blocks_max || staged.images() >= self.blocks_max.saturating_mul(2)
+    }
+
+    /// Whether so much of the memory is filled that to spill the rest again and again costs more
+    /// than a commit.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.lock().running.staged.count() > self.blocks_max / 2
     }
 
     pub(crate) fn now(&self) -> Duration {

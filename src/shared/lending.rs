@@ -1,7 +1,7 @@
 //! Lanes and shares lent one at a time to the code that writes home.
 
 use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
-use journal_core::units::LaneNumber;
+use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, JournalError, MediumError};
 
 use crate::machine::Machine;
@@ -77,6 +77,14 @@ pub(crate) struct SharesOf<'s, L, M: Machine>(pub(crate) &'s Shared<L, M>);
 impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
     type Memory = IndexParts;
 
+    fn each_with_use(
+        &mut self,
+        mut call: impl FnMut(&mut Index<IndexParts>, &dyn Fn(SlotNumber) -> u32),
+    ) {
+        let uses = &self.0.uses;
+        self.each(|index| call(index, &|slot| uses.when(slot.raw())));
+    }
+
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
         match self.0.share(block) {
             Ok(mut share) => call(&mut share.index),
@@ -104,10 +112,13 @@ impl Unshared {
     /// Makes a share larger that had to take more frames than it was made for, so that work can go
     /// on.
     pub(crate) fn leave_room(&mut self, made_for: usize) {
-        for Share { index, .. } in &mut self.0 {
+        for Share { index, cache, .. } in &mut self.0 {
             let (frames, free) = (index.frames(), index.free_frames());
             if index.capacity() > made_for && free < frames / 4 {
                 IndexParts::make_larger(index);
+            }
+            if let Some(cache) = cache {
+                cache.make_room_for(index.capacity());
             }
         }
     }

@@ -59,6 +59,8 @@ use pmem_sys::{StoreLock, StoreLockGuard};
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::cache::clean::CleanSlots;
+use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
 use crate::shared::home_cell::{HomeCell, UpkeepCell};
@@ -95,8 +97,14 @@ pub(crate) struct Shared<L, M: Machine> {
     /// How little free room makes the upkeep begin.
     pub(crate) levels: Levels,
     pub(crate) gathering: Gathering,
+    /// When slots were used last.
+    pub(crate) uses: LastUse,
+    /// Slots that hold what was read from the disk, if any may.
+    pub(crate) clean: Option<CleanSlots>,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,
+    /// Whether the contents of all blocks that have frames are kept there.
+    pub(crate) pins: bool,
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,
     /// Threads that wait long, for blocks or for room.

@@ -28,8 +28,8 @@ pub(crate) struct Share {
 const _: () = assert!(size_of::<StoreLock<Share>>() <= 2 * LINE_BYTES || cfg!(any(loom, shuttle)));
 
 impl Share {
-    pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize) -> Self {
-        let cache = Cache::new(cached_blocks);
+    pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize, pins: bool) -> Self {
+        let cache = Cache::new(cached_blocks, pins);
         Self { index, reserved: 0, cache, claims: Claims::default() }
     }
 

@@ -55,6 +55,23 @@ impl Olds {
         Some(&self.images[start..][..self.block_bytes])
     }
 
+    /// Forgets the images of all blocks except those that `stays` says.
+    pub(crate) fn retain(&mut self, stays: impl Fn(BlockNumber) -> bool) {
+        let before = self.blocks.len();
+        self.blocks.retain(|(block, _)| stays(*block));
+        if self.blocks.len() == before {
+            return;
+        }
+        // Each image moves down, in the order of their places.
+        let mut order: Vec<_> = (0..self.blocks.len()).collect();
+        order.sort_unstable_by_key(|at| self.blocks[*at].1);
+        for (number, at) in order.into_iter().enumerate() {
+            let (start, to) = (self.blocks[at].1, number * self.block_bytes);
+            self.images.copy_within(start..start + self.block_bytes, to);
+            self.blocks[at].1 = to;
+        }
+    }
+
     fn place_of(&self, block: BlockNumber) -> Result<usize, usize> {
         self.blocks.binary_search_by_key(&block, |(block, _)| *block)
     }
@@ -141,6 +158,19 @@ mod tests {
         assert_eq!(get(&olds, 7), None);
         keep(&mut olds, 9, 5);
         assert_eq!((get(&olds, 9), get(&olds, 3)), (Some(vec![5; 4]), None));
+    }
+
+    #[test]
+    fn what_stays_is_found_when_others_are_forgotten() {
+        let mut olds = Olds::new(4);
+        for (block, byte) in [(7, 1), (3, 2), (9, 3), (5, 4), (1, 5)] {
+            keep(&mut olds, block, byte);
+        }
+        olds.retain(|block| block.raw() != 3 && block.raw() != 5);
+        keep(&mut olds, 3, 6);
+        let get = |block| olds.get(BlockNumber(block)).map(|image| image[0]);
+        assert_eq!([1, 3, 5, 7, 9].map(get), [Some(5), Some(6), None, Some(1), Some(3)]);
+        assert_eq!(olds.images.len(), 5 * 4, "no memory is lost");
     }
 
     #[test]

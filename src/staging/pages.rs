@@ -62,6 +62,16 @@ impl Pages {
         self.use_spare()
     }
 
+    /// Exchanges two pages that are in use.
+    pub(crate) fn swap(&mut self, a: usize, b: usize) {
+        self.pages.swap(a, b);
+    }
+
+    /// Goes on with the first `used` pages in use, and keeps the others as spare ones.
+    pub(crate) fn truncate(&mut self, used: usize) {
+        self.used = self.used.min(used);
+    }
+
     pub(crate) fn image(&self, at: usize) -> &[u8] {
         &self.pages[at]
     }

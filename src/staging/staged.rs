@@ -5,6 +5,8 @@
 //! ([`Policy::logs_patches`](journal_core::policy::Policy::logs_patches)). Then no content of the
 //! block is read or copied.
 
+mod retain;
+
 use core::convert::Infallible;
 
 use journal_core::parts::Operations;
@@ -130,6 +132,11 @@ impl Staged {
             Some(last) if last.block < block => Err(self.blocks.len()),
             _ => self.blocks.binary_search_by_key(&block, |staged| staged.block),
         }
+    }
+
+    /// The block of one of the operations.
+    pub(crate) fn block(&self, at: usize) -> BlockNumber {
+        self.blocks[at].block
     }
 
     /// Whether the transaction changes this block.

@@ -71,6 +71,11 @@ pub(crate) mod thread {
             self.rounds >= SPINS + YIELDS
         }
 
+        /// How often it has waited, more or less.
+        pub(crate) const fn rounds(&self) -> u32 {
+            self.rounds
+        }
+
         /// Waits a little, and longer the more often it was called.
         pub(crate) fn pause(&mut self) {
             let looks_seldom = self.is_seldom && !self.is_long();

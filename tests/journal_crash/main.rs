@@ -13,6 +13,7 @@ mod probe;
 mod program;
 mod rules;
 mod short;
+mod spilled;
 mod sticky;
 mod threads;
 mod unreadable;

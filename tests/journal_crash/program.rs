@@ -68,6 +68,10 @@ pub(crate) struct Program {
     pub(crate) batch: usize,
     /// Blocks that the running transaction gathers.
     pub(crate) buffer: usize,
+    /// Slots that may hold what was read from the disk.
+    pub(crate) clean_slots: u32,
+    /// Whether logged blocks stay in a cache, of this number of blocks. None: there is no cache.
+    pub(crate) pinned: Option<usize>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
     /// Whether a thread in the background makes room.
@@ -92,6 +96,8 @@ impl Program {
             overwrite: Overwrite::OldOrNew,
             batch: 2,
             buffer: 1 << 10,
+            clean_slots: 0,
+            pinned: None,
             drain_on_open: false,
             keep_on_close: false,
             background: false,
@@ -117,7 +123,12 @@ impl Program {
     }
 
     pub(crate) fn options(&self, probe: Probe) -> Options<Logged, Probe> {
-        Options::new()
+        let options = match self.pinned {
+            Some(blocks) => Options::new().pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
+            None => Options::new(),
+        };
+        options
+            .clean_slots(self.clean_slots)
             .policy(self.logs)
             .hook(probe)
             .index_frames(64)

@@ -55,7 +55,7 @@ fn needs_beside<S: Scenario>(
     assert!(!matches!(failure, Ok(Ok(_))), "{rule:?} is off, and nothing notices");
 }
 
-fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
+pub(crate) fn needs(rule: Rule, explorer: &Explorer, program: &Program) {
     needs_beside(&[], rule, explorer, |mutator| Program { mutator, ..program.clone() });
 }
 

@@ -304,6 +304,48 @@ fn running_transactions_survive_sampled_crashes() {
     }
 }
 
+/// Gathered ones whose memory is full at once, so that they go on in slots, of which there are few.
+#[test]
+fn running_transactions_that_spill_survive_sampled_crashes() {
+    for (lanes, lane_slots, checkpoints) in [(1, 12, false), (1, 4, true), (2, 6, true)] {
+        let mut workload = Workload::of(Logged::Cached, lanes, 3);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        workload.program.lane_bytes = 32 * 64;
+        (workload.program.buffer, workload.program.lane_slots) = (1, lane_slots);
+        let workload = Workload { shared: 2, gathered: 3, reads: true, ..workload };
+        let report = Workload { rounds: 6, checkpoints, ..workload }.survives(10);
+        assert!(report.images > 2_000, "{report}");
+    }
+}
+
+/// Slots hold what was read, beside versions that leave for want of slots.
+#[test]
+fn what_is_read_into_slots_survives_sampled_crashes() {
+    for (lanes, lane_slots, gathered) in [(1, 6, 0), (2, 4, 2)] {
+        let mut workload = Workload::of(Logged::Cached, lanes, 3);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        workload.program.lane_bytes = 32 * 64;
+        (workload.program.lane_slots, workload.program.clean_slots) = (lane_slots, 3);
+        let workload = Workload { shared: 2, gathered, reads: true, ..workload };
+        let report = Workload { rounds: 5, checkpoints: true, ..workload }.survives(8);
+        assert!(report.images > 2_000, "{report}");
+    }
+}
+
+/// Blocks that are logged stay in a cache that has room for few.
+#[test]
+fn pinned_blocks_survive_sampled_crashes() {
+    for (logs, gathered) in [(Logged::Halves, 0), (Logged::Halves, 2), (Logged::Levels, 1)] {
+        let mut workload = Workload::of(logs, 2, 3);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        workload.program.lane_bytes = 32 * 64;
+        workload.program.pinned = Some(12);
+        let workload = Workload { shared: 2, gathered, deferred: 1, reads: true, ..workload };
+        let report = Workload { rounds: 5, checkpoints: true, ..workload }.survives(6);
+        assert!(report.images > 1_000, "{report}");
+    }
+}
+
 /// Transactions of one image take a way of their own.
 #[test]
 fn images_alone_survive_sampled_crashes() {

@@ -63,6 +63,10 @@ pub(crate) struct Shape {
     batch: usize,
     /// Blocks that the running transaction gathers.
     buffer: usize,
+    /// Slots that may hold what was read.
+    clean_slots: u32,
+    /// Whether logged blocks stay in the cache.
+    pins: bool,
     /// Says of every other transaction's blocks that they hold structure.
     pub(crate) metadata: bool,
     drain_on_open: bool,
@@ -79,14 +83,16 @@ fn shape() -> impl Strategy<Value = Shape> {
         1..6_u32,
         1..4_u32,
         1..3_usize,
-        prop::sample::select(vec![2_usize, 64]),
+        prop::sample::select(vec![1_usize, 2, 64]),
+        0..4_u32,
     );
-    let flags = (any::<bool>(), prop::bool::weighted(0.2), any::<bool>());
+    let flags =
+        (any::<bool>(), prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.2));
     let media =
         (prop::sample::select(disk), prop::sample::select(vec![Model::Torn8, Model::X86Line]));
     (layout, flags, media).prop_map(|(layout, flags, (overwrite, model))| {
-        let (lanes, lane_bytes, lane_slots, lane_segments, batch, buffer) = layout;
-        let (metadata, drain_on_open, keep_on_close) = flags;
+        let (lanes, lane_bytes, lane_slots, lane_segments, batch, buffer, clean_slots) = layout;
+        let (metadata, drain_on_open, keep_on_close, pins) = flags;
         Shape {
             lanes,
             lane_bytes,
@@ -94,6 +100,8 @@ fn shape() -> impl Strategy<Value = Shape> {
             lane_segments,
             batch,
             buffer,
+            clean_slots,
+            pins,
             metadata,
             drain_on_open,
             keep_on_close,
@@ -188,7 +196,9 @@ impl Front {
             .index_frames(64)
             .batch_blocks(self.shape.batch)
             .buffer_bytes(self.shape.buffer * BLOCK_BYTES)
-            .cache_bytes(4 * BLOCK_BYTES)
+            .cache_bytes(if self.shape.pins { 24 } else { 4 } * BLOCK_BYTES)
+            .pins_logged(self.shape.pins)
+            .clean_slots(self.shape.clean_slots)
             .pacing(Pacing::new(after(20), None, after(100)))
             .drain_on_open(self.shape.drain_on_open)
             .keep_on_close(self.shape.keep_on_close)

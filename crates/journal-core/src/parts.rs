@@ -25,6 +25,7 @@
 //! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
 //! [`Indexes`]; nobody else removes frames or writes home.
 
+pub use crate::commit::active::Spilled;
 pub use crate::commit::one_operation::{Alone, Sole};
 pub use crate::commit::operation::Operations;
 pub use crate::commit::patches::{Pieces, PiecesOf, Several};

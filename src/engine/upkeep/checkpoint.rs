@@ -211,6 +211,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if cell.in_vain == Some(readable) {
             return Ok(());
         }
+        if self.clean.is_some() && self.slots_are_short(Stage::Reclaim) {
+            self.give_clean_back(None)?;
+        }
         let (before, mut stays) = (self.done(), None);
         let tried_all = self.make_what_can_be(cell, &is_there, &mut stays)?;
         let after = self.done();
@@ -270,6 +273,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut rounds = geometry.slots().div_ceil(cell.batch.len() as u64) + 1;
         while (!is_there() || self.slots_are_short(Stage::WriteHome)) && rounds > 0 {
             rounds -= 1;
+            self.uses.advance();
             if self.checkpoint_but(cell, slots, stays)?.freed_slots > 0 {
                 continue;
             }

@@ -5,18 +5,82 @@
 //! makes all of it durable with its one fence. Active content is stored, and flushed only by that
 //! record.
 //!
+//! A store that has more to collect than its ordinary memory holds *spills*: it moves much of it to
+//! active slots at once ([`InLane::spill`]). That content is flushed and fenced as it is spilled,
+//! so that the record that names the slots need not flush it.
+//!
 //! **Crash** before the record is durable: nothing names the slot, so it is free.
 
 use crate::commit::operation::Active;
 use crate::commit::scheme::Common;
-use crate::order::ordered::Hook;
+use crate::order::ordered::{Hook, InFlight};
+use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Policy};
 use crate::space::lane::InLane;
 use crate::space::open_record::Pace;
+use crate::units::SlotNumber;
+
+/// Content that is spilled to an active slot.
+#[derive(Debug)]
+pub struct Spilled<'b> {
+    /// The block's slot, if it is active already. `None` after the spill where no slot was free.
+    pub active: Option<Active>,
+    /// What changes of what the slot holds, with the whole image.
+    pub change: Change<'b>,
+}
+
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Whether this is what an active slot holds. A slot that a record names by now may have been
+    /// given back, and hold anything.
+    #[must_use]
+    pub fn is_content_of(&self, active: &Active, content: &[u8]) -> bool {
+        self.kernels.crc64(self.seeds.content(active.slot), content) == active.content
+    }
+}
 
 impl<P: Pmem, H: Hook> InLane<'_, P, H> {
+    /// Writes contents to active slots, and makes them durable with one fence. A block that has no
+    /// slot yet takes one that holds nothing. Nothing names the slots yet, so a crash drops them.
+    ///
+    /// # Errors
+    /// The medium's: the lane must not be used any more.
+    pub fn spill(
+        &mut self,
+        common: &Common<impl Policy, impl Kernels>,
+        contents: &mut [Spilled<'_>],
+    ) -> Result<(), MediumError> {
+        let Some(slots) = self.lane.slots_mut() else { return Ok(()) };
+        let mut in_flight: Option<InFlight> = None;
+        for Spilled { active, change } in contents {
+            let Some(image) = change.image().filter(|image| image.len() == common.block_bytes())
+            else {
+                debug_assert!(false, "the check is over the whole image");
+                continue;
+            };
+            let (slot, written) = match active {
+                Some(known) => {
+                    let slot = known.slot;
+                    (slot, slots.patch_at_once(slot, change.pieces()))
+                }
+                None => {
+                    let Some(slot) = slots.take(self.states) else { continue };
+                    (slot, slots.write(self.states, slot, image, Pace::AtOnce))
+                }
+            };
+            if let Some(written) = written {
+                InFlight::join(&mut in_flight, written);
+            }
+            let content = common.kernels.crc64(common.seeds.content(slot), image);
+            *active = Some(Active { slot, content });
+        }
+        match in_flight {
+            Some(in_flight) => slots.fence_spilled(in_flight).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Writes an image, one block long, to a slot that holds nothing; `None` when there is no such
     /// slot.
     pub fn activate(
@@ -47,6 +111,19 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
             slots.patch(self.states, active.slot, change.pieces());
         }
         active.content = common.kernels.crc64(common.seeds.content(active.slot), image);
+    }
+
+    /// Takes a slot that holds nothing, for content that no record will name.
+    pub fn take_slot(&mut self) -> Option<SlotNumber> {
+        self.lane.slots_mut()?.take(self.states)
+    }
+
+    /// Copies an image to a taken slot, for readers beside this process's writers alone: it is not
+    /// flushed, and counts for nothing after a crash.
+    pub fn fill(&mut self, slot: SlotNumber, image: &[u8]) {
+        if let Some(slots) = self.lane.slots_mut() {
+            slots.fill(self.states, slot, image);
+        }
     }
 
     /// Gives an active slot back, that no transaction took in.

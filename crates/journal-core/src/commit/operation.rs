@@ -126,7 +126,9 @@ impl<O: Operations + ?Sized> Images for O {
 /// ([`Operation::Active`](crate::Operation::Active)); then it is the journal's, and this is to be
 /// dropped. Given up otherwise, it is [given back](crate::space::lane::InLane::deactivate), or its
 /// slot is free again when the journal is opened next.
-#[derive(Debug, PartialEq, Eq)]
+///
+/// A copy names the same slot: of all copies one is taken in or given back, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "its slot is not free before it is given back"]
 pub struct Active {
     pub(super) slot: SlotNumber,

@@ -33,7 +33,8 @@ pub enum Scope {
     All,
     /// Leaves out blocks whose newest frame has been folded into a slot entry.
     Rings,
-    /// One batch of what slots hold: those written longest ago.
+    /// One batch of what slots hold: those used longest ago, where reads are noted, or else those
+    /// written longest ago.
     OldestInSlots,
     /// What a segment of the disk-side log holds, from one of its numbers up to another.
     Segment {

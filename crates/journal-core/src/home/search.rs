@@ -125,27 +125,67 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
         keep_shielded(batch.get_mut(..count).unwrap_or_default(), self.shield_room)
     }
 
-    /// Finds the blocks whose newest frames are oldest, as many as a batch and the shield have room
-    /// for. Returns how many.
+    /// Finds the blocks whose slots were used longest ago, as many as a batch and the shield have
+    /// room for. Of those used at about the same time it takes the ones written longest ago.
+    /// Returns how many.
     pub(super) fn oldest(&mut self, indexes: &mut impl Indexes, batch: &mut [Batched]) -> usize {
         let (mut count, whole_shield) = (0_usize, self.shield_room);
-        indexes.each(|index| {
+        indexes.each_with_use(|index, last_use| {
             for block in index.each_block() {
                 let Some(batched) = self.look_at(index, block) else { continue };
-                if let Some(place) = batch.get_mut(count) {
-                    *place = batched;
-                    count = count.saturating_add(1);
-                } else {
-                    let newest = batch.iter_mut().max_by_key(|known| known.stamp);
-                    if let Some(place) = newest.filter(|known| known.stamp > batched.stamp) {
-                        *place = batched;
-                    }
+                let newest = index.newest_below(block, self.bounds);
+                let whole = newest.and_then(|newest| index.whole_below(newest));
+                let slot = whole.and_then(|whole| index.frame(whole).slot());
+                // The last use is kept where the check is of what goes to the log.
+                let content = slot.map_or(0, last_use).into();
+                if keep_oldest(batch, &mut count, Batched { content, ..batched }) {
+                    let needs_shield = usize::from(batched.needs_shield);
+                    self.shield_room = self.shield_room.saturating_sub(needs_shield);
                 }
-                let needs_shield = usize::from(batched.needs_shield);
-                self.shield_room = self.shield_room.saturating_sub(needs_shield);
             }
         });
         keep_shielded(batch.get_mut(..count).unwrap_or_default(), whole_shield)
+    }
+}
+
+/// When a block of a batch was used, and written. The batch is a heap whose first block is the one
+/// used last.
+fn age(batch: &[Batched], at: usize) -> (u64, u64) {
+    batch.get(at).map_or((0, 0), |batched| (batched.content, batched.stamp))
+}
+
+/// Takes a block into a batch that keeps those used longest ago. Returns whether it did.
+fn keep_oldest(batch: &mut [Batched], count: &mut usize, batched: Batched) -> bool {
+    if let Some(place) = batch.get_mut(*count) {
+        *place = batched;
+        let mut at = *count;
+        *count = count.saturating_add(1);
+        while at > 0 {
+            let above = at.saturating_sub(1) >> 1;
+            if age(batch, above) >= age(batch, at) {
+                break;
+            }
+            batch.swap(above, at);
+            at = above;
+        }
+        return true;
+    }
+    let Some(latest) = batch.first_mut() else { return false };
+    if (latest.content, latest.stamp) <= (batched.content, batched.stamp) {
+        return false;
+    }
+    *latest = batched;
+    let mut at = 0_usize;
+    loop {
+        let left = at.saturating_mul(2).saturating_add(1);
+        let right = left.saturating_add(1);
+        let is_right = right < batch.len() && age(batch, right) > age(batch, left);
+        let below = if is_right { right } else { left };
+        if below >= batch.len() || age(batch, below) <= age(batch, at) {
+            return true;
+        }
+        batch.swap(at, below);
+        at = below;
     }
 }
 
@@ -202,6 +242,31 @@ pub(crate) fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope
         Scope::Segment { first, end } => {
             let slot = index.whole_below(newest).and_then(|whole| index.frame(whole).slot());
             slot.is_some_and(|slot| (first..end).contains(&slot))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_keeps_what_was_used_longest_ago() {
+        let mut memory = [Batched::EMPTY; 40];
+        for room in [1, 2, 5, 16, 40] {
+            let batch = &mut memory[..room];
+            let mut count = 0;
+            // Each use has three blocks, which differ in their stamps.
+            for number in (0..30_u64).map(|at| at * 7 % 30) {
+                let (content, stamp) = (number / 3, number);
+                let block = BlockNumber(number);
+                let batched = Batched { block, stamp, content, ..Batched::EMPTY };
+                keep_oldest(batch, &mut count, batched);
+            }
+            let kept = &mut batch[..count];
+            kept.sort_unstable_by_key(|batched| batched.block);
+            assert_eq!(count, room.min(30));
+            assert!((0..).zip(&*kept).all(|(number, kept)| kept.block.raw() == number));
         }
     }
 }

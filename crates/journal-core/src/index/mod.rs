@@ -21,7 +21,7 @@
 
 use crate::format::record::Form;
 use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
-use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
+use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 use node::NONE;
 
 mod covered;
@@ -127,6 +127,15 @@ pub trait Indexes {
 
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
+
+    /// Calls like [`each`](Self::each), with what tells when a slot was used last: the higher the
+    /// number, the later. Where nothing is known of that, it is always the same.
+    fn each_with_use(
+        &mut self,
+        mut call: impl FnMut(&mut Index<Self::Memory>, &dyn Fn(SlotNumber) -> u32),
+    ) {
+        self.each(|index| call(index, &|_| 0));
+    }
 
     /// Makes more room in the index that has this block; whether it could. Asked while a journal is
     /// opened, and never of one whose memory is the caller's.

@@ -85,6 +85,10 @@ pub enum Rule {
     SlotCheck,
     /// Only the version before the newest durable one is rewritten.
     NewestSpared,
+    /// A slot that a record names is active no more: its content is not changed in place.
+    ActiveOnce,
+    /// What was read from the device counts in a slot only if no frame of its block has come since.
+    CleanIsHome,
     /// An index that is too small for what an open finds takes more room, where there is any.
     IndexGrows,
     /// What goes home before its record is not live, durably.
@@ -115,7 +119,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 52] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -154,6 +158,8 @@ impl Rule {
         Self::NewestVoidedLast,
         Self::SlotCheck,
         Self::NewestSpared,
+        Self::ActiveOnce,
+        Self::CleanIsHome,
         Self::IndexGrows,
         Self::AppendsNotLive,
         Self::AppendsGivenUp,

@@ -41,6 +41,12 @@ crate::sites! {
         REWRITE_FLUSH: Flush = "slot.rewrite.flush";
         DEFERRED: Store = "slot.deferred";
         DEFERRED_FLUSH: Flush = "slot.deferred.flush";
+        /// What was read from the device. No crash leaves anything of it that counts.
+        CLEAN: Store = "slot.clean";
+        /// Bytes of an active version, which no record names yet.
+        SPILLED: Store = "slot.spilled";
+        SPILLED_FLUSH: Flush = "slot.spilled.flush";
+        SPILLED_FENCE: Fence = "slot.spilled.fence";
         /// A crash before the fence leaves the entry void, or whole.
         ENTRY: Write = "slot.entry";
         ENTRY_FENCE: Fence = "slot.entry.fence";
@@ -372,6 +378,43 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
                 self.note_dirty(states, slot, from, to);
             }
         }
+    }
+
+    /// Stores an image in a slot that no record names, nor will. Nothing makes it durable.
+    pub(crate) fn fill(&mut self, states: &mut [SlotState], slot: SlotNumber, image: &[u8]) {
+        if image.len() != self.block_bytes {
+            debug_assert!(false, "a slot holds a block");
+            return;
+        }
+        if let Some(state) = self.state(states, slot) {
+            state.written_whole = false;
+        }
+        let Dirty { .. } = self.data.store(site::CLEAN, self.place(slot, 0), image);
+    }
+
+    /// Stores pieces of an image in a slot that no record names yet, and flushes their lines.
+    pub(crate) fn patch_at_once<'b>(
+        &mut self,
+        slot: SlotNumber,
+        pieces: impl Iterator<Item = Patch<'b>>,
+    ) -> Option<InFlight> {
+        let mut in_flight = None;
+        for Patch { at, bytes } in pieces {
+            let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
+            if !bytes.is_empty() && to <= self.block_bytes {
+                let stored = self.data.store(site::SPILLED, self.place(slot, from), bytes);
+                InFlight::join(&mut in_flight, self.data.flush(site::SPILLED_FLUSH, stored));
+            }
+        }
+        in_flight
+    }
+
+    /// Makes spilled content durable. No record depends on that before one names it.
+    pub(crate) fn fence_spilled(
+        &mut self,
+        in_flight: InFlight,
+    ) -> Result<Durable<()>, MediumError> {
+        self.data.fence(site::SPILLED_FENCE, in_flight)
     }
 
     /// Puts a slot on the list of those that wait to be flushed.

@@ -6,13 +6,16 @@
 //!   record. Metadata takes a whole image in the record. Reads find data in slots, so they cost no
 //!   device.
 //! - **Choose it** when the data that is written most fits the slots. It then goes to the device
-//!   only when slots run short, the blocks written longest ago first.
+//!   only when slots run short, the blocks used longest ago first: reads count.
 //!
 //! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. Its journal
 //! entry is a commit here; what is written between two of them is gathered by a running transaction
-//! ([`Pacing`]). Patches go into the record as runs. A journal without slots logs whole blocks. An
-//! image that changes nothing is not logged, where the store gives the old one.
-//! [`Settings::compares`] adds: where the journal keeps the old one in ordinary memory.
+//! ([`Pacing`]). That keeps it in ordinary memory as long as the memory suffices. What is more goes
+//! on to active slots, where it is changed in place until the commit names them.
+//!
+//! Patches go into the record as runs. A journal without slots logs whole blocks. An image that
+//! changes nothing is not logged, where the store gives the old one. [`Settings::compares`] adds:
+//! where the journal keeps the old one in ordinary memory.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -64,6 +64,7 @@ impl Account {
     fn of(&mut self, name: &str) -> &mut Written {
         match name {
             "slot.image" | "slot.rewrite" | "slot.rewrite.flush" => &mut self.slots,
+            _ if name.starts_with("slot.spilled") => &mut self.slots,
             "slot.void" | "slot.void.flush" | "slot.void.fence" => &mut self.voids,
             _ if name.starts_with("commit.") => &mut self.records,
             _ if name.starts_with("slot.entry") => &mut self.entries,
