@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::future::Future;
+use core::ops::ControlFlow;
 use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::shared::cache::clean::CleanSlots;
 use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
-use crate::shared::home_cell::{HomeCell, UpkeepCell};
+use crate::shared::home_cell::{InTurn, UpkeepCell, stored_of};
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
@@ -195,6 +196,7 @@ where
         let clean = CleanSlots::of(plan.shares, most);
         let waiting = Arc::new(Waiting::new(far));
         let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
+        let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry));
         let shared = Arc::new(Shared {
             common,
             entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
@@ -203,13 +205,13 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            upkeep: Mutex::new(UpkeepCell::new(&geometry, options.settings.batch_on(&geometry))),
-            home: HomeCell::new(home),
+            upkeep: InTurn::new(upkeep, |_| [0; 4]),
+            home: InTurn::new(home, stored_of),
             done: Mutex::new(Done::default()),
             recovery,
             failure: Failure::none(Arc::clone(&waiting), watchers),
             waiting,
-            bell: Bell::new(),
+            bell: Bell::new(options.settings.acts_in_commits()),
             uses,
             clean,
             caches: cached > 0,
@@ -217,6 +219,7 @@ where
             writes_home: UnderWay::new(),
             snapshots: Snapshots::none(),
             levels: Levels::new(&geometry, thresholds),
+            step_blocks: options.settings.step_blocks(&geometry),
             gathering,
         });
         // 4. The thread in the background begins, and the options may ask for a checkpoint.
@@ -568,6 +571,17 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         self.shared().checkpoint()
     }
 
+    /// A [`checkpoint`](Self::checkpoint), with its errors, that calls `each` behind each batch:
+    /// with what was done, and how many blocks may be left. `each` says whether to go on, and calls
+    /// no journal. What has gone home counts either way.
+    pub fn checkpoint_steps(
+        &self,
+        mut each: impl FnMut(&CheckpointReport, u64) -> ControlFlow<()>,
+    ) -> Result<CheckpointReport, Error> {
+        self.shared().commit_gathered()?;
+        self.shared().checkpoint_each(&mut each)
+    }
+
     /// Empties the rings: writes home what lies in no slot, and in no block of the disk-side log.
     /// What lies there stays, and the journal goes on finding it there.
     ///
@@ -692,7 +706,11 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         stats.stops_for_bytes = stops.for_bytes;
         stats.stops_for_frames = stops.for_frames;
         stats.stops_for_slots = stops.for_slots;
-        (stats.stopped, stats.longest_stop) = (stops.time, stops.longest);
+        stats.longest_stop_for_bytes = stops.longest[0];
+        stats.longest_stop_for_frames = stops.longest[1];
+        stats.longest_stop_for_slots = stops.longest[2];
+        stats.stopped = stops.time;
+        stats.longest_stop = stops.longest.into_iter().max().unwrap_or_default();
         stats.gathered = shared.gathering.stats();
         stats.waiting_for_room = shared.waiting.waiters_for_room();
         Ok(stats)

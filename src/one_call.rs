@@ -96,6 +96,17 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
+        let result = self.commit_now(operations, durability);
+        self.shared().see_to_room(&result);
+        result
+    }
+
+    #[inline(always)]
+    fn commit_now(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
         let shared = self.shared();
         shared.common.prefetch(operations);
         shared.prefetch_first(operations);

@@ -1,6 +1,7 @@
 //! How a journal is laid out and run.
 
 use core::fmt;
+use core::time::Duration;
 
 use full_block::FullBlock;
 use journal_core::parts::RUN_BLOCKS;
@@ -83,6 +84,8 @@ pub(crate) struct Settings {
     pub(crate) clean_slots: u32,
     pub(crate) pacing: Option<Pacing>,
     pub(crate) thresholds: Option<Thresholds>,
+    pub(crate) longest_stop: Duration,
+    pub(crate) upkeep_in_commits: bool,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
 }
@@ -115,6 +118,8 @@ impl Options {
                 clean_slots: 0,
                 pacing: None,
                 thresholds: None,
+                longest_stop: Duration::from_millis(1),
+                upkeep_in_commits: false,
                 drain_on_open: false,
                 keep_on_close: false,
             },
@@ -415,11 +420,39 @@ impl<L, H> Options<L, H> {
     /// as the [policy](Policy::thresholds) wishes.
     ///
     /// The thread of [`background_checkpoint`](Self::background_checkpoint) acts on them, or
-    /// [`Journal::tick`](crate::Journal::tick). Where there is neither, a commit that finds no room
-    /// makes some.
+    /// [`Journal::tick`](crate::Journal::tick), or [a commit](Self::upkeep_in_commits). Where there
+    /// is none of these, a commit that finds no room makes some.
     #[must_use]
     pub const fn thresholds(mut self, thresholds: Thresholds) -> Self {
         self.settings.thresholds = Some(thresholds);
+        self
+    }
+
+    /// Open: how long a transaction stops at most where it finds no room and makes some, on memory
+    /// as fast as ours. 1 millisecond by default.
+    ///
+    /// Room is made in steps. A step writes one batch of blocks home, syncs it, and lets the lanes
+    /// go on without them; the transaction goes on as soon as its room is there. This time says how
+    /// many blocks a batch has: as many as are copied in it at a byte a nanosecond, one at least.
+    /// A transaction that wants more room than a batch frees takes more steps.
+    ///
+    /// It bounds what the journal does between two calls of the device, and how much it asks of the
+    /// device in one step. It cannot bound how long a slow device takes for that. Where a policy
+    /// uses slots or the disk-side log, room is first reclaimed in the memory, in one go.
+    /// [`Stats`](crate::Stats) say how long stops were, and what for.
+    #[must_use]
+    pub const fn longest_stop(mut self, time: Duration) -> Self {
+        self.settings.longest_stop = time;
+        self
+    }
+
+    /// Open: whether a commit that crosses a [threshold](Self::thresholds) makes room before it
+    /// returns, in one step of [`longest_stop`](Self::longest_stop). Its transaction is durable by
+    /// then. Off by default. Where [`background_checkpoint`](Self::background_checkpoint) is on,
+    /// that thread does so instead.
+    #[must_use]
+    pub const fn upkeep_in_commits(mut self, on: bool) -> Self {
+        self.settings.upkeep_in_commits = on;
         self
     }
 
@@ -448,6 +481,17 @@ impl<L, H: Clone> Options<L, H> {
 }
 
 impl Settings {
+    /// How many blocks one step writes home for a transaction that needs room.
+    pub(crate) fn step_blocks(&self, geometry: &Geometry) -> usize {
+        let nanos = usize::try_from(self.longest_stop.as_nanos()).unwrap_or(usize::MAX);
+        (nanos / geometry.block_size.bytes()).clamp(1, self.batch_on(geometry).0)
+    }
+
+    /// Whether commits make room.
+    pub(crate) const fn acts_in_commits(&self) -> bool {
+        self.upkeep_in_commits && !self.background
+    }
+
     /// How many blocks a batch of a checkpoint has, and how many of them are written in one call.
     /// There is one sync for a whole shield where nobody says otherwise.
     pub(crate) fn batch_on(&self, geometry: &Geometry) -> (usize, usize) {

@@ -134,6 +134,12 @@ pub struct Stats {
     pub stopped: Duration,
     /// The longest of them.
     pub longest_stop: Duration,
+    /// The longest stop for bytes.
+    pub longest_stop_for_bytes: Duration,
+    /// The longest stop for frames.
+    pub longest_stop_for_frames: Duration,
+    /// The longest stop for slots, or for blocks of the disk-side log.
+    pub longest_stop_for_slots: Duration,
     /// Transactions that now wait for room that others have.
     pub waiting_for_room: usize,
     /// What running transactions have gathered.

@@ -467,6 +467,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let result = self.shared.commit_staged(seat, durability);
         seat.staged.clear();
+        self.shared.see_to_room(&result);
         result
     }
 

@@ -21,8 +21,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn open_snapshot(&self) -> Result<Opened, Error> {
         self.check_not_failed()?;
         self.commit_gathered()?;
-        // No upkeep is under way when it begins, nor begins unseen.
-        let upkeep = self.upkeep.lock().map_err(|_| self.poisoned())?;
+        // No step of an upkeep is under way when it begins, nor begins unseen.
+        let upkeep = self.upkeep.lock_behind().map_err(|_| self.poisoned())?;
         let mut opened = self.snapshots.open();
         let stamped = self.stamp_snapshot(&mut opened);
         drop(upkeep);

@@ -1,15 +1,25 @@
-//! What writes home, behind two locks: one for a whole upkeep, and one for each step of it.
+//! What writes home, and the memory of upkeeps, each behind a lock that is taken for one step.
 //!
-//! Appended blocks go home in the middle of a commit, which must not wait for a whole checkpoint.
-//! So a checkpoint takes what writes home anew for each batch, and appends that have asked for it
-//! by then go first ([`HomeCell::lock_for_step`]). Nothing of a checkpoint is held between two of
-//! its batches: each begins with a look at what there is.
+//! A checkpoint takes both anew for each of its steps, and holds nothing between two steps: each
+//! begins with a look at what there is. So no thread waits for a whole checkpoint:
+//!
+//! - A commit whose appends go home, in the middle of it, takes what writes home between two steps.
+//! - A transaction that needs room takes the upkeep between two steps, and makes its room itself.
+//!
+//! IT1. Threads that come first ([`InTurn::lock_first`]) have their turns in the order in which
+//!     they asked. Every other thread waits behind all that had asked when it came.
 
-use journal_core::parts::Home;
+use core::ops::{Deref, DerefMut};
+
+use journal_core::parts::{Home, Left, Listed};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
 
-use crate::machine::Machine;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+
+/// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
+/// frames it has in between. One pass over the index makes a list.
+const LISTED: (usize, usize) = (1 << 12, 1 << 16);
+const LISTED_PART: usize = 8;
 
 /// The memory that an upkeep works in: a checkpoint, or what frees room in memory.
 pub(crate) struct UpkeepCell {
@@ -19,6 +29,14 @@ pub(crate) struct UpkeepCell {
     pub(crate) blocks: Vec<u8>,
     /// Blocks that are found and not written yet.
     pub(crate) waiting: Vec<BlockNumber>,
+    /// The frames nearest to the heads, and which of them are left.
+    pub(crate) oldest: Vec<Listed>,
+    pub(crate) left: Left,
+    /// Blocks in slots, those that were changed longest ago, and which of them are left.
+    pub(crate) in_slots: Vec<Listed>,
+    pub(crate) left_in_slots: Left,
+    /// The place of the indexes from which on superseded versions are looked for.
+    pub(crate) place: usize,
     /// How far the lanes could be read when everything was tried to make room, and nothing came
     /// free. Until the lanes go on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
@@ -34,90 +52,151 @@ impl UpkeepCell {
             payload: vec![0; needs.encoded_bytes],
             blocks: vec![0; written * geometry.block_size.bytes()],
             waiting: Vec::new(),
+            oldest: Vec::new(),
+            left: Left::NONE,
+            in_slots: Vec::new(),
+            left_in_slots: Left::NONE,
+            place: 0,
             in_vain: None,
+        }
+    }
+
+    /// Makes the lists larger, where the index has `frames` frames.
+    pub(crate) fn see_to_lists(&mut self, frames: usize, has_slots: bool) {
+        let (least, most) = LISTED;
+        let wanted = (frames / LISTED_PART).clamp(least, most);
+        if self.oldest.len() < wanted {
+            self.oldest.resize(wanted, Listed::EMPTY);
+        }
+        if has_slots && self.in_slots.len() < wanted {
+            self.in_slots.resize(wanted, Listed::EMPTY);
         }
     }
 }
 
 /// What writes home: taken for one step of an upkeep, or for the appends of a commit.
-pub(crate) struct HomeCell<M: Machine> {
-    inside: Mutex<Inside<M>>,
-    /// Commits that have asked for it.
-    asked: AtomicU64,
-    /// Wakes a step that waits for them.
-    is_served: Condvar,
-    /// Bytes and lines stored in the shield area, and in the superblocks.
-    stored: [AtomicU64; 4],
-}
-
-struct Inside<M: Machine> {
-    home: Home<M::Pmem, M::Disk, M::Hook>,
-    /// Commits that had asked for it, and are through.
-    served: u64,
-}
-
-/// A thread has panicked with what writes home in hand.
-pub(crate) struct Poisoned;
-
-impl<M: Machine> HomeCell<M> {
-    pub(crate) fn new(home: Home<M::Pmem, M::Disk, M::Hook>) -> Self {
-        let stored = stored_of(&home).map(AtomicU64::new);
-        let inside = Mutex::new(Inside { home, served: 0 });
-        Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new(), stored }
-    }
-
-    /// Takes it for a step of an upkeep, behind all commits that have asked for it.
-    pub(crate) fn lock_for_step(&self) -> Result<HeldHome<'_, M>, Poisoned> {
-        let asked = self.asked.load(Ordering::Relaxed);
-        let mut inside = self.inside.lock().map_err(|_| Poisoned)?;
-        while inside.served < asked {
-            inside = self.is_served.wait(inside).map_err(|_| Poisoned)?;
-        }
-        Ok(HeldHome { inside, serves: None, stored: &self.stored })
-    }
-
-    /// What was stored in the shield area and in the superblocks, when it was last given back. No
-    /// lock is taken.
-    pub(crate) fn stored(&self) -> [u64; 4] {
-        self.stored.each_ref().map(|count| count.load(Ordering::Relaxed))
-    }
-
-    /// Takes it for a commit.
-    pub(crate) fn lock_for_commit(&self) -> Result<HeldHome<'_, M>, Poisoned> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let inside = self.inside.lock().map_err(|_| Poisoned)?;
-        Ok(HeldHome { inside, serves: Some(&self.is_served), stored: &self.stored })
-    }
-}
-
-/// What writes home, in hand.
-pub(crate) struct HeldHome<'c, M: Machine> {
-    inside: MutexGuard<'c, Inside<M>>,
-    /// Whom the commit that has it lets go on afterwards.
-    serves: Option<&'c Condvar>,
-    stored: &'c [AtomicU64; 4],
-}
-
-impl<M: Machine> HeldHome<'_, M> {
-    pub(crate) fn home(&mut self) -> &mut Home<M::Pmem, M::Disk, M::Hook> {
-        &mut self.inside.home
-    }
-}
+pub(crate) type HomeCell<M> = InTurn<
+    Home<
+        <M as journal_core::Machine>::Pmem,
+        <M as journal_core::Machine>::Disk,
+        <M as journal_core::Machine>::Hook,
+    >,
+>;
 
 /// Bytes and lines stored in the shield area, and in the superblocks.
-fn stored_of<P: Pmem, D: BlockDevice, H: Hook>(home: &Home<P, D, H>) -> [u64; 4] {
+pub(crate) fn stored_of<P: Pmem, D: BlockDevice, H: Hook>(home: &Home<P, D, H>) -> [u64; 4] {
     let (shield, superblocks) = (home.stored_shield(), home.stored_superblocks());
     [shield.bytes, shield.lines, superblocks.bytes, superblocks.lines]
 }
 
-impl<M: Machine> Drop for HeldHome<'_, M> {
-    fn drop(&mut self) {
-        for (count, now) in self.stored.iter().zip(stored_of(&self.inside.home)) {
+/// Something that one thread has at a time, where some threads come before others (IT1).
+pub(crate) struct InTurn<T> {
+    inside: Mutex<Inside<T>>,
+    /// Threads that have asked to come first.
+    asked: AtomicU64,
+    /// Wakes those that wait for them.
+    is_served: Condvar,
+    /// What it had stored when it was last given back, and what says so.
+    stored: [AtomicU64; 4],
+    stored_of: fn(&T) -> [u64; 4],
+}
+
+struct Inside<T> {
+    it: T,
+    /// Threads that had asked to come first, and are through.
+    served: u64,
+}
+
+/// A thread has panicked with it in hand.
+pub(crate) struct Poisoned;
+
+impl<T> InTurn<T> {
+    pub(crate) fn new(it: T, stored_of: fn(&T) -> [u64; 4]) -> Self {
+        let stored = stored_of(&it).map(AtomicU64::new);
+        let inside = Mutex::new(Inside { it, served: 0 });
+        Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new(), stored, stored_of }
+    }
+
+    /// What it had stored when it was last given back. No lock is taken.
+    pub(crate) fn stored(&self) -> [u64; 4] {
+        self.stored.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Takes it, behind all threads that have asked to come first.
+    pub(crate) fn lock_behind(&self) -> Result<Held<'_, T>, Poisoned> {
+        let asked = self.asked();
+        Ok(Held { of: self, inside: Some(self.lock_after(asked)?), is_first: false })
+    }
+
+    /// Takes it, before all threads that have not asked to come first.
+    pub(crate) fn lock_first(&self) -> Result<Held<'_, T>, Poisoned> {
+        let before = self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(Held { of: self, inside: Some(self.lock_after(before)?), is_first: true })
+    }
+
+    /// How many threads have asked to come first.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn lock_after(&self, others: u64) -> Result<MutexGuard<'_, Inside<T>>, Poisoned> {
+        let mut inside = self.inside.lock().map_err(|_| Poisoned)?;
+        while inside.served < others {
+            inside = self.is_served.wait(inside).map_err(|_| Poisoned)?;
+        }
+        Ok(inside)
+    }
+}
+
+/// It, in hand.
+pub(crate) struct Held<'c, T> {
+    of: &'c InTurn<T>,
+    /// `None` only while it is handed on.
+    inside: Option<MutexGuard<'c, Inside<T>>>,
+    is_first: bool,
+}
+
+impl<T> Held<'_, T> {
+    /// Lets the threads go first that have asked to.
+    pub(crate) fn let_others_first(&mut self) -> Result<(), Poisoned> {
+        let asked = self.of.asked();
+        let served = self.inside.as_ref().map_or(0, |inside| inside.served);
+        if served + u64::from(self.is_first) >= asked {
+            return Ok(());
+        }
+        self.give_back();
+        self.inside = Some(self.of.lock_after(asked)?);
+        Ok(())
+    }
+
+    fn give_back(&mut self) {
+        let Some(mut inside) = self.inside.take() else { return };
+        for (count, now) in self.of.stored.iter().zip((self.of.stored_of)(&inside.it)) {
             count.store(now, Ordering::Relaxed);
         }
-        if let Some(is_served) = self.serves {
-            self.inside.served += 1;
-            is_served.notify_all();
+        if core::mem::take(&mut self.is_first) {
+            inside.served += 1;
+            self.of.is_served.notify_all();
         }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inside.as_ref().expect("in hand").it
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inside.as_mut().expect("in hand").it
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }

@@ -5,7 +5,7 @@
 //! | a block | a word of [`block_locks`] | a transaction, from first touch until durable |
 //! | a lane | a [`StoreLock`] each | one that stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | any, for a moment or for a short record |
-//! | the upkeep | a mutex | one checkpoint at a time |
+//! | the upkeep | a mutex | one step of a checkpoint at a time |
 //! | what writes home | a mutex | a batch of a checkpoint, or the appends of a commit |
 //! | what is gathered | a mutex | any, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
@@ -63,7 +63,7 @@ use crate::shared::cache::clean::CleanSlots;
 use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
-use crate::shared::home_cell::{HomeCell, UpkeepCell};
+use crate::shared::home_cell::{HomeCell, InTurn, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::levels::Levels;
 use crate::shared::share::Share;
@@ -85,8 +85,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) entries: Box<[EntryPlaces]>,
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<M::Disk>,
-    /// One upkeep at a time.
-    pub(crate) upkeep: Mutex<UpkeepCell>,
+    /// One step of an upkeep at a time.
+    pub(crate) upkeep: InTurn<UpkeepCell>,
     pub(crate) home: HomeCell<M>,
     pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
@@ -96,6 +96,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) snapshots: Snapshots,
     /// How little free room makes the upkeep begin.
     pub(crate) levels: Levels,
+    /// How many blocks a transaction that needs room writes home in one step.
+    pub(crate) step_blocks: usize,
     pub(crate) gathering: Gathering,
     /// When slots were used last.
     pub(crate) uses: LastUse,
@@ -118,7 +120,8 @@ pub(crate) struct Stops {
     pub(crate) for_frames: u64,
     pub(crate) for_slots: u64,
     pub(crate) time: Duration,
-    pub(crate) longest: Duration,
+    /// The longest one for bytes, for frames and for slots.
+    pub(crate) longest: [Duration; 3],
 }
 
 /// What was done to make room.
@@ -170,7 +173,8 @@ impl<L, M: Machine> Shared<L, M> {
             ShortOf::Slots => stops.for_slots += 1,
         }
         stops.time += took;
-        stops.longest = stops.longest.max(took);
+        let longest = &mut stops.longest[short_of as usize];
+        *longest = took.max(*longest);
         result
     }
 

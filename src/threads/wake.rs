@@ -1,4 +1,4 @@
-//! Asking the thread in the background to work.
+//! Asking the thread in the background to work, or the commit that finds the reason.
 //!
 //! WK1. A request is heard: the thread looks again after it, and sees the reason.
 //! WK2. The thread is woken once, however many threads ask before it looks.
@@ -13,11 +13,19 @@ use crate::threads::sync::{AtomicBool, Ordering};
 pub(crate) struct Bell {
     thread: OnceLock<Thread>,
     asked: AtomicBool,
+    /// Whether a commit works that finds a reason, where there is no thread.
+    commits_work: bool,
 }
 
 impl Bell {
-    pub(crate) fn new() -> Self {
-        Self { thread: OnceLock::new(), asked: AtomicBool::new(false) }
+    pub(crate) fn new(commits_work: bool) -> Self {
+        Self { thread: OnceLock::new(), asked: AtomicBool::new(false), commits_work }
+    }
+
+    /// Whether a commit is to work at its end.
+    #[inline(always)]
+    pub(crate) fn asks_commits(&self) -> bool {
+        self.commits_work && self.asked.load(Ordering::Relaxed)
     }
 
     /// Makes `thread` the one that is asked from now on.
@@ -35,7 +43,9 @@ impl Bell {
     /// Asks for work, if there is a thread to ask.
     pub(crate) fn ask(&self) {
         // Releases the reason, because the counters themselves are changed by relaxed steps.
-        if self.has_thread() && !self.asked.swap(true, Ordering::Release) {
+        if self.commits_work {
+            self.asked.store(true, Ordering::Relaxed);
+        } else if self.has_thread() && !self.asked.swap(true, Ordering::Release) {
             self.wake();
         }
     }

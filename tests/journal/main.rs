@@ -11,6 +11,7 @@ mod few;
 mod gathered;
 mod held;
 mod home;
+mod in_steps;
 mod lent;
 mod limits;
 mod log;

@@ -6,6 +6,7 @@
 mod capacity;
 mod compared;
 mod guards;
+mod in_steps;
 mod log;
 mod moved;
 mod mutants;

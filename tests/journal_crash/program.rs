@@ -1,5 +1,8 @@
 //! Programs on the front door as scenarios for the simulator.
 
+use core::ops::ControlFlow;
+
+use journal_core::policy::Thresholds;
 use journal_core::units::BlockSize;
 use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
@@ -49,6 +52,8 @@ pub(crate) enum Step {
     AtOnce(Tx),
     Sync,
     Checkpoint,
+    /// A checkpoint that is ended behind its first batch.
+    OneBatch,
     /// Ends the journal in good order and opens it again.
     Close,
     /// Drops the journal and opens it again.
@@ -74,6 +79,8 @@ pub(crate) struct Program {
     pub(crate) pinned: Option<usize>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
+    /// From which share of a lane on a commit makes room at its end, if it does.
+    pub(crate) in_commits: Option<u8>,
     /// Whether a thread in the background makes room.
     pub(crate) background: bool,
     /// Whether an open may say that a durable record is gone: media were damaged.
@@ -100,6 +107,7 @@ impl Program {
             pinned: None,
             drain_on_open: false,
             keep_on_close: false,
+            in_commits: None,
             background: false,
             may_report_rot: false,
             steps,
@@ -126,6 +134,10 @@ impl Program {
         let options = match self.pinned {
             Some(blocks) => Options::new().pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
             None => Options::new(),
+        };
+        let options = match self.in_commits {
+            Some(at) => options.upkeep_in_commits(true).thresholds(Thresholds::new(at, at)),
+            None => options,
         };
         options
             .clean_slots(self.clean_slots)
@@ -200,6 +212,10 @@ impl Program {
             }
             Step::Sync => covering(world, || journal.sync()),
             Step::Checkpoint => covering(world, || journal.checkpoint().map(drop)),
+            Step::OneBatch => {
+                let part = journal.checkpoint_steps(|_, _| ControlFlow::Break(()));
+                part.map(drop).map_err(|error| format!("a batch: {error}"))
+            }
             Step::Close | Step::Reopen => unreachable!("handled by the caller"),
         }
     }

@@ -34,7 +34,7 @@ impl Checkpointer {
                 // A failure makes the journal fail, which tells every caller.
                 let _ = its.tick(begun.elapsed());
                 if its.bell.was_asked() {
-                    let _ = its.make_room(|stage| !its.is_short(stage));
+                    let _ = its.make_room_ahead(|stage| !its.is_short(stage));
                 } else {
                     thread::park_timeout(CHECKPOINTER_NAP);
                 }

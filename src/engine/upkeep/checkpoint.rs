@@ -1,19 +1,20 @@
 //! Checkpoints, beside threads that commit.
 
+use core::ops::ControlFlow;
 use std::time::Instant;
 
 use journal_core::parts::{
-    Content, HomeScratch, InLane, Movable, Operations, Scratch, Versions, Waiting, filled_by,
+    Content, Home, HomeScratch, InLane, Movable, Operations, Scratch, Versions, Waiting, filled_by,
     pick_to_move, pinned_by, segment_to_clean,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockNumber, CheckpointReport, FoldReport, JournalError, Rule, Scope};
+use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
 use pmem_sys::StoreLock;
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::home_cell::{HeldHome, UpkeepCell};
+use crate::shared::home_cell::{Held, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
@@ -25,6 +26,23 @@ use crate::trace;
 /// The most blocks that one pass over the index lists. They take 8 MiB.
 const WAITING_MAX: usize = 1 << 20;
 
+/// The upkeep, in hand.
+pub(super) type HeldUpkeep<'c> = Held<'c, UpkeepCell>;
+
+/// What writes home, in hand.
+type HeldHome<'c, M> = Held<
+    'c,
+    Home<
+        <M as journal_core::Machine>::Pmem,
+        <M as journal_core::Machine>::Disk,
+        <M as journal_core::Machine>::Hook,
+    >,
+>;
+
+/// What is called behind each batch of a checkpoint: with what was done so far, and how many frames
+/// there were more when it began than blocks have gone home. It says whether to go on.
+pub(crate) type Each<'e> = &'e mut dyn FnMut(&CheckpointReport, u64) -> ControlFlow<()>;
+
 /// What is freed without the device.
 enum Frees {
     /// Ring space, by folding frames into slot entries.
@@ -34,33 +52,49 @@ enum Frees {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Runs an upkeep: no other one runs meanwhile. If it panics, in a device, a policy or an
-    /// assertion, blocks may be half on their way: the journal has failed then.
+    /// Runs an upkeep. No other one runs meanwhile, except between two steps of it, and only for a
+    /// transaction that needs room. If it panics, in a device, a policy or an assertion, blocks may
+    /// be half on their way: the journal has failed then.
     fn with_upkeep<R>(
         &self,
-        call: impl FnOnce(&mut UpkeepCell) -> Result<R, Error>,
+        call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut cell = self.upkeep.lock().map_err(|_| self.poisoned())?;
+        let mut cell = self.upkeep.lock_behind().map_err(|_| self.poisoned())?;
+        self.watched(|| call(&mut cell))
+    }
+
+    /// Like [`with_upkeep`](Self::with_upkeep), for a transaction that needs room: between two
+    /// steps of any other upkeep.
+    pub(super) fn with_upkeep_first<R>(
+        &self,
+        call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut cell = self.upkeep.lock_first().map_err(|_| self.poisoned())?;
         self.watched(|| call(&mut cell))
     }
 
     /// Ends all snapshots, before anything that they may see is removed or overwritten.
-    fn end_snapshots(&self) {
+    pub(super) fn end_snapshots(&self) {
         if self.keeps(Rule::SnapshotsEnd) {
             self.snapshots.end_all();
         }
     }
 
     /// Takes what writes home for a step of an upkeep.
-    fn step(&self) -> Result<HeldHome<'_, M>, Error> {
-        self.home.lock_for_step().map_err(|_| self.poisoned())
+    pub(super) fn step(&self) -> Result<HeldHome<'_, M>, Error> {
+        self.home.lock_behind().map_err(|_| self.poisoned())
     }
 
     /// Writes home everything that is committed by now, and removes it from the lanes.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        self.checkpoint_each(&mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Like [`checkpoint`](Self::checkpoint), with a call behind each batch, which may end it.
+    pub(crate) fn checkpoint_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
         self.with_upkeep(|cell| {
             let mut stays = None;
-            let report = self.checkpoint_but(cell, Scope::All, &mut stays)?;
+            let report = self.checkpoint_in(cell, Scope::All, &mut stays, each)?;
             stays.map_or(Ok(report), Err)
         })
     }
@@ -82,20 +116,39 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes a checkpoint, and notes what stays for want of a shield.
     fn checkpoint_but(
         &self,
-        cell: &mut UpkeepCell,
+        cell: &mut HeldUpkeep<'_>,
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
+        self.checkpoint_in(cell, scope, stays, &mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Like [`checkpoint_but`](Self::checkpoint_but), with a call behind each batch.
+    fn checkpoint_in(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        scope: Scope,
+        stays: &mut Option<Error>,
+        each: Each<'_>,
+    ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
-        self.end_snapshots();
         let mut report = CheckpointReport::default();
         let start = Instant::now();
-        self.writes_home.begin();
-        let result = self.write_and_reclaim(cell, scope, &mut report);
-        self.writes_home.end();
+        let mut waiting = core::mem::take(&mut cell.waiting);
+        let result = self.write_and_reclaim(cell, &mut waiting, scope, &mut report, each);
+        cell.waiting = waiting;
         let staying = result.inspect_err(|error| self.fail_of(*error))?;
         // A whole checkpoint knows of every block that stays.
         *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
+        self.note_checkpoint(&report, start);
+        if report.freed_bytes > 0 || report.freed_slots > 0 {
+            cell.in_vain = None;
+        }
+        Ok(report)
+    }
+
+    /// Notes what a checkpoint has done, and wakes a transaction that waits for room.
+    pub(super) fn note_checkpoint(&self, report: &CheckpointReport, start: Instant) {
         let mut done = self.lock_done();
         done.checkpoints += 1;
         done.checkpointing += start.elapsed();
@@ -109,27 +162,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         total.unreadable += report.unreadable;
         drop(done);
         self.levels.note_left(self.least_room());
-        trace::checkpointed(&report);
+        trace::checkpointed(report);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
-            cell.in_vain = None;
             self.tell_waiters_for_room();
         }
-        Ok(report)
     }
 
-    /// Returns what stays for want of a shield.
+    /// Returns what stays for want of a shield. Between two steps a transaction that needs room
+    /// has the upkeep.
     fn write_and_reclaim(
         &self,
-        cell: &mut UpkeepCell,
+        cell: &mut HeldUpkeep<'_>,
+        waiting: &mut Vec<BlockNumber>,
         scope: Scope,
         report: &mut CheckpointReport,
+        each: Each<'_>,
     ) -> Result<Option<Error>, Error> {
-        let UpkeepCell { batch, front, payload, blocks, waiting, .. } = cell;
         // Room for all that may wait now: the list is made by one pass over the index.
-        let frames = self.frames();
-        waiting.resize(frames.max(batch.len()).min(WAITING_MAX), BlockNumber(0));
-        let waiting = Waiting::in_memory(waiting);
-        let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+        let (frames, asked) = (self.frames(), self.upkeep.asked());
+        waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
+        let mut listed = (0, 0);
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         // Blocks that are written again and again meanwhile must not keep the checkpoint from
         // ending. So it writes as many blocks home as there are now. What comes later is for the
@@ -137,24 +189,52 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut left = frames as u64;
         let stays = loop {
             let before = report.blocks;
-            let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
-            let mut held = self.step()?;
-            let home = held.home();
-            match home.checkpoint_batch(common, lanes, shares, &mut scratch, scope, report) {
+            let batch = self.writing(|| {
+                let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
+                let waiting = Waiting::again(waiting, listed);
+                let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+                let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+                let written = self
+                    .step()?
+                    .checkpoint_batch(common, lanes, shares, &mut scratch, scope, report)
+                    .map_err(Error::from);
+                listed = scratch.waiting.left();
+                written
+            });
+            match batch {
                 Ok(true) => {}
                 Ok(false) => break None,
                 // All other blocks are home.
-                Err(error @ JournalError::NoShield { .. }) => break Some(error.into()),
-                Err(error) => return Err(error.into()),
+                Err(error @ Error::NoShield { .. }) => break Some(error),
+                Err(error) => return Err(error),
             }
             left = left.saturating_sub((report.blocks - before).max(1));
-            if left == 0 || scope == Scope::OldestInSlots {
+            if each(report, left).is_break() || left == 0 || scope == Scope::OldestInSlots {
                 break None;
             }
+            cell.let_others_first().map_err(|_| self.poisoned())?;
         };
-        let mut held = self.step()?;
-        held.home().reclaim(&self.common, &mut lanes, &mut shares, &mut scratch, report)?;
+        if self.upkeep.asked() != asked {
+            self.pass_in_steps(cell, frames, report)?;
+        }
+        self.writing(|| {
+            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
+            let waiting = Waiting::in_memory(&mut []);
+            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+            let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+            Ok(self.step()?.reclaim(common, lanes, shares, &mut scratch, report)?)
+        })?;
         Ok(stays)
+    }
+
+    /// Writes home, or lets heads go on, while no snapshot is open and no frame is forgotten that
+    /// may be used.
+    pub(super) fn writing<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        self.end_snapshots();
+        self.writes_home.begin();
+        let result = call();
+        self.writes_home.end();
+        result
     }
 
     /// Writes to the disk, and syncs, what the policy puts there. Returns how many bytes of the
@@ -172,8 +252,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
         self.watched(|| {
-            let mut held = self.home.lock_for_commit().map_err(|_| self.poisoned())?;
-            let (home, common, lanes) = (held.home(), &self.common, &mut LanesOf(self));
+            let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
+            let (common, lanes) = (&self.common, &mut LanesOf(self));
             let stored = home.give_up(common, lanes, lane, content, scratch, versions);
             let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
             let written = home.write_ahead(common, content, scratch, versions, take);
@@ -182,28 +262,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Frames in the lanes, more or less.
-    fn frames(&self) -> usize {
+    pub(super) fn frames(&self) -> usize {
         let frames = |share: &Share| share.index.frames();
         self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
     }
 
-    /// Makes room, unless `is_there` says that another thread has already. It does so without the
-    /// device where that is enough, or else by a checkpoint.
-    pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
-        self.with_upkeep(|cell| self.make_room_in(cell, is_there))
-    }
-
     /// How far all lanes may be read, added up: it grows with each commit.
-    fn readable(&self) -> u64 {
+    pub(super) fn readable(&self) -> u64 {
         let each = self.lanes.iter().map(|cell| cell.reach.readable_to());
         each.fold(0, u64::wrapping_add)
     }
 
+    /// Makes room ahead of need, behind every transaction that needs some.
+    pub(crate) fn make_room_ahead(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+        self.with_upkeep(|cell| self.make_room_in(cell, is_there))
+    }
+
     /// Makes room. A block that needs a shield, where there is none, is an error only if too little
     /// room is left.
-    fn make_room_in(
+    pub(super) fn make_room_in(
         &self,
-        cell: &mut UpkeepCell,
+        cell: &mut HeldUpkeep<'_>,
         is_there: impl Fn(Stage) -> bool,
     ) -> Result<(), Error> {
         // Read before the work: what is committed meanwhile may come free.
@@ -231,7 +310,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// ring.
     fn make_what_can_be(
         &self,
-        cell: &mut UpkeepCell,
+        cell: &mut HeldUpkeep<'_>,
         is_there: impl Fn(Stage) -> bool,
         stays: &mut Option<Error>,
     ) -> Result<bool, Error> {
@@ -274,6 +353,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         while (!is_there() || self.slots_are_short(Stage::WriteHome)) && rounds > 0 {
             rounds -= 1;
             self.uses.advance();
+            cell.let_others_first().map_err(|_| self.poisoned())?;
             if self.checkpoint_but(cell, slots, stays)?.freed_slots > 0 {
                 continue;
             }
@@ -297,7 +377,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// need it. Then nothing is left to go home but what the log has no room for.
     fn move_changes(
         &self,
-        cell: &mut UpkeepCell,
+        cell: &mut HeldUpkeep<'_>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
         let mut left = self.frames() as u64;
@@ -317,7 +397,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Moves what is left in a segment of the disk-side log to other places there, if that is half
     /// of it or less. Returns the number of blocks of the log that have come free.
-    fn move_segment(&self, cell: &mut UpkeepCell, segment: Scope) -> Result<u64, Error> {
+    fn move_segment(&self, cell: &mut HeldUpkeep<'_>, segment: Scope) -> Result<u64, Error> {
         let half = (self.common.geometry.segment_blocks / 2) as usize;
         let mut live = vec![(Stamp(0), BlockNumber(0)); half + 1];
         let what = Movable::Of(segment);
@@ -339,7 +419,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// where that frees more than it takes, or else written home.
     fn clean_log(
         &self,
-        cell: &mut UpkeepCell,
+        cell: &mut HeldUpkeep<'_>,
         is_enough: impl Fn() -> bool,
         stays: &mut Option<Error>,
     ) -> Result<(), Error> {
@@ -407,13 +487,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
-        let mut held = self.step()?;
-        let home = held.home();
+        let mut home = self.step()?;
         let report = match what {
             Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
             Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
         };
         let report = report.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
+        self.note_folded(&report);
+        Ok(report)
+    }
+
+    /// Notes what was freed without the device, and wakes a transaction that waits for room.
+    pub(super) fn note_folded(&self, report: &FoldReport) {
         let mut done = self.lock_done();
         let total = &mut done.folded;
         total.folded += report.folded;
@@ -425,11 +510,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if report.freed_bytes > 0 || report.freed_slots > 0 || report.folded > 0 {
             self.tell_waiters_for_room();
         }
-        Ok(report)
     }
 
     /// Whether a stage begins because some lane has too few free slots.
-    fn slots_are_short(&self, stage: Stage) -> bool {
+    pub(super) fn slots_are_short(&self, stage: Stage) -> bool {
         let wanted = self.levels.of(stage).slots;
         self.lanes.iter().any(|cell| cell.unreserved_slots.left() < wanted)
     }
@@ -447,7 +531,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// What is free in the lane that has least, of each kind.
-    fn least_room(&self) -> Room {
+    pub(super) fn least_room(&self) -> Room {
         let least = |of: fn(&LaneCell<M>) -> &Unreserved| {
             self.lanes.iter().map(|cell| of(cell).left()).min().unwrap_or(0)
         };
@@ -486,7 +570,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !is_due {
             return Ok(());
         }
-        match self.make_room(|stage| !self.is_short(stage)) {
+        match self.make_room_ahead(|stage| !self.is_short(stage)) {
             // A commit that finds no room is told.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,
@@ -503,7 +587,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn close(&self) -> Result<(), Error> {
         self.check_not_failed()?;
         self.with_upkeep(|_| {
-            let noted = self.step()?.home().close(&self.common, &mut LanesOf(self));
+            let noted = self.step()?.close(&self.common, &mut LanesOf(self));
             noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
         })
     }

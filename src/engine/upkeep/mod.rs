@@ -2,4 +2,5 @@
 
 pub(crate) mod background;
 pub(crate) mod checkpoint;
+mod in_steps;
 pub(crate) mod move_to_log;

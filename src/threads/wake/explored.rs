@@ -26,7 +26,7 @@ fn look(room: &Room) -> Option<u64> {
 /// Each of some threads takes a piece and asks; the worker's work is done when it was asked and has
 /// found nothing left.
 fn asks(askers: u64, ask: Asks, look: WasAsked) {
-    let room = Arc::new(Room { bell: Bell::new(), left: Unreserved::new(askers) });
+    let room = Arc::new(Room { bell: Bell::new(false), left: Unreserved::new(askers) });
     let its = Arc::clone(&room);
     let worker = thread::spawn(move || {
         loop {

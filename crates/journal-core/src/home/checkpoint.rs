@@ -17,11 +17,12 @@ use crate::commit::scheme::Common;
 use crate::format::record::Form;
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
+use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
-use crate::home::search::{Search, may_be_rewritten};
+use crate::home::search::{Search, home_below, may_be_rewritten};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes};
-use crate::index::frame::{Bounds, NodeId};
+use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::{Hook, Unsynced};
 use crate::order::rule::Rule;
@@ -45,7 +46,7 @@ crate::sites! {
 pub(crate) struct Snapshot {
     /// Records below are durable.
     pub(crate) bounds: Bounds,
-    tails: [u64; LANES_MAX as usize],
+    pub(super) tails: [u64; LANES_MAX as usize],
     /// At or above every stamp so far.
     stamp: Stamp,
 }
@@ -147,7 +148,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.end_attempt();
         let snapshot = self.snapshot(common, lanes, true)?;
         if common.geometry.lane_places() == 0 {
-            let cut = self.cut(indexes, &snapshot.bounds);
+            let cut = self.cut_with(indexes, &snapshot.bounds, true);
             return self.advance(common, lanes, indexes, scratch, &snapshot, &cut, report);
         }
         loop {
@@ -224,14 +225,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scope: Scope,
         scratch: &mut HomeScratch<'_>,
     ) -> (usize, bool) {
-        let mut search = Search {
-            home: self,
-            bounds,
-            scope,
-            tears: self.tears(common),
-            shield_room: common.geometry.shield_blocks as usize,
-            left_out: false,
-        };
+        let mut search = Search::of(self, common, bounds, scope);
         let HomeScratch { batch, waiting, .. } = scratch;
         // The oldest blocks are not taken in the order of their numbers.
         let collected = match scope {
@@ -240,6 +234,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             _ => search.lowest(indexes, batch),
         };
         let (mut count, mut left_out) = (0_usize, search.left_out);
+        if search.sets_leaving {
+            return (collected, left_out);
+        }
         for at in 0..collected {
             let Some(batched) = batch.get(at).copied() else { break };
             // From here on no slot of the block is written again; since it was collected one may
@@ -256,7 +253,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Whether a torn overwrite may destroy a block.
-    fn tears<L, K>(&self, common: &Common<L, K>) -> bool {
+    pub(super) fn tears<L, K>(&self, common: &Common<L, K>) -> bool {
         !self.device.device().facts().block_atomic(common.geometry.block_size)
             && self.keeps(Rule::ShieldFirst)
     }
@@ -281,7 +278,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         found
     }
 
-    fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
+    pub(super) fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
         batch: &mut Batch<'_, L, K, N, I>,
         scratch: &mut HomeScratch<'_>,
@@ -447,19 +444,37 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     /// The greatest cut such that nothing dropped is needed by what is left.
     ///
-    /// - A block that is not home keeps its newest whole placement and everything newer.
-    /// - A block that is home and loses one of those keeps nothing older. If it loses its newest,
-    ///   it keeps nothing at all: older frames would hide what is home.
+    /// - A block keeps its newest whole placement and everything newer, as far as that is newer
+    ///   than what is home.
+    /// - If it loses one of those that are home, it keeps nothing older: older frames would hide
+    ///   what is home.
     ///
     /// Begins with everything that is durable and shortens a lane at each violation; each round but
     /// the last shortens one, so it ends.
     pub(crate) fn cut(&self, indexes: &mut impl Indexes, durable: &Bounds) -> Bounds {
+        self.cut_with(indexes, durable, false)
+    }
+
+    /// Like [`cut`](Self::cut). Where all frames lie in rings alone, a cut that drops everything
+    /// leaves nothing of a block that is home, so its older frames need not be looked at.
+    fn cut_with(
+        &self,
+        indexes: &mut impl Indexes,
+        durable: &Bounds,
+        in_rings_alone: bool,
+    ) -> Bounds {
         let mut cut = *durable;
+        let mut drops_all = in_rings_alone;
         loop {
             let mut shortened = false;
             indexes.each(|index| {
                 for block in index.each_block() {
+                    let newest = index.newest_below(block, durable);
+                    if drops_all && newest.is_none_or(|newest| index.is_home(newest)) {
+                        continue;
+                    }
                     shortened |= self.shorten_for(index, block, durable, &mut cut);
+                    drops_all &= !shortened;
                 }
             });
             if !shortened {
@@ -469,7 +484,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Shortens the cut where it violates what a block needs.
-    fn shorten_for(
+    pub(super) fn shorten_for(
         &self,
         index: &Index<impl IndexMemory>,
         block: BlockNumber,
@@ -477,26 +492,40 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         cut: &mut Bounds,
     ) -> bool {
         let mut next = index.newest_below(block, durable);
-        let is_home = next.is_none_or(|newest| index.is_home(newest));
-        let stays_above = match next {
-            Some(newest) if is_home => oldest_left(index, newest, cut),
-            _ => None,
-        };
+        let home = next.map_or(Stamp(0), |newest| home_below(index, newest));
         let mut shortened = false;
+        let mut keep = |frame: &FrameAt, cut: &mut Bounds| {
+            // What an entry says too, the ring need not keep.
+            if !frame.is_below(cut) || frame.folded {
+                return;
+            }
+            if let Some(bound) = cut.get_mut(usize::from(frame.lane.raw())) {
+                *bound = frame.sequence;
+                shortened = true;
+            }
+        };
+        // 1. What is not home.
+        while let Some(id) = next {
+            let frame = index.frame(id);
+            if frame.stamp <= home {
+                break;
+            }
+            if self.keeps(Rule::CutKeepsNeeded) {
+                keep(&frame, cut);
+            }
+            if frame.form != Form::Encoded {
+                return shortened;
+            }
+            next = index.older(id);
+        }
+        // 2. What is home.
+        let Some(newest_home) = next else { return shortened };
+        let stays_above = oldest_left(index, newest_home, cut);
         for depth in 0_usize.. {
             let Some(id) = next else { break };
             let frame = index.frame(id);
-            let must_stay = if is_home {
-                self.keeps(Rule::CutDropsOlder) && stays_above.is_some_and(|left| depth < left)
-            } else {
-                self.keeps(Rule::CutKeepsNeeded)
-            };
-            // What an entry says too, the ring need not keep.
-            if must_stay && frame.is_below(cut) && !frame.folded {
-                if let Some(bound) = cut.get_mut(usize::from(frame.lane.raw())) {
-                    *bound = frame.sequence;
-                    shortened = true;
-                }
+            if self.keeps(Rule::CutDropsOlder) && stays_above.is_some_and(|left| depth < left) {
+                keep(&frame, cut);
             }
             if frame.form != Form::Encoded {
                 break;
@@ -518,7 +547,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         cut: &Bounds,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        let mut superblock = self.superblock.clone();
         let mut firsts: [Option<(Sequence, u64)>; LANES_MAX as usize] = [None; LANES_MAX as usize];
         indexes.each(|index| {
             let frames = index.all().map(|id| index.frame(id));
@@ -530,50 +558,86 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 }
             }
         });
-        let mut moved = false;
+        let mut records = [(Sequence(0), 0); LANES_MAX as usize];
         let ends = snapshot.bounds.iter().zip(snapshot.tails);
-        for ((note, first), end) in superblock.notes_mut().iter_mut().zip(firsts).zip(ends) {
-            let (sequence, head) = first.unwrap_or((*end.0, end.1));
-            moved |= head != note.head.get();
-            note.head = head.into();
+        for ((record, first), end) in records.iter_mut().zip(firsts).zip(ends) {
+            *record = first.unwrap_or((*end.0, end.1));
+        }
+        if !self.store_heads(common, lanes, snapshot, &records)? {
+            return Ok(());
+        }
+        if common.geometry.lane_places() > 0 {
+            self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
+        }
+        indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
+        report.freed_bytes = report.freed_bytes.saturating_add(self.take_room(common, lanes)?);
+        Ok(())
+    }
+
+    /// Moves all heads to these records, durably. Returns whether any has moved. The room behind
+    /// them is not taken yet.
+    pub(super) fn store_heads<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        snapshot: &Snapshot,
+        records: &Records,
+    ) -> Result<bool, JournalError> {
+        let mut superblock = self.superblock.clone();
+        let mut moved = false;
+        let places = records.iter().zip(snapshot.bounds);
+        for (note, ((sequence, head), durable_to)) in superblock.notes_mut().iter_mut().zip(places)
+        {
+            moved |= *head != note.head.get();
+            note.head = (*head).into();
             note.head_sequence = sequence.raw().into();
-            note.durable_to = end.0.raw().into();
+            note.durable_to = durable_to.raw().into();
             if moved && !self.keeps(Rule::HeadsTogether) {
                 break;
             }
         }
         if !moved {
-            return Ok(());
+            return Ok(false);
         }
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.header.shield_floor = shield.next_batch.into();
         }
         self.store_superblock(common, lanes, superblock, snapshot.stamp, false)?;
-        if common.geometry.lane_places() > 0 {
-            self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
-        }
-        indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
+        Ok(true)
+    }
+
+    /// Gives the lanes the room behind their heads. Returns how many bytes that are.
+    pub(super) fn take_room<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<u64, JournalError> {
+        let mut bytes = 0_u64;
         for (number, note) in (0..common.geometry.lanes).zip(self.superblock.notes()) {
-            lanes.with(LaneNumber(number), |InLane { lane, .. }| {
+            bytes = lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                 let freed = note.head.get().saturating_sub(lane.head);
                 lane.head = note.head.get();
-                report.freed_bytes = report.freed_bytes.saturating_add(freed);
+                bytes.saturating_add(freed)
             })?;
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 
 /// A batch on its way home.
-struct Batch<'a, L, K, N: ?Sized, I> {
-    view: ContentView<'a, L, K, N>,
-    indexes: &'a mut I,
-    count: usize,
+pub(super) struct Batch<'a, L, K, N: ?Sized, I> {
+    pub(super) view: ContentView<'a, L, K, N>,
+    pub(super) indexes: &'a mut I,
+    pub(super) count: usize,
 }
 
 /// Marks the block as going home, unless its slot may be rewritten right now. Returns whether it is
 /// marked.
-fn set_leaving(index: &mut Index<impl IndexMemory>, block: BlockNumber, bounds: &Bounds) -> bool {
+pub(super) fn set_leaving(
+    index: &mut Index<impl IndexMemory>,
+    block: BlockNumber,
+    bounds: &Bounds,
+) -> bool {
     index.set_leaving(block, true);
     let newest = index.newest_below(block, bounds);
     let leaves = !newest.is_some_and(|newest| may_be_rewritten(index, newest));

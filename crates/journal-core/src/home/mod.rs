@@ -6,9 +6,11 @@
 pub(crate) mod checkpoint;
 pub(crate) mod content;
 pub(crate) mod error;
+pub(crate) mod oldest;
 pub(crate) mod report;
 pub(crate) mod search;
 pub(crate) mod shield;
+pub(crate) mod steps;
 pub(crate) mod waiting;
 pub(crate) mod write_ahead;
 
@@ -121,16 +123,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         into: &mut [u8],
     ) -> Result<(), JournalError> {
         let ContentView { common, lanes, bounds } = *view;
+        let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
+        // What needs nothing of the device is built at once: the block is looked up one time.
         let below = indexes.of(block, |index| {
             let newest = index.newest_below(block, bounds);
-            common.block_below(index, block, newest)
-        });
-        if let Some(below) = below {
-            self.read(below, into)?;
-        }
+            match (common.block_below(index, block, newest), newest) {
+                (None, Some(newest)) => {
+                    apply_frames(common, index, newest, read, payload, into).map(|()| None)
+                }
+                (below, _) => Ok(below),
+            }
+        })?;
+        let Some(below) = below else { return Ok(()) };
+        self.read(below, into)?;
         indexes.of(block, |index| {
             let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
-            let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
             apply_frames(common, index, newest, read, payload, into)
         })
     }

@@ -26,6 +26,17 @@ pub struct CheckpointReport {
     pub unreadable: u64,
 }
 
+/// How a step of a checkpoint has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Blocks were written home, or heads have moved, or both.
+    Done,
+    /// Nothing lies in the rings.
+    Empty,
+    /// Something keeps the heads where they are that a step does not deal with.
+    Stuck,
+}
+
 /// What a checkpoint writes home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

@@ -6,6 +6,7 @@
 //! such memory each batch costs a pass.
 
 use crate::commit::batched::Batched;
+use crate::commit::scheme::Common;
 use crate::format::record::Form;
 use crate::home::Home;
 use crate::home::content::oldest_needed;
@@ -16,7 +17,7 @@ use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::pmem::Pmem;
-use crate::units::BlockNumber;
+use crate::units::{BlockNumber, Stamp};
 
 /// What a search for blocks goes by.
 pub(super) struct Search<'h, P, D, H> {
@@ -29,11 +30,35 @@ pub(super) struct Search<'h, P, D, H> {
     pub(super) shield_room: usize,
     /// Whether a block was left out because it is being written anew.
     pub(super) left_out: bool,
+    /// Whether the blocks that were found are leaving already.
+    pub(super) sets_leaving: bool,
 }
 
-impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
+impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
+    pub(super) fn of<L, K>(
+        home: &'h Home<P, D, H>,
+        common: &Common<L, K>,
+        bounds: &'h Bounds,
+        scope: Scope,
+    ) -> Self {
+        let shield_room = common.geometry.shield_blocks as usize;
+        Self {
+            home,
+            bounds,
+            scope,
+            tears: home.tears(common),
+            shield_room,
+            left_out: false,
+            sets_leaving: false,
+        }
+    }
+
     /// What a batch has of a block; `None` where the block is not to be written now.
-    fn look_at(&mut self, index: &Index<impl IndexMemory>, block: BlockNumber) -> Option<Batched> {
+    pub(super) fn look_at(
+        &mut self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+    ) -> Option<Batched> {
         let newest = index.newest_below(block, self.bounds)?;
         if !self.home.goes_home(index, newest, self.scope) {
             return None;
@@ -56,6 +81,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
         Some(Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY })
     }
 
+    /// Whether a block is to be written now.
+    pub(super) fn finds(&mut self, index: &Index<impl IndexMemory>, block: BlockNumber) -> bool {
+        self.look_at(index, block).is_some()
+    }
+
     /// Takes the next blocks of a list, which is made anew when it is empty. Returns how many.
     pub(super) fn next_of(
         &mut self,
@@ -64,6 +94,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
         batch: &mut [Batched],
     ) -> usize {
         let (mut count, mut shielded) = (0_usize, 0_usize);
+        self.sets_leaving = true;
         loop {
             if waiting.first().is_none() {
                 if count > 0 {
@@ -72,13 +103,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Search<'_, P, D, H> {
                 self.list(indexes, waiting);
             }
             let Some(block) = waiting.first() else { return count };
-            let found = indexes.of(block, |index| self.look_at(index, block));
-            if let Some(batched) = found {
-                let needed = shielded.saturating_add(usize::from(batched.needs_shield));
-                if needed > self.shield_room && batched.needs_shield {
-                    return count;
+            let has_room = count < batch.len();
+            let found = indexes.of(block, |index| {
+                let found = self.look_at(index, block)?;
+                let needed = shielded.saturating_add(usize::from(found.needs_shield));
+                let fits = has_room && (needed <= self.shield_room || !found.needs_shield);
+                if fits {
+                    // From here on no slot of the block is written again: none is being written.
+                    index.set_leaving(block, true);
                 }
-                let Some(place) = batch.get_mut(count) else { return count };
+                Some((found, needed, fits))
+            });
+            if let Some((batched, needed, fits)) = found {
+                let Some(place) = batch.get_mut(count).filter(|_| fits) else { return count };
                 *place = batched;
                 (count, shielded) = (count.saturating_add(1), needed);
             }
@@ -228,6 +265,14 @@ pub(super) fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) 
     };
     let newer = core::iter::successors(index.newer(whole), |id| index.newer(*id));
     newer.map(|id| index.frame(id)).any(|frame| frame.is_whole())
+}
+
+/// Up to which stamp a block is home, where this is its newest frame that counts. Not at all where
+/// what is home is newer than that: an append, whose record a crash may take.
+pub(super) fn home_below(index: &Index<impl IndexMemory>, newest: NodeId) -> Stamp {
+    let frame = index.frame(newest);
+    let home = index.home_stamp(frame.block);
+    if home <= frame.stamp { home } else { Stamp(0) }
 }
 
 /// Whether a scope has a block, of which this is the newest frame.

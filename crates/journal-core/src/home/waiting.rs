@@ -18,6 +18,18 @@ impl<'m> Waiting<'m> {
         Self { memory, next: 0, end: 0 }
     }
 
+    /// A list in the memory of an earlier one, as that was [left](Self::left).
+    #[must_use]
+    pub const fn again(memory: &'m mut [BlockNumber], (next, end): (usize, usize)) -> Self {
+        Self { memory, next, end }
+    }
+
+    /// Which part of the list is left.
+    #[must_use]
+    pub const fn left(&self) -> (usize, usize) {
+        (self.next, self.end)
+    }
+
     pub(crate) const fn has_memory(&self) -> bool {
         !self.memory.is_empty()
     }

@@ -683,6 +683,11 @@ impl<M: IndexMemory> Index<M> {
         self.entry(block).is_some_and(|entry| entry.is_leaving)
     }
 
+    /// Up to which stamp a block's content is home and synced, as far as this process knows.
+    pub(crate) fn home_stamp(&self, block: BlockNumber) -> Stamp {
+        Stamp(self.entry(block).map_or(0, |entry| entry.home))
+    }
+
     /// Whether a block's content up to this frame is home and synced.
     pub(crate) fn is_home(&self, id: NodeId) -> bool {
         let frame = self.frame(id);
@@ -706,6 +711,20 @@ impl<M: IndexMemory> Index<M> {
                 self.set_out_of_ring(id);
             } else {
                 self.remove(id);
+            }
+        }
+    }
+
+    /// Forgets the frames of a block below a cut, except for what slots' entries say as well.
+    pub(crate) fn remove_below(&mut self, block: BlockNumber, cut: &Bounds) {
+        let mut next = self.newest(block);
+        while let Some(id) = next {
+            next = self.older(id);
+            let frame = self.frame(id);
+            match (frame.is_below(cut), frame.folded) {
+                (true, true) => self.set_out_of_ring(id),
+                (true, false) => self.remove(id),
+                (false, _) => {}
             }
         }
     }

@@ -52,6 +52,8 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// A step of a checkpoint lets no head pass a frame whose block it has not looked at.
+    StepPassesSeen,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
     /// each lane. It need not where a newer one of that lane stays.
     OneOfEachLane,
@@ -119,7 +121,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -142,6 +144,7 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::StepPassesSeen,
         Self::OneOfEachLane,
         Self::StampFloor,
         Self::DurableIsCopied,

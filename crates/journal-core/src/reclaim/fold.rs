@@ -19,6 +19,7 @@ use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
 use crate::home::checkpoint::Snapshot;
 use crate::home::error::JournalError;
+use crate::home::oldest::Listed;
 use crate::home::report::{CheckpointReport, FoldReport};
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -30,7 +31,10 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::space::slots::Folded;
-use crate::units::{LaneNumber, SlotNumber, Stamp};
+use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
+
+/// Places of the indexes that one step looks at for superseded versions.
+const PLACES: usize = 1 << 12;
 
 /// Which versions are given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,12 +93,12 @@ fn is_to_be_folded<M: IndexMemory>(index: &Index<M>, id: NodeId, bounds: &Bounds
     newest.is_some_and(|newest| index.whole_below(newest) == Some(id) && !index.is_home(newest))
 }
 
-/// Fills the batch from frames, from the `from`-th place of all indexes on; returns how many it
-/// holds, and the place to go on from. What is picked comes with whether the place is to be asked
-/// about again.
+/// Fills the batch from frames, from the `from`-th place of all indexes on, and before the
+/// `stop`-th; returns how many it holds, and the place to go on from. What is picked comes with
+/// whether the place is to be asked about again.
 fn collect<I: Indexes>(
     indexes: &mut I,
-    from: usize,
+    (from, stop): (usize, usize),
     batch: &mut [Batched],
     mut pick: impl FnMut(&mut Index<I::Memory>, NodeId) -> Option<(Batched, bool)>,
 ) -> (usize, usize) {
@@ -103,7 +107,7 @@ fn collect<I: Indexes>(
     indexes.each(|index| {
         let end = place.saturating_add(index.places());
         while next < end {
-            let Some(free) = batch.get_mut(count) else { return };
+            let Some(free) = batch.get_mut(count).filter(|_| next < stop) else { return };
             let id = index.at_place(next.saturating_sub(place));
             let Some((picked, more)) = id.and_then(|id| pick(index, id)) else {
                 next = next.saturating_add(1);
@@ -125,7 +129,7 @@ fn collect_those<I: Indexes>(
     batch: &mut [Batched],
     is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
 ) -> (usize, usize) {
-    collect(indexes, from, batch, |index, id| {
+    collect(indexes, (from, usize::MAX), batch, |index, id| {
         let picked = is_one(index, id).then(|| Batched::of_slot(index, id)).flatten();
         picked.map(|picked| (picked, false))
     })
@@ -179,7 +183,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         let bounds = &snapshot.bounds;
-        let (kernels, seeds) = (&common.kernels, common.seeds);
         let mut from = 0;
         loop {
             let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);
@@ -189,34 +192,48 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             from = next;
             let batch = scratch.batch.get(..count).unwrap_or_default();
-            let mut in_flight: Option<InFlight> = None;
-            for folded in batch {
-                let content = indexes
-                    .of(folded.block, |index| folded.version(index).map(|id| index.frame(id)));
-                let Some(content) = content.map(|frame| frame.payload) else { continue };
-                let entry = Folded { block: folded.block, stamp: Stamp(folded.stamp), content };
-                let lane = common.geometry.lane_of_slot(folded.slot);
-                let written = lanes.with(lane, |at| {
-                    let slots = at.lane.slots_mut();
-                    slots.map(|slots| slots.write_entry(folded.slot, &entry, kernels, seeds))
-                })?;
-                if let Some(written) = written {
-                    InFlight::join(&mut in_flight, written);
-                }
-            }
-            if let Some(in_flight) = in_flight {
-                fence(lanes, in_flight, Fenced::Entries)?;
-                report.fences = report.fences.saturating_add(1);
-            }
-            for folded in batch {
-                indexes.of(folded.block, |index| {
-                    if let Some(id) = folded.version(index) {
-                        index.set_folded_over(id, folded.slot);
-                    }
-                });
-            }
-            report.folded = report.folded.saturating_add(count as u64);
+            self.write_some_entries(common, lanes, indexes, batch, report)?;
         }
+    }
+
+    /// Writes the entries of a batch of versions.
+    fn write_some_entries<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        batch: &[Batched],
+        report: &mut FoldReport,
+    ) -> Result<(), JournalError> {
+        let (kernels, seeds) = (&common.kernels, common.seeds);
+        let mut in_flight: Option<InFlight> = None;
+        for folded in batch {
+            let content =
+                indexes.of(folded.block, |index| folded.version(index).map(|id| index.frame(id)));
+            let Some(content) = content.map(|frame| frame.payload) else { continue };
+            let entry = Folded { block: folded.block, stamp: Stamp(folded.stamp), content };
+            let lane = common.geometry.lane_of_slot(folded.slot);
+            let written = lanes.with(lane, |at| {
+                let slots = at.lane.slots_mut();
+                slots.map(|slots| slots.write_entry(folded.slot, &entry, kernels, seeds))
+            })?;
+            if let Some(written) = written {
+                InFlight::join(&mut in_flight, written);
+            }
+        }
+        if let Some(in_flight) = in_flight {
+            fence(lanes, in_flight, Fenced::Entries)?;
+            report.fences = report.fences.saturating_add(1);
+        }
+        for folded in batch {
+            indexes.of(folded.block, |index| {
+                if let Some(id) = folded.version(index) {
+                    index.set_folded_over(id, folded.slot);
+                }
+            });
+        }
+        report.folded = report.folded.saturating_add(batch.len() as u64);
+        Ok(())
     }
 
     /// Gives back the slots of superseded versions.
@@ -286,36 +303,50 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             from = next;
             let batch = scratch.batch.get(..count).unwrap_or_default();
-            let mut in_flight: Option<InFlight> = None;
-            for given in batch {
-                let is_folded = indexes.of(given.block, |index| {
-                    given.version(index).is_some_and(|id| index.frame(id).folded)
-                });
-                if !is_folded {
-                    continue;
-                }
-                let voided = lanes.with(common.geometry.lane_of_slot(given.slot), |at| {
-                    at.lane.slots_mut().map(|slots| slots.void_entry(given.slot))
-                })?;
-                if let Some(voided) = voided {
-                    InFlight::join(&mut in_flight, voided);
-                }
+            self.give_some_back(common, lanes, indexes, batch, which, report)?;
+        }
+    }
+
+    /// Gives back the slots of a batch of versions.
+    fn give_some_back<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        batch: &[Batched],
+        which: Which,
+        report: &mut FoldReport,
+    ) -> Result<(), JournalError> {
+        let mut in_flight: Option<InFlight> = None;
+        for given in batch {
+            let is_folded = indexes.of(given.block, |index| {
+                given.version(index).is_some_and(|id| index.frame(id).folded)
+            });
+            if !is_folded {
+                continue;
             }
-            if let Some(in_flight) = in_flight.filter(|_| self.keeps(Rule::VoidsFenced)) {
-                fence(lanes, in_flight, Fenced::Voids)?;
-                report.fences = report.fences.saturating_add(1);
-            }
-            for given in batch {
-                let frees = indexes.of(given.block, |index| {
-                    let id = given.version(index);
-                    id.is_some_and(|id| index.take_version(id, which == Which::LastAtHome))
-                });
-                if frees {
-                    free(common, lanes, given.slot)?;
-                    report.freed_slots = report.freed_slots.saturating_add(1);
-                }
+            let voided = lanes.with(common.geometry.lane_of_slot(given.slot), |at| {
+                at.lane.slots_mut().map(|slots| slots.void_entry(given.slot))
+            })?;
+            if let Some(voided) = voided {
+                InFlight::join(&mut in_flight, voided);
             }
         }
+        if let Some(in_flight) = in_flight.filter(|_| self.keeps(Rule::VoidsFenced)) {
+            fence(lanes, in_flight, Fenced::Voids)?;
+            report.fences = report.fences.saturating_add(1);
+        }
+        for given in batch {
+            let frees = indexes.of(given.block, |index| {
+                let id = given.version(index);
+                id.is_some_and(|id| index.take_version(id, which == Which::LastAtHome))
+            });
+            if frees {
+                free(common, lanes, given.slot)?;
+                report.freed_slots = report.freed_slots.saturating_add(1);
+            }
+        }
+        Ok(())
     }
 
     /// Forgets the frames below a cut of blocks that have some in slots, and gives those back.
@@ -335,7 +366,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             // The oldest frame that is left of the block that is asked about again.
             let mut left: Option<NodeId> = None;
-            let (count, next) = collect(indexes, from, scratch.batch, |index, id| {
+            let (count, next) = collect(indexes, (from, usize::MAX), scratch.batch, |index, id| {
                 let frame = index.frame(id);
                 let has_slot = frame.slot().is_some() && !index.is_stale(id);
                 if !has_slot || !is_dropped(&frame, cut) {
@@ -355,6 +386,127 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 report.freed_slots = report.freed_slots.saturating_add(1);
             }
         }
+    }
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Like [`drop_slots`](Self::drop_slots), of one block. Returns how many slots came free.
+    pub(crate) fn drop_slots_of<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        block: BlockNumber,
+        cut: &Bounds,
+    ) -> Result<u64, JournalError> {
+        let mut freed = 0_u64;
+        loop {
+            let dropped = indexes.of(block, |index| {
+                let chain = core::iter::successors(index.newest(block), |id| index.older(*id));
+                let mut in_slots = chain.filter(|id| {
+                    let frame = index.frame(*id);
+                    frame.slot().is_some() && !index.is_stale(*id) && is_dropped(&frame, cut)
+                });
+                let upto = in_slots.next()?;
+                let oldest = oldest_dropped(index, upto, cut)?;
+                drop_oldest(index, oldest, upto, cut)
+            });
+            let Some((dropped, _)) = dropped else { return Ok(freed) };
+            free(common, lanes, dropped.slot)?;
+            freed = freed.saturating_add(1);
+        }
+    }
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Like [`fold`](Self::fold), of some frames, and without the heads.
+    pub(crate) fn fold_listed<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        (bounds, listed): (&Bounds, &[Listed]),
+        batch: &mut [Batched],
+        report: &mut FoldReport,
+    ) -> Result<(), JournalError> {
+        for some in listed.chunks(batch.len().max(1)) {
+            let mut count = 0_usize;
+            for at in some {
+                let picked = indexes.of(at.block, |index| {
+                    let mut chain =
+                        core::iter::successors(index.newest(at.block), |id| index.older(*id));
+                    let id = chain.find(|id| is_to_be_folded(index, *id, bounds))?;
+                    let is_it = at.is_of(&index.frame(id));
+                    if is_it { Batched::of_slot(index, id) } else { None }
+                });
+                if let Some((place, picked)) = batch.get_mut(count).zip(picked) {
+                    *place = picked;
+                    count = count.saturating_add(1);
+                }
+            }
+            let batch = batch.get(..count).unwrap_or_default();
+            self.write_some_entries(common, lanes, indexes, batch, report)?;
+        }
+        Ok(())
+    }
+
+    /// Like [`void_at_home`](Self::void_at_home), of the blocks of some frames.
+    pub(crate) fn void_listed<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        (bounds, listed): (&Bounds, &[Listed]),
+        batch: &mut [Batched],
+        report: &mut FoldReport,
+    ) -> Result<(), JournalError> {
+        for which in AT_HOME {
+            let mut count = 0_usize;
+            for at in listed {
+                indexes.of(at.block, |index| {
+                    let newest = index.newest(at.block);
+                    let chain = core::iter::successors(newest, |id| index.older(*id));
+                    let keeps = |rule| self.keeps(rule);
+                    for id in chain.filter(|id| which.takes(index, *id, bounds, keeps)) {
+                        if let Some(place) = batch.get_mut(count) {
+                            *place = Batched::of_slot(index, id).unwrap_or(Batched::EMPTY);
+                            count = count.saturating_add(1);
+                        }
+                    }
+                });
+                // Room for the next chain; what finds none waits for the next step.
+                if count.saturating_mul(2) >= batch.len() {
+                    let some = batch.get(..count).unwrap_or_default();
+                    self.give_some_back(common, lanes, indexes, some, which, report)?;
+                    count = 0;
+                }
+            }
+            let some = batch.get(..count).unwrap_or_default();
+            self.give_some_back(common, lanes, indexes, some, which, report)?;
+        }
+        Ok(())
+    }
+
+    /// Like [`collect_garbage`](Self::collect_garbage), in [`PLACES`] places of the indexes, from
+    /// `place` on. Says where to go on.
+    pub(crate) fn collect_some_garbage<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        (bounds, place): (&Bounds, &mut usize),
+        batch: &mut [Batched],
+        report: &mut FoldReport,
+    ) -> Result<(), JournalError> {
+        let (which, stop) = (Which::Superseded, place.saturating_add(PLACES));
+        let (count, next) = collect(indexes, (*place, stop), batch, |index, id| {
+            let takes = which.takes(index, id, bounds, |rule| self.keeps(rule));
+            let picked = takes.then(|| Batched::of_slot(index, id)).flatten();
+            picked.map(|picked| (picked, false))
+        });
+        *place = if count < batch.len() && next < stop { 0 } else { next };
+        let some = batch.get(..count).unwrap_or_default();
+        self.give_some_back(common, lanes, indexes, some, which, report)
     }
 }
 

@@ -1,0 +1,278 @@
+//! A checkpoint in steps, each of which frees room at once.
+//!
+//! A whole checkpoint writes blocks home in the order of their numbers, and lets the heads go on at
+//! its end. A thread that waits for room would wait for all of that. A step takes the blocks of the
+//! oldest frames, as many as one batch has, and lets the heads pass those frames.
+//!
+//! 1. The blocks of the first frames of the list are written home, where they are not. The batch
+//!    goes through the shield and ends with a sync, as that of every checkpoint.
+//! 2. The cut is tried behind these frames, and shortened where it violates what a block needs. No
+//!    other block has a frame below it (OL1).
+//! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
+//!
+//! Nothing but the list outlives a step, and the list is no more than a hint of which blocks are to
+//! be looked at. So commits, and other checkpoints, may come between two steps.
+//!
+//! **Crash**: as for a checkpoint.
+
+use crate::commit::batched::Batched;
+use crate::commit::scheme::Common;
+use crate::home::checkpoint::{Batch, Snapshot, set_leaving};
+use crate::home::content::ContentView;
+use crate::home::error::JournalError;
+use crate::home::oldest::{Listed, Oldest, Records};
+use crate::home::report::{CheckpointReport, FoldReport, Scope, Step};
+use crate::home::search::{Search, home_below};
+use crate::home::{Home, HomeScratch, Lanes};
+use crate::index::Indexes;
+use crate::index::frame::Bounds;
+use crate::order::ordered::Hook;
+use crate::order::rule::Rule;
+use crate::ports::block_device::BlockDevice;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+use crate::ports::policy::Policy;
+use crate::units::{LANES_MAX, LaneNumber, Sequence};
+
+/// How many frames a step looks at, for each block that it may write.
+const FRAMES_EACH: usize = 4;
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
+    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so.
+    ///
+    /// # Errors
+    /// The medium's or the device's. The journal must then refuse to go on.
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    pub fn checkpoint_step<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        oldest: &mut Oldest<'_>,
+        scope: Scope,
+        (report, folded): (&mut CheckpointReport, &mut FoldReport),
+    ) -> Result<Step, JournalError> {
+        let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let (heads, first_kept) = self.heads();
+        oldest.drop_below(oldest.frames().len(), &first_kept);
+        if oldest.frames().is_empty() {
+            oldest.list(indexes, &snapshot.bounds, &snapshot.tails);
+        }
+        // 1. What is not home. What an entry of a slot can say need not go home.
+        if scope == Scope::Rings {
+            let most = scratch.batch.len().saturating_mul(FRAMES_EACH);
+            let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
+            let listed = (&snapshot.bounds, first);
+            self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
+        }
+        let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
+        if count > 0 {
+            let view = ContentView { common, lanes: &*lanes, bounds: &snapshot.bounds };
+            let mut batch = Batch { view, indexes: &mut *indexes, count };
+            self.write_home(&mut batch, scratch, report)?;
+        }
+        if common.geometry.lane_places() > 0 {
+            let listed = oldest.frames().get(..seen).unwrap_or_default();
+            let listed = (&snapshot.bounds, listed);
+            self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
+        }
+        // 2. The cut.
+        let passed = if self.keeps(Rule::StepPassesSeen) { seen } else { usize::MAX };
+        let mut targets = oldest.behind(passed);
+        // Another upkeep may have moved a head beyond the end of the list.
+        for (target, here) in targets.iter_mut().zip(first_kept.into_iter().zip(heads)) {
+            *target = (*target).max(here);
+        }
+        if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
+            seen.sort_unstable_by_key(|listed| listed.block);
+        }
+        let cut = self.cut_behind(indexes, &snapshot.bounds, &targets, oldest, seen);
+        // 3. The heads, and the room behind them.
+        let freed = self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), oldest, seen)?;
+        report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
+        report.freed_slots = report.freed_slots.saturating_add(freed.slots);
+        oldest.drop_below(seen, &cut);
+        Ok(match (freed.bytes, count) {
+            (0, 0) if oldest.frames().is_empty() => Step::Empty,
+            (0, 0) => Step::Stuck,
+            _ => Step::Done,
+        })
+    }
+
+    /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
+    /// there are none, one batch of blocks in slots goes home, those that were changed longest ago.
+    ///
+    /// # Errors
+    /// The medium's or the device's. The journal must then refuse to go on.
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    pub fn slots_step<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        (oldest, place): (&mut Oldest<'_>, &mut usize),
+        (report, folded): (&mut CheckpointReport, &mut FoldReport),
+    ) -> Result<Step, JournalError> {
+        let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let (bounds, before) = (&snapshot.bounds, folded.freed_slots);
+        let from = (bounds, place);
+        self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
+        if folded.freed_slots > before {
+            return Ok(Step::Done);
+        }
+        let scope = Scope::OldestInSlots;
+        if oldest.frames().is_empty() {
+            oldest.list_in_slots(indexes, &mut Search::of(self, common, bounds, scope));
+        }
+        let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
+        if count > 0 {
+            let view = ContentView { common, lanes: &*lanes, bounds };
+            let mut batch = Batch { view, indexes: &mut *indexes, count };
+            self.write_home(&mut batch, scratch, report)?;
+        }
+        let listed = (bounds, oldest.frames().get(..seen).unwrap_or_default());
+        self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
+        oldest.pass(seen);
+        Ok(match count {
+            _ if folded.freed_slots > before => Step::Done,
+            0 if seen == 0 => Step::Empty,
+            _ => Step::Stuck,
+        })
+    }
+
+    /// Where the heads are, and the first sequences that are kept.
+    fn heads(&self) -> ([u64; LANES_MAX as usize], Bounds) {
+        let (mut heads, mut kept) = ([0; LANES_MAX as usize], [Sequence(0); LANES_MAX as usize]);
+        let places = heads.iter_mut().zip(kept.iter_mut());
+        for (note, (head, kept)) in self.superblock.notes().iter().zip(places) {
+            *head = note.head.get();
+            *kept = Sequence(note.head_sequence.get());
+        }
+        (heads, kept)
+    }
+
+    /// Fills the batch with blocks of the first frames that are not home. Returns how many blocks
+    /// that are, and how many frames were looked at.
+    fn collect_first<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        indexes: &mut impl Indexes,
+        snapshot: &Snapshot,
+        scope: Scope,
+        scratch: &mut HomeScratch<'_>,
+        oldest: &Oldest<'_>,
+    ) -> (usize, usize) {
+        let mut search = Search::of(self, common, &snapshot.bounds, scope);
+        let batch = &mut *scratch.batch;
+        let frames = oldest.frames();
+        let most = batch.len().saturating_mul(FRAMES_EACH).min(frames.len());
+        let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
+        for listed in frames {
+            // The oldest record is looked at as a whole, or nothing would come free.
+            if seen >= most && !frames.first().is_some_and(|first| first.is_as_old_as(listed)) {
+                break;
+            }
+            let found = indexes.of(listed.block, |index| {
+                // What came later keeps its frames, and goes home when those are the oldest.
+                let newest = index.newest_below(listed.block, &snapshot.bounds)?;
+                let is_home = listed.is_home_by(home_below(index, newest));
+                if is_home && scope != Scope::OldestInSlots {
+                    return None;
+                }
+                let found = search.look_at(index, listed.block)?;
+                // It is looked at once: from here on it is leaving.
+                let is_new = !index.is_leaving(listed.block);
+                (is_new && set_leaving(index, listed.block, &snapshot.bounds)).then_some(found)
+            });
+            if let Some(found) = found {
+                let needed = shielded.saturating_add(usize::from(found.needs_shield));
+                let place = batch.get_mut(count).filter(|_| needed <= search.shield_room);
+                let Some(place) = place else {
+                    indexes.of(listed.block, |index| index.set_leaving(listed.block, false));
+                    break;
+                };
+                *place = found;
+                (count, shielded) = (count.saturating_add(1), needed);
+            }
+            seen = seen.saturating_add(1);
+        }
+        let batch = batch.get_mut(..count).unwrap_or_default();
+        batch.sort_unstable_by_key(|batched: &Batched| batched.block);
+        (count, seen)
+    }
+
+    /// The cut behind the first `seen` frames of the list, which are sorted by their blocks.
+    fn cut_behind(
+        &self,
+        indexes: &mut impl Indexes,
+        durable: &Bounds,
+        targets: &Records,
+        oldest: &Oldest<'_>,
+        seen: usize,
+    ) -> Bounds {
+        let mut cut = targets.map(|(sequence, _)| sequence);
+        let seen = oldest.frames().get(..seen).unwrap_or_default();
+        loop {
+            let mut shortened = false;
+            for of_block in seen.chunk_by(|a, b| a.block == b.block) {
+                let Some(first) = of_block.first() else { continue };
+                shortened |= indexes.of(first.block, |index| {
+                    self.shorten_for(index, first.block, durable, &mut cut)
+                });
+            }
+            if !shortened {
+                return cut;
+            }
+        }
+    }
+
+    /// Moves the heads to the cut, and forgets what lies below.
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    fn pass<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        snapshot: &Snapshot,
+        (targets, cut): (&Records, &Bounds),
+        oldest: &Oldest<'_>,
+        seen: usize,
+    ) -> Result<Freed, JournalError> {
+        let mut freed = Freed::default();
+        let seen = oldest.frames().get(..seen).unwrap_or_default();
+        let mut records = *targets;
+        for (lane, (record, bound)) in (0_u16..).zip(records.iter_mut().zip(cut)) {
+            if record.0 == *bound {
+                continue;
+            }
+            let is_it = |at: &&Listed| (at.lane, at.sequence) == (LaneNumber(lane), *bound);
+            // Where a frame keeps the head back, its record is in the list (OL1).
+            let Some(kept) = seen.iter().find(is_it) else { return Ok(freed) };
+            *record = (kept.sequence, kept.record);
+        }
+        if !self.store_heads(common, lanes, snapshot, &records)? {
+            return Ok(freed);
+        }
+        for of_block in seen.chunk_by(|a, b| a.block == b.block) {
+            let Some(block) = of_block.first().map(|first| first.block) else { continue };
+            if common.geometry.lane_places() > 0 {
+                freed.slots = freed
+                    .slots
+                    .saturating_add(self.drop_slots_of(common, lanes, indexes, block, cut)?);
+            }
+            indexes.of(block, |index| index.remove_below(block, cut));
+        }
+        freed.bytes = self.take_room(common, lanes)?;
+        Ok(freed)
+    }
+}
+
+/// What a step has freed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Freed {
+    bytes: u64,
+    slots: u64,
+}

@@ -1,0 +1,226 @@
+//! Room in steps: a thread that needs some takes one step of a checkpoint after the other, until
+//! its room is there.
+//!
+//! IS1. A step frees the oldest frames, which lie at the heads, so its room is there at once
+//!      ([`Home::checkpoint_step`](journal_core::parts::Home::checkpoint_step)).
+//! IS2. Between two steps the thread gives the upkeep back. Threads that need room take turns.
+//! IS3. Where steps do not help, all is tried that frees room, as one upkeep: for slots, and for
+//!      blocks that cannot be read or shielded.
+//!
+//! **Crash**: as for a checkpoint.
+
+use std::time::Instant;
+
+use journal_core::parts::{HomeScratch, Oldest, Step, Waiting};
+use journal_core::policy::Policy;
+use journal_core::{CheckpointReport, FoldReport, Scope};
+
+use crate::engine::upkeep::checkpoint::HeldUpkeep;
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+use crate::shared::home_cell::UpkeepCell;
+use crate::shared::lending::{LanesOf, SharesOf};
+use crate::shared::levels::Stage;
+
+/// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
+const BATCHES_AT_ONCE: usize = 8;
+
+/// What a thread that needs room does next.
+enum Next {
+    /// Goes on: the room is there.
+    Leave,
+    /// Takes another step.
+    Again,
+    /// Tries everything.
+    TryAll,
+}
+
+/// What a step frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Rings,
+    Slots,
+}
+
+/// What steps have done, without the device and with it.
+#[derive(Debug, Default)]
+struct Made {
+    home: CheckpointReport,
+    folded: FoldReport,
+}
+
+impl Made {
+    const fn freed(&self) -> u64 {
+        let Self { home, folded } = self;
+        home.freed_bytes + home.freed_slots + folded.freed_slots
+    }
+}
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Makes room, unless `is_there` says that another thread has already. It does so without the
+    /// device where that is enough, or else by writing home.
+    pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+        // What lies in the disk-side log comes free by segments.
+        if self.common.geometry.lane_log_blocks == 0 {
+            // Others may take what comes free. The steps are enough if none does.
+            let mut made = Made::default();
+            let (start, mut left) = (Instant::now(), self.frames() as u64 + 1);
+            let next = loop {
+                let before = made.home.blocks;
+                match self.make_step(&is_there, 1, &mut made)? {
+                    Next::Again if left > 0 => {
+                        left = left.saturating_sub((made.home.blocks - before).max(1));
+                    }
+                    next => break next,
+                }
+            };
+            self.note_made(&made, start);
+            if matches!(next, Next::Leave) {
+                return Ok(());
+            }
+        }
+        self.with_upkeep_first(|cell| self.make_room_in(cell, is_there))
+    }
+
+    fn note_made(&self, made: &Made, start: Instant) {
+        let Made { home, folded } = made;
+        if folded.folded > 0 || folded.freed_slots > 0 {
+            self.note_folded(folded);
+        }
+        if home.batches > 0 || home.freed_bytes > 0 {
+            self.note_checkpoint(home, start);
+        }
+    }
+
+    fn make_step(
+        &self,
+        is_there: impl Fn(Stage) -> bool,
+        wanted_slots: u64,
+        made: &mut Made,
+    ) -> Result<Next, Error> {
+        self.with_upkeep_first(|cell| {
+            if is_there(Stage::WriteHome) {
+                return Ok(Next::Leave);
+            }
+            if cell.in_vain == Some(self.readable()) {
+                return Ok(Next::TryAll);
+            }
+            self.check_not_failed()?;
+            let before = made.freed();
+            let step = self.step_for_all(cell, wanted_slots, made);
+            let step = step.inspect_err(|error| self.fail_of(*error))?;
+            if made.freed() > before {
+                cell.in_vain = None;
+                self.tell_waiters_for_room();
+            }
+            Ok(if step == Step::Done { Next::Again } else { Next::TryAll })
+        })
+    }
+
+    /// Takes one step for slots, where some lane has fewer than are wanted. If that frees none, or
+    /// none is wanted, it takes one for the rings.
+    fn step_for_all(
+        &self,
+        cell: &mut UpkeepCell,
+        wanted: u64,
+        made: &mut Made,
+    ) -> Result<Step, Error> {
+        let lacks_slots = self.common.geometry.lane_slots > 0
+            && self.lanes.iter().any(|at| at.unreserved_slots.left() < wanted);
+        if lacks_slots && self.step_in(cell, self.step_blocks, Which::Slots, made)? == Step::Done {
+            return Ok(Step::Done);
+        }
+        self.step_in(cell, self.step_blocks, Which::Rings, made)
+    }
+
+    /// Takes one step, of this number of blocks at most.
+    fn step_in(
+        &self,
+        cell: &mut UpkeepCell,
+        blocks: usize,
+        which: Which,
+        made: &mut Made,
+    ) -> Result<Step, Error> {
+        let has_slots = self.common.geometry.lane_places() > 0;
+        cell.see_to_lists(self.frames(), has_slots);
+        let UpkeepCell { batch, front, payload, blocks: buffers, oldest, left, .. } = cell;
+        let UpkeepCell { in_slots, left_in_slots, place, .. } = cell;
+        let waiting = Waiting::in_memory(&mut []);
+        let most = blocks.min(batch.len());
+        let batch = &mut batch[..most];
+        let mut scratch = HomeScratch { batch, front, payload, blocks: buffers, waiting };
+        let scratch = &mut scratch;
+        let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
+        let reports = (&mut made.home, &mut made.folded);
+        self.writing(|| {
+            let mut home = self.step()?;
+            Ok(match which {
+                Which::Rings => {
+                    let scope = if has_slots { Scope::Rings } else { Scope::All };
+                    let oldest = &mut Oldest { memory: oldest, left };
+                    home.checkpoint_step(common, lanes, shares, scratch, oldest, scope, reports)?
+                }
+                Which::Slots => {
+                    let oldest = &mut Oldest { memory: in_slots, left: left_in_slots };
+                    home.slots_step(common, lanes, shares, scratch, (oldest, place), reports)?
+                }
+            })
+        })
+    }
+
+    /// Lets the heads pass in steps what a checkpoint has written home, if that is much, where
+    /// transactions need room. What is left is passed at one go, which takes less work.
+    pub(super) fn pass_in_steps(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        frames: usize,
+        report: &mut CheckpointReport,
+    ) -> Result<(), Error> {
+        let blocks = cell.batch.len();
+        if self.common.geometry.lane_places() > 0 || frames <= BATCHES_AT_ONCE * blocks {
+            return Ok(());
+        }
+        // What is committed meanwhile is for the next checkpoint.
+        let mut left = frames.div_ceil(blocks);
+        let mut made = Made { home: *report, ..Made::default() };
+        while left > 0 && self.step_in(cell, blocks, Which::Rings, &mut made)? == Step::Done {
+            *report = made.home;
+            left -= 1;
+            self.tell_waiters_for_room();
+            cell.let_others_first().map_err(|_| self.poisoned())?;
+        }
+        Ok(())
+    }
+
+    /// Takes one step at the end of a commit that has crossed a threshold, where commits do that.
+    /// What the step meets is no error of the commit, which is durable. Where the journal fails,
+    /// the next call is told.
+    #[inline(always)]
+    pub(crate) fn see_to_room<R>(&self, committed: &Result<R, Error>) {
+        if self.bell.asks_commits() && committed.is_ok() {
+            let _ = self.make_room_in_commit();
+        }
+    }
+
+    /// Takes one step where a threshold is crossed, at the end of a commit.
+    #[cold]
+    pub(crate) fn make_room_in_commit(&self) -> Result<(), Error> {
+        if !self.bell.was_asked() {
+            return Ok(());
+        }
+        if self.common.geometry.lane_log_blocks > 0 {
+            return self.keep_room();
+        }
+        let is_short = |stage| self.is_short(stage) || self.slots_are_short(stage);
+        let wanted = self.levels.of(Stage::WriteHome).slots;
+        let (mut made, start) = (Made::default(), Instant::now());
+        let next = self.make_step(|stage| !is_short(stage), wanted, &mut made)?;
+        self.note_made(&made, start);
+        self.levels.note_left(self.least_room());
+        if matches!(next, Next::Again) && is_short(Stage::WriteHome) {
+            self.ask_for_checkpoint();
+        }
+        Ok(())
+    }
+}

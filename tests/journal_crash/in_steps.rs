@@ -1,0 +1,138 @@
+//! Room that is made in steps: by transactions that find none, at the end of commits that cross a
+//! threshold, and by checkpoints that are ended behind a batch.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use journal_core::{Overwrite, Rule, Site};
+use sim_disk::mutants::{Group, hunt};
+use sim_disk::{Explorer, Model, Mutator, Scenario};
+
+use crate::guards::within;
+use crate::probe::Logged;
+use crate::program::{Program, Step, Tx};
+use crate::rules::an_older_version_is_held;
+use lab::oracle::{Change, End};
+
+use Change::{Discard, Touch, Write};
+use End::{Deferred, Durable};
+
+/// Blocks of the programs: more than a batch has.
+const BLOCKS: u64 = 4;
+
+/// Draws numbers, always the same ones.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (self.0 >> 33) % end
+    }
+}
+
+fn explorer() -> Explorer {
+    Explorer::new(Model::Torn8).with_images_per_point_max(1 << 5).with_random_per_point(8)
+}
+
+/// Transactions of one block or two, in one lane or two. They take several times the room there is.
+fn program(seed: u64, in_commits: bool, mutator: &Mutator) -> Program {
+    let mut dice = Dice(seed);
+    let logs = [Logged::Halves, Logged::Whole, Logged::Versions, Logged::Cached];
+    let logs = logs[(seed % 4) as usize];
+    let lanes = 1 + (seed / 4 % 2) as u16;
+    let mut steps = Vec::new();
+    for at in 0..14 {
+        let block = dice.below(BLOCKS) as usize;
+        let change = match dice.below(8) {
+            0 => Discard,
+            1..4 => Touch,
+            _ => Write,
+        };
+        let mut changes = vec![(block, change)];
+        if dice.below(3) == 0 {
+            changes.push(((block + 1) % BLOCKS as usize, Write));
+            changes.sort_unstable_by_key(|(block, _)| *block);
+        }
+        let end = if dice.below(4) == 0 { Deferred } else { Durable };
+        let seat = dice.below(u64::from(lanes)) as usize;
+        steps.push(Step::One(Tx::new(seat, &changes, end)));
+        match at {
+            5 => steps.push(Step::OneBatch),
+            9 if seed % 3 == 0 => steps.push(Step::Reopen),
+            _ => {}
+        }
+    }
+    let overwrite = match logs {
+        Logged::Halves if seed % 16 < 8 => Overwrite::MayLeaveGarbage,
+        _ => Overwrite::OldOrNew,
+    };
+    Program {
+        mutator: mutator.clone(),
+        lane_bytes: 14 * 64,
+        lane_slots: if matches!(logs, Logged::Halves | Logged::Whole) { 0 } else { 3 },
+        batch: 1 + dice.below(2) as usize,
+        in_commits: in_commits.then_some(100),
+        overwrite,
+        ..Program::new(logs, lanes, steps)
+    }
+}
+
+fn programs(in_commits: bool, mutator: &Mutator) -> Vec<Program> {
+    (0..32).map(|seed| program(seed, in_commits, mutator)).collect()
+}
+
+fn survive(programs: &[Program]) -> Result<(), String> {
+    programs.iter().try_for_each(|program| {
+        explorer().explore(program).map(drop).map_err(|failure| format!("{program:?}: {failure}"))
+    })
+}
+
+fn need(rule: Rule, programs: impl Fn(&Mutator) -> Vec<Program>) {
+    let without = Mutator::without(&[rule]);
+    let result = catch_unwind(AssertUnwindSafe(|| survive(&programs(&without))));
+    assert!(!matches!(result, Ok(Ok(()))), "{rule:?} is off, and nothing notices");
+}
+
+#[test]
+fn a_transaction_without_room_makes_some_in_steps() {
+    within(120, || survive(&programs(false, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
+fn a_commit_that_crosses_a_threshold_makes_room() {
+    within(120, || survive(&programs(true, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
+fn a_step_needs_its_rules() {
+    within(240, || {
+        // Of a block, steps pass older frames first. A checkpoint that ends early does not.
+        need(Rule::CutDropsOlder, |mutator| {
+            vec![Program { mutator: mutator.clone(), ..an_older_version_is_held() }]
+        });
+        for in_commits in [false, true] {
+            need(Rule::StepPassesSeen, |mutator| programs(in_commits, mutator));
+            need(Rule::DurableGoesHome, |mutator| programs(in_commits, mutator));
+            need(Rule::StampFloor, |mutator| programs(in_commits, mutator));
+        }
+    });
+}
+
+fn boxed(programs: Vec<Program>) -> Vec<Box<dyn Scenario>> {
+    programs.into_iter().map(|program| Box::new(program) as Box<dyn Scenario>).collect()
+}
+
+/// In steps of commits alone: a cut before the sync, a head before what goes home, and so on.
+#[test]
+fn every_mutant_of_a_step_is_killed() {
+    let bag = within(300, || {
+        let of = |mutator: &Mutator| boxed(programs(true, mutator));
+        let groups = [Group::new(explorer(), &of)];
+        let is_of_a_step = |site: &Site| site.name.starts_with("checkpoint.");
+        let sites: Vec<Site> =
+            journal_core::SITES.concat().into_iter().filter(is_of_a_step).collect();
+        hunt(&groups, &[&sites], &[]).unwrap_or_else(|failure| panic!("{failure}"))
+    });
+    // One for the writes, and one for the sync. Sites of commits are not declared here.
+    assert_eq!(bag.killed(), 2, "\n{bag}");
+}
