@@ -251,7 +251,6 @@ where
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
-    #[expect(clippy::type_complexity, reason = "a type of its own would say no more")]
     pub fn try_open(
         mut nvm: P,
         disk: D,

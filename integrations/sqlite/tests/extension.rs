@@ -29,11 +29,11 @@ fn extension() -> PathBuf {
 
 fn load(connection: &Connection, extension: &Path) {
     #![allow(unsafe_code, reason = "a library is loaded")]
+    // SAFETY: this connection runs no statement of others.
+    let enabled = unsafe { connection.load_extension_enable() };
+    enabled.expect("a setting");
     // SAFETY: the library is the one that was built above.
-    let loaded = unsafe {
-        connection.load_extension_enable().expect("a setting");
-        connection.load_extension(extension, None::<&str>)
-    };
+    let loaded = unsafe { connection.load_extension(extension, None::<&str>) };
     loaded.expect("an extension");
 }
 

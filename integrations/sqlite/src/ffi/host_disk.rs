@@ -107,17 +107,17 @@ impl BlockDevice for HostDisk {
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
         let at = self.place(DeviceOperation::Read, first, into.len())?;
         let mut file = self.file();
-        let calls = (at..).step_by(CALL_BYTES).zip(into.chunks_mut(CALL_BYTES));
-        let read = calls.map(|(at, into)| done(file.read(at, into))).collect();
-        Result::map_err(read, device_error(DeviceOperation::Read, first))
+        let mut calls = (at..).step_by(CALL_BYTES).zip(into.chunks_mut(CALL_BYTES));
+        let read = calls.try_for_each(|(at, into)| done(file.read(at, into)));
+        read.map_err(device_error(DeviceOperation::Read, first))
     }
 
     fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
         let at = self.place(DeviceOperation::Write, first, from.len())?;
         let mut file = self.file();
-        let calls = (at..).step_by(CALL_BYTES).zip(from.chunks(CALL_BYTES));
-        let written = calls.map(|(at, from)| done(file.write(at, from))).collect();
-        Result::map_err(written, device_error(DeviceOperation::Write, first))
+        let mut calls = (at..).step_by(CALL_BYTES).zip(from.chunks(CALL_BYTES));
+        let written = calls.try_for_each(|(at, from)| done(file.write(at, from)));
+        written.map_err(device_error(DeviceOperation::Write, first))
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
