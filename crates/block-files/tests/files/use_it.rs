@@ -243,7 +243,7 @@ fn a_trim_gives_space_back() -> Result<(), Box<dyn std::error::Error>> {
     let size = nvm_journal::BlockSize::DEFAULT;
     let options = nvm_journal::FileDiskOptions::new().growing(10_000);
     let mut disk = options.create(&path, size, 0)?;
-    let nvm = nvm_journal::Region::anonymous(4 << 20)?;
+    let nvm = nvm_journal::Region::anonymous(16 << 20)?;
     let settings = nvm_journal::Options::new().lane_log_blocks(0);
     let journal = nvm_journal::Journal::format(nvm, disk.clone(), &settings)?;
     let files = BlockFiles::format(Arc::new(journal))?;
