@@ -17,10 +17,11 @@ impl Known {
     pub(crate) fn read() -> Result<Self, Box<dyn Error>> {
         let lines = include_str!("../known.txt").lines().map(str::trim);
         let entries = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
-            let mut words = line.splitn(3, char::is_whitespace);
-            let mut word = || words.next().map(str::trim).filter(|word| !word.is_empty());
-            let all = (word(), word(), word());
-            let (Some(file), Some(test), Some(reason)) = all else {
+            let words = line.split_once(char::is_whitespace).and_then(|(file, rest)| {
+                let (test, reason) = rest.trim_start().split_once(char::is_whitespace)?;
+                Some((file, test, reason.trim_start()))
+            });
+            let Some((file, test, reason)) = words else {
                 return Err(format!("known.txt has no file, test and reason in: {line}"));
             };
             Ok(Entry { file, test, reason })
