@@ -236,7 +236,7 @@ fn after_a_close_nothing_can_be_done() -> Result<(), Error> {
 
 /// A file of the host becomes shorter when files that lie at its end are removed.
 #[test]
-fn a_trim_gives_space_back() -> Result<(), Box<dyn std::error::Error>> {
+fn a_trim_gives_space_back() -> Result<(), Box<dyn core::error::Error>> {
     use std::os::unix::fs::MetadataExt as _;
 
     let path = std::env::temp_dir().join(format!("block-files-trim-{}", std::process::id()));
