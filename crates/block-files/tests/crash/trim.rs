@@ -201,7 +201,7 @@ impl Store for Trimmed {
 
 #[test]
 fn a_trim_loses_nothing_in_any_crash() {
-    let budget = StoreBudget::new().images(3).longer(40, 7).faults(3);
+    let budget = StoreBudget::new().images(2).longer(8, 6).faults(2);
     let summary = check_store(&Trimmed { is_buggy: false }, &budget);
     let summary = summary.unwrap_or_else(|failure| panic!("{failure}"));
     println!("{summary}");
