@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use block_files::{BlockFiles, Store as Journaled};
+use block_files::BlockFiles;
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceFacts};
-use nvm_journal::{
-    BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error, Journal, On,
-    Operation, Options, Stats,
-};
+use nvm_journal::{BlockNumber, BlockSize, ByteDelta, Journal, On, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{Image, SimDisk, SimPmem, World};
 
@@ -50,58 +47,6 @@ impl BlockDevice for Forgets {
     }
 }
 
-/// A journal that may forget to discard.
-#[derive(Debug)]
-struct Keeps {
-    journal: Deltas,
-    is_buggy: bool,
-}
-
-impl Journaled for Keeps {
-    fn block_size(&self) -> BlockSize {
-        Journaled::block_size(&self.journal)
-    }
-
-    fn block_count(&self) -> u64 {
-        Journaled::block_count(&self.journal)
-    }
-
-    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
-        Journaled::read_at(&self.journal, block, at, into)
-    }
-
-    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
-        Journaled::read_run(&self.journal, first, into)
-    }
-
-    fn commit(
-        &self,
-        operations: &[Operation<'_>],
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        if self.is_buggy && matches!(operations.first(), Some(Operation::Discard(_))) {
-            return Ok(None);
-        }
-        Journaled::commit(&self.journal, operations, durability)
-    }
-
-    fn sync(&self) -> Result<(), Error> {
-        Journaled::sync(&self.journal)
-    }
-
-    fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        Journaled::checkpoint(&self.journal)
-    }
-
-    fn close(&self) -> Result<(), Error> {
-        Journaled::close(&self.journal)
-    }
-
-    fn stats(&self) -> Result<Stats, Error> {
-        Journaled::stats(&self.journal)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// The file becomes this long, of bytes that look like no other act's.
@@ -111,17 +56,11 @@ enum Act {
     Trim,
 }
 
-struct Trimmed {
-    is_buggy: bool,
-}
+struct Trimmed;
 
 impl Trimmed {
     fn options() -> Options<ByteDelta> {
         Options::new().lanes(1).unit_bytes(256).cache_bytes(4096).policy(ByteDelta::new())
-    }
-
-    fn files(journal: Deltas, is_buggy: bool) -> Arc<dyn Journaled> {
-        Arc::new(Keeps { journal, is_buggy })
     }
 }
 
@@ -135,13 +74,13 @@ impl Store for Trimmed {
 
     fn format(&self, world: &World) -> Result<(), String> {
         let journal = Journal::format(world.pmem(), world.disk(0), &Self::options());
-        let store = Self::files(journal.map_err(said)?, self.is_buggy);
+        let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
         BlockFiles::format(store).and_then(|files| files.create("a")).map(drop).map_err(said)
     }
 
     fn open(&self, world: &World) -> Result<Self::Open, String> {
         let journal = Journal::open(world.pmem(), world.disk(0), &Self::options());
-        let store = Self::files(journal.map_err(said)?, self.is_buggy);
+        let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
         let files = BlockFiles::open(store).map_err(said)?;
         Ok((files, Forgets(world.disk(0))))
     }
@@ -202,17 +141,7 @@ impl Store for Trimmed {
 #[test]
 fn a_trim_loses_nothing_in_any_crash() {
     let budget = StoreBudget::new().images(2).longer(8, 6).faults(2);
-    let summary = check_store(&Trimmed { is_buggy: false }, &budget);
+    let summary = check_store(&Trimmed, &budget);
     let summary = summary.unwrap_or_else(|failure| panic!("{failure}"));
     println!("{summary}");
-}
-
-/// The disk forgets what the journal still builds on.
-#[test]
-fn a_trim_behind_the_back_of_the_journal_is_found() {
-    let budget = StoreBudget::new().images(3).longer(40, 7).faults(0);
-    let failure = check_store(&Trimmed { is_buggy: true }, &budget);
-    let text = failure.expect_err("a bug is planted").to_string();
-    println!("{}", text.lines().next().unwrap_or_default());
-    assert!(text.contains("the program:"), "{text}");
 }
