@@ -275,3 +275,20 @@ impl From<CommitError> for Error {
         }
     }
 }
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
+    }
+}
+
+/// An open refused because of what is not there.
+impl Error {
+    /// Whether there is no journal at all, so that one may be formatted. Either there was never
+    /// one, or a crash has cut a format short.
+    #[must_use]
+    pub fn is_no_journal(&self) -> bool {
+        use journal_core::superblock::SuperblockError::{NotAJournal, Unfinished};
+        matches!(self, Self::Open(OpenError::Superblock(NotAJournal | Unfinished)))
+    }
+}

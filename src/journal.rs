@@ -13,7 +13,7 @@ use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened};
 use journal_core::policy::Policy;
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneSlot, Needs,
-    OpenError, PmemShare, PmemSplit, Recovery, SlotState,
+    PmemShare, PmemSplit, Recovery, SlotState,
 };
 use pmem_sys::{FarFence, NativeKernels, StoreLock};
 
@@ -796,21 +796,4 @@ fn new_id() -> [u8; 16] {
         half.copy_from_slice(&RandomState::new().hash_one(std::process::id()).to_le_bytes());
     }
     id
-}
-
-impl From<Error> for std::io::Error {
-    fn from(error: Error) -> Self {
-        Self::other(error)
-    }
-}
-
-/// An open refused because of what is not there.
-impl Error {
-    /// Whether there is no journal at all, so that one may be formatted. Either there was never
-    /// one, or a crash has cut a format short.
-    #[must_use]
-    pub fn is_no_journal(&self) -> bool {
-        use journal_core::superblock::SuperblockError::{NotAJournal, Unfinished};
-        matches!(self, Self::Open(OpenError::Superblock(NotAJournal | Unfinished)))
-    }
 }

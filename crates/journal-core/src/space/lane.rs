@@ -112,11 +112,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.tail
     }
 
-    /// What was stored for records: those from the log offset `from` on, and the words beside them.
+    /// What was stored for records: those from the lane offset `from` on, and the words beside them.
     #[must_use]
     pub const fn stored_records(&self, from: u64) -> Stored {
         let (bytes, word) = (self.tail.saturating_sub(from), WORD_BYTES as u64);
-        let lines = bytes / LINE_BYTES as u64;
+        let lines = bytes.div_ceil(LINE_BYTES as u64);
         Stored { bytes, lines }
             .and(Stored { bytes: self.tail_words.saturating_mul(word), lines: self.tail_words })
     }

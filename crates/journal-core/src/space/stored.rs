@@ -20,7 +20,7 @@ impl Stored {
     /// Adds a store.
     pub(crate) const fn add(&mut self, at: Offset, bytes: usize) {
         let line = LINE_BYTES as u64;
-        let in_line = at.raw().wrapping_rem(line);
+        let in_line = at.raw() & line.wrapping_sub(1);
         let lines = in_line.saturating_add(bytes as u64).div_ceil(line);
         self.bytes = self.bytes.saturating_add(bytes as u64);
         self.lines = self.lines.saturating_add(if bytes == 0 { 0 } else { lines });
