@@ -164,6 +164,7 @@ const HOUSES: [House; 16] = [
             ("engines", &[]),
             ("papers", &["engines", "plot", "trace"]),
             ("gates", &[]),
+            ("figures", &["bounds", "engines", "erased", "papers", "replay", "trace"]),
             ("crash_lab", &["core_crash", "gates", "known_bugs", "progress"]),
             ("second_reader", &[]),
             ("erased", &[]),

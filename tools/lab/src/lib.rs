@@ -10,6 +10,7 @@
 //! | `engines` | this journal and others behind one port | comparisons, tests |
 //! | `erased` | one type for every policy, hook, memory and disk | tests |
 //! | `papers` | the papers' time figures, in virtual time | `papers`, tests |
+//! | `figures` | the papers' figures of updates, counted on traces | `figures` |
 //! | `gates` | what is required, and what was reached | `crash_lab` |
 //! | `crash_lab` | every crash of short programs | `crash_lab` |
 //! | `second_reader` | a reader made from FORMAT.md alone | tests, fuzzing |
@@ -36,6 +37,7 @@ pub mod core_crash;
 pub mod crash_lab;
 pub mod engines;
 pub mod erased;
+pub mod figures;
 pub mod gates;
 pub mod known_bugs;
 pub mod oracle;

@@ -32,7 +32,7 @@ these numbers.
 const BESIDE: &str = "\
 A paper's figure stands beside ours, on the workload that comes closest. The papers ran other
 kernels, and took their own baselines. *As in the paper* says that our figure is as good as the
-paper's or better.
+paper's or better. [FIGURES.md](FIGURES.md) has what the papers say of the updates themselves.
 
 ";
 

@@ -30,15 +30,13 @@ struct Says {
 enum Wants {
     /// Percent, and less.
     AtMost(f64),
-    /// Percent, and more.
-    AtLeast(f64),
     /// A count of zero.
     Nothing,
     /// The paper's workload is another one.
     Incomparable,
 }
 
-use Wants::{AtLeast, AtMost, Incomparable, Nothing};
+use Wants::{AtMost, Incomparable, Nothing};
 
 const fn says(trace: &'static str, text: &'static str, wants: Wants) -> Says {
     Says { trace, text, wants }
@@ -172,12 +170,6 @@ const SHOWN: &[Shown] = &[
     },
     DELTA,
     Shown {
-        what: "updates that change less than a tenth of the block",
-        value: |figures| part(figures.differences.below_a_tenth, figures.differences.count),
-        says: &[says("ext4-tpcc-datajournal", "> 70 %", AtLeast(70.0))],
-        ..DELTA
-    },
-    Shown {
         what: "mean delta, of a block",
         value: mean_delta,
         says: &[says("ext4-tpcc-datajournal", "3.7 %", AtMost(3.7))],
@@ -220,8 +212,7 @@ impl Wants {
             (Nothing, _) if value.is_nothing => return "as in the paper".to_owned(),
             (Nothing, _) => return "not reached".to_owned(),
             (AtMost(most), Some(percent)) => percent - most,
-            (AtLeast(least), Some(percent)) => least - percent,
-            (AtMost(_) | AtLeast(_), None) => return "not compared".to_owned(),
+            (AtMost(_), None) => return "not compared".to_owned(),
         };
         // The papers round to a tenth.
         if short < 0.05 { "as in the paper".to_owned() } else { format!("{short:.1} points short") }

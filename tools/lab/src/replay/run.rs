@@ -107,7 +107,6 @@ pub struct Figures {
     pub forms: Forms,
     /// Nanoseconds of encoding, by the policies' model.
     pub coding_ns: u64,
-    pub differences: Differences,
     /// What coders make of the updates, where the policy is one of them.
     pub overwrites: Overwrites,
     /// What a block journal on the disk writes.
@@ -133,22 +132,6 @@ impl Forms {
 
     pub fn of(&self, form: Form) -> u64 {
         self.counts[form as usize]
-    }
-}
-
-/// How much updates change that are no appends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Differences {
-    pub count: u64,
-    /// Those that change less than a tenth of the block's bytes.
-    pub below_a_tenth: u64,
-}
-
-impl Differences {
-    fn add(&mut self, old: &[u8], new: &[u8]) {
-        let differ = old.iter().zip(new).filter(|(old, new)| old != new).count();
-        self.count += 1;
-        self.below_a_tenth += u64::from(differ * 10 < new.len());
     }
 }
 
@@ -416,11 +399,7 @@ impl<'m> Replay<'m> {
     /// What is known of an update whatever is logged of it.
     fn measure(&mut self, write: &Write, old: &[u8]) {
         self.figures.coding_ns += self.known.coding.of_update(&operation(write, old));
-        if write.is_new() {
-            return;
-        }
-        self.figures.differences.add(old, &write.image);
-        if self.known.role == Role::LeastBytes {
+        if !write.is_new() && self.known.role == Role::LeastBytes {
             self.figures.overwrites += Overwrites::of(old, &write.image);
         }
     }

@@ -8,7 +8,7 @@ use lab::bounds::deltas::Overwrites;
 use lab::replay::count::{Account, Records, Written};
 use lab::replay::media::DiskCounts;
 use lab::replay::policies::{ALL, Known};
-use lab::replay::run::{Differences, Figures, Forms, Made, ReplayError, Room, replay};
+use lab::replay::run::{Figures, Forms, Made, ReplayError, Room, replay};
 use lab::trace::SAMPLE;
 use lab::trace::Trace;
 
@@ -108,7 +108,6 @@ pub(crate) const FULL_BLOCK: Figures = Figures {
     bound: cost(100 * 512, 100 * 8),
     forms: Forms { counts: [0; 7], bytes: 0 },
     coding_ns: 0,
-    differences: Differences { count: 115, below_a_tenth: 104 },
     overwrites: Overwrites { count: 0, runs: 0, xor: 0, moves: 0, smallest: 0, logged: 0 },
     // A descriptor and a commit for each transaction.
     block_journal_blocks: 123 + 30 + 30,
