@@ -94,23 +94,25 @@ pub fn changed_at(old: &[u8], new: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+fn put(image: &mut [u8], at: usize, bytes: &[u8]) {
+    image[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Two groups of 64 blocks, whose bitmaps are blocks 9 and 70.
+#[cfg(test)]
+pub(crate) fn two_groups() -> State {
+    let (mut superblock, mut descriptors) = (vec![0; 4096], vec![0; 4096]);
+    put(&mut superblock, SUPERBLOCK_AT + at::MAGIC, &0xEF53_u16.to_le_bytes());
+    put(&mut superblock, SUPERBLOCK_AT + at::GROUP_BLOCKS, &64_u32.to_le_bytes());
+    put(&mut superblock, SUPERBLOCK_AT + at::DESCRIPTOR_BYTES, &64_u16.to_le_bytes());
+    put(&mut descriptors, at::BITMAP, &9_u32.to_le_bytes());
+    put(&mut descriptors, 64 + at::BITMAP, &70_u32.to_le_bytes());
+    [(0, superblock.into()), (1, descriptors.into())].into()
+}
+
+#[cfg(test)]
+mod tests {
     use super::*;
-
-    fn put(image: &mut [u8], at: usize, bytes: &[u8]) {
-        image[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    /// Two groups of 64 blocks, whose bitmaps are blocks 9 and 70.
-    pub(crate) fn two_groups() -> State {
-        let (mut superblock, mut descriptors) = (vec![0; 4096], vec![0; 4096]);
-        put(&mut superblock, SUPERBLOCK_AT + at::MAGIC, &0xEF53_u16.to_le_bytes());
-        put(&mut superblock, SUPERBLOCK_AT + at::GROUP_BLOCKS, &64_u32.to_le_bytes());
-        put(&mut superblock, SUPERBLOCK_AT + at::DESCRIPTOR_BYTES, &64_u16.to_le_bytes());
-        put(&mut descriptors, at::BITMAP, &9_u32.to_le_bytes());
-        put(&mut descriptors, 64 + at::BITMAP, &70_u32.to_le_bytes());
-        [(0, superblock.into()), (1, descriptors.into())].into()
-    }
 
     #[test]
     fn bitmaps_say_which_blocks_are_allocated() {

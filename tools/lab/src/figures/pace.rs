@@ -85,7 +85,7 @@ mod tests {
     use journal_core::BlockSize;
 
     use super::*;
-    use crate::figures::ext4::tests::two_groups;
+    use crate::figures::ext4::two_groups;
     use crate::trace::Image;
 
     #[test]

@@ -65,10 +65,10 @@ const SUB_BLOCKS: &str = "\
 A sub-block of 128 bytes is clean if it holds what it held before. A block that was not allocated
 before has no clean ones. A block is partially updated if it has at least one. *Wasted* is the share
 of clean sub-blocks in all that was written. *Data* is file data, and pages of a database. The paper
-ran Mobibench on SQLite, and does not say whether it counts metadata. It tracks what the host writes,
-and here images are compared: bytes that are written again as they were count as modified there, and
-as clean here. That may be why 71 % of a partially updated block are clean in the paper, and more in
-Mobibench here.
+ran Mobibench on SQLite, and does not say whether it counts metadata. It tracks what the host
+writes, and here images are compared. Bytes that are written again as they were count as modified
+there, and as clean here. That may be why 71 % of a partially updated block are clean in the paper,
+and more in Mobibench here.
 
 ";
 
@@ -82,8 +82,8 @@ ended, one more commit takes the rest.
 
 The clock is virtual. Before a transaction ends, the host writes the blocks that its bitmaps newly
 allocate to a disk, at their places, and syncs it. The disk and the processor are those that
-[PAPERS.md](PAPERS.md) has for FGM's machine. Data that overwrites a block, and reads, are not in the
-traces and take no time. *Own times* are those in the inodes: the machine on which the trace was
+[PAPERS.md](PAPERS.md) has for FGM's machine. Data that overwrites a block, and reads, are not in
+the traces and take no time. *Own times* are those in the inodes: the machine on which the trace was
 made, with a disk in memory.
 
 A trace keeps what ext4 had put together in one transaction, and not the operations. So the objects
@@ -100,9 +100,11 @@ full list of 128 KiB causes. The paper says 3 % of its Fig. 13a, which is varmai
 ";
 
 const SLOWER_CLOCKS: &str = "\
-The fall depends on how fast inodes change. The paper's fall on varmail is one to a 24th. If the
-smaller lists are full and the timer makes all other commits, these are 24 lists of 30 inodes in 5 s:
-144 inodes a second. So here is the fall once more, and where each transaction takes longer:
+The fall depends on how fast inodes change. On varmail the paper has a 24th of the commits. If full
+lists cause those at 256 bytes, and the timer those at 128 KiB, then 24 lists of 30 inodes fill in
+5 s: 144 inodes a second. On fileserver the paper has a 500th. That is about what full lists alone
+give: a list of 128 KiB names 546 times as many inodes as one of 256 bytes. So here is the fall once
+more, and where each transaction takes longer:
 
 ";
 
