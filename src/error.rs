@@ -7,7 +7,7 @@ use journal_core::{
     BlockNumber, CommitError, DeviceError, JournalError, MediumError, OpenError, PolicyId,
 };
 
-use crate::options::OptionsError;
+use crate::options::error::OptionsError;
 
 /// Why a journal did not do what it was asked.
 ///

@@ -116,7 +116,8 @@ pub use machine::{Machine, Native, On};
 #[cfg(feature = "object-log")]
 #[doc(inline)]
 pub use object_log::ObjectLog;
-pub use options::{Options, OptionsError, Plan};
+pub use options::error::OptionsError;
+pub use options::{Options, Plan};
 #[doc(inline)]
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use staging::hint::Hint;

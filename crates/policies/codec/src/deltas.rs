@@ -43,7 +43,7 @@ const SAMPLE_MARGIN: u64 = 32;
 /// Calls with what differs in each word of a sample, which lies all over a block. It ends when the
 /// answer is `false`. There is no sample of images that differ in length, or are short.
 fn sample(old: &[u8], new: &[u8], mut call: impl FnMut(u64) -> bool) {
-    let step = new.len() / SAMPLED_WORDS / WORD_BYTES * WORD_BYTES;
+    let step = (new.len() / SAMPLED_WORDS / WORD_BYTES).saturating_mul(WORD_BYTES);
     if step == 0 || old.len() != new.len() {
         return;
     }
@@ -80,7 +80,7 @@ pub fn is_hopeless(old: &[u8], new: &[u8], bounds: core::ops::RangeInclusive<u8>
         // Nearly all words are to differ.
         seen.saturating_sub(differing) <= 1
     });
-    let share = bits.saturating_mul(256) / (SAMPLED_WORDS.wrapping_mul(64) as u64);
+    let share = bits.saturating_mul(256).div_ceil(SAMPLED_WORDS.wrapping_mul(64) as u64);
     let (first, last) = (u64::from(*bounds.start()), u64::from(*bounds.end()));
     let is_inside =
         share >= first.saturating_add(SAMPLE_MARGIN) && share.saturating_add(SAMPLE_MARGIN) <= last;

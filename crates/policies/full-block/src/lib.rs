@@ -31,8 +31,9 @@ impl Settings {
     /// memory. If the two are the same, nothing is logged. The comparison ends with the first byte
     /// that differs. Off.
     #[must_use]
-    pub const fn compares(self, compares: bool) -> Self {
-        Self { compares, ..self }
+    pub const fn compares(mut self, compares: bool) -> Self {
+        self.compares = compares;
+        self
     }
 }
 
