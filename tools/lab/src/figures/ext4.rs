@@ -122,8 +122,8 @@ mod tests {
         put(&mut old, 0, &[0b0000_0010, 0b0000_0010]);
         put(&mut new, 0, &[0b1111_1000, 0b0000_0011]);
         new[8] = 1;
-        assert_eq!(groups.allocated(70, &old, &new), [67..73]);
-        assert_eq!(groups.allocated(9, &old, &new), [3..9]);
+        assert_eq!(groups.allocated(70, &old, &new), vec![67..73]);
+        assert_eq!(groups.allocated(9, &old, &new), vec![3..9]);
         assert_eq!(groups.allocated(10, &old, &new), []);
     }
 
