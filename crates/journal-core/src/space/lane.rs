@@ -106,13 +106,13 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
     }
 
-    /// Log offset behind the last record, which never falls.
+    /// Lane offset behind the last record, which never falls.
     #[must_use]
     pub const fn tail(&self) -> u64 {
         self.tail
     }
 
-    /// What was stored for records: those from the lane offset `from` on, and the words beside them.
+    /// What was stored for records from the lane offset `from` on, and for the words beside them.
     #[must_use]
     pub const fn stored_records(&self, from: u64) -> Stored {
         let (bytes, word) = (self.tail.saturating_sub(from), WORD_BYTES as u64);
