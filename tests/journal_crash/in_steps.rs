@@ -95,17 +95,17 @@ fn need(rule: Rule, programs: impl Fn(&Mutator) -> Vec<Program>) {
 
 #[test]
 fn a_transaction_without_room_makes_some_in_steps() {
-    within(120, || survive(&programs(false, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+    within(300, || survive(&programs(false, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
 }
 
 #[test]
 fn a_commit_that_crosses_a_threshold_makes_room() {
-    within(120, || survive(&programs(true, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+    within(300, || survive(&programs(true, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
 }
 
 #[test]
 fn a_step_needs_its_rules() {
-    within(240, || {
+    within(600, || {
         // Of a block, steps pass older frames first. A checkpoint that ends early does not.
         need(Rule::CutDropsOlder, |mutator| {
             vec![Program { mutator: mutator.clone(), ..an_older_version_is_held() }]
@@ -125,7 +125,7 @@ fn boxed(programs: Vec<Program>) -> Vec<Box<dyn Scenario>> {
 /// In steps of commits alone: a cut before the sync, a head before what goes home, and so on.
 #[test]
 fn every_mutant_of_a_step_is_killed() {
-    let bag = within(300, || {
+    let bag = within(600, || {
         let of = |mutator: &Mutator| boxed(programs(true, mutator));
         let groups = [Group::new(explorer(), &of)];
         let is_of_a_step = |site: &Site| site.name.starts_with("checkpoint.");
