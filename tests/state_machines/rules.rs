@@ -186,7 +186,11 @@ fn every_step_of_persistence_is_reached() {
         "superblock.forget",
         "superblock.forget.fence",
     ];
-    assert_eq!(not_reached(&of_owner), formats);
+    // Spills, and slots for what was read, are the door's.
+    let is_the_doors = |name: &&str| name.starts_with("slot.spilled") || *name == "slot.clean";
+    let of_owners: Vec<_> =
+        not_reached(&of_owner).into_iter().filter(|name| !is_the_doors(name)).collect();
+    assert_eq!(of_owners, formats);
     // Tail words are a baseline that the machine of the owner has; and its lanes are too short for
     // a copy that would free more than it costs.
     let is_beside = |name: &&str| name.starts_with("tail.") || name.starts_with("relog.");
