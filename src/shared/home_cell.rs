@@ -10,6 +10,7 @@
 //!     they asked. Every other thread waits behind all that had asked when it came.
 
 use core::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
 
 use journal_core::parts::{Home, Left, Listed};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
@@ -157,7 +158,8 @@ pub(crate) struct Held<'c, T> {
 }
 
 impl<T> Held<'_, T> {
-    /// Lets the threads go first that have asked to.
+    /// Lets the threads go first that have asked to. It is in hand again afterwards, even where one
+    /// of them has panicked.
     pub(crate) fn let_others_first(&mut self) -> Result<(), Poisoned> {
         let asked = self.of.asked();
         let served = self.inside.as_ref().map_or(0, |inside| inside.served);
@@ -165,8 +167,17 @@ impl<T> Held<'_, T> {
             return Ok(());
         }
         self.give_back();
-        self.inside = Some(self.of.lock_after(asked)?);
-        Ok(())
+        match self.of.lock_after(asked) {
+            Ok(inside) => {
+                self.inside = Some(inside);
+                Ok(())
+            }
+            Err(poisoned) => {
+                let left = self.of.inside.lock().unwrap_or_else(PoisonError::into_inner);
+                self.inside = Some(left);
+                Err(poisoned)
+            }
+        }
     }
 
     fn give_back(&mut self) {

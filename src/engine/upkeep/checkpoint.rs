@@ -186,7 +186,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Blocks that are written again and again meanwhile must not keep the checkpoint from
         // ending. So it writes as many blocks home as there are now. What comes later is for the
         // next checkpoint.
-        let mut left = frames as u64;
+        let (mut left, mut is_ended) = (frames as u64, false);
         let stays = loop {
             let before = report.blocks;
             let batch = self.writing(|| {
@@ -209,12 +209,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Err(error) => return Err(error),
             }
             left = left.saturating_sub((report.blocks - before).max(1));
-            if each(report, left).is_break() || left == 0 || scope == Scope::OldestInSlots {
+            is_ended = each(report, left).is_break();
+            if is_ended || left == 0 || scope == Scope::OldestInSlots {
                 break None;
             }
             cell.let_others_first().map_err(|_| self.poisoned())?;
         };
-        if self.upkeep.asked() != asked {
+        // Steps would write home what the caller leaves for later.
+        if self.upkeep.asked() != asked && !is_ended {
             self.pass_in_steps(cell, frames, report)?;
         }
         self.writing(|| {
