@@ -85,6 +85,10 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         self.each(|index| call(index, &|slot| uses.when(slot.raw())));
     }
 
+    fn last_use(&self, slot: SlotNumber) -> u32 {
+        self.0.uses.when(slot.raw())
+    }
+
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
         match self.0.share(block) {
             Ok(mut share) => call(&mut share.index),

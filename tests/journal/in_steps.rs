@@ -3,11 +3,12 @@
 use core::ops::ControlFlow::{Break, Continue};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::Arc;
 
-use journal_core::NoHook;
-use lab::erased::{DynJournal, any_options};
+use journal_core::{BlockDevice, DeviceError, Hook, NoHook, Rule, Site};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::policy::Thresholds;
-use nvm_journal::{FullBlock, Journal, ObjectLog};
+use nvm_journal::{BlockSize, Error, FileDisk, FullBlock, Journal, MapOptions, ObjectLog};
 
 use crate::use_it::{BLOCK, Files, any_memory, block};
 
@@ -148,4 +149,201 @@ fn a_commit_makes_no_room_ahead_unless_it_is_asked_to() {
     let journal = open(&files, false, None);
     (0..BLOCKS - 8).for_each(|number| write(&journal, number, 5));
     assert_eq!(journal.stats().expect("counts").checkpoints, 0);
+}
+
+/// Writes a block through the `lane`-th of the lanes: the seats that are free come in their order.
+fn write_in(journal: &DynJournal, lane: usize, number: u64, value: u8) {
+    let others: Vec<_> = (0..lane).map(|_| journal.begin().expect("begins")).collect();
+    let mut tx = journal.begin().expect("begins");
+    tx.write(block(number), &[value; BLOCK]).expect("has room");
+    tx.commit().expect("commits");
+    drop(others);
+}
+
+/// Leaves one rule out.
+#[derive(Clone, Debug)]
+struct Without(Option<Rule>);
+
+impl Hook for Without {
+    fn keeps(&self, rule: Rule) -> bool {
+        self.0 != Some(rule)
+    }
+}
+
+/// A checkpoint moves a head beyond all that the list of the steps has in that lane, and the lane
+/// goes round. The list still has frames of the other lane, which the next step takes. Returns how
+/// many bytes of its first lane are then in use.
+fn used_behind_a_list_that_was_overtaken(without: Option<Rule>) -> u64 {
+    let (files, span) = (Files::new("steps-back"), Files::new("steps-back-span"));
+    let _ = std::fs::remove_file(&span.0);
+    let options = any_options(FullBlock, Without(without)).lanes(2).lane_bytes(BLOCKS * 4608);
+    let options = options.batch_blocks(16).index_frames(1 << 12).keep_on_close(true);
+    let nvm = MapOptions::new().create(&span.0, 2 << 20).expect("a new file");
+    let journal = Journal::format(DynPmem::new(nvm), files.any_disk(), &options).expect("formats");
+    let used = |lane: usize| journal.stats().expect("counts").lanes[lane].used_bytes;
+    let stops = || journal.stats().expect("counts").stops_for_bytes;
+    let mut values = [0_u8; 200];
+    let mut write = |lane, number: u64, value| {
+        write_in(&journal, lane, number, value);
+        values[number as usize] = value;
+    };
+    // Both lanes are full. A step makes the list, and takes what is oldest in both.
+    (0..10).for_each(|number| write(1, 100 + number, 1));
+    (0..BLOCKS).for_each(|number| write(0, number, 1));
+    for number in 10.. {
+        write(1, 100 + number, 2);
+        if stops() > 0 {
+            break;
+        }
+    }
+    // Checkpoints write home what is in the first lane, and end before they have written all of
+    // the other one.
+    for (turn, batches) in [(0, 4), (1, 3)] {
+        (0..4 + 36 * turn).for_each(|number| write(0, number, 3 + turn as u8));
+        let mut left = batches;
+        let part = journal.checkpoint_steps(|_, _| {
+            left -= 1;
+            if left == 0 { Break(()) } else { Continue(()) }
+        });
+        part.expect("writes home");
+        assert!(used(0) == 0 && used(1) > 0, "{} and {} bytes", used(0), used(1));
+    }
+    // The first lane has gone round since the list was made, and the other one is filled.
+    let before = stops();
+    (0..40).for_each(|number| write(0, number, 5));
+    for number in 0.. {
+        write(1, 60 + number % 30, 6);
+        if stops() > before {
+            break;
+        }
+    }
+    let used = used(0);
+    if without.is_none() {
+        drop(journal);
+        let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+        let nvm = MapOptions::new().open(&span.0).expect("is there");
+        let journal = Journal::open(DynPmem::new(nvm), DynDisk::new(disk), &options);
+        let journal = journal.expect("opens");
+        (0..200).for_each(|number| check(&journal, number, values[number as usize]));
+    }
+    used
+}
+
+#[test]
+fn a_step_moves_no_head_back_that_a_checkpoint_has_moved() {
+    let lane_bytes = BLOCKS * 4608;
+    let used = used_behind_a_list_that_was_overtaken(None);
+    assert!(used <= lane_bytes, "{used} of {lane_bytes} bytes");
+    let used = used_behind_a_list_that_was_overtaken(Some(Rule::StepMovesForward));
+    assert!(used > lane_bytes, "nothing notices that the rule is off: {used} bytes");
+}
+
+/// A device that panics in a thread of this name.
+#[derive(Clone, Debug)]
+struct PanicsIn(&'static str, Arc<AtomicBool>);
+
+impl Hook for PanicsIn {
+    fn disk_sync<D: BlockDevice>(&mut self, _: Site, device: &mut D) -> Result<(), DeviceError> {
+        if std::thread::current().name() == Some(self.0) {
+            self.1.store(true, Ordering::SeqCst);
+            panic!("a broken driver");
+        }
+        device.sync()
+    }
+}
+
+/// A transaction comes between two batches of a checkpoint, and the device panics there. The
+/// checkpoint is told that the journal has failed: it does not panic as well.
+#[test]
+fn a_checkpoint_does_not_panic_where_a_transaction_between_its_batches_does() {
+    let files = Files::new("steps-panic");
+    let has_panicked = Arc::new(AtomicBool::new(false));
+    let hook = PanicsIn("panics", Arc::clone(&has_panicked));
+    let options = any_options(FullBlock, hook).lanes(1).lane_bytes(BLOCKS * 4608);
+    let options = options.batch_blocks(4).index_frames(1 << 12);
+    let journal = &Journal::format(any_memory(2 << 20), files.any_disk(), &options);
+    let journal = journal.as_ref().expect("formats");
+    (0..BLOCKS - 2).for_each(|number| write(journal, number, 1));
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| {
+            let mut helper = None;
+            let told = journal.checkpoint_steps(|_, _| {
+                if helper.is_none() {
+                    let named = std::thread::Builder::new().name("panics".into());
+                    let work = || (0..16).for_each(|number| write(journal, 100 + number, 2));
+                    helper = Some(named.spawn_scoped(scope, work).expect("a thread"));
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Continue(())
+            });
+            let panicked = helper.expect("was begun").join().is_err();
+            (told, panicked)
+        });
+        let told = checkpoint.join().expect("no panic here");
+        assert_eq!(told, (Err(Error::Failed), true));
+    });
+    assert!(has_panicked.load(Ordering::SeqCst));
+}
+
+/// A transaction has asked for room by when its caller ends the checkpoint. What is left to be
+/// written home stays there.
+#[test]
+fn a_checkpoint_that_is_ended_writes_no_more_where_others_need_room() {
+    let files = Files::new("steps-ended-beside");
+    let journal = &open(&files, true, None);
+    (0..BLOCKS - 2).for_each(|number| write(journal, number, 1));
+    std::thread::scope(|scope| {
+        let part = journal.checkpoint_steps(|_, _| {
+            scope.spawn(|| (0..16).for_each(|number| write(journal, 100 + number, 2)));
+            std::thread::sleep(Duration::from_millis(100));
+            Break(())
+        });
+        assert_eq!(part.expect("writes home").blocks, 4, "one batch");
+    });
+}
+
+/// Changes a discarded block, and lets a head pass the discard, if it does. Returns what was read
+/// of the block before that, behind it, and when all is home.
+fn read_on_a_discard(without: Option<Rule>, in_steps: bool) -> [[u8; BLOCK]; 3] {
+    let files = Files::new("steps-discard");
+    let options = any_options(ObjectLog::new(), Without(without)).lanes(1).lane_bytes(64 << 10);
+    let options = options.batch_blocks(1).index_frames(1 << 12);
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
+    write(&journal, 0, 1);
+    journal.checkpoint().expect("writes home");
+    // An older record keeps the head before the discard.
+    write(&journal, 9, 9);
+    journal.transact(|tx| tx.discard(block(0))).expect("commits");
+    journal.checkpoint_steps(|_, _| Break(())).expect("comes to the discard");
+    journal.transact(|tx| tx.write_at(block(0), 0, &[2; 64])).expect("commits");
+    let read = || {
+        let mut found = [0; BLOCK];
+        journal.read(block(0), &mut found).expect("reads");
+        found
+    };
+    let before = read();
+    if in_steps {
+        (0..14).for_each(|number| write(&journal, 20 + number, 3));
+        assert!(journal.stats().expect("counts").stops_for_bytes > 0);
+    } else {
+        // The older record goes home, and the changes do not.
+        journal.transact(|tx| tx.write_at(block(0), 0, &[2; 64])).expect("commits");
+        journal.checkpoint_rings().expect("writes home");
+    }
+    let behind = read();
+    journal.checkpoint().expect("writes home");
+    [before, behind, read()]
+}
+
+/// A discard counts as home, and nothing is written there. What changes the block then lies on the
+/// discard, and keeps it until it is home itself.
+#[test]
+fn what_changes_a_discarded_block_keeps_its_discard() {
+    let [before, behind, home] = read_on_a_discard(None, true);
+    assert!(before == behind && before == home, "the content has changed by itself");
+    let [before, behind, _] = read_on_a_discard(Some(Rule::CutKeepsDiscard), true);
+    assert!(before != behind, "the rule is off, and nothing notices");
+    let [before, behind, home] = read_on_a_discard(None, false);
+    assert!(before == behind && before == home, "the content has changed by itself");
 }

@@ -68,6 +68,24 @@ fn a_block_that_is_read_stays_when_its_neighbours_go_home() {
     }
 }
 
+/// Likewise where a transaction that finds no slot makes some free itself, in steps.
+#[test]
+fn a_step_takes_what_was_used_longest_ago_too() {
+    let files = Files::new("read-often-steps");
+    let journal = journal(&files, &options());
+    (0..u64::from(SLOTS)).for_each(|number| write(&journal, number, number as u8 + 1));
+    for number in [1, 2, 5] {
+        assert_eq!(read(&journal, number), number as u8 + 1);
+    }
+    write(&journal, 100, 1);
+    assert_eq!(home(&files, 32), [0, 3, 4, 6], "those of its neighbours that are used least");
+    // What is read behind the first step counts in the next one.
+    assert_eq!(read(&journal, 8), 9);
+    (0..4).for_each(|number| write(&journal, 101 + number, 1));
+    assert_eq!(home(&files, 32), [0, 3, 4, 6, 7, 9, 10, 11]);
+    (0..32).for_each(|number| assert_eq!(read(&journal, number), number as u8 + 1));
+}
+
 #[test]
 fn what_is_read_through_changes_or_in_a_transaction_stays_too() {
     let files = Files::new("read-changed");

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
+use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
 
@@ -126,10 +127,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         wanted: u64,
         made: &mut Made,
     ) -> Result<Step, Error> {
-        let lacks_slots = self.common.geometry.lane_slots > 0
-            && self.lanes.iter().any(|at| at.unreserved_slots.left() < wanted);
-        if lacks_slots && self.step_in(cell, self.step_blocks, Which::Slots, made)? == Step::Done {
-            return Ok(Step::Done);
+        let lacks_slots = || {
+            let is_short = |at: &LaneCell<M>| at.unreserved_slots.left() < wanted;
+            self.common.geometry.lane_slots > 0 && self.lanes.iter().any(|at| is_short(at))
+        };
+        if self.clean.is_some() && lacks_slots() {
+            self.give_clean_back(None)?;
+        }
+        if lacks_slots() {
+            self.uses.advance();
+            if self.step_in(cell, self.step_blocks, Which::Slots, made)? == Step::Done {
+                return Ok(Step::Done);
+            }
         }
         self.step_in(cell, self.step_blocks, Which::Rings, made)
     }

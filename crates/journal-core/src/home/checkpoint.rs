@@ -19,7 +19,7 @@ use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
-use crate::home::search::{Search, home_below, may_be_rewritten};
+use crate::home::search::{Search, home_below, may_be_rewritten, rests_on_discard};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -491,8 +491,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         durable: &Bounds,
         cut: &mut Bounds,
     ) -> bool {
-        let mut next = index.newest_below(block, durable);
-        let home = next.map_or(Stamp(0), |newest| home_below(index, newest));
+        let Some(newest) = index.newest_below(block, durable) else { return false };
+        let (mut next, home) = (Some(newest), home_below(index, newest));
         let mut shortened = false;
         let mut keep = |frame: &FrameAt, cut: &mut Bounds| {
             // What an entry says too, the ring need not keep.
@@ -520,6 +520,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         // 2. What is home.
         let Some(newest_home) = next else { return shortened };
+        if self.keeps(Rule::CutKeepsDiscard) && rests_on_discard(index, newest, home) {
+            let frame = index.frame(newest_home);
+            if self.keeps(Rule::CutKeepsNeeded) {
+                keep(&frame, cut);
+            }
+            return shortened;
+        }
         let stays_above = oldest_left(index, newest_home, cut);
         for depth in 0_usize.. {
             let Some(id) = next else { break };

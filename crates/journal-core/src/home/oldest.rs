@@ -18,9 +18,11 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::pmem::Pmem;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 
-/// A frame in a ring.
+/// A frame in a ring, or a block in a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
+    /// When the slot was used last. Of a frame in a ring, always the same.
+    last_use: u32,
     stamp: Stamp,
     pub(super) record: u64,
     pub(super) sequence: Sequence,
@@ -31,6 +33,7 @@ pub struct Listed {
 impl Listed {
     /// Nothing yet.
     pub const EMPTY: Self = Self {
+        last_use: 0,
         stamp: Stamp(0),
         record: 0,
         sequence: Sequence(0),
@@ -38,9 +41,28 @@ impl Listed {
         lane: LaneNumber(0),
     };
 
+    const fn of(frame: &FrameAt, last_use: u32) -> Self {
+        let FrameAt { stamp, record, sequence, block, lane, .. } = *frame;
+        Self { last_use, stamp, record, sequence, block, lane }
+    }
+
+    /// Those with the lowest are first in a list.
+    const fn age(&self) -> (u32, Stamp) {
+        (self.last_use, self.stamp)
+    }
+
+    /// Whether the slot that its block is in now was used since.
+    pub(super) const fn is_used_since(&self, last_use: u32) -> bool {
+        self.last_use < last_use
+    }
+
     /// Whether they are of the same stamp, and so of one record if they are of one lane.
     pub(super) fn is_as_old_as(&self, other: &Self) -> bool {
         self.stamp == other.stamp
+    }
+
+    pub(super) fn is_of_stamp(&self, stamp: Stamp) -> bool {
+        self.stamp == stamp
     }
 
     /// Whether it is home where the block's content up to this stamp is.
@@ -57,6 +79,9 @@ impl Listed {
         cut.get(usize::from(self.lane.raw())).is_some_and(|bound| self.sequence < *bound)
     }
 }
+
+/// Above the age of everything that is listed.
+const NO_LIMIT: (u32, Stamp) = (u32::MAX, Stamp(u64::MAX));
 
 /// A record of each lane: its sequence, and its lane offset.
 pub(super) type Records = [(Sequence, u64); LANES_MAX as usize];
@@ -133,38 +158,39 @@ impl Oldest<'_> {
         for (end, (bound, tail)) in self.left.ends.iter_mut().zip(bounds.iter().zip(tails)) {
             *end = (*bound, *tail);
         }
-        let mut limit = Stamp(u64::MAX);
+        let mut limit = NO_LIMIT;
         indexes.each(|index| {
             for id in index.all() {
                 let frame = index.frame(id);
                 // What only a slot's entry says lies in no ring.
                 if frame.sequence != Sequence(0) && frame.is_below(bounds) {
-                    self.add(&frame, &mut limit);
+                    self.add(&Listed::of(&frame, 0), &mut limit);
                 }
             }
         });
-        self.frames_mut().sort_unstable_by_key(|listed| listed.stamp);
+        self.frames_mut().sort_unstable_by_key(Listed::age);
     }
 
-    /// Lists blocks whose content is in slots and not home, those changed longest ago first.
+    /// Lists blocks whose content is in slots and not home, those used longest ago first. Of those
+    /// used at about the same time, the ones written longest ago come first.
     pub(super) fn list_in_slots<P: Pmem, D: BlockDevice, H: Hook>(
         &mut self,
         indexes: &mut impl Indexes,
         search: &mut Search<'_, P, D, H>,
     ) {
         *self.left = Left::NONE;
-        let mut limit = Stamp(u64::MAX);
-        indexes.each(|index| {
+        let mut limit = NO_LIMIT;
+        indexes.each_with_use(|index, last_use| {
             for block in index.each_block() {
                 let Some(newest) = index.newest(block).filter(|_| search.finds(index, block))
                 else {
                     continue;
                 };
-                let frame = index.frame(newest);
-                self.add(&frame, &mut limit);
+                let last_use = search.slot_of(index, block).map_or(0, last_use);
+                self.add(&Listed::of(&index.frame(newest), last_use), &mut limit);
             }
         });
-        self.frames_mut().sort_unstable_by_key(|listed| listed.stamp);
+        self.frames_mut().sort_unstable_by_key(Listed::age);
     }
 
     /// Takes out the first `count` frames.
@@ -172,36 +198,29 @@ impl Oldest<'_> {
         self.left.from = self.left.from.saturating_add(count).min(self.left.end);
     }
 
-    fn add(&mut self, frame: &FrameAt, limit: &mut Stamp) {
-        let listed = Listed {
-            stamp: frame.stamp,
-            record: frame.record,
-            sequence: frame.sequence,
-            block: frame.block,
-            lane: frame.lane,
-        };
-        if self.left.end == self.memory.len() && listed.stamp < *limit {
+    fn add(&mut self, listed: &Listed, limit: &mut (u32, Stamp)) {
+        if self.left.end == self.memory.len() && listed.age() < *limit {
             self.keep_older_half(limit);
         }
-        if listed.stamp >= *limit {
-            self.end_before(&listed);
+        if listed.age() >= *limit {
+            self.end_before(listed);
         } else if let Some(place) = self.memory.get_mut(self.left.end) {
-            *place = listed;
+            *place = *listed;
             self.left.end = self.left.end.saturating_add(1);
         }
     }
 
     /// Makes room: the frames from the middle one on leave the list, with all of that one's stamp.
-    fn keep_older_half(&mut self, limit: &mut Stamp) {
+    fn keep_older_half(&mut self, limit: &mut (u32, Stamp)) {
         let middle = self.memory.len() / 2;
         if middle < self.memory.len() {
-            self.memory.select_nth_unstable_by_key(middle, |listed| listed.stamp);
+            self.memory.select_nth_unstable_by_key(middle, Listed::age);
         }
-        *limit = self.memory.get(middle).map_or(Stamp(0), |listed| listed.stamp);
+        *limit = self.memory.get(middle).map_or((0, Stamp(0)), Listed::age);
         let mut kept = 0_usize;
         for at in 0..self.memory.len() {
             let Some(listed) = self.memory.get(at).copied() else { break };
-            if listed.stamp >= *limit {
+            if listed.age() >= *limit {
                 self.end_before(&listed);
             } else {
                 self.memory.swap(kept, at);

@@ -17,7 +17,7 @@ use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::pmem::Pmem;
-use crate::units::{BlockNumber, Stamp};
+use crate::units::{BlockNumber, SlotNumber, Stamp};
 
 /// What a search for blocks goes by.
 pub(super) struct Search<'h, P, D, H> {
@@ -84,6 +84,16 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     /// Whether a block is to be written now.
     pub(super) fn finds(&mut self, index: &Index<impl IndexMemory>, block: BlockNumber) -> bool {
         self.look_at(index, block).is_some()
+    }
+
+    /// The slot that a block's durable content is built from.
+    pub(super) fn slot_of(
+        &self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+    ) -> Option<SlotNumber> {
+        let newest = index.newest_below(block, self.bounds)?;
+        index.whole_below(newest).and_then(|whole| index.frame(whole).slot())
     }
 
     /// Takes the next blocks of a list, which is made anew when it is empty. Returns how many.
@@ -170,11 +180,8 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         indexes.each_with_use(|index, last_use| {
             for block in index.each_block() {
                 let Some(batched) = self.look_at(index, block) else { continue };
-                let newest = index.newest_below(block, self.bounds);
-                let whole = newest.and_then(|newest| index.whole_below(newest));
-                let slot = whole.and_then(|whole| index.frame(whole).slot());
                 // The last use is kept where the check is of what goes to the log.
-                let content = slot.map_or(0, last_use).into();
+                let content = self.slot_of(index, block).map_or(0, last_use).into();
                 if keep_oldest(batch, &mut count, Batched { content, ..batched }) {
                     let needs_shield = usize::from(batched.needs_shield);
                     self.shield_room = self.shield_room.saturating_sub(needs_shield);
@@ -273,6 +280,21 @@ pub(super) fn home_below(index: &Index<impl IndexMemory>, newest: NodeId) -> Sta
     let frame = index.frame(newest);
     let home = index.home_stamp(frame.block);
     if home <= frame.stamp { home } else { Stamp(0) }
+}
+
+/// Whether what came behind this home lies on a discard, which wrote nothing there. Those changes
+/// need the discard: below it is what was there before.
+pub(super) fn rests_on_discard(
+    index: &Index<impl IndexMemory>,
+    newest: NodeId,
+    home: Stamp,
+) -> bool {
+    let mut chain = core::iter::successors(Some(newest), |id| index.older(*id));
+    let newest_home = chain.find(|id| index.frame(*id).stamp <= home).filter(|id| *id != newest);
+    newest_home.map(|id| index.frame(id)).is_some_and(|frame| {
+        let is_discard = frame.form == Form::Discard;
+        is_discard && frame.stamp == home
+    })
 }
 
 /// Whether a scope has a block, of which this is the newest frame.

@@ -22,7 +22,7 @@ use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step};
-use crate::home::search::{Search, home_below};
+use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::index::Indexes;
 use crate::index::frame::Bounds;
@@ -82,8 +82,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let passed = if self.keeps(Rule::StepPassesSeen) { seen } else { usize::MAX };
         let mut targets = oldest.behind(passed);
         // Another upkeep may have moved a head beyond the end of the list.
-        for (target, here) in targets.iter_mut().zip(first_kept.into_iter().zip(heads)) {
-            *target = (*target).max(here);
+        if self.keeps(Rule::StepMovesForward) {
+            for (target, here) in targets.iter_mut().zip(first_kept.into_iter().zip(heads)) {
+                *target = (*target).max(here);
+            }
         }
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(|listed| listed.block);
@@ -102,7 +104,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
-    /// there are none, one batch of blocks in slots goes home, those that were changed longest ago.
+    /// there are none, one batch of blocks in slots goes home, those that were used longest ago.
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -124,17 +126,26 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             return Ok(Step::Done);
         }
         let scope = Scope::OldestInSlots;
-        if oldest.frames().is_empty() {
-            oldest.list_in_slots(indexes, &mut Search::of(self, common, bounds, scope));
+        let (mut count, mut seen, mut is_new) = (0, 0, false);
+        while count == 0 {
+            // What was used since it was listed is passed.
+            oldest.pass(seen);
+            if oldest.frames().is_empty() && !is_new {
+                oldest.list_in_slots(indexes, &mut Search::of(self, common, bounds, scope));
+                is_new = true;
+            }
+            (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
+            if count > 0 {
+                let view = ContentView { common, lanes: &*lanes, bounds };
+                let mut batch = Batch { view, indexes: &mut *indexes, count };
+                self.write_home(&mut batch, scratch, report)?;
+            }
+            let listed = (bounds, oldest.frames().get(..seen).unwrap_or_default());
+            self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
+            if seen == 0 || folded.freed_slots > before {
+                break;
+            }
         }
-        let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
-        if count > 0 {
-            let view = ContentView { common, lanes: &*lanes, bounds };
-            let mut batch = Batch { view, indexes: &mut *indexes, count };
-            self.write_home(&mut batch, scratch, report)?;
-        }
-        let listed = (bounds, oldest.frames().get(..seen).unwrap_or_default());
-        self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         oldest.pass(seen);
         Ok(match count {
             _ if folded.freed_slots > before => Step::Done,
@@ -175,10 +186,24 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             if seen >= most && !frames.first().is_some_and(|first| first.is_as_old_as(listed)) {
                 break;
             }
+            let used_since = scope == Scope::OldestInSlots && {
+                let slot = indexes.of(listed.block, |index| search.slot_of(index, listed.block));
+                slot.is_some_and(|slot| listed.is_used_since(indexes.last_use(slot)))
+            };
+            if used_since {
+                seen = seen.saturating_add(1);
+                continue;
+            }
             let found = indexes.of(listed.block, |index| {
                 // What came later keeps its frames, and goes home when those are the oldest.
                 let newest = index.newest_below(listed.block, &snapshot.bounds)?;
-                let is_home = listed.is_home_by(home_below(index, newest));
+                let home = home_below(index, newest);
+                let is_needed = || {
+                    self.keeps(Rule::CutKeepsDiscard)
+                        && listed.is_of_stamp(home)
+                        && rests_on_discard(index, newest, home)
+                };
+                let is_home = listed.is_home_by(home) && !is_needed();
                 if is_home && scope != Scope::OldestInSlots {
                     return None;
                 }

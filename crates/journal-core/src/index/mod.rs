@@ -137,6 +137,11 @@ pub trait Indexes {
         self.each(|index| call(index, &|_| 0));
     }
 
+    /// When a slot was used last, as [`each_with_use`](Self::each_with_use) tells.
+    fn last_use(&self, _slot: SlotNumber) -> u32 {
+        0
+    }
+
     /// Makes more room in the index that has this block; whether it could. Asked while a journal is
     /// opened, and never of one whose memory is the caller's.
     fn grow(&mut self, _block: BlockNumber) -> bool {

@@ -52,8 +52,12 @@ pub enum Rule {
     CutKeepsNeeded,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
+    /// What changes a discarded block keeps the discard, until it is home itself.
+    CutKeepsDiscard,
     /// A step of a checkpoint lets no head pass a frame whose block it has not looked at.
     StepPassesSeen,
+    /// A step of a checkpoint leaves a head alone that another upkeep has moved further.
+    StepMovesForward,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
     /// each lane. It need not where a newer one of that lane stays.
     OneOfEachLane,
@@ -121,7 +125,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 55] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -144,7 +148,9 @@ impl Rule {
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
         Self::CutDropsOlder,
+        Self::CutKeepsDiscard,
         Self::StepPassesSeen,
+        Self::StepMovesForward,
         Self::OneOfEachLane,
         Self::StampFloor,
         Self::DurableIsCopied,
