@@ -189,9 +189,11 @@ impl Gathering {
     }
 
     /// Whether so much of the memory is filled that to spill the rest again and again costs more
-    /// than a commit.
+    /// than a commit. A spill that moves nothing leaves images of discarded blocks there.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.lock().running.staged.count() > self.blocks_max / 2
+        let gathered = self.lock();
+        let staged = &gathered.running.staged;
+        staged.count() > self.blocks_max / 2 || staged.images() > self.blocks_max
     }
 
     pub(crate) fn now(&self) -> Duration {

@@ -67,6 +67,19 @@ fn a_thousand_writes_of_ten_blocks_are_one_record_of_ten_frames() {
     assert_eq!(counted(&journal.stats().expect("counts")), (1, 1, 10));
 }
 
+/// The image of a block that is discarded stays in memory until the record, or until it is spilled.
+#[test]
+fn blocks_that_are_written_and_discarded_again_and_again_fill_the_memory() {
+    let files = Files::new("discards-fill");
+    let journal = journal(&files, &Options::new().buffer_bytes(8 * BLOCK));
+    for round in 0..100 {
+        gather(&journal, 1, round);
+        journal.transact_gathered(|tx| tx.discard(block(1))).expect("gathers");
+    }
+    let stats = journal.stats().expect("counts");
+    assert_eq!(stats.gathered.commits, 100 / 16, "twice its blocks are too much");
+}
+
 #[test]
 fn what_was_not_synced_is_gone_and_what_was_is_found() {
     for (turn, policy) in (0..).zip(AnyPolicy::ALL.iter().copied()) {
