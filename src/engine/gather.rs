@@ -312,3 +312,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
