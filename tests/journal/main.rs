@@ -14,6 +14,7 @@ mod home;
 mod in_steps;
 mod lent;
 mod limits;
+mod loans;
 mod log;
 mod many;
 mod olds;

@@ -1,0 +1,215 @@
+//! What becomes of old images that are lent to the policy (`src/engine/lent.rs`) when they go while
+//! it is asked, and when it panics.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use journal_core::NoHook;
+use journal_core::policy::{
+    ApplyError, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+};
+use lab::erased::{DynJournal, DynPmem, any_options};
+use nvm_journal::{CompressedDelta, Error, Hint};
+
+use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
+
+/// The block at which the policy does what it is told.
+const AT: u64 = 120;
+
+/// What the policy does when it is asked about that block, once.
+enum Told {
+    /// Tells another thread, and waits for it.
+    Waits(Sender<()>, Receiver<()>),
+    Panics,
+}
+
+/// Compressed deltas, of a policy that is told to do something.
+#[derive(Clone, Default)]
+struct Asked(CompressedDelta, Arc<Mutex<Option<Told>>>);
+
+impl Policy for Asked {
+    fn id(&self) -> PolicyId {
+        self.0.id()
+    }
+
+    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        let told = (update.block == block(AT)).then(|| self.1.lock().expect("is whole").take());
+        match told.flatten() {
+            Some(Told::Waits(says, hears)) => {
+                says.send(()).expect("is heard");
+                hears.recv().expect("is answered");
+            }
+            Some(Told::Panics) => panic!("as it is to"),
+            None => {}
+        }
+        self.0.place(update, out)
+    }
+
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        self.0.patch_bytes_on_old(block_bytes)
+    }
+
+    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
+        self.0.apply(payload, block)
+    }
+
+    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
+        self.0.check(payload, block)
+    }
+
+    fn wants_old(&self) -> bool {
+        self.0.wants_old()
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        self.0.thresholds()
+    }
+
+    fn pacing(&self) -> Pacing {
+        self.0.pacing()
+    }
+}
+
+impl Asked {
+    fn is_told(&self, told: Told) {
+        *self.1.lock().expect("is whole") = Some(told);
+    }
+}
+
+/// A journal whose cache has room for half of the blocks, and has the lower half.
+fn format(files: &Files, policy: &Asked) -> DynJournal {
+    let cached = BLOCKS as usize / 2 * BLOCK;
+    let options = any_options(policy.clone(), NoHook).lanes(2).cache_bytes(cached);
+    let pmem = DynPmem::new(memory(8 << 20));
+    let journal = DynJournal::format(pmem, files.any_disk(), &options).expect("formats");
+    for number in 0..AT {
+        journal.transact(|tx| tx.write(block(number), &image(number))).expect("commits");
+    }
+    journal.checkpoint().expect("writes home");
+    (0..AT).for_each(|number| drop(read(&journal, number)));
+    journal
+}
+
+fn image(number: u64) -> Vec<u8> {
+    (0..BLOCK as u64).map(|at| (at * 7 + at / 256 * number + number) as u8).collect()
+}
+
+fn read(journal: &DynJournal, number: u64) -> Vec<u8> {
+    let mut found = vec![0; BLOCK];
+    journal.read(block(number), &mut found).expect("reads");
+    found
+}
+
+fn misses(journal: &DynJournal) -> u64 {
+    journal.stats().expect("works").cached.misses
+}
+
+/// Reads other blocks, until nothing is kept that was lent.
+fn evict(journal: &DynJournal) {
+    (0..4).for_each(|_| (AT..BLOCKS).for_each(|number| drop(read(journal, number))));
+}
+
+/// A transaction changes some blocks, and appends one. When the policy is asked about that one, it
+/// has been asked about all others. Their images are gone when their record is stored (L3).
+fn images_go_while_it_is_asked(name: &str, count: u64, writes: bool) {
+    let (files, policy) = (Files::new(&format!("loans-{name}")), Asked::default());
+    let journal = format(&files, &policy);
+    let changed = |number: u64| {
+        let mut image = image(number);
+        image[50..200].fill(!number as u8);
+        image[3000..3040].fill(number as u8);
+        image
+    };
+    let ((says, hears), (answers, is_answered)) = (channel(), channel());
+    policy.is_told(Told::Waits(says, is_answered));
+    std::thread::scope(|scope| {
+        let journal = &journal;
+        scope.spawn(move || {
+            hears.recv().expect("is asked");
+            evict(journal);
+            answers.send(()).expect("waits");
+        });
+        let change = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            for number in 0..count {
+                let new = changed(number);
+                if writes {
+                    tx.write(block(number), &new)?;
+                } else {
+                    tx.write_at(block(number), 50, &new[50..200])?;
+                    tx.write_at(block(number), 3000, &new[3000..3040])?;
+                }
+            }
+            tx.write_with(block(AT), Hint::APPEND, &image(AT))
+        };
+        journal.transact(change).expect("commits");
+    });
+    for goes_home in [false, true] {
+        (0..count).for_each(|at| assert!(read(&journal, at) == changed(at), "{name}, block {at}"));
+        (count..=AT).for_each(|at| assert!(read(&journal, at) == image(at), "{name}, block {at}"));
+        if !goes_home {
+            journal.checkpoint().expect("writes home");
+        }
+    }
+    (0..count).for_each(|at| assert!(files.home(block(at))[..] == changed(at), "{name}, {at}"));
+}
+
+#[test]
+fn images_that_go_while_the_policy_is_asked_are_not_asked_for_again() {
+    for writes in [false, true] {
+        // One part, which is at hand; several, about which the policy is asked again.
+        images_go_while_it_is_asked(&format!("few-{writes}"), 3, writes);
+        images_go_while_it_is_asked(&format!("many-{writes}"), 110, writes);
+    }
+}
+
+/// The image that is written is compared with what the cache has at the commit, and no copy of it
+/// is made before that.
+#[test]
+fn what_is_lent_for_an_image_is_read_again_where_it_has_gone() {
+    let files = Files::new("loans-image");
+    let journal = format(&files, &Asked::default());
+    let mut new = image(3);
+    new[77] ^= 1;
+    let mut tx = journal.begin().expect("begins");
+    tx.write(block(3), &new).expect("writes");
+    evict(&journal);
+    let before = (misses(&journal), journal.stats().expect("works").total().bytes);
+    tx.commit().expect("commits");
+    assert_eq!(misses(&journal), before.0 + 1);
+    assert_eq!(journal.stats().expect("works").total().bytes, before.1 + 128, "a difference");
+    assert!(read(&journal, 3) == new);
+}
+
+/// It panics with a share of the index in hand. The journal has failed then, and tells everybody.
+#[test]
+fn a_policy_that_panics_while_it_is_lent_an_image_ends_the_journal() {
+    for patches in [false, true] {
+        let (files, policy) = (Files::new(&format!("loans-panic-{patches}")), Asked::default());
+        let journal = format(&files, &policy);
+        journal.transact(|tx| tx.append(block(AT), &image(AT))).expect("commits");
+        drop(read(&journal, AT));
+        policy.is_told(Told::Panics);
+        let change = |tx: &mut nvm_journal::Transaction<'_, _, _>| match patches {
+            true => tx.write_at(block(AT), 5, &[1; 5]),
+            false => tx.write(block(AT), &image(1)),
+        };
+        let ended = catch_unwind(AssertUnwindSafe(|| journal.transact(change)));
+        assert!(ended.is_err());
+        let write = |number| {
+            move |tx: &mut nvm_journal::Transaction<'_, _, _>| tx.write(block(number), &image(2))
+        };
+        std::thread::scope(|scope| {
+            for number in [AT, AT, 1] {
+                let journal = &journal;
+                scope.spawn(move || {
+                    let found = journal.read(block(AT), &mut [0; BLOCK]);
+                    assert_eq!(found, Err(Error::Failed));
+                    assert_eq!(journal.transact(write(number)), Err(Error::Failed));
+                });
+            }
+        });
+        assert!(journal.failure().is_some());
+    }
+}
