@@ -401,7 +401,9 @@ impl<L, H> Options<L, H> {
     /// that comes in the middle of a commit of its block waits for the commit.
     ///
     /// Persistent memory is still read by checkpoints, by snapshots, and for blocks that could not
-    /// be written home. A running transaction that [spills](Self::buffer_bytes) is read there too.
+    /// be written home. A running transaction that [spills](Self::buffer_bytes) is read there too,
+    /// and what it has spilled once more behind its record. A reader that has waited some
+    /// milliseconds for a commit waits no longer, and reads there.
     #[must_use]
     pub const fn pins_logged(mut self, on: bool) -> Self {
         self.settings.pins_logged = on;

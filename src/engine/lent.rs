@@ -158,17 +158,29 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         seat: &mut Seat<M::Disk>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let prepared = self.prepare_lent(seat)?;
-        let Seat { staged, work, .. } = seat;
-        let result = staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
-            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.end(work, operations, Keeps::Patches, commit)
-        });
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
-            self.keep_pages(staged, committed);
+        let result = self.commit_and_unlock(seat, durability);
+        if let (Ok(Some(committed)), true) = (&result, self.caches && !self.pins) {
+            self.keep_pages(&mut seat.staged, committed);
         }
         result
+    }
+
+    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
+    /// wait no longer from then on, so copies of its images are kept before.
+    #[inline]
+    pub(super) fn commit_and_unlock(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let prepared = self.prepare_lent(seat)?;
+        let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
+        let Seat { staged, work, .. } = seat;
+        staged.ready(|operations| {
+            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
+            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+            self.end(work, operations, keeps, commit)
+        })
     }
 
     /// Prepares a staged transaction to which old images are lent. `None` where none are, or where

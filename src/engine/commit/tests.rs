@@ -4,6 +4,7 @@ use pmem_sys::Region;
 
 use super::*;
 use crate::disk::file::tests::TinyDisk;
+use crate::staging::hint::Hint;
 use crate::staging::staged::Below;
 use crate::{FullBlock, Journal, On, Options};
 
@@ -53,4 +54,29 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     journal.read(other, &mut content).expect("reads");
     assert_eq!(content[..2], [1, 0]);
     first.staged.clear();
+}
+
+/// A reader waits for the holder of a pinned block. When that one has let go of it, its content is
+/// in ordinary memory.
+#[test]
+fn what_is_pinned_is_kept_before_its_block_is_let_go() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = Options::new().lanes(1).cache_bytes(1 << 20).pins_logged(true);
+    let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
+    let (shared, block) = (journal.shared(), BlockNumber(3));
+    let mut content = [0; BLOCK];
+    for byte in 1..4 {
+        let mut seat = shared.seats.sit();
+        let age = seat.next_age(shared.blocks.age_behind());
+        let Seat { work, staged, .. } = &mut *seat;
+        shared.take_one_more(work, age, staged, block).expect("is free, and fits");
+        staged.write(block, Hint::DATA, &[byte; BLOCK]);
+        let committed = shared.commit_and_unlock(&mut seat, Durability::Durable);
+        committed.expect("commits").expect("is logged");
+        let misses = || journal.stats().expect("counts").cached.misses;
+        let before = misses();
+        journal.read(block, &mut content).expect("reads");
+        assert_eq!((content, misses()), ([byte; BLOCK], before));
+        seat.staged.clear();
+    }
 }
