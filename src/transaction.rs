@@ -331,7 +331,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let is_taken = is_lost && shared.take_kept(block, self.seat.staged.spare_page());
         let is_live = is_taken || self.read_to_spare(block)?;
         self.take(block)?;
-        if is_live && self.shared.common.policy.wants_old() {
+        let is_compared = is_live && patching != Patching::AsWhole;
+        if is_compared && self.shared.common.policy.wants_old() {
             self.seat.staged.keep_spare_as_old(block);
         }
         let below = match (is_live, patching) {

@@ -212,12 +212,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if kind == Kind::Append {
             return Ok(());
         }
+        if self.is_logged_whole(block)? {
+            return Ok(());
+        }
         let (reading, olds) = seat.for_reading_olds();
         // The block is locked, and its frame is reserved, but nothing staged says so yet.
         match self.watched(|| olds.keep(block, |into| self.read(reading, block, into))) {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a block is to be logged whole: a new image ends what is wrong with the block, or cuts
+    /// off its long chain of frames. What a cache has of it is nothing to build on.
+    fn is_logged_whole(&self, block: BlockNumber) -> Result<bool, Error> {
+        let share = self.share(block)?;
+        Ok(share.index.is_unreadable(block) || share.is_to_fold(block))
     }
 
     /// Whether the policy compares images with those that are kept, and any are.

@@ -147,9 +147,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(Patching::OnImage);
         }
         let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
-        Ok(if newest == Some(Form::Discard) || share.index.is_unreadable(block) {
+        Ok(if newest == Some(Form::Discard) {
             Patching::OnImage
-        } else if share.is_to_fold(block) {
+        } else if share.index.is_unreadable(block) || share.is_to_fold(block) {
             Patching::AsWhole
         } else if self.pins {
             Patching::OnImage

@@ -2,16 +2,22 @@
 //! it is asked, and when it panics.
 
 use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use journal_core::NoHook;
 use journal_core::policy::{
     ApplyError, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
 };
-use lab::erased::{DynJournal, DynPmem, any_options};
-use nvm_journal::{CompressedDelta, Error, Hint};
+use journal_core::{
+    BlockDevice, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation, NoHook,
+};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use nvm_journal::{
+    Adaptive, AnyPolicy, BlockNumber, CompressedDelta, Error, FileDisk, Hint, TwoLevel,
+};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
@@ -127,7 +133,7 @@ fn images_go_while_it_is_asked(name: &str, count: u64, writes: bool) {
     std::thread::scope(|scope| {
         let journal = &journal;
         scope.spawn(move || {
-            hears.recv().expect("is asked");
+            hears.recv_timeout(Duration::from_secs(60)).expect("is asked");
             evict(journal);
             answers.send(()).expect("waits");
         });
@@ -211,5 +217,71 @@ fn a_policy_that_panics_while_it_is_lent_an_image_ends_the_journal() {
             }
         });
         assert!(journal.failure().is_some());
+    }
+}
+
+/// A disk that reads nothing while it is told so.
+#[derive(Clone)]
+struct Unreadable(FileDisk, Arc<AtomicBool>);
+
+impl BlockDevice for Unreadable {
+    fn facts(&self) -> DeviceFacts {
+        self.0.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.0.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.0.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        if self.1.load(Ordering::SeqCst) {
+            let (operation, kind) = (DeviceOperation::Read, DeviceErrorKind::Io { os: Some(5) });
+            return Err(DeviceError { operation, kind, block: first });
+        }
+        self.0.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+}
+
+/// A difference to what the cache has would need the home that the disk does not read (U4).
+#[test]
+fn a_block_that_the_disk_does_not_read_is_written_anew_whole_though_the_cache_has_it() {
+    let policies =
+        [AnyPolicy::from(CompressedDelta::new()), Adaptive::new().into(), TwoLevel::new().into()];
+    for (policy, patches) in policies.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+        let files = Files::new(&format!("loans-unreadable-{policy}-{patches}"));
+        let fails = Arc::new(AtomicBool::new(false));
+        let disk = DynDisk::new(Unreadable(files.disk(), Arc::clone(&fails)));
+        let options = any_options(policy, NoHook).lanes(1).cache_bytes(64 * BLOCK);
+        let pmem = DynPmem::new(memory(4 << 20));
+        let journal = DynJournal::format(pmem, disk, &options).expect("formats");
+        journal.transact(|tx| tx.write(block(3), &image(3))).expect("commits");
+        journal.checkpoint().expect("writes home");
+        assert!(read(&journal, 3) == image(3));
+        journal.transact(|tx| tx.write_at(block(3), 9, &[1; 9])).expect("commits");
+        let mut new = read(&journal, 3);
+        fails.store(true, Ordering::SeqCst);
+        journal.checkpoint().expect("goes on");
+        assert_eq!(journal.unreadable(), Ok(vec![block(3)]), "{policy}");
+        new[100] ^= 1;
+        let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| match patches {
+            true => tx.write_at(block(3), 100, &new[100..101]),
+            false => tx.write(block(3), &new),
+        };
+        journal.transact(write).expect("commits");
+        assert_eq!(journal.unreadable(), Ok(Vec::new()), "{policy}, {patches}");
+        assert_eq!(journal.checkpoint().expect("writes home").unreadable, 0, "{policy}");
+        assert!(files.home(block(3))[..] == new, "{policy}, {patches}");
     }
 }
