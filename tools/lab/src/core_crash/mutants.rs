@@ -145,6 +145,13 @@ fn equivalents() -> [Equivalent; 2] {
     ]
 }
 
+/// The sites that a journal with one owner leads to. Spills, and slots for what was read, are the
+/// door's: its own crash tests have them.
+pub fn sites() -> Vec<Site> {
+    let all = journal_core::SITES.iter().copied().flatten().copied();
+    all.filter(|site| !site.name.starts_with("slot.spilled") && site.name != "slot.clean").collect()
+}
+
 /// Gets every site wrong in every way.
 pub fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
     let explorer = Explorer::new(Model::Torn8)
@@ -169,5 +176,5 @@ pub fn hunt_all(deltas: Kind) -> Result<Bag, Box<Failure>> {
         Group::new(explorer.clone().with_damage(lose_the_first_line), &formats_over),
         Group::new(explorer.with_depth(1), &shielded),
     ];
-    hunt(&groups, journal_core::SITES, &equivalents())
+    hunt(&groups, &[&sites()], &equivalents())
 }

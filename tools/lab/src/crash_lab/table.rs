@@ -205,7 +205,7 @@ pub fn gates_of_bag(bag: &Bag) -> Vec<Gate> {
     let equivalent = |verdict: &Verdict| matches!(verdict, Verdict::Equivalent(_));
     let equivalents = bag.verdicts.iter().filter(|(_, verdict)| equivalent(verdict)).count();
     let killed = (bag.killed() + equivalents) as u64;
-    let sites: usize = journal_core::SITES.iter().map(|sites| sites.len()).sum();
+    let sites = crate::core_crash::mutants::sites().len();
     let missed = bag.unreached.len() + bag.untouched.len();
     let touched = sites.saturating_sub(missed) as u64;
     let strays = (bag.undeclared.len() + bag.stale_equivalents.len()) as u64;
