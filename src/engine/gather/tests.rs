@@ -10,8 +10,8 @@ const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
 type TinyJournal = Journal<Lcow, On<Region, TinyDisk>>;
 
-/// SP3. Behind the record, and before the batch lets go of its blocks, a checkpoint writes these
-/// home. Other blocks get their slots.
+/// Behind the record, and before the batch lets go of its blocks, a checkpoint writes these home.
+/// Other blocks get their slots (SP3).
 #[test]
 fn a_slot_that_was_given_back_is_not_read_for_the_block_that_was_active_there() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");

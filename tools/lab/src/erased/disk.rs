@@ -61,6 +61,10 @@ impl BlockDevice for DynDisk {
         self.0.write_vectored(first, from)
     }
 
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        self.0.discard(first, blocks)
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         self.0.sync()
     }

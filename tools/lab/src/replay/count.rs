@@ -445,7 +445,7 @@ mod tests {
             account.of(site.name).bytes += 1;
         }
         let Account { records, slots, entries, voids, upkeep, .. } = account;
-        assert_eq!([records, slots, entries, voids].map(|written| written.bytes), [3, 3, 2, 3]);
+        assert_eq!([records, slots, entries, voids].map(|written| written.bytes), [3, 6, 2, 3]);
         assert!(upkeep.bytes > 10);
     }
 
