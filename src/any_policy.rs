@@ -34,7 +34,7 @@ use two_level::TwoLevel;
 
 use crate::error::Error;
 
-/// One of the policies that this crate brings along: [`FullBlock`], and those whose features are
+/// One of the policies that this crate brings along: [`FullBlock`](struct@FullBlock), and those whose features are
 /// on.
 ///
 /// ```
