@@ -433,8 +433,9 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: how long a transaction stops at most where it finds no room and makes some, on memory
-    /// as fast as ours. 1 millisecond by default.
+    /// Open: how long one step is to take, on fast memory, where a transaction finds no room and
+    /// makes some. 1 millisecond by default. It is a measure for steps, and no promise: a stop may
+    /// have several, and a busy machine is slower.
     ///
     /// Room is made in steps. A step writes one batch of blocks home, syncs it, and lets the lanes
     /// go on without them; the transaction goes on as soon as its room is there. This time says how
@@ -442,8 +443,8 @@ impl<L, H> Options<L, H> {
     /// A transaction that wants more room than a batch frees takes more steps.
     ///
     /// It bounds what the journal does between two calls of the device, and how much it asks of the
-    /// device in one step. It cannot bound how long a slow device takes for that. Where a policy
-    /// uses slots or the disk-side log, room is first reclaimed in the memory, in one go.
+    /// device in one step. It cannot bound how long a slow device takes for that. A list of all
+    /// frames is made in one go, and so is room in a journal with a disk-side log.
     /// [`Stats`](crate::Stats) say how long stops were, and what for.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {

@@ -54,8 +54,8 @@ fn a_transaction_writes_home_no_more_than_it_needs() {
     (0..3 * BLOCKS).for_each(|number| check(&journal, number, number as u8));
 }
 
-/// Blocks that are patched again and again go home as often as the lane goes round, not with each
-/// patch that a head passes.
+/// A block that is patched often goes home once each time the lane goes round. It does not go home
+/// with each patch that a head passes.
 #[test]
 fn a_block_that_is_patched_often_goes_home_once_a_round() {
     let files = Files::new("steps-patched");
