@@ -34,8 +34,8 @@ use two_level::TwoLevel;
 
 use crate::error::Error;
 
-/// One of the policies that this crate brings along: [`FullBlock`](struct@FullBlock), and those whose features are
-/// on.
+/// One of the policies that this crate brings along: [`FullBlock`](struct@FullBlock), and those
+/// whose features are on.
 ///
 /// ```
 /// use nvm_journal::{AnyPolicy, BlockSize, Options};

@@ -64,7 +64,8 @@
 //! - `serde`: `Serialize` for [`Stats`], [`Plan`], [`Recovery`] and the reports.
 //! - `tracing`: events of an open, a checkpoint, a failure and a close. None is of a record.
 //!
-//! [`FullBlock`](struct@FullBlock) is always there. [`AnyPolicy`] has the policies whose features are on.
+//! [`FullBlock`](struct@FullBlock) is always there. [`AnyPolicy`] has the policies whose features
+//! are on.
 
 #![forbid(unsafe_code)]
 
