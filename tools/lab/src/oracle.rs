@@ -206,14 +206,25 @@ pub fn number_in(content: &Block) -> u64 {
 
 fn words_in(content: &Block) -> [u64; WORDS] {
     let mut words = [0; WORDS];
-    for (word, bytes) in words.iter_mut().zip(content.chunks_exact(WORD_BYTES)) {
-        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let mut at = 0;
+    while let Some(bytes) = content[at * WORD_BYTES..].first_chunk() {
+        words[at] = u64::from_le_bytes(*bytes);
+        at += 1;
     }
     words
 }
 
-fn admits(cell: &Cell, content: &Block) -> bool {
-    cell.iter().zip(words_in(content)).all(|(word, found)| word.is_none_or(|word| word == found))
+/// Whether a block may hold these words.
+fn admits(cell: &Cell, found: &[u64; WORDS]) -> bool {
+    // A plain loop: judging every image costs much of the time, on whatever level it is compiled.
+    let mut at = 0;
+    while at < WORDS {
+        if cell[at].is_some_and(|word| word != found[at]) {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -401,8 +412,9 @@ impl Life {
     fn explain(&self, found: &[Block; BLOCKS]) -> Option<[usize; BLOCKS]> {
         let mut candidates: [Vec<usize>; BLOCKS] = Default::default();
         for (block, positions) in candidates.iter_mut().enumerate() {
+            let found = words_in(&found[block]);
             let versions = self.chains[block].iter().enumerate().rev();
-            let fitting = versions.filter(|(_, version)| admits(&version.cell, &found[block]));
+            let fitting = versions.filter(|(_, version)| admits(&version.cell, &found));
             positions.extend(fitting.map(|(position, _)| position));
         }
         let mut chosen = [0; BLOCKS];
@@ -467,7 +479,7 @@ pub fn judge_read_with(
 ) -> Result<(), String> {
     let history = world.history();
     let life = Life::of(&history, copies);
-    if admits(&life.newest(block).cell, found) {
+    if admits(&life.newest(block).cell, &words_in(found)) {
         return Ok(());
     }
     let newest = life.newest(block);
@@ -488,9 +500,10 @@ pub fn judge_seen(
 ) -> Result<Option<u64>, String> {
     let history = world.history();
     let life = Life::of(&history, copies);
-    let mut fitting = life.chains[block].iter().filter(|version| admits(&version.cell, found));
+    let words = words_in(found);
+    let mut fitting = life.chains[block].iter().filter(|version| admits(&version.cell, &words));
     let Some(Version { number, cell }) = fitting.next() else {
-        let (words, told) = (words_in(found), told(&history));
+        let told = told(&history);
         return Err(format!("a reader was shown {words:x?} in block {block}\n{told}"));
     };
     let is_certain = fitting.next().is_none() && cell.iter().all(Option::is_some);

@@ -78,6 +78,8 @@ impl fmt::Display for Mutant {
 #[derive(Debug, Default)]
 struct Table {
     reached: BTreeMap<Site, u64>,
+    /// Sites at which some call had a range that [`Mutation::ShortenRange`] changes.
+    shortened: BTreeSet<Site>,
     active: Option<Mutant>,
     broken: Vec<Rule>,
     fired: u64,
@@ -135,6 +137,22 @@ impl Mutator {
         table.active.filter(|mutant| mutant.site == site).map(|mutant| mutant.mutation)
     }
 
+    /// Like [`visit`](Self::visit), of a call with a range. Also says what is left of the range
+    /// when it is shortened, if it can be.
+    fn visit_range(&self, site: Site, at: Offset, len: usize) -> (Option<Mutation>, Option<usize>) {
+        let (mutation, shorter) = (self.visit(site), without_last_line(at, len));
+        if shorter.is_some() {
+            self.lock().shortened.insert(site);
+        }
+        (mutation, shorter)
+    }
+
+    /// What the calls so far had in common with those that a mutant changes.
+    fn within_reach(&self) -> WithinReach {
+        let table = self.lock();
+        WithinReach { sites: table.reached.clone(), shortened: table.shortened.clone() }
+    }
+
     fn fire(&self) {
         self.lock().fired += 1;
     }
@@ -173,26 +191,22 @@ impl Hook for Mutator {
         let mut flush = |len, late| {
             calling(Calling { site: Some(site.name), late, weak: false }, || pmem.flush(at, len));
         };
-        match self.visit(site) {
-            Some(Mutation::DropFlush) => self.fire(),
-            Some(Mutation::SwapAcross) => {
+        match self.visit_range(site, at, len) {
+            (Some(Mutation::DropFlush), _) => self.fire(),
+            (Some(Mutation::SwapAcross), _) => {
                 self.fire();
                 flush(len, true);
             }
-            Some(Mutation::ShortenRange) => match without_last_line(at, len) {
-                Some(shorter) => {
-                    self.fire();
-                    flush(shorter, false);
-                }
-                None => flush(len, false),
-            },
+            (Some(Mutation::ShortenRange), Some(shorter)) => {
+                self.fire();
+                flush(shorter, false);
+            }
             _ => flush(len, false),
         }
     }
 
     fn stream<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
-        let mutation = self.visit(site);
-        self.put(site, mutation, pmem, at, bytes, |pmem, at, bytes| pmem.stream(at, bytes));
+        self.put(site, pmem, at, bytes, |pmem, at, bytes| pmem.stream(at, bytes));
     }
 
     fn stitches(&self) -> bool {
@@ -207,8 +221,7 @@ impl Hook for Mutator {
         bytes: &[u8],
         whole_bytes: u64,
     ) {
-        let mutation = self.visit(site);
-        self.put(site, mutation, pmem, at, bytes, |pmem, at, bytes| {
+        self.put(site, pmem, at, bytes, |pmem, at, bytes| {
             journal_core::NoHook.write_piece(site, pmem, at, bytes, whole_bytes);
         });
     }
@@ -249,16 +262,16 @@ impl Mutator {
     fn put<P: Pmem>(
         &self,
         site: Site,
-        mutation: Option<Mutation>,
         pmem: &mut P,
         at: Offset,
         bytes: &[u8],
         put: impl FnOnce(&mut P, Offset, &[u8]),
     ) {
+        let (mutation, shorter) = self.visit_range(site, at, bytes.len());
         let late = mutation == Some(Mutation::SwapAcross);
         let shorter = match mutation {
             Some(Mutation::DropFlush) => Some(0),
-            Some(Mutation::ShortenRange) => without_last_line(at, bytes.len()),
+            Some(Mutation::ShortenRange) => shorter,
             _ => None,
         };
         if late || shorter.is_some() {
@@ -401,6 +414,23 @@ impl<'a> Group<'a> {
     }
 }
 
+/// What the scenarios of a group do that mutants change.
+struct WithinReach {
+    sites: BTreeMap<Site, u64>,
+    shortened: BTreeSet<Site>,
+}
+
+impl WithinReach {
+    /// Whether a mutant changes any call. One that changes none leaves everything as it was when
+    /// the scenarios were explored without mutants.
+    fn has(&self, mutant: Mutant) -> bool {
+        match mutant.mutation {
+            Mutation::ShortenRange => self.shortened.contains(&mutant.site),
+            _ => self.sites.contains_key(&mutant.site),
+        }
+    }
+}
+
 /// Makes every declared site misbehave in every way that applies, and explores one group after the
 /// other until some scenario notices.
 ///
@@ -416,24 +446,22 @@ pub fn hunt(
     for group in groups {
         let counting = Mutator::new();
         group.explore(&counting)?;
-        reached_by.push(counting.reached());
+        reached_by.push(counting.within_reach());
     }
     let reached: BTreeSet<Site> =
-        reached_by.iter().flat_map(|sites| sites.keys().copied()).collect();
+        reached_by.iter().flat_map(|reach| reach.sites.keys().copied()).collect();
     let mut bag = Bag {
         unreached: declared.iter().copied().filter(|site| !reached.contains(site)).collect(),
         undeclared: reached.iter().copied().filter(|site| !declared.contains(site)).collect(),
         ..Bag::default()
     };
     for site in declared {
-        // A mutant changes nothing before its site is reached.
-        let reaching =
-            groups.iter().zip(&reached_by).filter(|(_, sites)| sites.contains_key(&site));
-        let reaching: Vec<&Group<'_>> = reaching.map(|(group, _)| group).collect();
         let ways = Mutation::ALL.into_iter().filter(|way| way.applies_to(site.kind));
         let mut touched = false;
         for mutation in ways {
             let mutant = Mutant { site, mutation };
+            let reaching = groups.iter().zip(&reached_by).filter(|(_, reach)| reach.has(mutant));
+            let reaching: Vec<&Group<'_>> = reaching.map(|(group, _)| group).collect();
             let listed = equivalents.iter().find(|equivalent| equivalent.mutant == mutant);
             let verdict = match (verdict(&reaching, mutant), listed) {
                 (Verdict::Survived, Some(listed)) => Verdict::Equivalent(listed.proof),
