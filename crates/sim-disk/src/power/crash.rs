@@ -418,6 +418,60 @@ fn pasts(weather: &Weather) -> Vec<Vec<(u16, usize)>> {
     some
 }
 
+impl CrashPoints<'_> {
+    /// Goes on to the next instant, and calls with the weather there.
+    fn at_next_instant<R>(&mut self, call: impl Fn(&Self, &Weather) -> R) -> Option<R> {
+        loop {
+            let Some(entry) = self.tape.entries().get(self.position) else {
+                if self.done || (!self.changed && self.position > self.first) {
+                    return None;
+                }
+                self.done = true;
+                return Some(call(self, &self.weather));
+            };
+            if self.middle_next {
+                self.middle_next = false;
+                let middle = self.weather.with_store_under_way(entry.thread, &entry.event);
+                let result = call(self, &middle);
+                self.advance();
+                return Some(result);
+            }
+            let is_due = self.changed && self.is_point(&entry.event);
+            let result = is_due.then(|| call(self, &self.weather));
+            self.changed &= !is_due;
+            let stored = matches!(entry.event, Event::Store { .. });
+            if stored && self.weather.caches_are_durable() {
+                self.middle_next = true;
+            } else {
+                self.advance();
+            }
+            if result.is_some() {
+                return result;
+            }
+        }
+    }
+
+    /// Passes over some points, and works out nothing of them. Returns how many there were.
+    fn pass(&mut self, count: usize) -> usize {
+        let mut passed = 0;
+        while passed < count {
+            if self.due.pop_front().is_some() {
+                passed += 1;
+                continue;
+            }
+            let left = count - passed;
+            let reached = self.at_next_instant(|points, weather| {
+                let here = pasts(weather).len();
+                if here <= left { (here, VecDeque::new()) } else { (0, points.points(weather)) }
+            });
+            let Some((here, due)) = reached else { break };
+            passed += here;
+            self.due = due;
+        }
+        passed
+    }
+}
+
 impl Iterator for CrashPoints<'_> {
     type Item = CrashPoint;
 
@@ -426,32 +480,15 @@ impl Iterator for CrashPoints<'_> {
             if let Some(point) = self.due.pop_front() {
                 return Some(point);
             }
-            let Some(entry) = self.tape.entries().get(self.position) else {
-                if self.done || (!self.changed && self.position > self.first) {
-                    return None;
-                }
-                self.done = true;
-                self.due = self.points(&self.weather);
-                continue;
-            };
-            if self.middle_next {
-                self.middle_next = false;
-                let middle = self.weather.with_store_under_way(entry.thread, &entry.event);
-                self.due = self.points(&middle);
-                self.advance();
-                continue;
-            }
-            let due = self.changed && self.is_point(&entry.event);
-            if due {
-                self.due = self.points(&self.weather);
-            }
-            self.changed &= !due;
-            let stored = matches!(entry.event, Event::Store { .. });
-            if stored && self.weather.caches_are_durable() {
-                self.middle_next = true;
-            } else {
-                self.advance();
-            }
+            self.due = self.at_next_instant(Self::points)?;
         }
+    }
+
+    fn nth(&mut self, index: usize) -> Option<CrashPoint> {
+        if self.pass(index) < index { None } else { self.next() }
+    }
+
+    fn count(mut self) -> usize {
+        self.pass(usize::MAX)
     }
 }

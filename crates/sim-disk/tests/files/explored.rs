@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use journal_core::Pmem as _;
+use journal_core::units::Offset;
 use sim_disk::{
-    CrashPoints, Explorer, FileFacts, FileImage, Image, Mark, Model, Rng, Scenario, TornBy,
-    Unwritten, World, generate,
+    Cell, CrashPoint, CrashPoints, Explorer, FileFacts, FileImage, Image, Mark, Model, Rng,
+    Scenario, TornBy, Unwritten, World, generate,
 };
 
 use crate::states::{RIGHT, world_of};
@@ -23,6 +25,41 @@ pub(crate) fn lengths_and_tails(world: &World, at: u64) -> BTreeSet<(u64, [u8; 4
         (file.len(), tail)
     });
     seen.collect()
+}
+
+/// To pass over points is to take them and throw them away, whatever happens there: stores under
+/// way in caches that are durable, and several pasts of files that were cut.
+#[test]
+fn points_passed_over_are_those_that_would_have_come() {
+    for model in [Model::Torn8, Model::Eadr] {
+        let file = Image::of_files(1, FileFacts::default()).file(0).expect("a file").clone();
+        let world = World::boot(Image::blank(256).with_file(file), model);
+        let (mut pmem, file) = (world.pmem(), world.file(0));
+        for value in 1..4_u8 {
+            pmem.store(Offset(u64::from(value) * 8), &[value; 8]);
+            file.write_all_at(0, &[value; 3 * 4096]).expect("writes");
+            file.set_len(4096).expect("cuts");
+            pmem.flush(Offset(0), 64);
+            pmem.fence().expect("fences");
+            world.returned(value.into());
+        }
+        let (start, tape) = (world.start(), world.tape());
+        let points = || CrashPoints::new(&start, &tape, world.rules(), 0);
+        let told = |point: &CrashPoint| (point.position(), point.fingerprint(&newest(point)));
+        let all: Vec<_> = points().map(|point| told(&point)).collect();
+        assert!(all.windows(2).any(|two| two[0].0 == two[1].0), "some instants have several");
+        assert_eq!(points().count(), all.len());
+        for at in 0..=all.len() {
+            let mut left = points();
+            assert_eq!(left.nth(at).as_ref().map(told), all.get(at).copied());
+            assert_eq!(left.next().as_ref().map(told), all.get(at + 1).copied());
+            assert_eq!(left.count(), all.len().saturating_sub(at + 2));
+        }
+    }
+}
+
+fn newest(point: &CrashPoint) -> Vec<usize> {
+    point.cells().iter().map(Cell::newest).collect()
 }
 
 /// A store of two files: values of a page each in one, and how many there are, in a log.
