@@ -324,8 +324,10 @@ pub fn live(source: &mut Source, plan: &Plan<'_>) -> Result<(), String> {
             from = position + 1;
             continue;
         }
-        let points: Vec<_> = CrashPoints::new(&start, &tape, rules, from).collect();
-        let point = &points[points.len() - 1 - source.index(points.len())];
+        let points = || CrashPoints::new(&start, &tape, rules, from);
+        let count = points().count();
+        let chosen = count - 1 - source.index(count);
+        let point = points().nth(chosen).expect("fewer than there are");
         let keep_of_8 = source.below(9);
         let cells = point.cells().iter();
         let choice: Vec<_> = cells
