@@ -24,9 +24,10 @@ fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return play(&role);
     }
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("a journal has one owner at a time", owner::one_at_a_time),
         ("a killed owner leaves the journal free, with what it committed", owner::killed),
+        ("a killed owner leaves on a plain disk what it made durable", owner::killed_by_direct_io),
         ("a journal without a thread of its own says so", owner::no_thread),
         ("the oracle of the tour sees a changed byte", oracle_sees),
         ("a short tour ends well", tour_ends_well),

@@ -14,8 +14,16 @@ use pmem_sys::Holder;
 const BLOCK: usize = 4096;
 const SIGKILL: i32 = 9;
 
+/// A folder with a file of this name has its persistent memory on a plain disk.
+const DIRECT_IO: &str = "direct-io";
+
+fn options(folder: &Path) -> MapOptions {
+    let options = MapOptions::new();
+    if folder.join(DIRECT_IO).exists() { options.direct_io() } else { options }
+}
+
 fn map(folder: &Path) -> Result<Region, MapError> {
-    MapOptions::new().open(folder.join("nvm"))
+    options(folder).open(folder.join("nvm"))
 }
 
 fn disk(folder: &Path) -> Result<FileDisk, FileDiskError> {
@@ -23,7 +31,7 @@ fn disk(folder: &Path) -> Result<FileDisk, FileDiskError> {
 }
 
 fn format(folder: &Path) -> Journal {
-    let nvm = MapOptions::new().create(folder.join("nvm"), 1 << 20).expect("a new file");
+    let nvm = options(folder).create(folder.join("nvm"), 1 << 20).expect("a new file");
     let disk = FileDisk::create(folder.join("disk"), BlockSize::DEFAULT, 16).expect("a new file");
     Journal::format(nvm, disk, &Options::new()).expect("formats")
 }
@@ -91,7 +99,8 @@ pub(crate) fn one_at_a_time(folder: &Path) {
     assert_eq!(owners(folder), (None, false));
 }
 
-pub(crate) fn killed(folder: &Path) {
+/// The journal of a process that was killed after its two commits.
+fn after_a_kill(folder: &Path) -> Journal {
     drop(format(folder));
     let (mut owner, said) = start("hold", folder);
     assert_eq!(said, "holding");
@@ -99,14 +108,30 @@ pub(crate) fn killed(folder: &Path) {
     owner.kill().expect("it is our child");
     let status = owner.wait().expect("it is our child");
     assert_eq!(status.signal(), Some(SIGKILL));
-    let journal = reopen(folder);
-    // The kernel keeps what a killed process has stored, so the deferred one is there as well.
+    reopen(folder)
+}
+
+/// The second commit is deferred, but whole blocks are fenced all the same.
+fn holds_both(journal: &Journal) {
     assert_eq!(journal.recovery().found, 2);
     for number in [1, 2] {
         let mut content = [0; BLOCK];
         journal.read(BlockNumber(number), &mut content).expect("reads");
         assert_eq!(content, [number as u8; BLOCK]);
     }
+}
+
+pub(crate) fn killed(folder: &Path) {
+    holds_both(&after_a_kill(folder));
+}
+
+pub(crate) fn killed_by_direct_io(_: &Path) {
+    // On a disk: the temporary directory may be memory, which not every kernel reads directly.
+    let name = format!("nvm-journal-processes-{}", std::process::id());
+    let folder = super::Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+    std::fs::create_dir(&folder.0).expect("the directory takes entries");
+    std::fs::write(folder.0.join(DIRECT_IO), []).expect("the directory takes entries");
+    holds_both(&after_a_kill(&folder.0));
 }
 
 /// The role that is given no threads.

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | [`MapOptions::open`], kernel grants `MAP_SYNC` | line flush and fence | power loss |
 //! | [`MapOptions::open`], any other file | `msync` of the flushed pages | power loss |
+//! | the same, with [`MapOptions::direct_io`] | writes past the page cache | power loss |
 //! | [`MapOptions::anonymous`] | line flush and fence, for their cost | nothing |
 //! | [`MapOptions::emulated`] | the same, slower ([`EmulatorModel`]) | nothing |
 //!
@@ -33,7 +34,7 @@
 //! # What a crash may do
 //!
 //! It is said at each method of the port. A killed process loses nothing it stored and frees its
-//! lock. At a power loss, bytes that were not flushed and fenced are lost, word by word. This is so
+//! lock; with direct I/O it loses what it has not fenced. At a power loss, bytes that were not flushed and fenced are lost, word by word. This is so
 //! at every medium alike: a program is right on all of them or on none.
 //!
 //! # Trust

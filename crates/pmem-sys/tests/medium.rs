@@ -397,6 +397,80 @@ fn a_demand_is_met_or_refused_with_the_reason() {
 }
 
 /// For machines that have it: `PMEM_SYS_DAX_DIR=/mnt/pmem cargo test`. Says so where it is skipped.
+/// A directory on a disk, or on what stands in for one: `tmpfs` has no direct I/O on old kernels.
+fn on_a_disk(name: &str) -> Scratch {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    Scratch::in_directory(target, name)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no direct I/O")]
+fn by_direct_io_a_file_has_what_was_fenced_and_no_more() {
+    let scratch = on_a_disk("direct-io");
+    let path = scratch.file("a");
+    let options = MapOptions::new().direct_io();
+    let bytes = 3 << 20;
+    let mut region = options.create(&path, bytes).expect("the file system has direct I/O");
+    let facts = region.map_facts();
+    assert_eq!((facts.granularity, facts.reason), (Granularity::Page, Reason::DirectIoAsked));
+    assert!(!facts.reason.is_volatile());
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(&path).expect("it was created");
+    assert!(found.blocks() * 512 >= found.len(), "all its space is allocated");
+
+    // One run, several runs, and one that is longer than a write.
+    commit(&mut region, 4090, b"across a page");
+    region.stream(Offset(100_000), &[1; 10]);
+    region.stream(Offset(200_000), &[2; 10]);
+    region.fence().expect("the disk works");
+    region.stream(Offset(1 << 20), &vec![3; 2 << 20]);
+    region.fence().expect("the disk works");
+    // Nothing is written that was not flushed, or not fenced.
+    region.store(Offset(50_000), b"not flushed");
+    region.store(Offset(60_000), b"not fenced");
+    region.flush(Offset(60_000), 10);
+    let content = fs::read(&path).expect("it is a file");
+    drop(region);
+    let mut expected = vec![0; bytes as usize];
+    expected[4090..][..13].copy_from_slice(b"across a page");
+    expected[100_000..][..10].fill(1);
+    expected[200_000..][..10].fill(2);
+    expected[1 << 20..].fill(3);
+    assert!(content == expected);
+
+    let region = options.open(&path).expect("it is free again");
+    assert!(region.bytes(Offset(0), expected.len()) == Ok(&expected[..]));
+    let busy = kind(options.open(&path));
+    assert!(matches!(busy, Some(MapErrorKind::Busy { .. })), "it is locked");
+    drop(region);
+    // The file is one like any other.
+    let region = MapOptions::new().page_cache().open(&path).expect("it is free again");
+    assert!(region.bytes(Offset(0), expected.len()) == Ok(&expected[..]));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no direct I/O")]
+fn threads_make_their_own_parts_durable_by_direct_io() {
+    let scratch = on_a_disk("direct-io-threads");
+    let path = scratch.file("a");
+    let region = MapOptions::new().direct_io().create(&path, 1 << 20).expect("direct I/O");
+    let (first, second) = region.split_at(Offset(1 << 19)).expect("on a line");
+    std::thread::scope(|scope| {
+        for (mut part, number) in [(first, 1), (second, 2)] {
+            let path = &path;
+            scope.spawn(move || {
+                for round in 0..50_u8 {
+                    let at = u64::from(round) * 5000;
+                    commit(&mut part, at, &[number; 100]);
+                    let there = fs::read(path).expect("it is a file");
+                    let start = (usize::from(number) - 1 << 19) + at as usize;
+                    assert_eq!(there[start..][..100], [number; 100]);
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn a_file_on_persistent_memory_is_durable_by_the_line() {
     let Some(parent) = std::env::var_os("PMEM_SYS_DAX_DIR").map(PathBuf::from) else {

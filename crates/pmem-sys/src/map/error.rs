@@ -98,6 +98,8 @@ pub enum Step {
     Sync,
     /// Mapping it.
     Map,
+    /// Reading it past the page cache.
+    Load,
 }
 
 /// Which process has a file open.
@@ -180,6 +182,7 @@ impl fmt::Display for Step {
             Self::Allocate => "allocate its space",
             Self::Sync => "sync it",
             Self::Map => "map it",
+            Self::Load => "read it past the page cache",
         })
     }
 }

@@ -42,6 +42,8 @@ pub enum Reason {
     },
     /// The page cache was asked for.
     PageCacheAsked,
+    /// Direct I/O was asked for.
+    DirectIoAsked,
     /// This processor, or this build, has no instruction that writes a line back.
     NoLineFlush,
     /// Plain memory: it behaves like persistent memory until the power goes, or the process.
@@ -65,6 +67,7 @@ impl fmt::Display for Reason {
             Self::PersistentCaches => f.write_str("MAP_SYNC granted, caches survive power loss"),
             Self::MapSyncRefused { os } => write!(f, "MAP_SYNC refused with os error {os}"),
             Self::PageCacheAsked => f.write_str("the page cache was asked for"),
+            Self::DirectIoAsked => f.write_str("direct I/O was asked for"),
             Self::NoLineFlush => f.write_str("no instruction writes a line back"),
             Self::Anonymous => f.write_str("plain memory"),
             Self::Emulated => f.write_str("emulated memory"),

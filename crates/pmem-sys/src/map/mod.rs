@@ -6,6 +6,8 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use std::sync::Arc;
+
 use memmap2::MmapRaw;
 use rustix::io::Errno;
 use rustix::mm::Advice;
@@ -14,6 +16,7 @@ use crate::map::dax::DaxMapping;
 use crate::map::pages::PAGE_BYTES;
 
 pub(crate) mod dax;
+pub(crate) mod direct_io;
 pub(crate) mod error;
 pub(crate) mod facts;
 pub(crate) mod lock;
@@ -30,6 +33,8 @@ pub(crate) enum Mapping {
     Ordinary(MmapRaw),
     /// Directly on persistent memory.
     Direct(DaxMapping),
+    /// A copy of a file, which what writes it back has too.
+    Copied(Arc<MmapRaw>),
 }
 
 impl Mapping {
@@ -37,6 +42,7 @@ impl Mapping {
         match self {
             Self::Ordinary(map) => map.as_mut_ptr(),
             Self::Direct(map) => map.base(),
+            Self::Copied(map) => map.as_mut_ptr(),
         }
     }
 
@@ -44,6 +50,7 @@ impl Mapping {
         match self {
             Self::Ordinary(map) => map.len(),
             Self::Direct(map) => map.len(),
+            Self::Copied(map) => map.len(),
         }
     }
 

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mm::{MsyncFlags, msync};
 
 use crate::lines::touched;
-use crate::map::pages::Syncer;
+use crate::map::pages::{PAGE_BYTES, Syncer};
 
 /// Maps the first `len` bytes of `file`.
 pub(crate) fn map(file: &File, len: usize) -> std::io::Result<MmapRaw> {
@@ -26,12 +26,15 @@ unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
 
-/// Writes back ranges of the mapping at `base`, of `len` bytes, widened to the machine's pages.
+/// Writes back runs of the mapping at `base`, of `len` bytes, widened to the machine's pages.
 /// Made for a mapping that outlives it; beyond its life, calls fail and do no harm.
 pub(crate) fn syncer(base: *mut u8, len: usize) -> Syncer {
     let page_bytes = rustix::param::page_size();
     let base = Base(base);
-    Box::new(move |at, range| sync(&base, len, page_bytes, at, range))
+    Box::new(move |runs| {
+        let mut runs = runs.iter();
+        runs.try_for_each(|run| sync(&base, len, page_bytes, run.start, run.count * PAGE_BYTES))
+    })
 }
 
 fn sync(base: &Base, len: usize, page_bytes: usize, at: usize, range: usize) -> Result<(), Errno> {

@@ -1,18 +1,24 @@
-//! Durability by the page: what each thread flushed, and one system call per run of pages.
+//! Durability by the page: what each thread flushed, and one group of calls for all threads that
+//! fence at a time.
 //!
-//! Guarantees: a fence writes back exactly the pages that its own thread flushed through any region
-//! of the span since its last fence. Neighbours are merged. It returns `Ok` only if every call did.
+//! Guarantees: when a fence returns `Ok`, exactly the pages that its own thread flushed through any
+//! region of the span since its last fence are written back, as far as this thread is concerned.
+//! Neighbours are merged.
+//!
+//! One thread at a time writes pages back, the *leader* of a group. Threads that fence meanwhile
+//! are the next group: one of them leads it, and writes the pages of all of them. So many threads
+//! pay for one flush of the disk's cache.
 //!
 //! Once a call fails the span is stuck for ever: the kernel reports an error once, to the first
-//! caller that asks, and forgets it. For the same reason fences of different threads take turns.
-//! Otherwise one thread's call could collect the error of another's pages, and the other be told
-//! that all is well.
+//! caller that asks, and forgets it. For the same reason groups take turns. Otherwise one group's
+//! call could collect the error of another's pages, and the other be told that all is well. A group
+//! that failed has failed for each of its threads.
 //!
 //! What a crash may do: until the fence returns, the kernel may have written back any of the pages,
 //! flushed or not. A page may be torn at the word.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use rustix::io::Errno;
@@ -26,8 +32,8 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// Runs a thread may have pending before they are merged on the spot for the first time.
 const MERGE_AT_RUNS: usize = 256;
 
-/// Writes a range of the mapping back: position and length in bytes.
-pub(crate) type Syncer = Box<dyn Fn(usize, usize) -> Result<(), Errno> + Send + Sync>;
+/// Writes runs of pages of the mapping back. They ascend, and no two touch.
+pub(crate) type Syncer = Box<dyn Fn(&[Run]) -> Result<(), Errno> + Send + Sync>;
 
 /// Why a fence did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +67,38 @@ impl Pending {
     }
 }
 
+/// The groups of fences: the one that gathers, and those before it.
+#[derive(Debug, Default)]
+struct Groups {
+    /// What the threads of the group that gathers have flushed.
+    runs: Vec<Run>,
+    /// How many have begun, which is the number of the one that gathers.
+    begun: u64,
+    /// How many have ended: all of those that began, or all but one.
+    ended: u64,
+    /// Which one failed, and how.
+    failed: Option<(u64, Errno)>,
+}
+
+impl Groups {
+    /// How a group has ended.
+    fn result(&self, group: u64) -> Result<(), SyncError> {
+        match self.failed {
+            Some((failed, errno)) if failed == group => Err(SyncError::Failed(errno)),
+            Some((failed, _)) if failed < group => Err(SyncError::Stuck),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The page-granular side of one span.
 pub(crate) struct Pages {
     syncer: Syncer,
     /// One entry per thread that has something pending. Few threads write to a span, so a list.
     pending: Mutex<Vec<Pending>>,
-    /// Held across the system calls of one fence.
-    turn: Mutex<()>,
+    groups: Mutex<Groups>,
+    /// A group has ended.
+    ended: Condvar,
     stuck: AtomicBool,
 }
 
@@ -76,7 +107,8 @@ impl Pages {
         Self {
             syncer,
             pending: Mutex::new(Vec::new()),
-            turn: Mutex::new(()),
+            groups: Mutex::default(),
+            ended: Condvar::new(),
             stuck: AtomicBool::new(false),
         }
     }
@@ -102,7 +134,7 @@ impl Pages {
         }
     }
 
-    /// Writes back what this thread flushed.
+    /// Has what this thread flushed written back.
     pub(crate) fn fence(&self) -> Result<(), SyncError> {
         let me = thread::current().id();
         let mut runs = {
@@ -112,18 +144,40 @@ impl Pages {
                 None => Vec::new(),
             }
         };
+        if runs.is_empty() {
+            return if self.is_stuck() { Err(SyncError::Stuck) } else { Ok(()) };
+        }
+        let mut groups = lock(&self.groups);
+        let mine = groups.begun;
+        groups.runs.append(&mut runs);
+        while groups.begun == mine && groups.ended < mine {
+            groups = self.ended.wait(groups).unwrap_or_else(PoisonError::into_inner);
+        }
+        if groups.begun == mine {
+            return self.lead(groups);
+        }
+        while groups.ended <= mine {
+            groups = self.ended.wait(groups).unwrap_or_else(PoisonError::into_inner);
+        }
+        groups.result(mine)
+    }
+
+    /// Writes back what the threads of the group that gathers have flushed.
+    fn lead(&self, mut groups: MutexGuard<'_, Groups>) -> Result<(), SyncError> {
+        let mine = groups.begun;
+        groups.begun += 1;
+        let mut runs = core::mem::take(&mut groups.runs);
+        drop(groups);
         merge(&mut runs);
-        let _turn = lock(&self.turn);
-        if self.is_stuck() {
-            return Err(SyncError::Stuck);
+        let written = if self.is_stuck() { Ok(()) } else { (self.syncer)(&runs) };
+        let mut groups = lock(&self.groups);
+        if let Err(errno) = written {
+            self.stuck.store(true, Ordering::Release);
+            groups.failed = Some((mine, errno));
         }
-        for run in runs {
-            if let Err(errno) = (self.syncer)(run.start, run.count * PAGE_BYTES) {
-                self.stuck.store(true, Ordering::Release);
-                return Err(SyncError::Failed(errno));
-            }
-        }
-        Ok(())
+        groups.ended += 1;
+        self.ended.notify_all();
+        groups.result(mine)
     }
 }
 
@@ -167,8 +221,8 @@ mod tests {
     fn recording() -> (Pages, Log) {
         let log = Log::default();
         let copy = Arc::clone(&log);
-        let pages = Pages::new(Box::new(move |at, len| {
-            lock(&copy).push((at, len));
+        let pages = Pages::new(Box::new(move |runs| {
+            lock(&copy).extend(runs.iter().map(|run| (run.start, run.count * PAGE_BYTES)));
             Ok(())
         }));
         (pages, log)
@@ -205,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_failed_call_is_told_once_and_remembered_for_everybody() {
-        let pages = Pages::new(Box::new(|at, _| match at {
+        let pages = Pages::new(Box::new(|runs| match runs[0].start {
             0 => Ok(()),
             _ => Err(Errno::IO),
         }));
@@ -222,6 +276,107 @@ mod tests {
                 assert_eq!(pages.fence(), Err(SyncError::Stuck));
             });
         });
+    }
+
+    /// A call that each test lets go on by hand, and how many runs each call had.
+    fn held() -> (Pages, std::sync::mpsc::Sender<Result<(), Errno>>, Log) {
+        let (go, gate) = std::sync::mpsc::channel();
+        let (log, gate) = (Log::default(), Mutex::new(gate));
+        let copy = Arc::clone(&log);
+        let pages = Pages::new(Box::new(move |runs| {
+            lock(&copy).push((runs.len(), runs.iter().map(|run| run.count).sum()));
+            lock(&gate).recv().expect("the test says how it ends")
+        }));
+        (pages, go, log)
+    }
+
+    /// Waits until something is so that other threads bring about.
+    fn until(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn threads_that_fence_during_a_call_share_the_next_one() {
+        let (pages, go, log) = held();
+        thread::scope(|scope| {
+            let fence = |at| {
+                let pages = &pages;
+                scope.spawn(move || {
+                    pages.flushed(at, 1);
+                    pages.fence()
+                })
+            };
+            let first = fence(0);
+            until(|| lock(&pages.groups).begun == 1);
+            let others = [4096, 8192, 5 * 4096].map(fence);
+            until(|| lock(&pages.groups).runs.len() == 3);
+            assert_eq!(lock(&log).len(), 1, "one group at a time");
+            go.send(Ok(())).expect("it is awaited");
+            go.send(Ok(())).expect("it is awaited");
+            assert_eq!(first.join().expect("no panic"), Ok(()));
+            for other in others {
+                assert_eq!(other.join().expect("no panic"), Ok(()));
+            }
+        });
+        assert_eq!(*lock(&log), [(1, 1), (2, 3)], "the last one has the pages of three threads");
+    }
+
+    #[test]
+    fn a_group_that_fails_fails_for_each_of_its_threads_and_no_earlier_one() {
+        let (pages, go, _) = held();
+        thread::scope(|scope| {
+            let fence = |at| {
+                let pages = &pages;
+                scope.spawn(move || {
+                    pages.flushed(at, 1);
+                    pages.fence()
+                })
+            };
+            let first = fence(0);
+            until(|| lock(&pages.groups).begun == 1);
+            let others = [4096, 8192].map(fence);
+            until(|| lock(&pages.groups).runs.len() == 2);
+            go.send(Ok(())).expect("it is awaited");
+            go.send(Err(Errno::IO)).expect("it is awaited");
+            assert_eq!(first.join().expect("no panic"), Ok(()));
+            for other in others {
+                let result = other.join().expect("no panic");
+                assert_eq!(result, Err(SyncError::Failed(Errno::IO)));
+            }
+        });
+        pages.flushed(0, 1);
+        assert_eq!(pages.fence(), Err(SyncError::Stuck));
+    }
+
+    #[test]
+    fn no_fence_returns_before_its_pages_are_written() {
+        let written = Arc::new(Mutex::new(BTreeSet::new()));
+        let copy = Arc::clone(&written);
+        let pages = Pages::new(Box::new(move |runs| {
+            for run in runs {
+                thread::yield_now();
+                lock(&copy).extend((0..run.count).map(|page| run.start / PAGE_BYTES + page));
+            }
+            Ok(())
+        }));
+        let rounds = if cfg!(miri) { 5 } else { 500 };
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let (pages, written) = (&pages, &written);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let page = number + 4 * round;
+                        pages.flushed(page * PAGE_BYTES, 8);
+                        assert_eq!(pages.fence(), Ok(()));
+                        assert!(lock(written).contains(&page));
+                    }
+                });
+            }
+        });
+        let groups = lock(&pages.groups);
+        assert_eq!((groups.begun, groups.runs.len()), (groups.ended, 0));
     }
 
     /// Pages that cannot be joined are not sorted at every flush; flushes that can are not kept.

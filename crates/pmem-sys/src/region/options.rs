@@ -10,9 +10,10 @@
 //! from its own.
 
 use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use journal_core::{Granularity, LINE_BYTES};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl};
@@ -24,7 +25,7 @@ use crate::map::facts::{MapFacts, Reason};
 use crate::map::lock::FileLock;
 use crate::map::pages::{PAGE_BYTES, Pages};
 use crate::map::sysfs::Device;
-use crate::map::{Mapping, memory, page_cache};
+use crate::map::{Mapping, direct_io, memory, page_cache};
 use crate::processor::choices::FlushMethod;
 use crate::processor::method::Method;
 use crate::region::Region;
@@ -44,6 +45,15 @@ enum Prefault {
     Later,
 }
 
+/// Which way a file is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Directly if the kernel grants that, and otherwise through the page cache.
+    Best,
+    PageCache,
+    DirectIo,
+}
+
 /// What is demanded of a span, and the calls that give one.
 ///
 /// ```no_run
@@ -61,7 +71,7 @@ enum Prefault {
 pub struct MapOptions {
     weakest: Granularity,
     min_len: u64,
-    page_cache: bool,
+    way: Way,
     prefault: Prefault,
     method: Option<Method>,
 }
@@ -79,7 +89,7 @@ impl MapOptions {
         Self {
             weakest: Granularity::Page,
             min_len: 0,
-            page_cache: false,
+            way: Way::Best,
             prefault: Prefault::IfSmall,
             method: None,
         }
@@ -100,7 +110,20 @@ impl MapOptions {
     /// Maps files through the page cache without asking for better.
     #[must_use]
     pub const fn page_cache(self) -> Self {
-        Self { page_cache: true, ..self }
+        Self { way: Way::PageCache, ..self }
+    }
+
+    /// Keeps the content of a file in plain memory, and writes the pages that are flushed to the
+    /// file, past the page cache (`O_DIRECT`). It is for files on plain disks. A fence waits for
+    /// one write, whatever other programs write, and threads that fence at a time share one flush
+    /// of the disk's cache.
+    ///
+    /// The memory is as large as the file, and an open reads all of it. [`create`](Self::create)
+    /// writes the whole file once. Unlike with a file in the page cache, a killed process loses
+    /// what it has not fenced. A file system without direct I/O is an error.
+    #[must_use]
+    pub const fn direct_io(self) -> Self {
+        Self { way: Way::DirectIo, ..self }
     }
 
     /// Has the system map every page before the call returns, which takes a quarter of a
@@ -200,6 +223,12 @@ impl MapOptions {
         let lock = FileLock::take(file).inspect_err(undo)?;
         let made = || {
             allocate(lock.file(), len)?;
+            if self.way == Way::DirectIo {
+                // The first write to space that holds nothing yet also writes what the file system
+                // knows of it.
+                write_zeros(lock.file(), len)
+                    .map_err(|source| MapError::system(Step::Allocate, source))?;
+            }
             let synced = lock.file().sync_all().and_then(|()| sync_directory_of(path));
             synced.map_err(|source| MapError::system(Step::Sync, source))?;
             self.medium(lock.file())
@@ -265,6 +294,7 @@ impl MapOptions {
             Err(reason) if !found.is_file() => {
                 return Err(MapErrorKind::NoDirectAccess { reason }.into());
             }
+            Err(Reason::DirectIoAsked) => return self.direct_medium(file, len),
             Err(reason) => {
                 // The demand is looked at first: a refused medium is not even mapped.
                 self.facts(Granularity::Page, reason, None)?;
@@ -281,6 +311,23 @@ impl MapOptions {
             _ => Durability::Lines,
         };
         Ok((self.ready(mapping, granularity != Granularity::Page)?, facts, by))
+    }
+
+    /// The content of a file in memory, written back past the page cache.
+    fn direct_medium(
+        &self,
+        file: &File,
+        len: usize,
+    ) -> Result<(Mapping, MapFacts, Durability), MapError> {
+        let facts = self.facts(Granularity::Page, Reason::DirectIoAsked, None)?;
+        let load = || {
+            let memory = Arc::new(direct_io::load(file, len)?);
+            let syncer = direct_io::syncer(file.try_clone()?, Arc::clone(&memory), facts.method)?;
+            Ok((Mapping::Copied(memory), Durability::Pages(Pages::new(syncer))))
+        };
+        let (mapping, by) =
+            load().map_err(|source: io::Error| MapError::system(Step::Load, source))?;
+        Ok((mapping, facts, by))
     }
 
     /// The mapping, with its pages where they are asked for, or where they are few and a page that
@@ -301,8 +348,10 @@ impl MapOptions {
 
     /// Maps the file directly, or says why that cannot be.
     fn map_direct(&self, file: &File, len: usize) -> Result<Result<DaxMapping, Reason>, MapError> {
-        if self.page_cache {
-            return Ok(Err(Reason::PageCacheAsked));
+        match self.way {
+            Way::Best => {}
+            Way::PageCache => return Ok(Err(Reason::PageCacheAsked)),
+            Way::DirectIo => return Ok(Err(Reason::DirectIoAsked)),
         }
         if self.chosen_method().flush() == FlushMethod::Nothing {
             return Ok(Err(Reason::NoLineFlush));

@@ -32,8 +32,9 @@ fn a_fence_writes_back_the_pages_that_were_flushed_through_any_region() {
     let log = Arc::clone(&calls);
     let region = paged(
         16,
-        Box::new(move |at, len| {
-            log.lock().expect("nobody panics").push((at / PAGE_BYTES, len / PAGE_BYTES));
+        Box::new(move |runs| {
+            let runs = runs.iter().map(|run| (run.start / PAGE_BYTES, run.count));
+            log.lock().expect("nobody panics").extend(runs);
             Ok(())
         }),
     );
@@ -52,8 +53,9 @@ fn a_fence_writes_back_the_pages_that_were_flushed_through_any_region() {
 fn what_is_streamed_is_there_and_in_flight_and_nothing_beside_it_changes() {
     let written_back = Arc::new(Mutex::new(0));
     let count = Arc::clone(&written_back);
-    let syncer: Syncer = Box::new(move |_, len| {
-        *count.lock().expect("nobody panics") += len;
+    let syncer: Syncer = Box::new(move |runs| {
+        let pages: usize = runs.iter().map(|run| run.count).sum();
+        *count.lock().expect("nobody panics") += pages * PAGE_BYTES;
         Ok(())
     });
     let media = [
@@ -102,7 +104,7 @@ fn streaming_to_slow_memory_takes_as_long_as_the_model_says() {
 
 #[test]
 fn a_failed_fence_sticks_to_the_whole_span() {
-    let region = paged(4, Box::new(|_, _| Err(Errno::IO)));
+    let region = paged(4, Box::new(|_| Err(Errno::IO)));
     let (mut first, mut second) = region.split_at(Offset(4096)).expect("on a line");
     let reader = second.reader();
     first.store_u64(Offset(0), 7);
