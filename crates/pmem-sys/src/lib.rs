@@ -34,8 +34,9 @@
 //! # What a crash may do
 //!
 //! It is said at each method of the port. A killed process loses nothing it stored and frees its
-//! lock; with direct I/O it loses what it has not fenced. At a power loss, bytes that were not flushed and fenced are lost, word by word. This is so
-//! at every medium alike: a program is right on all of them or on none.
+//! lock. With direct I/O it loses what it has not fenced. At a power loss, bytes that were not
+//! flushed and fenced are lost, word by word. This is so at every medium alike: a program is right
+//! on all of them or on none.
 //!
 //! # Trust
 //!

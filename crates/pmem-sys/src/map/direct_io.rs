@@ -10,10 +10,10 @@
 //! **Crash**: a killed process loses what it has not fenced, as it does in a power loss. Of pages
 //! that were on their way, the disk has old or new content, word by word.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapMut, MmapRaw};
