@@ -463,7 +463,7 @@ fn threads_make_their_own_parts_durable_by_direct_io() {
                     let at = u64::from(round) * 5000;
                     commit(&mut part, at, &[number; 100]);
                     let there = fs::read(path).expect("it is a file");
-                    let start = (usize::from(number) - 1 << 19) + at as usize;
+                    let start = ((usize::from(number) - 1) << 19) + at as usize;
                     assert_eq!(there[start..][..100], [number; 100]);
                 }
             });

@@ -6,8 +6,8 @@
 //! Neighbours are merged.
 //!
 //! One thread at a time writes pages back, the *leader* of a group. Threads that fence meanwhile
-//! are the next group: one of them leads it, and writes the pages of all of them. The group pays for
-//! one flush of the disk's cache.
+//! are the next group: one of them leads it, and writes the pages of all of them. The group pays
+//! for one flush of the disk's cache.
 //!
 //! Once a call fails the span is stuck for ever: the kernel reports an error once, to the first
 //! caller that asks, and forgets it. For the same reason groups take turns. Otherwise one group's
