@@ -1,5 +1,5 @@
-//! Where the bytes are: a mapping of a file (direct or through the page cache), a copy of a file, or
-//! plain memory.
+//! Where the bytes are: a mapping of a file (direct or through the page cache), a copy of a file,
+//! or plain memory.
 //!
 //! Guarantees: the address and length of a [`Mapping`] do not change while it lives. The address is
 //! aligned to a page, and all of it may be read and written. What a crash leaves is said in each
