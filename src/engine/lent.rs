@@ -11,9 +11,8 @@
 
 use journal_core::parts::{NodeId, Operations, Prepared};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, CommitError, Committed, Durability, Rule};
+use journal_core::{BlockNumber, CommitError, Rule};
 
-use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -148,39 +147,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// says.
     pub(crate) fn has_kept(&self, block: BlockNumber, at: usize, bytes: &[u8]) -> bool {
         self.with_kept(block, |kept| kept.is_some_and(|kept| kept[at..][..bytes.len()] == *bytes))
-    }
-
-    /// Commits what a transaction has staged. Images that it keeps for readers are handed over with
-    /// their pages.
-    #[inline]
-    pub(crate) fn commit_staged(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let result = self.commit_and_unlock(seat, durability);
-        if let (Ok(Some(committed)), true) = (&result, self.caches && !self.pins) {
-            self.keep_pages(&mut seat.staged, committed);
-        }
-        result
-    }
-
-    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
-    /// wait no longer from then on, so copies of its images are kept before.
-    #[inline]
-    pub(super) fn commit_and_unlock(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let prepared = self.prepare_lent(seat)?;
-        let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
-        let Seat { staged, work, .. } = seat;
-        staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
-            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.end(work, operations, keeps, commit)
-        })
     }
 
     /// Prepares a staged transaction to which old images are lent. `None` where none are, or where
