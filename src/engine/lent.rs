@@ -9,7 +9,7 @@
 //!     several parts, or where something goes to the disk before it.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
-use journal_core::parts::{NodeId, Operations, Prepared};
+use journal_core::parts::{Operations, Prepared};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, CommitError, Rule};
 
@@ -22,19 +22,6 @@ use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 
 impl<L, M: Machine> Shared<L, M> {
-    /// The newest frame of a block that may be read. At most one frame may not: that of the
-    /// transaction that holds the block.
-    pub(super) fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
-        let mut next = share.index.newest(block);
-        while let Some(id) = next {
-            if self.is_readable(&share.index.frame(id)) {
-                return Some(id);
-            }
-            next = share.index.older(id);
-        }
-        None
-    }
-
     /// Calls with the committed image of a block that the caller has locked, where the cache has
     /// it. The share of the index stays locked meanwhile, so that no eviction takes the image.
     ///
