@@ -20,7 +20,7 @@ use pmem_sys::{FarFence, NativeKernels, StoreLock};
 use crate::any_policy::AnyPolicy;
 use crate::engine::scan::scan;
 use crate::engine::snapshot::Snapshot;
-use crate::engine::upkeep::background::Checkpointer;
+use crate::engine::upkeep::checkpoint::Checkpointer;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
