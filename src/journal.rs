@@ -20,7 +20,7 @@ use pmem_sys::{FarFence, NativeKernels, StoreLock};
 use crate::any_policy::AnyPolicy;
 use crate::engine::scan::scan;
 use crate::engine::snapshot::Snapshot;
-use crate::engine::upkeep::background::Checkpointer;
+use crate::engine::upkeep::checkpoint::Checkpointer;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
@@ -294,7 +294,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         limit: Duration,
         body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
-        Self::run_in(self.begin_within(limit)?, body, Transaction::commit)
+        self.begin_within(limit)?.run(body, Transaction::commit)
     }
 
     /// Runs a transaction and commits it durably. When another transaction is in the way, this one
@@ -329,7 +329,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         &self,
         body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
-        self.run(body, Transaction::commit)
+        self.begin()?.run(body, Transaction::commit)
     }
 
     /// Like [`transact`](Self::transact), but commits deferred: see
@@ -341,7 +341,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         &self,
         body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
-        self.run(body, Transaction::commit_deferred)
+        self.begin()?.run(body, Transaction::commit_deferred)
     }
 
     /// Like [`transact`](Self::transact), but hands the transaction to the running one: see
@@ -353,7 +353,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         &self,
         body: impl FnMut(&mut Transaction<'_, L, M>) -> Result<R, E>,
     ) -> Result<R, E> {
-        self.run(body, Transaction::commit_gathered)
+        self.begin()?.run(body, Transaction::commit_gathered)
     }
 
     /// Does what is due at the time `now`, by a clock of the host that never goes back:
@@ -370,33 +370,6 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// The errors of [`checkpoint`](Self::checkpoint).
     pub fn tick(&self, now: Duration) -> Result<(), Error> {
         self.shared().tick(now)
-    }
-
-    #[inline]
-    pub(crate) fn run<'j, R, E: From<Error>, C>(
-        &'j self,
-        body: impl FnMut(&mut Transaction<'j, L, M>) -> Result<R, E>,
-        end: impl FnOnce(Transaction<'j, L, M>) -> Result<C, Error>,
-    ) -> Result<R, E> {
-        Self::run_in(self.begin()?, body, end)
-    }
-
-    #[inline]
-    fn run_in<'j, R, E: From<Error>, C>(
-        mut transaction: Transaction<'j, L, M>,
-        mut body: impl FnMut(&mut Transaction<'j, L, M>) -> Result<R, E>,
-        end: impl FnOnce(Transaction<'j, L, M>) -> Result<C, Error>,
-    ) -> Result<R, E> {
-        loop {
-            match body(&mut transaction) {
-                Ok(result) if !transaction.is_blocked() => {
-                    end(transaction)?;
-                    return Ok(result);
-                }
-                Err(error) if !transaction.is_blocked() => return Err(error),
-                _ => transaction.begin_again()?,
-            }
-        }
     }
 
     /// Reads a block's newest committed content. A reader also sees what was committed deferred and

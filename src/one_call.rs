@@ -210,7 +210,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let body = |transaction: &mut Transaction<'_, L, M>| {
             operations.iter().try_for_each(|operation| transaction.stage(operation))
         };
-        self.run(body, |transaction| {
+        self.begin()?.run(body, |transaction| {
             committed = match durability {
                 Durability::Durable => transaction.commit()?,
                 Durability::Deferred => transaction.commit_deferred()?,

@@ -472,12 +472,28 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         result
     }
 
-    pub(crate) const fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+    /// Runs `body` and then ends the transaction by `end`. Where another transaction is in the way,
+    /// `body` runs again from the beginning.
+    #[inline]
+    pub(crate) fn run<R, E: From<Error>, C>(
+        mut self,
+        mut body: impl FnMut(&mut Self) -> Result<R, E>,
+        end: impl FnOnce(Self) -> Result<C, Error>,
+    ) -> Result<R, E> {
+        loop {
+            match body(&mut self) {
+                Ok(result) if self.blocked.is_none() => {
+                    end(self)?;
+                    return Ok(result);
+                }
+                Err(error) if self.blocked.is_none() => return Err(error),
+                _ => self.begin_again()?,
+            }
+        }
     }
 
     /// Aborts, and begins again with the same age, so that the transaction gets through at last.
-    pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
+    fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
         self.shared.choose_lane(&mut self.seat);
         let Some(block) = self.blocked.take() else { return self.shared.check_not_failed() };

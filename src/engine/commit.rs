@@ -18,9 +18,9 @@
 //!   [`commit_at_once`](Shared::commit_at_once). Blocks are locked, room is reserved, nothing is
 //!   staged.
 //!
-//! A transaction is [staged](Shared::commit), and has locked and reserved as it was made. What was
-//! [gathered](crate::engine::gather) is committed in the same way, by the thread that needs it
-//! done.
+//! A transaction is [staged](Shared::commit_staged), and has locked and reserved as it was made.
+//! What was [gathered](crate::engine::gather) is committed in the same way, by the thread that
+//! needs it done.
 //!
 //! *Group commit.* A committer that stores a record while others wait for the lane leaves it
 //! unflushed, gives the lane to the next one, and waits. The last committer, or the one that
@@ -120,6 +120,39 @@ struct Recording {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Commits what a transaction has staged. Images that it keeps for readers are handed over with
+    /// their pages.
+    #[inline]
+    pub(crate) fn commit_staged(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let result = self.commit_and_unlock(seat, durability);
+        if let (Ok(Some(committed)), true) = (&result, self.caches && !self.pins) {
+            self.keep_pages(&mut seat.staged, committed);
+        }
+        result
+    }
+
+    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
+    /// wait no longer from then on, so copies of its images are kept before.
+    #[inline]
+    fn commit_and_unlock(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        let prepared = self.prepare_lent(seat)?;
+        let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
+        let Seat { staged, work, .. } = seat;
+        staged.ready(|operations| {
+            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
+            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+            self.end(work, operations, keeps, commit)
+        })
+    }
+
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
     /// nothing of them had to be logged.
     ///

@@ -9,11 +9,10 @@
 //!     several parts, or where something goes to the disk before it.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
-use journal_core::parts::{NodeId, Operations, Prepared};
+use journal_core::parts::{Operations, Prepared};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, CommitError, Committed, Durability, Rule};
+use journal_core::{BlockNumber, CommitError, Rule};
 
-use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -23,19 +22,6 @@ use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 
 impl<L, M: Machine> Shared<L, M> {
-    /// The newest frame of a block that may be read. At most one frame may not: that of the
-    /// transaction that holds the block.
-    pub(super) fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
-        let mut next = share.index.newest(block);
-        while let Some(id) = next {
-            if self.is_readable(&share.index.frame(id)) {
-                return Some(id);
-            }
-            next = share.index.older(id);
-        }
-        None
-    }
-
     /// Calls with the committed image of a block that the caller has locked, where the cache has
     /// it. The share of the index stays locked meanwhile, so that no eviction takes the image.
     ///
@@ -148,39 +134,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// says.
     pub(crate) fn has_kept(&self, block: BlockNumber, at: usize, bytes: &[u8]) -> bool {
         self.with_kept(block, |kept| kept.is_some_and(|kept| kept[at..][..bytes.len()] == *bytes))
-    }
-
-    /// Commits what a transaction has staged. Images that it keeps for readers are handed over with
-    /// their pages.
-    #[inline]
-    pub(crate) fn commit_staged(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let result = self.commit_and_unlock(seat, durability);
-        if let (Ok(Some(committed)), true) = (&result, self.caches && !self.pins) {
-            self.keep_pages(&mut seat.staged, committed);
-        }
-        result
-    }
-
-    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
-    /// wait no longer from then on, so copies of its images are kept before.
-    #[inline]
-    pub(super) fn commit_and_unlock(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let prepared = self.prepare_lent(seat)?;
-        let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
-        let Seat { staged, work, .. } = seat;
-        staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
-            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.end(work, operations, keeps, commit)
-        })
     }
 
     /// Prepares a staged transaction to which old images are lent. `None` where none are, or where

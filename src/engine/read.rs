@@ -8,7 +8,7 @@
 
 mod clean;
 
-use journal_core::parts::{FrameAt, NodeId, Operations, apply_frames};
+use journal_core::parts::{FrameAt, Lanes as _, NodeId, Operations, apply_frames};
 use journal_core::policy::{Change, Kind, Policy};
 use journal_core::record::Form;
 use journal_core::{BlockDevice, BlockNumber, Committed, JournalError, Operation, Rule};
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::gathering::Stored;
+use crate::shared::lending::LanesOf;
 use crate::shared::share::Share;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
@@ -39,6 +40,27 @@ pub(crate) enum Keeps {
     All,
     /// Patches. The caller keeps the images.
     Patches,
+}
+
+impl<L, M: Machine> Shared<L, M> {
+    /// The newest frame of a block that may be read. At most one frame may not: that of the
+    /// transaction that holds the block.
+    pub(super) fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
+        let mut next = share.index.newest(block);
+        while let Some(id) = next {
+            if self.is_readable(&share.index.frame(id)) {
+                return Some(id);
+            }
+            next = share.index.older(id);
+        }
+        None
+    }
+
+    /// Whether a frame may be read.
+    #[inline]
+    fn is_readable(&self, frame: &FrameAt) -> bool {
+        self.lane(frame.lane).reach.is_readable(frame.sequence)
+    }
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
@@ -342,7 +364,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         let Some(newest) = newest else { return Ok(true) };
-        let read = |frame: &FrameAt, into: &mut [u8]| self.read_frame(frame, into);
+        let read = |frame: &FrameAt, into: &mut [u8]| LanesOf(self).read(frame, into);
         let applied = apply_frames(&self.common, &share.index, newest, read, payload, into);
         let is_live = share.index.frame(newest).form != Form::Discard;
         applied.map(|()| is_live).map_err(|error| match error {

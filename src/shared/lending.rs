@@ -1,4 +1,5 @@
-//! Lanes and shares lent one at a time to the code that writes home.
+//! Lanes and shares lent one at a time to the code that writes home; and to readers, what a frame
+//! has in its lane.
 
 use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -59,7 +60,11 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
     }
 
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
-        self.0.read_frame(frame, into)
+        let reader = &self.0.lane(frame.lane).reader;
+        match frame.slot() {
+            Some(slot) => reader.read_slot(slot, into),
+            None => reader.read(frame.payload, into),
+        }
     }
 
     fn check_all_there(&self) -> Result<(), JournalError> {

@@ -49,11 +49,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use journal_core::parts::{Common, EntryPlaces, FrameAt, is_of_run, share_of};
+use journal_core::parts::{Common, EntryPlaces, is_of_run, share_of};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    BlockNumber, CheckpointReport, FoldReport, Hook, LINE_BYTES, MediumError, Operation, Recovery,
-    Rule,
+    BlockNumber, CheckpointReport, FoldReport, Hook, LINE_BYTES, Operation, Recovery, Rule,
 };
 use pmem_sys::{StoreLock, StoreLockGuard};
 
@@ -268,20 +267,5 @@ impl<L, M: Machine> Shared<L, M> {
     /// Whether two blocks belong to the same share.
     pub(crate) fn share_together(&self, a: BlockNumber, b: BlockNumber) -> bool {
         share_of(a, self.shares.len()) == share_of(b, self.shares.len())
-    }
-
-    /// Copies the payload of a frame, which no thread writes there.
-    pub(crate) fn read_frame(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
-        let reader = &self.lane(frame.lane).reader;
-        match frame.slot() {
-            Some(slot) => reader.read_slot(slot, into),
-            None => reader.read(frame.payload, into),
-        }
-    }
-
-    /// Whether a frame may be read.
-    #[inline]
-    pub(crate) fn is_readable(&self, frame: &FrameAt) -> bool {
-        self.lane(frame.lane).reach.is_readable(frame.sequence)
     }
 }

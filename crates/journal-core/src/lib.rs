@@ -120,7 +120,6 @@ pub const SITES: &[&[Site]] = &[
     space::part::site::ALL,
     space::lane::site::ALL,
     open::found::site::ALL,
-    open::intent::site::ALL,
     reclaim::relog::site::ALL,
     home::shield::site::ALL,
     space::slots::site::ALL,

@@ -41,10 +41,9 @@ pub use crate::index::{
     EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
+pub use crate::order::ordered::Pace;
 pub use crate::reclaim::movable::{Movable, pick_to_move};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
-pub use crate::space::lane::FreePlaces;
-pub use crate::space::lane::{InLane, Lane};
-pub use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
+pub use crate::space::lane::{Ends, FreePlaces, InLane, Lane, Names, OpenRecord};
 pub use crate::space::ring::LaneReader;

@@ -1,6 +1,8 @@
-//! Checkpoints, beside threads that commit.
+//! Checkpoints, beside threads that commit, and the thread that makes them in the background.
 
 use core::ops::ControlFlow;
+use core::time::Duration;
+use std::sync::Arc;
 use std::time::Instant;
 
 use journal_core::parts::{
@@ -21,10 +23,15 @@ use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
 use crate::shared::{Done, Shared};
 use crate::threads::free_space::Unreserved;
+use crate::threads::sync::thread::{self, JoinHandle};
+use crate::threads::sync::{AtomicBool, Ordering};
 use crate::trace;
 
 /// The most blocks that one pass over the index lists. They take 8 MiB.
 const WAITING_MAX: usize = 1 << 20;
+
+/// How long a checkpointing thread sleeps at most before it looks around.
+const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
 
 /// The upkeep, in hand.
 pub(super) type HeldUpkeep<'c> = Held<'c, UpkeepCell>;
@@ -276,7 +283,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Makes room ahead of need, behind every transaction that needs some.
-    pub(crate) fn make_room_ahead(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+    fn make_room_ahead(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
         self.with_upkeep(|cell| self.make_room_in(cell, is_there))
     }
 
@@ -597,5 +604,39 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// What was done to make room.
     pub(crate) fn done(&self) -> Done {
         *self.lock_done()
+    }
+}
+
+/// The thread that writes home in the background.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    pub(crate) thread: JoinHandle<()>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl Checkpointer {
+    pub(crate) fn start<L: Policy + Send + Sync + 'static, M: Machine>(
+        shared: &Arc<Shared<L, M>>,
+    ) -> Result<Self, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (its, stops) = (Arc::clone(shared), Arc::clone(&stop));
+        let work = move |its: &Shared<L, M>| {
+            let begun = Instant::now();
+            while !stops.load(Ordering::Acquire) && !its.has_failed() {
+                // A failure makes the journal fail, which tells every caller.
+                let _ = its.tick(begun.elapsed());
+                if its.bell.was_asked() {
+                    let _ = its.make_room_ahead(|stage| !its.is_short(stage));
+                } else {
+                    thread::park_timeout(CHECKPOINTER_NAP);
+                }
+            }
+        };
+        // Other threads rely on this one: where it panics, everything else fails.
+        let run = move || its.watched(|| work(&its));
+        let thread = thread::Builder::new().name("nvmj-home".into()).spawn(run);
+        let thread = thread.map_err(|error| Error::NoThread { os: error.raw_os_error() })?;
+        shared.bell.belongs_to(thread.thread());
+        Ok(Self { thread, stop })
     }
 }

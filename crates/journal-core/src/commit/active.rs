@@ -13,13 +13,12 @@
 
 use crate::commit::operation::Active;
 use crate::commit::scheme::Common;
-use crate::order::ordered::{Hook, InFlight};
+use crate::order::ordered::{Hook, InFlight, Pace};
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Policy};
 use crate::space::lane::InLane;
-use crate::space::open_record::Pace;
 use crate::units::SlotNumber;
 
 /// Content that is spilled to an active slot.

@@ -17,8 +17,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::ports::stitched::Piece;
-use crate::space::lane::Lane;
-use crate::space::open_record::OpenRecord;
+use crate::space::lane::{Lane, OpenRecord};
 use crate::space::part::{FrameIn, LentPayload, Lists, put_words};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 

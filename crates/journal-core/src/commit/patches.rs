@@ -17,8 +17,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Patch, Policy, Prefix, Update};
 use crate::ports::stitched::Piece;
-use crate::space::lane::Lane;
-use crate::space::open_record::{Ends, Names, OpenRecord};
+use crate::space::lane::{Ends, Lane, Names, OpenRecord};
 use crate::space::part::{ENCODED_BLOCKS, Encoded, FrameIn, LentPayload, Lists, Part};
 
 /// The most blocks of a transaction that is stored so, each with one patch.

@@ -5,7 +5,7 @@ use crate::format::front::extent;
 use crate::format::geometry::Geometry;
 use crate::format::record::{FRAMES_PER_PART, NAME_BYTES};
 use crate::index::frame::{FrameAt, Full};
-use crate::space::open_record::{Ends, Names};
+use crate::space::lane::{Ends, Names};
 use crate::space::part::FrameIn;
 use crate::units::{BlockNumber, LINE_BYTES, SlotNumber};
 

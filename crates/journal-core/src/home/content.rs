@@ -3,10 +3,14 @@
 use crate::commit::scheme::Common;
 use crate::format::record::Form;
 use crate::home::error::JournalError;
+use crate::home::{Home, Lanes};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
-use crate::index::{Index, IndexMemory};
+use crate::index::{Index, IndexMemory, Indexes};
+use crate::order::ordered::Hook;
+use crate::ports::block_device::BlockDevice;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::units::{BlockNumber, SlotNumber};
 
@@ -57,6 +61,40 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     pub(crate) fn log_place(&self, slot: SlotNumber) -> Option<BlockNumber> {
         let at = self.geometry.log_block(slot)?;
         Some(BlockNumber(self.device_blocks.saturating_add(at)))
+    }
+}
+
+impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
+    /// A block's content up to the bounds: the newest whole placement below them, and everything
+    /// newer on top of it.
+    ///
+    /// While it is built nobody else may remove frames, or write the block home.
+    pub(crate) fn content<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized>(
+        &mut self,
+        view: &ContentView<'_, L, K, N>,
+        indexes: &mut impl Indexes,
+        block: BlockNumber,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<(), JournalError> {
+        let ContentView { common, lanes, bounds } = *view;
+        let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
+        // What needs nothing of the device is built at once: the block is looked up one time.
+        let below = indexes.of(block, |index| {
+            let newest = index.newest_below(block, bounds);
+            match (common.block_below(index, block, newest), newest) {
+                (None, Some(newest)) => {
+                    apply_frames(common, index, newest, read, payload, into).map(|()| None)
+                }
+                (below, _) => Ok(below),
+            }
+        })?;
+        let Some(below) = below else { return Ok(()) };
+        self.device.read(below, into).map_err(JournalError::Device)?;
+        indexes.of(block, |index| {
+            let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
+            apply_frames(common, index, newest, read, payload, into)
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! What writes home: superblocks, shield and device, with one owner.
 //!
 //! A journal has one of them. The lanes and the indexes that it works on may be shared with
-//! committing threads: it borrows each only for a moment ([`Lanes`], [`Indexes`]).
+//! committing threads: it borrows each only for a moment ([`Lanes`],
+//! [`Indexes`](crate::index::Indexes)).
 
 pub(crate) mod checkpoint;
 pub(crate) mod content;
@@ -16,23 +17,19 @@ pub(crate) mod write_ahead;
 
 use crate::commit::batched::Batched;
 use crate::format::identity::Identity;
-use crate::home::content::{ContentView, apply_frames};
 use crate::home::error::JournalError;
 use crate::home::shield::Shield;
 use crate::home::waiting::Waiting;
-use crate::index::Indexes;
 use crate::index::frame::FrameAt;
 use crate::order::ordered::{Hook, NoHook, OrderedDevice};
 use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::error::MediumError;
-use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::Policy;
 use crate::space::lane::InLane;
 use crate::space::stored::Stored;
 use crate::space::superblocks::{Superblock, Superblocks};
-use crate::units::{BlockNumber, LaneNumber};
+use crate::units::LaneNumber;
 
 /// All lanes of a journal.
 pub trait Lanes<P, H> {
@@ -103,42 +100,5 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.device.keeps(rule)
-    }
-
-    /// Reads a block's home.
-    pub(crate) fn read(&mut self, block: BlockNumber, into: &mut [u8]) -> Result<(), JournalError> {
-        self.device.read(block, into).map_err(JournalError::Device)
-    }
-
-    /// A block's content up to the bounds: the newest whole placement below them, and everything
-    /// newer on top of it.
-    ///
-    /// While it is built nobody else may remove frames, or write the block home.
-    pub(crate) fn content<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized>(
-        &mut self,
-        view: &ContentView<'_, L, K, N>,
-        indexes: &mut impl Indexes,
-        block: BlockNumber,
-        payload: &mut [u8],
-        into: &mut [u8],
-    ) -> Result<(), JournalError> {
-        let ContentView { common, lanes, bounds } = *view;
-        let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
-        // What needs nothing of the device is built at once: the block is looked up one time.
-        let below = indexes.of(block, |index| {
-            let newest = index.newest_below(block, bounds);
-            match (common.block_below(index, block, newest), newest) {
-                (None, Some(newest)) => {
-                    apply_frames(common, index, newest, read, payload, into).map(|()| None)
-                }
-                (below, _) => Ok(below),
-            }
-        })?;
-        let Some(below) = below else { return Ok(()) };
-        self.read(below, into)?;
-        indexes.of(block, |index| {
-            let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
-            apply_frames(common, index, newest, read, payload, into)
-        })
     }
 }

@@ -28,7 +28,7 @@ use crate::format::record::{FRAMES_PER_PART, Form};
 use crate::home::error::JournalError;
 use crate::home::{Home, Lanes};
 use crate::index::{Index, IndexMemory};
-use crate::order::ordered::{Durable, Hook, Unsynced};
+use crate::order::ordered::{Durable, Hook, Pace, Unsynced};
 use crate::order::rule::Rule;
 use crate::order::site::Site;
 use crate::ports::block_device::BlockDevice;
@@ -36,8 +36,7 @@ use crate::ports::error::DeviceError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Encoder, Placement, Policy};
-use crate::space::lane::InLane;
-use crate::space::open_record::{Names, Pace};
+use crate::space::lane::{InLane, Names};
 use crate::space::part::{Encoded, FrameIn, NoImages, Part};
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 

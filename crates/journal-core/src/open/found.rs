@@ -21,21 +21,20 @@ use core::marker::PhantomData;
 use crate::commit::scheme::Common;
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
+use crate::format::record::RecordHeader;
 use crate::format::superblock::superblock_bytes;
 use crate::home::Home;
 use crate::home::shield::Shield;
 use crate::index::{Index, Indexes};
-use crate::open::intent::repeat_intent;
-use crate::open::opening::Opening;
 use crate::open::torn_slots::AllSlots;
-use crate::order::ordered::{Hook, InFlight, Ordered, OrderedDevice};
+use crate::order::ordered::{Hook, InFlight, Ordered, OrderedDevice, Unsynced};
 use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
-use crate::scan::lanes::{Scan, Scanning, Unscanned};
+use crate::scan::lanes::{Scan, Scanned, Scanning, Unscanned};
 use crate::scan::verdict::Recovery;
 use crate::space::lane::{Lane, LaneSlot};
 use crate::space::part::front_bytes_max;
@@ -50,6 +49,8 @@ crate::sites! {
     pub(crate) mod site {
         FOUND: Flush = "open.found";
         FOUND_FENCE: Fence = "open.found.fence";
+        REPEAT: DiskWrite = "open.repeat";
+        REPEAT_SYNC: DiskSync = "open.repeat.sync";
     }
 }
 
@@ -244,7 +245,60 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
     }
 }
 
+/// An open under way.
+pub(crate) struct Opening<'a, P, H, K> {
+    pub(super) lanes: &'a mut [LaneSlot<P, H>],
+    pub(super) states: &'a mut [SlotState],
+    pub(super) scanned: Scanned,
+    pub(super) geometry: &'a Geometry,
+    pub(super) identity: &'a Identity,
+    pub(super) kernels: &'a K,
+    pub(super) front: &'a mut [u8],
+}
+
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
+    #[inline]
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
+    }
+
+    pub(crate) fn slots(&mut self) -> AllSlots<'_, P, H> {
+        AllSlots { lanes: self.lanes, states: self.states, geometry: self.geometry }
+    }
+
+    /// The intent of a batch that may not have reached home whole; its front is left in the
+    /// scratch memory.
+    fn find_intent(
+        &mut self,
+        shield: Option<&Shield<P, H>>,
+        superblock: &Superblock,
+    ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
+        let Some(shield) = shield else { return Ok(None) };
+        let device_blocks = superblock.header.device_blocks.get();
+        let (geometry, identity) = (self.geometry, self.identity);
+        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front);
+        let loaded = loaded.map_err(|error| error.of_whole(geometry.shield()))?;
+        let Some((header, front)) = loaded else { return Ok(None) };
+        let epochs = self.keeps(Rule::OlderEpochVoid);
+        let keeps = |rule| rule != Rule::OlderEpochVoid || epochs;
+        let believed = self.scanned.take_intent(&header, superblock, keeps);
+        Ok(believed.then_some((header, front)))
+    }
+
+    /// The front of an intent that is believed, in the scratch memory again.
+    fn reload_intent(
+        &mut self,
+        shield: Option<&Shield<P, H>>,
+        superblock: &Superblock,
+        intent: Option<(RecordHeader, usize)>,
+    ) -> Result<Option<(RecordHeader, usize)>, OpenError> {
+        if intent.is_none() || !self.keeps(Rule::IntentReloaded) {
+            return Ok(intent);
+        }
+        self.find_intent(shield, superblock)
+    }
+
     /// Drops what names torn slots, and finds out which version holds which slot.
     fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
         if self.geometry.lane_places() == 0 {
@@ -318,6 +372,36 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             note.durable_to = next.raw().into();
         }
     }
+}
+
+/// Writes the images of an intent home again: a crash may have torn them there. But not over what
+/// was appended there since, which is nowhere else.
+fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
+    shield: &Shield<P, H>,
+    front: &[u8],
+    geometry: &Geometry,
+    device: &mut OrderedDevice<D, H>,
+    blocks: &mut [u8],
+    indexes: &mut impl Indexes,
+) -> Result<(), OpenError> {
+    let image = blocks.get_mut(..geometry.block_size.bytes()).unwrap_or_default();
+    let mut unsynced: Option<Unsynced> = None;
+    for (block, stamp, at) in Shield::<P, H>::images(geometry, front) {
+        let appended = indexes.of(block, |index| index.was_appended_home(block, stamp));
+        if appended && device.keeps(Rule::AppendsNotRepeated) {
+            continue;
+        }
+        shield.read(at, image).map_err(|error| error.of_whole(geometry.shield()))?;
+        let written = device.write(site::REPEAT, block, &[image]).map_err(OpenError::Device)?;
+        unsynced = Some(match unsynced {
+            Some(before) => before.and(written),
+            None => written,
+        });
+    }
+    if let Some(unsynced) = unsynced {
+        let _ = device.sync(site::REPEAT_SYNC, unsynced).map_err(OpenError::Device)?;
+    }
+    Ok(())
 }
 
 fn check_partners(

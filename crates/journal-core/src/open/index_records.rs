@@ -8,7 +8,7 @@
 
 use crate::index::frame::FrameAt;
 use crate::index::{Index, Indexes};
-use crate::open::opening::Opening;
+use crate::open::found::Opening;
 use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;

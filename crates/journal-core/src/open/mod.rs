@@ -3,6 +3,4 @@
 pub(crate) mod format;
 pub(crate) mod found;
 pub(crate) mod index_records;
-pub(crate) mod intent;
-pub(crate) mod opening;
 pub(crate) mod torn_slots;

@@ -191,6 +191,18 @@ impl<T> Unsynced<T> {
     }
 }
 
+/// Whether a record is put in flight while it is stored, or only when somebody asks.
+///
+/// A deferred record is merely stored: the thread that makes it durable may be another one, and
+/// no thread completes what another has streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Put in flight as it is stored.
+    AtOnce,
+    /// Stored; flushed by the thread that fences the lane next.
+    Deferred,
+}
+
 /// A region of persistent memory that is written through the ordering types.
 ///
 /// Each call names its [`Site`], through which tests count it, or make it misbehave; with the

@@ -28,6 +28,7 @@ use crate::home::waiting::Waiting;
 use crate::home::{Home, HomeScratch};
 use crate::index::frame::NO_BOUNDS;
 use crate::index::{Index, Lead, LentMemory};
+use crate::order::ordered::Pace;
 use crate::order::rule::Rule;
 use crate::owner::lanes::{Indexed, OwnLanes};
 use crate::owner::machine::Machine;
@@ -36,8 +37,7 @@ use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::segment_to_clean;
 use crate::scan::reader::IndexError;
 use crate::scan::verdict::Recovery;
-use crate::space::lane::{FreePlaces, InLane, Lane};
-use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
+use crate::space::lane::{Ends, FreePlaces, InLane, Lane, Names, OpenRecord};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// When a commit is to be durable.

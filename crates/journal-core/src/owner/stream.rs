@@ -14,12 +14,12 @@ use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;
 use crate::commit::prepared::{Content, NoVersions, Scratch};
 use crate::format::front::extent;
+use crate::order::ordered::Pace;
 use crate::order::rule::Rule;
 use crate::owner::journal::{Committed, Journal, scratch};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
-use crate::space::lane::{FreePlaces, InLane};
-use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
+use crate::space::lane::{Ends, FreePlaces, InLane, Names, OpenRecord};
 use crate::space::part::{Encoded, NoImages, Part, PartStore};
 use crate::units::{LaneNumber, Stamp};
 

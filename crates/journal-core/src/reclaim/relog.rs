@@ -44,8 +44,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
-use crate::space::lane::{InLane, Lane};
-use crate::space::open_record::Names;
+use crate::space::lane::{InLane, Lane, Names};
 use crate::space::part::record_front;
 use crate::units::{LaneNumber, Sequence, Stamp};
 

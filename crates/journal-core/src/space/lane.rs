@@ -1,4 +1,5 @@
-//! One lane: its ring of records, and how a record becomes durable, with one fence.
+//! One lane: its ring of records, the record that is being stored there, and how it becomes
+//! durable, with one fence.
 //!
 //! A commit writes the images, then the front with the check over everything
 //! ([`crate::space::part`]), and fences. The record is valid if and only if its check is right;
@@ -17,17 +18,17 @@
 //! LN3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::format::identity::Identity;
-use crate::order::ordered::{Durable, Hook, InFlight, NoHook};
+use crate::format::record::Name;
+use crate::order::ordered::{Durable, Hook, InFlight, NoHook, Pace};
 use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::{Pmem, PmemShare};
-use crate::space::open_record::{OpenRecord, Pace};
 use crate::space::ring::{LaneReader, Ring};
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
 use crate::space::stored::Stored;
 use crate::space::tail_word::TailWord;
-use crate::units::{LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
+use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
     pub(crate) mod site {
@@ -345,6 +346,114 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     pub const fn fences(&self) -> u64 {
         if self.tail_word.is_some() { 2 } else { 1 }
     }
+}
+
+/// A record that is being stored part by part.
+#[derive(Debug)]
+#[must_use = "a record that is not closed has to be abandoned"]
+pub struct OpenRecord {
+    pub(crate) stamp: Stamp,
+    pub(crate) sequence: Sequence,
+    pub(super) pace: Pace,
+    /// Parts stored so far; a header has room for the lower bits.
+    pub(crate) parts: u64,
+    /// The check of the parts so far.
+    pub(crate) check: u64,
+    /// Where the record began, to go back there.
+    pub(crate) start: u64,
+    /// Where its next part goes. The lane's own tail stays in front of the record until that is
+    /// stored whole: an open record that nobody ends leaves no gap.
+    pub(super) next: u64,
+    pub(super) in_flight: Option<InFlight>,
+}
+
+impl OpenRecord {
+    /// Its sequence, once it is closed.
+    #[must_use]
+    pub const fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Its stamp.
+    #[must_use]
+    pub const fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Bytes of it that are stored.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.next.saturating_sub(self.start)
+    }
+
+    /// Lane offset of its next part.
+    pub(crate) const fn position(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) const fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    pub(crate) fn add(&mut self, stored: InFlight) {
+        InFlight::join(&mut self.in_flight, stored);
+    }
+}
+
+/// The records of other lanes that a record names: of each lane at most one, the latest.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// A bit for each lane that is named.
+    lanes: u32,
+    sequences: [Sequence; LANES_MAX as usize],
+}
+
+const _: () = assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit");
+
+impl Names {
+    /// No record.
+    pub const NONE: Self = Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize] };
+
+    /// Names a record too.
+    #[inline]
+    pub fn name(&mut self, lane: LaneNumber, sequence: Sequence) {
+        let Some(known) = self.sequences.get_mut(usize::from(lane.raw())) else { return };
+        let bit = 1_u32.checked_shl(lane.raw().into()).unwrap_or(0);
+        if self.lanes & bit == 0 || *known < sequence {
+            *known = sequence;
+        }
+        self.lanes |= bit;
+    }
+
+    /// Names none any more.
+    #[inline]
+    pub const fn clear(&mut self) {
+        self.lanes = 0;
+    }
+
+    #[inline]
+    pub(crate) const fn count(&self) -> usize {
+        self.lanes.count_ones() as usize
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = Name> + '_ {
+        let mut left = self.lanes;
+        core::iter::from_fn(move || {
+            let lane = (left != 0).then(|| left.trailing_zeros() as u16)?;
+            left &= left.wrapping_sub(1);
+            let sequence = self.sequences.get(usize::from(lane))?;
+            Some(Name::new(LaneNumber(lane), *sequence))
+        })
+    }
+}
+
+/// What the last part that is stored ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// The record.
+    Record,
+    /// Nothing yet: more parts follow.
+    Nothing,
 }
 
 /// Memory for one lane.

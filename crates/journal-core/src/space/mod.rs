@@ -1,7 +1,6 @@
 //! Where things are stored: lanes, rings, slots, segments, superblocks, and what is free there.
 
 pub(crate) mod lane;
-pub(crate) mod open_record;
 pub(crate) mod part;
 pub(crate) mod ring;
 pub(crate) mod segments;

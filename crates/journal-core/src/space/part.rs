@@ -9,14 +9,13 @@ use crate::format::record::{
 };
 use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::index::frame::FrameAt;
-use crate::order::ordered::{Hook, InFlight};
+use crate::order::ordered::{Hook, InFlight, Pace};
 use crate::order::rule::Rule;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Prefix;
 use crate::ports::stitched::{Piece, Seeds, Stitched};
-use crate::space::lane::Lane;
-use crate::space::open_record::{Names, OpenRecord, Pace};
+use crate::space::lane::{Lane, Names, OpenRecord};
 use crate::units::{BlockNumber, LANES_MAX, LINE_BYTES, Offset, WORD_BYTES};
 
 crate::sites! {
