@@ -107,7 +107,8 @@ impl Mount {
         self
     }
 
-    /// How that file is mapped, for programs that demand real persistent memory.
+    /// How that file is mapped, for programs that demand real persistent memory, or that have a
+    /// plain disk ([`MapOptions::direct_io`]).
     #[must_use]
     pub const fn map(mut self, map: MapOptions) -> Self {
         self.map = map;
@@ -172,6 +173,9 @@ impl Mount {
         if let Some(bytes) = number("block_size")? {
             let size = u32::try_from(bytes).ok().and_then(BlockSize::new);
             mount = mount.block_size(size.ok_or(Error::Setting { name: "block_size" })?);
+        }
+        if number("direct_io")?.is_some_and(|on| on != 0) {
+            mount.map = mount.map.direct_io();
         }
         if let Some(on) = number("background")? {
             mount.options = mount.options.background_checkpoint(on != 0);

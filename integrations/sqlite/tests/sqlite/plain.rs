@@ -139,6 +139,21 @@ pub(crate) fn uris(folder: &Path, _longer: &Longer) {
         let refused = Connection::open(format!("{uri}&{wrong}").replace("policy=lcow&", ""));
         assert!(refused.is_err() || wrong.starts_with("nvm_bytes"), "{wrong}");
     }
+    // On a plain disk, past the page cache.
+    let nvm = format!("nvm-journal-sqlite-direct-{}", std::process::id());
+    let nvm = Path::new(env!("CARGO_TARGET_TMPDIR")).join(nvm);
+    let direct = format!(
+        "file:{}?vfs=nvj&nvm={}&nvm_bytes=4194304&direct_io=1",
+        folder.join("direct").display(),
+        nvm.display()
+    );
+    let connection = Connection::open(direct).expect("a connection");
+    connection.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").expect("a table");
+    drop(connection);
+    fs::remove_file(nvm).expect("the journal was there");
+    let plain = Connection::open(folder.join("direct")).expect("a connection");
+    assert_eq!(number(&plain, "SELECT x FROM t"), 7);
+
     let unknown = format!("file:{}?vfs=nvj", folder.join("db").display());
     let refused = Connection::open(unknown).expect_err("nothing says where its journal is");
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::CannotOpen));
