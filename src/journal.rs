@@ -33,6 +33,7 @@ use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
 use crate::shared::levels::Levels;
+use crate::shared::notes::Notes;
 use crate::shared::share::Share;
 use crate::shared::snapshots::Snapshots;
 use crate::shared::{Done, Shared};
@@ -196,6 +197,7 @@ where
         let clean = CleanSlots::of(plan.shares, most);
         let waiting = Arc::new(Waiting::new(far));
         let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
+        let notes = Notes::new(home.has_notes());
         let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry));
         let shared = Arc::new(Shared {
             common,
@@ -218,6 +220,7 @@ where
             pins,
             writes_home: UnderWay::new(),
             snapshots: Snapshots::none(),
+            notes,
             levels: Levels::new(&geometry, thresholds),
             step_blocks: options.settings.step_blocks(&geometry),
             gathering,
@@ -394,7 +397,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
                     return Ok(result);
                 }
                 Err(error) if !transaction.is_blocked() => return Err(error),
-                _ => transaction.begin_again()?,
+                _ => transaction.begin_anew()?,
             }
         }
     }
@@ -613,20 +616,6 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         trace::closed(is_home && !self.keep_on_close);
         let left = self.unreadable()?.first().copied().filter(|_| !is_home);
         left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
-    }
-
-    /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
-    /// Blocks that were written anew since are not among them. A read of each says why.
-    ///
-    /// # Errors
-    /// `Failed`.
-    pub fn unreadable(&self) -> Result<Vec<BlockNumber>, Error> {
-        let mut blocks = Vec::new();
-        for share in &self.shared().shares {
-            blocks.extend(share.lock().map_err(|_| Error::Failed)?.index.each_unreadable());
-        }
-        blocks.sort_unstable();
-        Ok(blocks)
     }
 
     /// Blocks of the store: those of the disk, without the disk-side log behind them.

@@ -61,6 +61,8 @@ pub struct Transaction<'j, L: Policy = FullBlock, M: Machine = Native> {
     age: Age,
     /// The block that was in the way, if there was one. After that only beginning again helps.
     blocked: Option<BlockNumber>,
+    /// What its record says of it.
+    note: Option<[u64; 2]>,
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
@@ -99,7 +101,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         shared.choose_lane(&mut seat);
         seat.work.forget_wants();
         let age = seat.next_age(shared.blocks.age_behind());
-        Ok(Self { shared, seat, age, blocked: None })
+        Ok(Self { shared, seat, age, blocked: None, note: None })
     }
 
     /// Begins like [`begin`](Self::begin). The transaction waits no longer than `limit`, all of its
@@ -352,7 +354,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let locked = self.shared.lock_to_patch(&mut self.seat.work, self.age, block);
         if locked.is_err() {
-            self.note(locked.map(drop))?;
+            self.note_conflict(locked.map(drop))?;
         }
         locked
     }
@@ -372,6 +374,30 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.check_range(block, 0, 0)?;
         self.take_anew(block)?;
         self.seat.staged.discard(block);
+        Ok(())
+    }
+
+    /// Notes two words of the store's own with the transaction. Its record carries them, and they
+    /// become durable with it. The last call counts.
+    ///
+    /// The newest note of all comes back with every later open, in
+    /// [`Recovery::note`](crate::Recovery::note). No checkpoint loses it. So a store may keep there
+    /// what changes with each transaction, the length of a file for example. And as long as the
+    /// record is in its lane, [`Journal::each_noted`](crate::Journal::each_noted) tells the notes
+    /// of its blocks: for example, the owner of a block, and its position there.
+    ///
+    /// A transaction that changes nothing has no record: its note is lost. Transactions are
+    /// gathered in one record only with others of the same note.
+    ///
+    /// The first note ever in a journal writes its superblock, so that earlier versions of this
+    /// library refuse the journal from then on. A record with a note is 16 bytes longer.
+    ///
+    /// # Errors
+    /// `Failed`, and `Medium` in the first call. `Options` where a
+    /// [media unit](crate::Options::unit_bytes) is too short for the superblock with a note.
+    pub fn note(&mut self, note: [u64; 2]) -> Result<(), Error> {
+        self.shared.see_to_notes()?;
+        self.note = Some(note);
         Ok(())
     }
 
@@ -444,7 +470,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         seat.defers = false;
-        let result = self.shared.gather(&mut seat.work, &seat.staged);
+        let result = self.shared.gather(&mut seat.work, &seat.staged, self.note);
         seat.staged.clear();
         result
     }
@@ -466,7 +492,11 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
+        self.shared.take_note(&mut seat.work, self.note);
         let result = self.shared.commit_staged(seat, durability);
+        if let Ok(Some(committed)) = &result {
+            self.shared.noted(self.note, committed);
+        }
         seat.staged.clear();
         self.shared.see_to_room(&result);
         result
@@ -476,13 +506,19 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.blocked.is_some()
     }
 
+    /// Begins again, for a caller that does everything anew.
+    pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
+        self.note = None;
+        self.begin_again()
+    }
+
     /// Aborts, and begins again with the same age, so that the transaction gets through at last.
-    pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
+    fn begin_again(&mut self) -> Result<(), Error> {
         self.give_up();
         self.shared.choose_lane(&mut self.seat);
         let Some(block) = self.blocked.take() else { return self.shared.check_not_failed() };
         let awaited = self.shared.await_turn(&mut self.seat.work, self.age, block);
-        self.note(awaited)
+        self.note_conflict(awaited)
     }
 
     /// Runs one call. After a conflict in its first call the transaction waits for its turn. Then
@@ -520,7 +556,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             return Err(Error::Conflict { block });
         }
         let locked = self.shared.lock_block(&mut self.seat.work, self.age, block).map(drop);
-        self.note(locked)
+        self.note_conflict(locked)
     }
 
     /// Waits for this transaction's turn to reserve room, if others wait for room and it has none
@@ -532,7 +568,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let bytes = self.shared.record_bytes_max(1);
         let awaited = self.shared.await_room_to_begin(&mut self.seat.work, self.age, block, bytes);
-        self.note(awaited)
+        self.note_conflict(awaited)
     }
 
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
@@ -547,12 +583,12 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             return Ok(());
         }
         let taken = self.shared.take_one_more(&mut seat.work, self.age, &seat.staged, block);
-        self.note(taken)
+        self.note_conflict(taken)
     }
 
     /// Remembers a conflict: after one, only beginning again helps.
     #[inline]
-    fn note(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+    fn note_conflict(&mut self, result: Result<(), Error>) -> Result<(), Error> {
         if let Err(Error::Conflict { block }) = result {
             self.blocked = Some(block);
         }

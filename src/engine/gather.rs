@@ -50,8 +50,13 @@ enum Lacks {
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gathers a transaction whose blocks are locked and for which room is reserved. However the
     /// call ends, the transaction is over, and holds nothing any more.
-    pub(crate) fn gather(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
-        let result = self.gather_held(work, staged);
+    pub(crate) fn gather(
+        &self,
+        work: &mut Work,
+        staged: &Staged,
+        note: Option<[u64; 2]>,
+    ) -> Result<(), Error> {
+        let result = self.gather_held(work, staged, note);
         if result.is_err() {
             // No thread may see what has become of its blocks once the journal has failed.
             if !self.has_failed() {
@@ -72,7 +77,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if is_full { self.hand_over() } else { Ok(()) }
     }
 
-    fn gather_held(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
+    fn gather_held(
+        &self,
+        work: &mut Work,
+        staged: &Staged,
+        note: Option<[u64; 2]>,
+    ) -> Result<(), Error> {
         if staged.count() == 0 {
             return self.check_not_failed();
         }
@@ -86,7 +96,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
                 work.reserved_bytes = 0;
                 running.since = self.gathering.now();
-                running.objects = objects;
+                (running.objects, running.note) = (objects, note);
+            } else if running.note != note {
+                // A record has one note, of all of its blocks.
+                drop(gathered);
+                self.hand_over()?;
+                continue;
             } else if let Err(lacks) = self.takes_in(running, staged) {
                 drop(gathered);
                 if lacks == Lacks::Objects || !self.spill()? {
@@ -248,17 +263,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work.lane = sealed.lane;
         work.reserved_bytes = sealed.reserved_bytes;
         // The caller may hold blocks that others wait for.
+        self.take_note(work, sealed.note);
         let committed = self.watched(|| match sealed.active.is_empty() {
             true => {
                 self.note_overwritten(work, &sealed.staged);
-                self.commit(work, &sealed.staged, Keeps::All, Durability::Durable).map(drop)
+                self.commit(work, &sealed.staged, Keeps::All, Durability::Durable)
             }
             false => self.commit_spilled(work, &sealed),
         });
-        if let Err(error) = committed {
-            // The callers were told that this would be durable some time, and others have read it.
-            self.fail_of(error);
-            return Err(error);
+        match committed {
+            Ok(Some(committed)) => self.noted(sealed.note, &committed),
+            Ok(None) => {}
+            Err(error) => {
+                // The callers were told that this would be durable some time, and others have read
+                // it.
+                self.fail_of(error);
+                return Err(error);
+            }
         }
         self.uses.advance();
         let mut gathered = self.gathering.lock();

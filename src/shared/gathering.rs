@@ -28,6 +28,8 @@ pub(crate) struct Batch {
     pub(crate) reserved_bytes: u64,
     /// Objects that it names.
     pub(crate) objects: u64,
+    /// The note of each of its transactions.
+    pub(crate) note: Option<[u64; 2]>,
     /// Transactions in it.
     pub(crate) transactions: u64,
     /// The host's time before the first of them.
@@ -43,6 +45,7 @@ impl Batch {
             lane: LaneNumber(0),
             reserved_bytes: 0,
             objects: 0,
+            note: None,
             transactions: 0,
             since: Duration::ZERO,
         }

@@ -17,6 +17,7 @@ mod limits;
 mod loans;
 mod log;
 mod many;
+mod notes;
 mod olds;
 mod opens;
 mod patched;

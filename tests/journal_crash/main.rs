@@ -10,6 +10,7 @@ mod in_steps;
 mod log;
 mod moved;
 mod mutants;
+mod notes;
 mod probe;
 mod program;
 mod rules;

@@ -118,6 +118,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
             kind: RecordKind::Intent,
             part: 0,
             is_last: true,
+            is_noted: false,
             lines: extent.lines(),
             frames: intent.blocks,
             names: 0,

@@ -4,5 +4,6 @@ pub(crate) mod format;
 pub(crate) mod found;
 pub(crate) mod index_records;
 pub(crate) mod intent;
+pub(crate) mod notes;
 pub(crate) mod opening;
 pub(crate) mod torn_slots;

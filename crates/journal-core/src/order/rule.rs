@@ -113,6 +113,10 @@ pub enum Rule {
     /// A new image is compared with the committed one. Nothing else that is kept of the block
     /// counts.
     ComparedWithCommitted,
+    /// Whatever moves heads keeps the newest note in the superblock.
+    NoteKept,
+    /// The stamp of a record with a note is above that of the note before.
+    NotesRise,
     /// As long as a snapshot is open, no commit forgets what it may see, or writes over it.
     SnapshotsKept,
     /// What makes room ends all snapshots first.
@@ -125,7 +129,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 57] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -177,6 +181,8 @@ impl Rule {
         Self::TornEntriesVoided,
         Self::TailWords,
         Self::ComparedWithCommitted,
+        Self::NoteKept,
+        Self::NotesRise,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,

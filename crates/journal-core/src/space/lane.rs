@@ -17,6 +17,7 @@
 //! LN3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::format::identity::Identity;
+use crate::format::record::Note;
 use crate::order::ordered::{Durable, Hook, InFlight, NoHook};
 use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
@@ -61,6 +62,8 @@ pub struct Lane<P, H = NoHook> {
     slots: Option<Slots<P, H>>,
     /// Words that were stored beside the ring.
     tail_words: u64,
+    /// The note of the last record that has one, since the journal was opened, and its stamp.
+    pub(crate) noted: Option<(Stamp, Note)>,
 }
 
 /// A lane with what is known of its slots.
@@ -103,6 +106,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             tail_word: None,
             slots: None,
             tail_words: 0,
+            noted: None,
         }
     }
 

@@ -1,22 +1,25 @@
 //! A record that is being stored, and what it names.
 
-use crate::format::record::Name;
+use crate::format::record::{Name, Note};
 use crate::order::ordered::InFlight;
 use crate::units::{LANES_MAX, LaneNumber, Sequence, Stamp};
 
-/// The records of other lanes that a record names: of each lane at most one, the latest.
+/// The records of other lanes that a record names: of each lane at most one, the latest. And what
+/// the store has noted of the transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     /// A bit for each lane that is named.
     lanes: u32,
     sequences: [Sequence; LANES_MAX as usize],
+    note: Option<Note>,
 }
 
 const _: () = assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit");
 
 impl Names {
     /// No record.
-    pub const NONE: Self = Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize] };
+    pub const NONE: Self =
+        Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize], note: None };
 
     /// Names a record too.
     #[inline]
@@ -29,15 +32,31 @@ impl Names {
         self.lanes |= bit;
     }
 
-    /// Names none any more.
+    /// Gives the record a note, or none. The medium
+    /// [must have notes](crate::parts::Home::begin_notes).
     #[inline]
-    pub const fn clear(&mut self) {
-        self.lanes = 0;
+    pub const fn set_note(&mut self, note: Option<[u64; 2]>) {
+        self.note = note;
     }
 
+    /// What the store has noted of the transaction.
+    #[must_use]
+    #[inline]
+    pub const fn note(&self) -> Option<[u64; 2]> {
+        self.note
+    }
+
+    /// Names none any more, and notes nothing.
+    #[inline]
+    pub const fn clear(&mut self) {
+        (self.lanes, self.note) = (0, None);
+    }
+
+    /// Entries in the record: the names, and the note. No record names its own lane, so there are
+    /// no more than lanes.
     #[inline]
     pub(crate) const fn count(&self) -> usize {
-        self.lanes.count_ones() as usize
+        (self.lanes.count_ones() as usize).saturating_add(self.note.is_some() as usize)
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = Name> + '_ {
