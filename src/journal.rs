@@ -207,7 +207,7 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            upkeep: InTurn::new(upkeep, |_| [0; 4]),
+            upkeep: InTurn::new(upkeep, |_| [0; _]),
             home: InTurn::new(home, stored_of),
             done: Mutex::new(Done::default()),
             recovery,
@@ -576,7 +576,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
 
     /// A [`checkpoint`](Self::checkpoint), with its errors, that calls `each` behind each batch:
     /// with what was done, and how many blocks may be left. `each` says whether to go on, and calls
-    /// no journal. What has gone home counts either way.
+    /// no journal. What has gone home counts either way. If `each` panics, the journal has failed.
     pub fn checkpoint_steps(
         &self,
         mut each: impl FnMut(&CheckpointReport, u64) -> ControlFlow<()>,
@@ -663,7 +663,10 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             let used_bytes = state.lane.capacity_bytes() - state.lane.free_bytes();
             let free_slots = state.lane.free_slots();
             let free_log_blocks = state.lane.free_log_blocks();
+            let ring_wear = state.lane.ring_wear(state.opened_at);
+            let [entry_wear, slot_wear] = state.lane.slot_wear();
             let now = LaneStats { used_bytes, free_slots, free_log_blocks, ..state.stats };
+            let now = LaneStats { ring_wear, entry_wear, slot_wear, ..now };
             stats.lanes.push(now);
             let (records, slots) =
                 (state.lane.stored_records(state.opened_at), state.lane.stored_slots());
@@ -672,7 +675,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             stats.slot_bytes += slots.bytes;
             stats.slot_lines += slots.lines;
         }
-        let [shield_bytes, shield_lines, superblock_bytes, superblock_lines] = shared.home.stored();
+        let [shield_bytes, shield_lines, superblock_bytes, superblock_lines, shield_wear @ ..] =
+            shared.home.stored();
+        stats.shield_wear = shield_wear;
         (stats.shield_bytes, stats.shield_lines) = (shield_bytes, shield_lines);
         (stats.superblock_bytes, stats.superblock_lines) = (superblock_bytes, superblock_lines);
         for share in &shared.shares {

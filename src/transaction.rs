@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use full_block::FullBlock;
 use journal_core::parts::Operations as _;
-use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
+use journal_core::policy::{Class, Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::engine::reserve::Patching;
@@ -203,7 +203,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.check_request(block, image.len())?;
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
-        self.take_anew(block)?;
+        self.take_anew(block, Some(hint.class))?;
         let shared = self.shared;
         let (wants_old, compares) = (shared.common.policy.wants_old(), shared.compares_cached());
         let is_first = (wants_old || compares) && !self.seat.staged.has(block);
@@ -298,7 +298,16 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
         let patching = self.lock_to_patch(block)?;
+        let class = hint.map_or(Class::Data, |hint| hint.class);
         if self.seat.staged.has(block) {
+            if self.seat.work.bypasses {
+                self.build_image(block)?;
+                let known = match self.seat.staged.operation_of(block) {
+                    Some(Operation::Update(update)) if hint.is_none() => update.class,
+                    _ => class,
+                };
+                self.take(block, Some(known))?;
+            }
             let bytes_max = self.shared.patch_bytes_max();
             if self.seat.staged.note_patch(block, hint, at, bytes, bytes_max) {
                 return Ok(());
@@ -316,9 +325,10 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let is_patchable = matches!(patching, Patching::Alone | Patching::OnKept)
             && !is_new
             && bytes.len() <= bytes_max
-            && self.seat.staged.takes_patch(bytes);
+            && self.seat.staged.takes_patch(bytes)
+            && !shared.needs_image_to_bypass(&self.seat.work, &self.seat.staged);
         if is_patchable {
-            self.take(block)?;
+            self.take(block, Some(class))?;
             let is_noted = self.seat.staged.note_patch(block, hint, at, bytes, bytes_max);
             assert!(is_noted, "it is the block's first");
             if patching == Patching::OnKept {
@@ -332,7 +342,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let is_lost = !shared.common.policy.wants_old() && !is_new && !self.seat.work.on_gathered;
         let is_taken = is_lost && shared.take_kept(block, self.seat.staged.spare_page());
         let is_live = is_taken || self.read_to_spare(block)?;
-        self.take(block)?;
+        self.take(block, Some(class))?;
         let is_compared = is_live && patching != Patching::AsWhole;
         if is_compared && self.shared.common.policy.wants_old() {
             self.seat.staged.keep_spare_as_old(block);
@@ -372,7 +382,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// The errors of [`write`](Self::write).
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
-        self.take_anew(block)?;
+        self.take_anew(block, None)?;
         self.seat.staged.discard(block);
         Ok(())
     }
@@ -539,8 +549,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     // Once for each journal, and not once for each call of a user.
     #[inline(never)]
-    fn take_anew(&mut self, block: BlockNumber) -> Result<(), Error> {
-        self.anew_if_first(|tx| tx.take(block))
+    fn take_anew(&mut self, block: BlockNumber, class: Option<Class>) -> Result<(), Error> {
+        self.anew_if_first(|tx| tx.take(block, class))
     }
 
     fn give_up(&mut self) {
@@ -572,17 +582,23 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
+    /// `class` is that of its update; `None` where it is discarded.
     #[inline]
-    fn take(&mut self, block: BlockNumber) -> Result<(), Error> {
+    fn take(&mut self, block: BlockNumber, class: Option<Class>) -> Result<(), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
         self.await_room_to_begin(block)?;
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         if seat.staged.has(block) {
-            return Ok(());
+            if !seat.work.bypasses {
+                return Ok(());
+            }
+            let taken = self.shared.reserve_again(&mut seat.work, &seat.staged, block, class);
+            return self.note_conflict(taken);
         }
-        let taken = self.shared.take_one_more(&mut seat.work, self.age, &seat.staged, block);
+        let (work, staged) = (&mut seat.work, &seat.staged);
+        let taken = self.shared.take_one_more(work, self.age, staged, block, class);
         self.note_conflict(taken)
     }
 

@@ -10,6 +10,7 @@
 //!     block before the committing batch lets it go.
 //! G4. The room that the record takes at worst is reserved as blocks are gathered, so its commit
 //!     cannot fail for space.
+//!     Where the lane has too little, that is what it takes with its data in the disk-side log.
 //! G5. Where ordinary memory is full, content goes on to active slots ([`spill`]). A slot that a
 //!     batch has active is changed by that batch alone, and never again once its record is stored.
 //!
@@ -95,6 +96,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 // The running transaction takes over what this one has reserved (G4).
                 (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
                 work.reserved_bytes = 0;
+                running.reserved_log = core::mem::take(&mut work.reserved_log);
+                running.bypasses = work.bypasses;
                 running.since = self.gathering.now();
                 (running.objects, running.note) = (objects, note);
             } else if running.note != note {
@@ -118,6 +121,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.gathering.is_there.store(true, Ordering::Release);
             drop(gathered);
             self.unreserve_bytes(work);
+            self.unreserve_places(work);
             return Ok(());
         }
     }
@@ -155,10 +159,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Where others wait for room it goes on with what it has.
         let has_more =
             || more == 0 || (!self.is_room_awaited() && self.try_reserve_in(running.lane, more));
-        if is_too_large || !has_more() {
+        if !is_too_large && has_more() {
+            running.reserved_bytes += more;
+        } else if self.is_room_awaited() || !self.reserve_to_bypass_together(running, staged) {
             return Err(Lacks::Room);
         }
-        running.reserved_bytes += more;
         running.objects = objects;
         Ok(())
     }
@@ -262,6 +267,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Some(sealed) = self.gathering.lock().committing.clone() else { return Ok(()) };
         work.lane = sealed.lane;
         work.reserved_bytes = sealed.reserved_bytes;
+        (work.reserved_log, work.bypasses) = (sealed.reserved_log, sealed.bypasses);
         // The caller may hold blocks that others wait for.
         self.take_note(work, sealed.note);
         let committed = self.watched(|| match sealed.active.is_empty() {

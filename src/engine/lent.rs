@@ -173,11 +173,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         seat: &mut Seat<M::Disk>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
+        if seat.work.bypasses && seat.staged.has_loans() {
+            // The policy may be asked twice, and images have to be there (L3).
+            if let Err(error) = self.end_loans(seat) {
+                self.abort(&mut seat.work, &seat.staged);
+                return Err(error);
+            }
+        }
         let prepared = self.prepare_lent(seat)?;
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         let Seat { staged, work, .. } = seat;
         staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
+            let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
             let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
             self.end(work, operations, keeps, commit)
         })

@@ -34,3 +34,4 @@ mod threads;
 mod told;
 mod upkeep;
 mod use_it;
+mod wear;

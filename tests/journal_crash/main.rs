@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bypassing;
 mod capacity;
 mod compared;
 mod guards;

@@ -48,3 +48,4 @@ pub use crate::space::lane::FreePlaces;
 pub use crate::space::lane::{InLane, Lane};
 pub use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
 pub use crate::space::ring::LaneReader;
+pub use crate::space::stored::WEAR_PARTS;

@@ -266,7 +266,8 @@ fn spilled<'s>(
     let Operation::Update(update) = staged.operation(at) else {
         unreachable!("images were picked")
     };
-    Spilled { active: active.get(&update.block).cloned(), change: update.change }
+    let (block, active) = (update.block, active.get(&update.block).cloned());
+    Spilled { block, active, change: update.change }
 }
 
 /// The operations of a batch: what memory has, and what active slots have.

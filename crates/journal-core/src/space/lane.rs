@@ -26,7 +26,7 @@ use crate::space::open_record::{OpenRecord, Pace};
 use crate::space::ring::{LaneReader, Ring};
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
-use crate::space::stored::Stored;
+use crate::space::stored::{Stored, WEAR_PARTS, Wear};
 use crate::space::tail_word::TailWord;
 use crate::units::{LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 
@@ -123,6 +123,21 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let lines = bytes.div_ceil(LINE_BYTES as u64);
         Stored { bytes, lines }
             .and(Stored { bytes: self.tail_words.saturating_mul(word), lines: self.tail_words })
+    }
+
+    /// The lines of each part of the ring that were stored from the lane offset `from` on. They are
+    /// worked out from the offsets, so that no commit counts them.
+    #[must_use]
+    pub fn ring_wear(&self, from: u64) -> [u64; WEAR_PARTS] {
+        let mut wear = Wear::of(self.ring.bytes());
+        wear.add_round(from, self.tail);
+        wear.parts()
+    }
+
+    /// The lines of each part of the slots' entries, and of the slots, that were stored.
+    #[must_use]
+    pub fn slot_wear(&self) -> [[u64; WEAR_PARTS]; 2] {
+        self.slots.as_ref().map_or([[0; WEAR_PARTS]; 2], Slots::wear)
     }
 
     /// What was stored in slots and their entries.
