@@ -253,6 +253,7 @@ impl From<JournalError> for Error {
             JournalError::Apply { block, error } => Self::Apply { block, error },
             JournalError::NoShield { block } => Self::NoShield { block },
             JournalError::RottenLog { block, place } => Self::RottenLog { block, place },
+            JournalError::Geometry(error) => Self::Options(OptionsError::Geometry(error)),
             JournalError::BadRequest { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
             _ => Self::Failed,
         }

@@ -33,6 +33,7 @@ use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::Unshared;
 use crate::shared::levels::Levels;
+use crate::shared::notes::Notes;
 use crate::shared::share::Share;
 use crate::shared::snapshots::Snapshots;
 use crate::shared::{Done, Shared};
@@ -196,6 +197,7 @@ where
         let clean = CleanSlots::of(plan.shares, most);
         let waiting = Arc::new(Waiting::new(far));
         let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
+        let notes = Notes::new(home.has_notes());
         let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry));
         let shared = Arc::new(Shared {
             common,
@@ -205,7 +207,7 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            upkeep: InTurn::new(upkeep, |_| [0; 4]),
+            upkeep: InTurn::new(upkeep, |_| [0; _]),
             home: InTurn::new(home, stored_of),
             done: Mutex::new(Done::default()),
             recovery,
@@ -218,6 +220,7 @@ where
             pins,
             writes_home: UnderWay::new(),
             snapshots: Snapshots::none(),
+            notes,
             levels: Levels::new(&geometry, thresholds),
             step_blocks: options.settings.step_blocks(&geometry),
             gathering,
@@ -546,7 +549,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
 
     /// A [`checkpoint`](Self::checkpoint), with its errors, that calls `each` behind each batch:
     /// with what was done, and how many blocks may be left. `each` says whether to go on, and calls
-    /// no journal. What has gone home counts either way.
+    /// no journal. What has gone home counts either way. If `each` panics, the journal has failed.
     pub fn checkpoint_steps(
         &self,
         mut each: impl FnMut(&CheckpointReport, u64) -> ControlFlow<()>,
@@ -586,20 +589,6 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         trace::closed(is_home && !self.keep_on_close);
         let left = self.unreadable()?.first().copied().filter(|_| !is_home);
         left.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
-    }
-
-    /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
-    /// Blocks that were written anew since are not among them. A read of each says why.
-    ///
-    /// # Errors
-    /// `Failed`.
-    pub fn unreadable(&self) -> Result<Vec<BlockNumber>, Error> {
-        let mut blocks = Vec::new();
-        for share in &self.shared().shares {
-            blocks.extend(share.lock().map_err(|_| Error::Failed)?.index.each_unreadable());
-        }
-        blocks.sort_unstable();
-        Ok(blocks)
     }
 
     /// Blocks of the store: those of the disk, without the disk-side log behind them.
@@ -647,7 +636,10 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             let used_bytes = state.lane.capacity_bytes() - state.lane.free_bytes();
             let free_slots = state.lane.free_slots();
             let free_log_blocks = state.lane.free_log_blocks();
+            let ring_wear = state.lane.ring_wear(state.opened_at);
+            let [entry_wear, slot_wear] = state.lane.slot_wear();
             let now = LaneStats { used_bytes, free_slots, free_log_blocks, ..state.stats };
+            let now = LaneStats { ring_wear, entry_wear, slot_wear, ..now };
             stats.lanes.push(now);
             let (records, slots) =
                 (state.lane.stored_records(state.opened_at), state.lane.stored_slots());
@@ -656,7 +648,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             stats.slot_bytes += slots.bytes;
             stats.slot_lines += slots.lines;
         }
-        let [shield_bytes, shield_lines, superblock_bytes, superblock_lines] = shared.home.stored();
+        let [shield_bytes, shield_lines, superblock_bytes, superblock_lines, shield_wear @ ..] =
+            shared.home.stored();
+        stats.shield_wear = shield_wear;
         (stats.shield_bytes, stats.shield_lines) = (shield_bytes, shield_lines);
         (stats.superblock_bytes, stats.superblock_lines) = (superblock_bytes, superblock_lines);
         for share in &shared.shares {

@@ -1,9 +1,11 @@
-//! Committing operations in one call, without a transaction that a caller holds.
+//! Calls that need no transaction of the caller: operations that are committed in one call, what the
+//! journal says of what it holds, and an open that gives its partners back.
 
 use journal_core::parts::{Found, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
-    BlockDevice, CommitError, Committed, Durability, Hook, Operation, PmemShare, PmemSplit,
+    BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Needs, Operation,
+    PmemShare, PmemSplit,
 };
 use pmem_sys::NativeKernels;
 
@@ -218,6 +220,46 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             Ok(())
         })?;
         Ok(committed)
+    }
+}
+
+impl<L: Policy, M: Machine> Journal<L, M> {
+    /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
+    /// Blocks that were written anew since are not among them. A read of each says why.
+    ///
+    /// # Errors
+    /// `Failed`.
+    pub fn unreadable(&self) -> Result<Vec<BlockNumber>, Error> {
+        let mut blocks = Vec::new();
+        for share in &self.shared().shares {
+            blocks.extend(share.lock().map_err(|_| Error::Failed)?.index.each_unreadable());
+        }
+        blocks.sort_unstable();
+        Ok(blocks)
+    }
+
+    /// Calls `each` for every block of every record in the lanes whose transaction had a
+    /// [note](Transaction::note): with the block and the note. It goes from lane to lane. In a lane
+    /// older records come first, so of two notes of a block the later one is newer.
+    ///
+    /// Of records that checkpoints have removed nothing is told: what they logged is home, or in a
+    /// slot, or in the disk-side log.
+    ///
+    /// # Errors
+    /// `Failed`, and `Medium`, where a record cannot be read.
+    pub fn each_noted(&self, mut each: impl FnMut(BlockNumber, [u64; 2])) -> Result<(), Error> {
+        let shared = self.shared();
+        let mut front = vec![0; Needs::of(self.geometry(), 1).record_front_bytes];
+        for cell in &shared.lanes {
+            let (mut found, state) = (Vec::new(), shared.lock_lane(cell)?);
+            shared.check_not_failed()?;
+            let tell = |block, note| found.push((block, note));
+            let told = shared.common.each_noted(&state.lane, &mut front, tell);
+            drop(state);
+            told.map_err(Error::Medium)?;
+            found.into_iter().for_each(|(block, note)| each(block, note));
+        }
+        Ok(())
     }
 }
 

@@ -32,6 +32,14 @@ pub struct LaneStats {
     pub free_slots: u32,
     /// Blocks of the lane in the disk-side log that can be taken now.
     pub free_log_blocks: u32,
+    /// Wear: how many lines of 64 bytes were stored in each part of the lane's ring. A part has a
+    /// power of two of lines, the least with which there are 16 parts or fewer. A line that is
+    /// stored twice counts twice, here and in the other counts of wear.
+    pub ring_wear: [u64; 16],
+    /// Lines that were stored in each part of the entries of the lane's slots.
+    pub entry_wear: [u64; 16],
+    /// Lines that were stored in each part of the lane's slots.
+    pub slot_wear: [u64; 16],
 }
 
 impl LaneStats {
@@ -104,9 +112,12 @@ pub struct Stats {
     pub shield_bytes: u64,
     /// Lines that these stores touched.
     pub shield_lines: u64,
+    /// Lines that were stored in each part of the shield area, as in
+    /// [`ring_wear`](LaneStats::ring_wear).
+    pub shield_wear: [u64; 16],
     /// Bytes stored in the two copies of the superblock, by the open too.
     pub superblock_bytes: u64,
-    /// Lines that these stores touched.
+    /// Lines that these stores touched: half of them in each copy.
     pub superblock_lines: u64,
     /// Frames in the index now.
     pub frames: usize,
@@ -164,8 +175,16 @@ impl Stats {
             free_slots: sum.free_slots + lane.free_slots,
             logged: sum.logged + lane.logged,
             free_log_blocks: sum.free_log_blocks + lane.free_log_blocks,
+            ring_wear: added(sum.ring_wear, lane.ring_wear),
+            entry_wear: added(sum.entry_wear, lane.entry_wear),
+            slot_wear: added(sum.slot_wear, lane.slot_wear),
         })
     }
+}
+
+/// The sums of two lists, number by number.
+fn added(one: [u64; 16], other: [u64; 16]) -> [u64; 16] {
+    core::array::from_fn(|part| one[part] + other[part])
 }
 
 impl fmt::Display for Stats {

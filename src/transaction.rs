@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use full_block::FullBlock;
 use journal_core::parts::Operations as _;
-use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
+use journal_core::policy::{Class, Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::engine::reserve::Patching;
@@ -61,6 +61,8 @@ pub struct Transaction<'j, L: Policy = FullBlock, M: Machine = Native> {
     age: Age,
     /// The block that was in the way, if there was one. After that only beginning again helps.
     blocked: Option<BlockNumber>,
+    /// What its record says of it.
+    note: Option<[u64; 2]>,
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
@@ -99,7 +101,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         shared.choose_lane(&mut seat);
         seat.work.forget_wants();
         let age = seat.next_age(shared.blocks.age_behind());
-        Ok(Self { shared, seat, age, blocked: None })
+        Ok(Self { shared, seat, age, blocked: None, note: None })
     }
 
     /// Begins like [`begin`](Self::begin). The transaction waits no longer than `limit`, all of its
@@ -201,7 +203,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.check_request(block, image.len())?;
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
-        self.take_anew(block)?;
+        self.take_anew(block, Some(hint.class))?;
         let shared = self.shared;
         let (wants_old, compares) = (shared.common.policy.wants_old(), shared.compares_cached());
         let is_first = (wants_old || compares) && !self.seat.staged.has(block);
@@ -296,7 +298,16 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
         let patching = self.lock_to_patch(block)?;
+        let class = hint.map_or(Class::Data, |hint| hint.class);
         if self.seat.staged.has(block) {
+            if self.seat.work.bypasses {
+                self.build_image(block)?;
+                let known = match self.seat.staged.operation_of(block) {
+                    Some(Operation::Update(update)) if hint.is_none() => update.class,
+                    _ => class,
+                };
+                self.take(block, Some(known))?;
+            }
             let bytes_max = self.shared.patch_bytes_max();
             if self.seat.staged.note_patch(block, hint, at, bytes, bytes_max) {
                 return Ok(());
@@ -314,9 +325,10 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let is_patchable = matches!(patching, Patching::Alone | Patching::OnKept)
             && !is_new
             && bytes.len() <= bytes_max
-            && self.seat.staged.takes_patch(bytes);
+            && self.seat.staged.takes_patch(bytes)
+            && !shared.needs_image_to_bypass(&self.seat.work, &self.seat.staged);
         if is_patchable {
-            self.take(block)?;
+            self.take(block, Some(class))?;
             let is_noted = self.seat.staged.note_patch(block, hint, at, bytes, bytes_max);
             assert!(is_noted, "it is the block's first");
             if patching == Patching::OnKept {
@@ -330,7 +342,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let is_lost = !shared.common.policy.wants_old() && !is_new && !self.seat.work.on_gathered;
         let is_taken = is_lost && shared.take_kept(block, self.seat.staged.spare_page());
         let is_live = is_taken || self.read_to_spare(block)?;
-        self.take(block)?;
+        self.take(block, Some(class))?;
         let is_compared = is_live && patching != Patching::AsWhole;
         if is_compared && self.shared.common.policy.wants_old() {
             self.seat.staged.keep_spare_as_old(block);
@@ -352,7 +364,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let locked = self.shared.lock_to_patch(&mut self.seat.work, self.age, block);
         if locked.is_err() {
-            self.note(locked.map(drop))?;
+            self.note_conflict(locked.map(drop))?;
         }
         locked
     }
@@ -370,8 +382,32 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// The errors of [`write`](Self::write).
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
-        self.take_anew(block)?;
+        self.take_anew(block, None)?;
         self.seat.staged.discard(block);
+        Ok(())
+    }
+
+    /// Notes two words of the store's own with the transaction. Its record carries them, and they
+    /// become durable with it. The last call counts.
+    ///
+    /// The newest note of all comes back with every later open, in
+    /// [`Recovery::note`](crate::Recovery::note). No checkpoint loses it. So a store may keep there
+    /// what changes with each transaction, the length of a file for example. And as long as the
+    /// record is in its lane, [`Journal::each_noted`](crate::Journal::each_noted) tells the notes
+    /// of its blocks: for example, the owner of a block, and its position there.
+    ///
+    /// A transaction that changes nothing has no record: its note is lost. Transactions are
+    /// gathered in one record only with others of the same note.
+    ///
+    /// The first note ever in a journal writes its superblock, so that earlier versions of this
+    /// library refuse the journal from then on. A record with a note is 16 bytes longer.
+    ///
+    /// # Errors
+    /// `Failed`, and `Medium` in the first call. `Options` where a
+    /// [media unit](crate::Options::unit_bytes) is too short for the superblock with a note.
+    pub fn note(&mut self, note: [u64; 2]) -> Result<(), Error> {
+        self.shared.see_to_notes()?;
+        self.note = Some(note);
         Ok(())
     }
 
@@ -444,7 +480,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         seat.defers = false;
-        let result = self.shared.gather(&mut seat.work, &seat.staged);
+        let result = self.shared.gather(&mut seat.work, &seat.staged, self.note);
         seat.staged.clear();
         result
     }
@@ -466,7 +502,11 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
+        self.shared.take_note(&mut seat.work, self.note);
         let result = self.shared.commit_staged(seat, durability);
+        if let Ok(Some(committed)) = &result {
+            self.shared.noted(self.note, committed);
+        }
         seat.staged.clear();
         self.shared.see_to_room(&result);
         result
@@ -487,9 +527,15 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
                     return Ok(result);
                 }
                 Err(error) if self.blocked.is_none() => return Err(error),
-                _ => self.begin_again()?,
+                _ => self.begin_anew()?,
             }
         }
+    }
+
+    /// Begins again, for a caller that does everything anew.
+    pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
+        self.note = None;
+        self.begin_again()
     }
 
     /// Aborts, and begins again with the same age, so that the transaction gets through at last.
@@ -498,7 +544,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.choose_lane(&mut self.seat);
         let Some(block) = self.blocked.take() else { return self.shared.check_not_failed() };
         let awaited = self.shared.await_turn(&mut self.seat.work, self.age, block);
-        self.note(awaited)
+        self.note_conflict(awaited)
     }
 
     /// Runs one call. After a conflict in its first call the transaction waits for its turn. Then
@@ -519,8 +565,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     // Once for each journal, and not once for each call of a user.
     #[inline(never)]
-    fn take_anew(&mut self, block: BlockNumber) -> Result<(), Error> {
-        self.anew_if_first(|tx| tx.take(block))
+    fn take_anew(&mut self, block: BlockNumber, class: Option<Class>) -> Result<(), Error> {
+        self.anew_if_first(|tx| tx.take(block, class))
     }
 
     fn give_up(&mut self) {
@@ -536,7 +582,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             return Err(Error::Conflict { block });
         }
         let locked = self.shared.lock_block(&mut self.seat.work, self.age, block).map(drop);
-        self.note(locked)
+        self.note_conflict(locked)
     }
 
     /// Waits for this transaction's turn to reserve room, if others wait for room and it has none
@@ -548,27 +594,33 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let bytes = self.shared.record_bytes_max(1);
         let awaited = self.shared.await_room_to_begin(&mut self.seat.work, self.age, block, bytes);
-        self.note(awaited)
+        self.note_conflict(awaited)
     }
 
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
+    /// `class` is that of its update; `None` where it is discarded.
     #[inline]
-    fn take(&mut self, block: BlockNumber) -> Result<(), Error> {
+    fn take(&mut self, block: BlockNumber, class: Option<Class>) -> Result<(), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
         self.await_room_to_begin(block)?;
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         if seat.staged.has(block) {
-            return Ok(());
+            if !seat.work.bypasses {
+                return Ok(());
+            }
+            let taken = self.shared.reserve_again(&mut seat.work, &seat.staged, block, class);
+            return self.note_conflict(taken);
         }
-        let taken = self.shared.take_one_more(&mut seat.work, self.age, &seat.staged, block);
-        self.note(taken)
+        let (work, staged) = (&mut seat.work, &seat.staged);
+        let taken = self.shared.take_one_more(work, self.age, staged, block, class);
+        self.note_conflict(taken)
     }
 
     /// Remembers a conflict: after one, only beginning again helps.
     #[inline]
-    fn note(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+    fn note_conflict(&mut self, result: Result<(), Error>) -> Result<(), Error> {
         if let Err(Error::Conflict { block }) = result {
             self.blocked = Some(block);
         }

@@ -143,11 +143,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         seat: &mut Seat<M::Disk>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
+        if seat.work.bypasses && seat.staged.has_loans() {
+            // The policy may be asked twice, and images have to be there (L3).
+            if let Err(error) = self.end_loans(seat) {
+                self.abort(&mut seat.work, &seat.staged);
+                return Err(error);
+            }
+        }
         let prepared = self.prepare_lent(seat)?;
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         let Seat { staged, work, .. } = seat;
         staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
+            let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
             let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
             self.end(work, operations, keeps, commit)
         })
@@ -166,7 +173,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         keeps: Keeps,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let prepared = self.prepare(work, operations, false);
+        let prepared = self.prepare_held(work, operations);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
         self.end(work, operations, keeps, commit)
     }
@@ -269,7 +276,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.end(work, operations, Keeps::All, commit)
     }
 
-    /// Prepares a transaction that has reserved no bytes yet. Where its lane is short of them, and
+    /// Prepares a transaction for which room is reserved.
+    #[inline]
+    pub(super) fn prepare_held<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+    ) -> Result<Prepared, CommitError> {
+        match work.bypasses {
+            true => self.prepare_to_fit(work, operations),
+            false => self.prepare(work, operations, false),
+        }
+    }
+
+    /// Prepares a transaction that has reserved fewer bytes than it may take. Where its lane is short of them, and
     /// the policy says so, its data goes to the disk-side log.
     #[inline]
     fn prepare_to_fit<O: Operations + ?Sized>(
@@ -285,20 +305,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.common.policy.bypasses_when_full() || self.try_reserve(work, missing) {
             return Ok(prepared);
         }
-        self.unreserve_places(work);
+        self.unreserve_slots(work);
         let bypassing = self.prepare(work, operations, true)?;
         let missing = more(&bypassing, work);
-        if self.try_reserve(work, missing) {
+        if missing == 0 || self.try_reserve(work, missing) {
             return Ok(bypassing);
         }
         // Data that finds no room there either would be in the record whole, and make the record
         // longer.
-        self.unreserve_places(work);
+        self.unreserve_slots(work);
         self.prepare(work, operations, false)
     }
 
     /// Works out what a transaction takes. With `bypasses`, its data goes to the disk-side log,
-    /// whatever the policy says. The slots that it takes are reserved.
+    /// whatever the policy says. The slots that it takes are reserved, and so are the blocks of the
+    /// log, of which it may have some before.
     #[inline]
     pub(super) fn prepare<O: Operations + ?Sized>(
         &self,
@@ -321,7 +342,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         loop {
             let free = FreePlaces {
                 slots: cell.unreserved_slots.left() as u32,
-                log_blocks: cell.unreserved_log.left() as u32,
+                log_blocks: (cell.unreserved_log.left() as u32).saturating_add(work.reserved_log),
                 bypasses,
             };
             let (names, mut scratch, answers) = work.for_preparing();
@@ -339,8 +360,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // record.
             if take(&cell.unreserved_slots, slots) {
                 work.reserved_slots = slots;
-                if take(&cell.unreserved_log, log_blocks) {
-                    work.reserved_log = log_blocks;
+                let more = log_blocks.saturating_sub(work.reserved_log);
+                if take(&cell.unreserved_log, more) {
+                    work.reserved_log += more;
                     let short_of_slots =
                         slots > 0 && u64::from(free.slots - slots) < self.levels.asks_below_slots();
                     let short_of_log = log_blocks > 0
@@ -351,7 +373,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     }
                     return Ok(prepared);
                 }
-                self.unreserve_places(work);
+                self.unreserve_slots(work);
             }
         }
     }
@@ -659,15 +681,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gives back the slots of the lane, and its blocks of the log, that are reserved and not used.
     #[inline]
     pub(super) fn unreserve_places(&self, work: &mut Work) {
-        if work.reserved_slots > 0 {
-            let cell = self.lane(work.lane);
-            cell.unreserved_slots.give(work.reserved_slots.into());
-            work.reserved_slots = 0;
-        }
+        self.unreserve_slots(work);
         if work.reserved_log > 0 {
             let cell = self.lane(work.lane);
             cell.unreserved_log.give(work.reserved_log.into());
             work.reserved_log = 0;
+        }
+    }
+
+    #[inline]
+    fn unreserve_slots(&self, work: &mut Work) {
+        if work.reserved_slots > 0 {
+            let cell = self.lane(work.lane);
+            cell.unreserved_slots.give(work.reserved_slots.into());
+            work.reserved_slots = 0;
         }
     }
 

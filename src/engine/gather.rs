@@ -10,6 +10,7 @@
 //!     block before the committing batch lets it go.
 //! G4. The room that the record takes at worst is reserved as blocks are gathered, so its commit
 //!     cannot fail for space.
+//!     Where the lane has too little, that is what it takes with its data in the disk-side log.
 //! G5. Where ordinary memory is full, content goes on to active slots ([`spill`]). A slot that a
 //!     batch has active is changed by that batch alone, and never again once its record is stored.
 //!
@@ -50,8 +51,13 @@ enum Lacks {
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gathers a transaction whose blocks are locked and for which room is reserved. However the
     /// call ends, the transaction is over, and holds nothing any more.
-    pub(crate) fn gather(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
-        let result = self.gather_held(work, staged);
+    pub(crate) fn gather(
+        &self,
+        work: &mut Work,
+        staged: &Staged,
+        note: Option<[u64; 2]>,
+    ) -> Result<(), Error> {
+        let result = self.gather_held(work, staged, note);
         if result.is_err() {
             // No thread may see what has become of its blocks once the journal has failed.
             if !self.has_failed() {
@@ -72,7 +78,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if is_full { self.hand_over() } else { Ok(()) }
     }
 
-    fn gather_held(&self, work: &mut Work, staged: &Staged) -> Result<(), Error> {
+    fn gather_held(
+        &self,
+        work: &mut Work,
+        staged: &Staged,
+        note: Option<[u64; 2]>,
+    ) -> Result<(), Error> {
         if staged.count() == 0 {
             return self.check_not_failed();
         }
@@ -85,8 +96,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 // The running transaction takes over what this one has reserved (G4).
                 (running.lane, running.reserved_bytes) = (work.lane, work.reserved_bytes);
                 work.reserved_bytes = 0;
+                running.reserved_log = core::mem::take(&mut work.reserved_log);
+                running.bypasses = work.bypasses;
                 running.since = self.gathering.now();
-                running.objects = objects;
+                (running.objects, running.note) = (objects, note);
+            } else if running.note != note {
+                // A record has one note, of all of its blocks.
+                drop(gathered);
+                self.hand_over()?;
+                continue;
             } else if let Err(lacks) = self.takes_in(running, staged) {
                 drop(gathered);
                 if lacks == Lacks::Objects || !self.spill()? {
@@ -103,6 +121,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.gathering.is_there.store(true, Ordering::Release);
             drop(gathered);
             self.unreserve_bytes(work);
+            self.unreserve_places(work);
             return Ok(());
         }
     }
@@ -140,10 +159,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Where others wait for room it goes on with what it has.
         let has_more =
             || more == 0 || (!self.is_room_awaited() && self.try_reserve_in(running.lane, more));
-        if is_too_large || !has_more() {
+        if !is_too_large && has_more() {
+            running.reserved_bytes += more;
+        } else if self.is_room_awaited() || !self.reserve_to_bypass_together(running, staged) {
             return Err(Lacks::Room);
         }
-        running.reserved_bytes += more;
         running.objects = objects;
         Ok(())
     }
@@ -247,18 +267,25 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Some(sealed) = self.gathering.lock().committing.clone() else { return Ok(()) };
         work.lane = sealed.lane;
         work.reserved_bytes = sealed.reserved_bytes;
+        (work.reserved_log, work.bypasses) = (sealed.reserved_log, sealed.bypasses);
         // The caller may hold blocks that others wait for.
+        self.take_note(work, sealed.note);
         let committed = self.watched(|| match sealed.active.is_empty() {
             true => {
                 self.note_overwritten(work, &sealed.staged);
-                self.commit(work, &sealed.staged, Keeps::All, Durability::Durable).map(drop)
+                self.commit(work, &sealed.staged, Keeps::All, Durability::Durable)
             }
             false => self.commit_spilled(work, &sealed),
         });
-        if let Err(error) = committed {
-            // The callers were told that this would be durable some time, and others have read it.
-            self.fail_of(error);
-            return Err(error);
+        match committed {
+            Ok(Some(committed)) => self.noted(sealed.note, &committed),
+            Ok(None) => {}
+            Err(error) => {
+                // The callers were told that this would be durable some time, and others have read
+                // it.
+                self.fail_of(error);
+                return Err(error);
+            }
         }
         self.uses.advance();
         let mut gathered = self.gathering.lock();

@@ -6,8 +6,10 @@
 //! promised, and `Share::reserved` how many frames are. So a commit cannot fail for lack of space,
 //! and a transaction that could is refused while it is made.
 
+mod bypass;
+
 use journal_core::parts::{Operations, is_of_run};
-use journal_core::policy::Policy;
+use journal_core::policy::{Class, Policy};
 use journal_core::record::Form;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, LINE_BYTES, Operation};
@@ -381,7 +383,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Takes a block beside others: locks it, and reserves what its frame takes, so that the commit
-    /// cannot fail for space.
+    /// cannot fail for space. `class` is that of its update; `None` where it is discarded.
     #[inline]
     pub(crate) fn take_one_more(
         &self,
@@ -389,11 +391,35 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
+        class: Option<Class>,
     ) -> Result<(), Error> {
         self.take_block(work, age, others, block)?;
         let needed = self.record_bytes_max(others.count() + 1);
+        let more = needed.saturating_sub(work.reserved_bytes);
+        if more == 0 || self.try_reserve(work, more) {
+            return Ok(());
+        }
+        if self.reserve_to_bypass(work, others, block, class) {
+            return Ok(());
+        }
         let reserved = self.reserve_bytes(work, needed, block);
         self.or_give_up_frame(reserved, block)
+    }
+
+    /// Reserves what a block takes that is staged already, and gets other content: where data goes
+    /// to the disk-side log, it depends on what the content is.
+    #[cold]
+    pub(crate) fn reserve_again(
+        &self,
+        work: &mut Work,
+        all: &(impl Operations + ?Sized),
+        block: BlockNumber,
+        class: Option<Class>,
+    ) -> Result<(), Error> {
+        if self.reserve_to_bypass(work, all, block, class) {
+            return Ok(());
+        }
+        self.reserve_bytes(work, self.record_bytes_max(all.count()), block)
     }
 
     /// Locks a block and reserves room in the index for its frame.

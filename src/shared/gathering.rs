@@ -26,8 +26,13 @@ pub(crate) struct Batch {
     /// What its record takes at worst, in this lane.
     pub(crate) lane: LaneNumber,
     pub(crate) reserved_bytes: u64,
+    /// Blocks of the disk-side log for it, and whether those bytes suffice only with them.
+    pub(crate) reserved_log: u32,
+    pub(crate) bypasses: bool,
     /// Objects that it names.
     pub(crate) objects: u64,
+    /// The note of each of its transactions.
+    pub(crate) note: Option<[u64; 2]>,
     /// Transactions in it.
     pub(crate) transactions: u64,
     /// The host's time before the first of them.
@@ -42,7 +47,10 @@ impl Batch {
             both: 0,
             lane: LaneNumber(0),
             reserved_bytes: 0,
+            reserved_log: 0,
+            bypasses: false,
             objects: 0,
+            note: None,
             transactions: 0,
             since: Duration::ZERO,
         }

@@ -12,7 +12,7 @@
 use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
-use journal_core::parts::{Home, Left, Listed};
+use journal_core::parts::{Home, Left, Listed, WEAR_PARTS};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
 
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -84,10 +84,19 @@ pub(crate) type HomeCell<M> = InTurn<
     >,
 >;
 
-/// Bytes and lines stored in the shield area, and in the superblocks.
-pub(crate) fn stored_of<P: Pmem, D: BlockDevice, H: Hook>(home: &Home<P, D, H>) -> [u64; 4] {
+/// What is counted of something that one thread has at a time: four numbers, and one for each part
+/// of a region.
+pub(crate) type Counted = [u64; 4 + WEAR_PARTS];
+
+/// Bytes and lines stored in the shield area, and in the superblocks; and the lines of each part of
+/// the shield area.
+pub(crate) fn stored_of<P: Pmem, D: BlockDevice, H: Hook>(home: &Home<P, D, H>) -> Counted {
     let (shield, superblocks) = (home.stored_shield(), home.stored_superblocks());
-    [shield.bytes, shield.lines, superblocks.bytes, superblocks.lines]
+    let mut counted = [0; 4 + WEAR_PARTS];
+    let (first, wear) = counted.split_at_mut(4);
+    first.copy_from_slice(&[shield.bytes, shield.lines, superblocks.bytes, superblocks.lines]);
+    wear.copy_from_slice(&home.shield_wear());
+    counted
 }
 
 /// Something that one thread has at a time, where some threads come before others (IT1).
@@ -98,8 +107,8 @@ pub(crate) struct InTurn<T> {
     /// Wakes those that wait for them.
     is_served: Condvar,
     /// What it had stored when it was last given back, and what says so.
-    stored: [AtomicU64; 4],
-    stored_of: fn(&T) -> [u64; 4],
+    stored: [AtomicU64; 4 + WEAR_PARTS],
+    stored_of: fn(&T) -> Counted,
 }
 
 struct Inside<T> {
@@ -112,14 +121,14 @@ struct Inside<T> {
 pub(crate) struct Poisoned;
 
 impl<T> InTurn<T> {
-    pub(crate) fn new(it: T, stored_of: fn(&T) -> [u64; 4]) -> Self {
+    pub(crate) fn new(it: T, stored_of: fn(&T) -> Counted) -> Self {
         let stored = stored_of(&it).map(AtomicU64::new);
         let inside = Mutex::new(Inside { it, served: 0 });
         Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new(), stored, stored_of }
     }
 
     /// What it had stored when it was last given back. No lock is taken.
-    pub(crate) fn stored(&self) -> [u64; 4] {
+    pub(crate) fn stored(&self) -> Counted {
         self.stored.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 

@@ -41,6 +41,7 @@ pub(crate) mod index_memory;
 pub(crate) mod lane_cell;
 pub(crate) mod lending;
 pub(crate) mod levels;
+pub(crate) mod notes;
 pub(crate) mod share;
 pub(crate) mod snapshots;
 
@@ -65,6 +66,7 @@ use crate::shared::gathering::Gathering;
 use crate::shared::home_cell::{HomeCell, InTurn, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::levels::Levels;
+use crate::shared::notes::Notes;
 use crate::shared::share::Share;
 use crate::shared::snapshots::Snapshots;
 use crate::staging::seat::Seats;
@@ -93,6 +95,7 @@ pub(crate) struct Shared<L, M: Machine> {
     /// How the checkpointing thread is asked to work.
     pub(crate) bell: Bell,
     pub(crate) snapshots: Snapshots,
+    pub(crate) notes: Notes,
     /// How little free room makes the upkeep begin.
     pub(crate) levels: Levels,
     /// How many blocks a transaction that needs room writes home in one step.

@@ -38,6 +38,8 @@ pub(crate) struct Work {
     pub(crate) reserved_slots: u32,
     /// Blocks of the disk-side log that the transaction has reserved and not taken yet.
     pub(crate) reserved_log: u32,
+    /// Whether the bytes that are reserved suffice only if data goes to the disk-side log.
+    pub(crate) bypasses: bool,
     /// Whether a share of its blocks was taken by an exchange, and so will be again.
     pub(crate) waits: bool,
     /// When the transaction waits no longer, if it may not wait for ever.
@@ -74,6 +76,7 @@ impl Work {
             reserved_bytes: 0,
             reserved_slots: 0,
             reserved_log: 0,
+            bypasses: false,
             logged: Vec::new(),
             waits: false,
             until: None,
@@ -156,7 +159,7 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
-        (self.waits, self.on_gathered) = (false, false);
+        (self.waits, self.on_gathered, self.bypasses) = (false, false, false);
         self.answers.clear();
     }
 }

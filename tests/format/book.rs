@@ -6,8 +6,8 @@ use journal_core::geometry::{LANES_MAX, SHIELD_BLOCKS_MAX, SLOTS_MAX, UNIT_BYTES
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
 use journal_core::slot::{SlotEntry, SlotFrame};
 use journal_core::superblock::{
-    DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHeader, TAIL_POINTER,
-    superblock_bytes,
+    DISK_LOG, FORMAT_VERSION, KeptNote, LaneNote, MAGIC, NOTES, SLOTS, SuperblockHeader,
+    TAIL_POINTER, superblock_bytes,
 };
 use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
 
@@ -30,7 +30,7 @@ macro_rules! fields {
     }};
 }
 
-fn structures() -> [(&'static str, Layout); 7] {
+fn structures() -> [(&'static str, Layout); 8] {
     [
         (
             "SuperblockHeader",
@@ -59,6 +59,7 @@ fn structures() -> [(&'static str, Layout); 7] {
             }),
         ),
         ("LaneNote", fields!(LaneNote { head, head_sequence, epoch_first, durable_to })),
+        ("KeptNote", fields!(KeptNote { stamp, note, check })),
         (
             "RecordHeader",
             fields!(RecordHeader {
@@ -116,6 +117,7 @@ fn differences(document: &str) -> Vec<String> {
         ("### Features", "TAIL_POINTER", TAIL_POINTER),
         ("### Features", "SLOTS", SLOTS),
         ("### Features", "DISK_LOG", DISK_LOG),
+        ("### Features", "NOTES", NOTES),
         ("### Kinds", "Copy", RecordKind::Copy as u64),
     ] {
         let written = value(document, heading, name);
@@ -130,7 +132,7 @@ fn differences(document: &str) -> Vec<String> {
 fn the_document_describes_the_structures() {
     assert_eq!(differences(FORMAT), Vec::<String>::new());
     assert_eq!(table(FORMAT, "### Forms").len(), 6);
-    assert_eq!(table(FORMAT, "### Features").len(), 3);
+    assert_eq!(table(FORMAT, "### Features").len(), 4);
     assert_eq!(table(FORMAT, "### Kinds").len(), 3);
     assert_eq!(&MAGIC, b"nvmjrnl\0");
 }
@@ -146,7 +148,9 @@ fn a_document_that_is_wrong_is_found() {
         ("| 8 | 4 | `slot` |", "| 12 | 4 | `slot` |"),
         ("| 24 | 8 | `check` |", "| 24 | 8 | `seal` |"),
         ("| `SLOTS` | 2 |", "| `SLOTS` | 4 |"),
-        ("| `DISK_LOG` | 4 |", "| `DISK_LOG` | 8 |"),
+        ("| `DISK_LOG` | 4 |", "| `DISK_LOG` | 16 |"),
+        ("| `NOTES` | 8 |", "| `NOTES` | 16 |"),
+        ("| 8 | 16 | `note` |", "| 8 | 8 | `note` |"),
         ("| `Log` | 6 |", "| `Log` | 7 |"),
         ("| `LANES_MAX` | 32 |", "| `LANES_MAX` | 64 |"),
     ] {

@@ -41,12 +41,13 @@ impl Golden {
     }
 }
 
-const GOLDEN: [Golden; 8] = [
+const GOLDEN: [Golden; 9] = [
     Golden::new("v2-formatted", include_str!("golden/v2-formatted.hex"), Vec::new),
     Golden::new("v2-records", include_str!("golden/v2-records.hex"), records),
     Golden::new("v2-wrapped", include_str!("golden/v2-wrapped.hex"), wrapped),
     Golden::new("v2-intent", include_str!("golden/v2-intent.hex"), intent),
     Golden::new("v2-copied", include_str!("golden/v2-copied.hex"), copied),
+    Golden::new("v2-notes", include_str!("golden/v2-notes.hex"), notes),
     Golden { shape: logged, ..Golden::new("v2-log", include_str!("golden/v2-log.hex"), log) },
     Golden::slotted("v2-slots", include_str!("golden/v2-slots.hex"), slots),
     Golden::slotted("v2-torn-slot", include_str!("golden/v2-torn-slot.hex"), torn_slot),
@@ -103,6 +104,18 @@ fn torn_slot() -> Vec<Act> {
         Act::Commit(0, vec![(0, What::Touch(0x11))]),
         Act::Commit(0, vec![(0, What::Touch(0x12)), (1, What::Patch(0x21))]),
         Act::TornSlot,
+    ]
+}
+
+/// The note of each lane, with a name and without; a kept note, and one that is newer.
+fn notes() -> Vec<Act> {
+    vec![
+        Act::Commit(0, vec![(0, What::Fill(0x10))]),
+        Act::Noted(1, vec![(1, What::Fill(0x20))], [0x0102_0304_0506_0708, 0x4000]),
+        Act::Checkpoint,
+        Act::Noted(0, vec![(0, What::Touch(0x11))], [u64::MAX, 0x5000]),
+        Act::Noted(1, vec![(0, What::Fill(0x12)), (1, What::Touch(0x21))], [3, 0x6000]),
+        Act::Commit(0, vec![(2, What::Fill(0x30))]),
     ]
 }
 
@@ -371,9 +384,12 @@ fn kept_journals_show_their_blocks() {
     for golden in &GOLDEN {
         let (_, truth) = make(golden);
         let (shape, image) = ((golden.shape)(), golden.image());
-        let by_the_book = shape.read_by_the_book(&image).expect("is a journal").blocks;
+        let found = shape.read_by_the_book(&image).expect("is a journal");
+        let (by_the_book, note) = (found.blocks, found.note);
         let world = World::boot(image, Model::Torn8);
-        let opened = shape.with(&world, contents).expect("opens");
+        let opened = shape.with(&world, |journal| (contents(journal), journal.recovery().note));
+        let (opened, opened_note) = opened.expect("opens");
+        assert_eq!(opened_note, note, "{}", golden.name);
         for (number, expected) in truth.0.iter().enumerate() {
             let Some(expected) = expected else { continue };
             let expected = Content::Is(*expected);
@@ -423,6 +439,22 @@ fn kept_journals_hold_what_they_are_for() {
     let blocks: Vec<u64> = copy.frames.iter().map(|frame| frame.block).collect();
     assert_eq!((blocks, copy.header.names.len()), (vec![0, 3], 1));
     assert!(copy.stamps.iter().all(|stamp| *stamp < copy.header.field("stamp")));
+}
+
+/// What the golden journal with notes is kept for.
+#[test]
+fn kept_notes_are_what_they_are_for() {
+    let golden = GOLDEN.iter().find(|golden| golden.name == "v2-notes").expect("is kept");
+    let found = shape().read_by_the_book(&golden.image()).expect("is a journal");
+    assert_eq!(found.note, Some([3, 0x6000]));
+    assert_eq!(BOOK.head.number(&found.head, "incompatible"), BOOK.notes);
+    // The first note is in no lane any more.
+    let parts = found.lanes.iter().flat_map(|lane| &lane.records).map(|record| &record.parts[0]);
+    let noted: Vec<_> = parts.map(|part| (part.header.note, part.header.names.len())).collect();
+    assert_eq!(noted, [(Some([u64::MAX, 0x5000]), 0), (None, 0), (Some([3, 0x6000]), 1)]);
+    let kept = 128 + 2 * 32 + 8;
+    let stamp = BOOK.kept_note.number(&golden.image().pmem()[kept..], "stamp");
+    assert_eq!(stamp, 2);
 }
 
 /// What the golden journal with a disk-side log is kept for.

@@ -1,6 +1,8 @@
 //! Unknown versions and features: refused or kept, and never a byte changed that is not understood.
 
-use journal_core::superblock::{DISK_LOG, FORMAT_VERSION, SLOTS, SuperblockError, TAIL_POINTER};
+use journal_core::superblock::{
+    DISK_LOG, FORMAT_VERSION, NOTES, SLOTS, SuperblockError, TAIL_POINTER,
+};
 use journal_core::{OpenError, PmemRead as _};
 use sim_disk::{Image, Model, World};
 
@@ -41,7 +43,7 @@ fn refused(image: Image) -> (OpenError, bool) {
 
 #[test]
 fn unknown_incompatible_features_are_refused() {
-    for bit in (0..64).filter(|bit| (TAIL_POINTER | SLOTS | DISK_LOG) & 1 << bit == 0) {
+    for bit in (0..64).filter(|bit| (TAIL_POINTER | SLOTS | DISK_LOG | NOTES) & 1 << bit == 0) {
         let mut image = image();
         put(&mut image, &BOTH, "incompatible", 1 << bit);
         let unknown = 1 << bit;

@@ -10,7 +10,9 @@ use journal_core::pmem::Pmem;
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, NoHook, Offset};
 use lab::erased::{AnyMachine, DynDisk, DynHook, DynJournal, DynPolicy, any_options};
 use lcow::Lcow;
+use nvm_journal::policy::Thresholds;
 use nvm_journal::{Durability, FileDisk, Journal, Operation, Options};
+use sim_disk::Mutator;
 
 use crate::use_it::{BLOCK, Files, any_memory, block};
 
@@ -217,5 +219,27 @@ fn what_was_read_before_a_commit_does_not_count_behind_it() {
         assert_eq!(read(&journal, 0), 7);
         journal.checkpoint().expect("writes home");
         assert_eq!(read(&journal, 0), if keeps { 7 } else { 0 }, "the rule is needed");
+    }
+}
+
+/// A step that looks for slots takes those that hold what was read, before it writes home what only
+/// slots hold.
+#[test]
+fn they_are_given_back_before_a_step_writes_anything_home() {
+    for gives_first in [true, false] {
+        let files = Files::new(&format!("clean-first-{gives_first}"));
+        let rules: &[Rule] = if gives_first { &[] } else { &[Rule::CleanFirst] };
+        let options = options_with(Mutator::without(rules)).thresholds(Thresholds::new(128, 128));
+        let (journal, _) = open(&files, &options);
+        fill_home(&journal);
+        (100..124).for_each(|number| assert_eq!(read(&journal, number), number as u8 + 1));
+        let before = journal.stats().expect("counts");
+        assert!(before.cached.in_slots > 16, "{}", before.cached.in_slots);
+        (0..20).for_each(|number| write(&journal, number, 9));
+        journal.tick(core::time::Duration::from_secs(1)).expect("makes room");
+        let after = journal.stats().expect("counts");
+        let gone_home = after.checkpointed.blocks - before.checkpointed.blocks;
+        assert_eq!(gone_home == 0, gives_first, "{gone_home} blocks have gone home");
+        assert_eq!(after.cached.in_slots == 0, gives_first, "{}", after.cached.in_slots);
     }
 }

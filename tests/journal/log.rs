@@ -2,11 +2,13 @@
 
 use adaptive::Wish;
 use journal_core::policy::{Change, Class, Policy, Span, Update};
-use lab::erased::{DynDisk, DynHook, DynPolicy};
+use journal_core::{DeviceFacts, NoHook, Overwrite, Rule};
+use lab::erased::{DynDisk, DynHook, DynJournal, DynPolicy, any_options};
 use nvm_journal::{
     Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Joined, Journal,
     MapOptions, Operation, Options, OptionsError, TwoLevel,
 };
+use sim_disk::{DiskImage, Image, Model, Mutator, World};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, any_memory, block, memory};
 
@@ -319,4 +321,136 @@ fn an_index_and_a_batch_of_nothing_are_refused() {
     assert_eq!(plan(options.clone().batch_blocks(0)).err(), Some(OptionsError::NoBatch));
     assert_eq!(plan(options.clone().index_frames(0)).err(), Some(OptionsError::NoFrames));
     assert!(plan(options.batch_blocks(1).index_frames(1)).is_ok());
+}
+
+/// A journal whose policy logs what changes, unless its lane is full.
+fn bypassing(files: &Files, mutator: Mutator) -> DynJournal {
+    let settings = two_level::Settings::new().few_units(255).compares(false);
+    let options = any_options(TwoLevel::with(settings), mutator);
+    let options = options.lanes(2).lane_bytes(64 << 10).lane_log_blocks(60).segment_blocks(4);
+    Journal::format(any_memory(1 << 20), files.any_disk(), &options).expect("formats")
+}
+
+/// Changes blocks of each thread until some went to the log; returns what stopped transactions.
+fn fill(journal: &DynJournal, is_gathered: bool, logged_at_least: u64) -> (u64, u64) {
+    let logged = || journal.stats().expect("goes on").total().logged;
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            scope.spawn(move || {
+                let mut model = vec![vec![0; BLOCK]; 4];
+                for round in 0..400_u64 {
+                    let at = (round % 4) as usize;
+                    let number = block(thread * 4 + at as u64);
+                    let bytes = &noise(thread << 32 | round)[..2000];
+                    model[at][100..2100].copy_from_slice(bytes);
+                    // What is written anew in the same transaction counts once.
+                    let change = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+                        tx.write_at(number, 100, &bytes[..9])?;
+                        tx.write_at(number, 100, bytes)
+                    };
+                    match is_gathered {
+                        true => journal.transact_gathered(change),
+                        false => journal.transact(change),
+                    }
+                    .expect("commits");
+                    if is_gathered && round % 3 == thread % 3 {
+                        journal.sync().expect("commits");
+                    }
+                    let mut found = vec![0; BLOCK];
+                    journal.read(number, &mut found).expect("reads");
+                    assert!(found == model[at], "thread {thread}, round {round}");
+                    if logged() >= logged_at_least {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let stats = journal.stats().expect("goes on");
+    assert!(logged() >= logged_at_least, "{stats}");
+    (stats.stops_for_bytes + stats.stops_for_slots, stats.checkpoints)
+}
+
+#[test]
+fn nobody_waits_for_a_checkpoint_while_the_log_has_room() {
+    for is_gathered in [false, true] {
+        let files = Files::new(&format!("log-bypass-{is_gathered}"));
+        let journal = bypassing(&files, Mutator::new());
+        assert_eq!(fill(&journal, is_gathered, 24), (0, 0), "{is_gathered}");
+        let files = Files::new(&format!("log-no-bypass-{is_gathered}"));
+        let journal = bypassing(&files, Mutator::without(&[Rule::StagedBypass]));
+        let (stops, _) = fill(&journal, is_gathered, 0);
+        let rounds = (0..100).map(|_| fill(&journal, is_gathered, 0).0);
+        assert!(stops.max(rounds.max().unwrap_or(0)) > 0, "the rule is off, and nothing notices");
+    }
+}
+
+/// What a transaction has reserved suffices whatever its blocks are in the end: written, patched,
+/// discarded, metadata.
+#[test]
+fn a_bypassing_transaction_may_change_its_mind() {
+    let files = Files::new("log-minds");
+    let journal = bypassing(&files, Mutator::new());
+    fill(&journal, false, 1);
+    let image = |byte: u8| vec![byte; BLOCK];
+    let before = journal.stats().expect("goes on").total().logged;
+    for round in 0..6_u8 {
+        let changed = journal.transact(|tx| {
+            tx.write(block(1), &image(round))?;
+            tx.discard(block(2))?;
+            tx.write(block(2), &image(round + 1))?;
+            tx.write(block(3), &image(9))?;
+            tx.discard(block(3))?;
+            tx.write_at(block(4), 5, &[round; 40])?;
+            tx.write_metadata(block(1), &image(round + 2))?;
+            tx.write_at(block(1), 7, &[7])?;
+            tx.append(block(5), &image(round + 3))
+        });
+        changed.expect("commits");
+        let mut found = vec![0; BLOCK];
+        for (number, byte) in [(1, round + 2), (2, round + 1), (5, round + 3)] {
+            journal.read(block(number), &mut found).expect("reads");
+            assert!(found[0] == byte && found[4000] == byte, "round {round}, block {number}");
+        }
+        assert_eq!(found[7], round + 3);
+        journal.read(block(4), &mut found).expect("reads");
+        assert_eq!(found[5..45], [round; 40]);
+    }
+    assert!(journal.stats().expect("goes on").total().logged > before);
+    journal.checkpoint().expect("writes home");
+}
+
+/// The sub-block is in each payload, so that a journal is opened with any.
+#[test]
+fn a_journal_is_opened_with_other_sub_blocks() {
+    use policy_codec::bitmap::Unit;
+    let world = {
+        let facts = DeviceFacts::new(64, Overwrite::MayLeaveGarbage);
+        let disk = DiskImage::blank(BlockSize::DEFAULT, 256, facts);
+        World::boot(Image::blank(1 << 20).with_disk(disk), Model::Torn8)
+    };
+    let options = |unit| {
+        let settings = two_level::Settings::new().sub_block(unit).logs_patches(false);
+        any_options(TwoLevel::with(settings), NoHook).lanes(1).keep_on_close(true)
+    };
+    let units = [Unit::SUB_BLOCK, Unit::WORD, Unit::new(512).expect("a power of two")];
+    let mut model = vec![vec![0; BLOCK]; 3];
+    for (round, unit) in (0..9).zip(units.iter().cycle()) {
+        let (nvm, disk) = lab::erased::of_world(&world);
+        let journal: DynJournal = match round {
+            0 => Journal::format(nvm, disk, &options(*unit)).expect("formats"),
+            _ => Journal::open(nvm, disk, &options(*unit)).expect("opens"),
+        };
+        for (number, image) in (0..).zip(&mut model) {
+            let mut found = vec![0; BLOCK];
+            journal.read(block(number), &mut found).expect("reads");
+            assert!(found == *image, "round {round}, block {number}");
+            let at = 700 * number as usize + round;
+            image[at] = round as u8 + 1;
+            journal
+                .transact(|tx| tx.write_at(block(number), at, &image[at..=at]))
+                .expect("commits");
+        }
+        journal.close().expect("closes");
+    }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bypassing;
 mod capacity;
 mod compared;
 mod guards;
@@ -10,6 +11,7 @@ mod in_steps;
 mod log;
 mod moved;
 mod mutants;
+mod notes;
 mod probe;
 mod program;
 mod rules;

@@ -157,6 +157,12 @@ fn what_a_record_names_is_active_no_more() {
     needs(Rule::ActiveOnce, &explorer(), &program(steps[..steps.len() - 1].to_vec()));
 }
 
+#[test]
+fn nothing_names_a_slot_before_a_record_does() {
+    let steps = in_place();
+    needs(Rule::SpillsUnnamed, &explorer(), &program(steps[..4].to_vec()));
+}
+
 /// An open that believed what no record names would show a state that never was.
 #[test]
 fn a_slot_that_no_record_names_is_free_after_a_crash() {

@@ -47,3 +47,4 @@ pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
 pub use crate::space::lane::{Ends, FreePlaces, InLane, Lane, Names, OpenRecord};
 pub use crate::space::ring::LaneReader;
+pub use crate::space::stored::WEAR_PARTS;

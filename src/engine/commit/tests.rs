@@ -1,5 +1,6 @@
 //! What the cache takes of a transaction whose blocks are another one's by then.
 
+use journal_core::policy::Class;
 use pmem_sys::Region;
 
 use super::*;
@@ -27,7 +28,9 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     first.work.lane = LaneNumber(0);
     let Seat { work, staged, .. } = &mut *first;
     for block in [same, other] {
-        shared.take_one_more(work, age, staged, block).expect("is free, and fits");
+        shared
+            .take_one_more(work, age, staged, block, Some(Class::Data))
+            .expect("is free, and fits");
         staged.spare().fill(0);
         let bytes = if block == other { &[1][..] } else { &[] };
         staged.patch(block, None, Below::Spare, 0, bytes);
@@ -69,7 +72,9 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
         let mut seat = shared.seats.sit();
         let age = seat.next_age(shared.blocks.age_behind());
         let Seat { work, staged, .. } = &mut *seat;
-        shared.take_one_more(work, age, staged, block).expect("is free, and fits");
+        shared
+            .take_one_more(work, age, staged, block, Some(Class::Data))
+            .expect("is free, and fits");
         staged.write(block, Hint::DATA, &[byte; BLOCK]);
         let committed = shared.commit_and_unlock(&mut seat, Durability::Durable);
         committed.expect("commits").expect("is logged");

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use journal_core::parts::{InLane, Operations, Spilled};
 use journal_core::policy::{Encoder, Placement, Policy};
 use journal_core::units::LaneNumber;
-use journal_core::{Active, BlockNumber, Durability, LINE_BYTES, Operation};
+use journal_core::{Active, BlockNumber, Committed, Durability, LINE_BYTES, Operation};
 
 use crate::engine::commit::failed_fence;
 use crate::engine::read::Keeps;
@@ -207,7 +207,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Commits a batch of which some is in active slots.
-    pub(super) fn commit_spilled(&self, work: &mut Work, sealed: &Batch) -> Result<(), Error> {
+    pub(super) fn commit_spilled(
+        &self,
+        work: &mut Work,
+        sealed: &Batch,
+    ) -> Result<Option<Committed>, Error> {
         let Batch { staged, active, lane, .. } = sealed;
         let cell = self.lane(*lane);
         let copies = active.iter().map(|(block, active)| (*block, active.clone()));
@@ -238,10 +242,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 2. The record names the slots.
         let operations = BatchOperations::of(staged, &named);
         self.note_overwritten(work, &operations);
-        self.commit(work, &operations, Keeps::All, Durability::Durable)?;
+        let committed = self.commit(work, &operations, Keeps::All, Durability::Durable)?;
         // 3. The slots that it does not name are given back (SP4).
         if given.is_empty() {
-            return Ok(());
+            return Ok(committed);
         }
         let (mut state, count) = (self.lock_lane(cell)?, given.len() as u64);
         let LaneState { lane, slots, .. } = &mut *state;
@@ -249,7 +253,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         given.into_iter().for_each(|active| in_lane.deactivate(active));
         drop(state);
         cell.unreserved_slots.give(count);
-        Ok(())
+        Ok(committed)
     }
 }
 
@@ -262,7 +266,8 @@ fn spilled<'s>(
     let Operation::Update(update) = staged.operation(at) else {
         unreachable!("images were picked")
     };
-    Spilled { active: active.get(&update.block).cloned(), change: update.change }
+    let (block, active) = (update.block, active.get(&update.block).cloned());
+    Spilled { block, active, change: update.change }
 }
 
 /// The operations of a batch: what memory has, and what active slots have.

@@ -89,6 +89,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(InLane { lane, states: slots }.take_slot())
     }
 
+    /// Whether slots may hold what was read, which an upkeep gives back before it writes anything
+    /// home for slots.
+    pub(crate) fn gives_clean_first(&self) -> bool {
+        self.clean.is_some() && self.keeps(Rule::CleanFirst)
+    }
+
     /// Gives slots back that hold what was read, of one lane or of all.
     #[cold]
     pub(crate) fn give_clean_back(&self, of: Option<LaneNumber>) -> Result<(), Error> {

@@ -299,7 +299,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if cell.in_vain == Some(readable) {
             return Ok(());
         }
-        if self.clean.is_some() && self.slots_are_short(Stage::Reclaim) {
+        if self.gives_clean_first() && self.slots_are_short(Stage::Reclaim) {
             self.give_clean_back(None)?;
         }
         let (before, mut stays) = (self.done(), None);

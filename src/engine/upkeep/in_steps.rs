@@ -131,7 +131,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let is_short = |at: &LaneCell<M>| at.unreserved_slots.left() < wanted;
             self.common.geometry.lane_slots > 0 && self.lanes.iter().any(|at| is_short(at))
         };
-        if self.clean.is_some() && lacks_slots() {
+        if self.gives_clean_first() && lacks_slots() {
             self.give_clean_back(None)?;
         }
         if lacks_slots() {

@@ -14,16 +14,20 @@
 use crate::commit::operation::Active;
 use crate::commit::scheme::Common;
 use crate::order::ordered::{Hook, InFlight, Pace};
+use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Policy};
 use crate::space::lane::InLane;
-use crate::units::SlotNumber;
+use crate::space::slots::Folded;
+use crate::units::{BlockNumber, SlotNumber, Stamp};
 
 /// Content that is spilled to an active slot.
 #[derive(Debug)]
 pub struct Spilled<'b> {
+    /// The block that it is of.
+    pub block: BlockNumber,
     /// The block's slot, if it is active already. `None` after the spill where no slot was free.
     pub active: Option<Active>,
     /// What changes of what the slot holds, with the whole image.
@@ -50,9 +54,11 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
         common: &Common<impl Policy, impl Kernels>,
         contents: &mut [Spilled<'_>],
     ) -> Result<(), MediumError> {
+        let next_stamp = Stamp(self.lane.last_stamp().raw().saturating_add(1));
+        let names_nothing = self.lane.ring().keeps(Rule::SpillsUnnamed);
         let Some(slots) = self.lane.slots_mut() else { return Ok(()) };
         let mut in_flight: Option<InFlight> = None;
-        for Spilled { active, change } in contents {
+        for Spilled { block, active, change } in contents {
             let Some(image) = change.image().filter(|image| image.len() == common.block_bytes())
             else {
                 debug_assert!(false, "the check is over the whole image");
@@ -73,6 +79,11 @@ impl<P: Pmem, H: Hook> InLane<'_, P, H> {
             }
             let content = common.kernels.crc64(common.seeds.content(slot), image);
             *active = Some(Active { slot, content });
+            if !names_nothing {
+                let entry = Folded { block: *block, stamp: next_stamp, content };
+                let named = slots.write_entry(slot, &entry, &common.kernels, common.seeds);
+                InFlight::join(&mut in_flight, named);
+            }
         }
         match in_flight {
             Some(in_flight) => slots.fence_spilled(in_flight).map(drop),

@@ -46,6 +46,8 @@ pub enum CommitError {
         /// The first one that does not.
         range: Span,
     },
+    /// Records may have no notes yet: [`begin_notes`](crate::Journal::begin_notes).
+    NoNotes,
     /// The policy placed the update where this journal cannot put it.
     CannotPlace {
         /// Which block's.
@@ -105,6 +107,7 @@ impl fmt::Display for CommitError {
             Self::BadRange { block, range: Span { at, len } } => {
                 write!(f, "{len} bytes at {at} are out of order, or not in {block}")
             }
+            Self::NoNotes => f.write_str("records may have no notes yet"),
             Self::CannotPlace { block, placement } => {
                 write!(f, "the policy placed {block} as {placement:?}, which cannot be done here")
             }

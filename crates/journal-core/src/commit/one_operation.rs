@@ -218,7 +218,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             end = end.saturating_add(prefix.bytes());
         }
         let (name_count, lent) = (sole.names(), LentPayload::Bytes(behind));
-        let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
+        let (names, note) = (named, None);
+        let lists = Lists { frame_count: 1, name_count, names, note, last: true, end, lent };
         lane.store_front(open, &extent, lists, check, &self.kernels, front);
         lane.frame_at(open, frame, payload)
     }

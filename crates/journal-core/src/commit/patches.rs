@@ -137,7 +137,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let end = frame.put(front, names_end);
         let payload = open.position().saturating_add(end as u64);
         let lent = LentPayload::Pieces(pieces);
-        let lists = Lists { frame_count: 1, name_count, names: named, last: true, end, lent };
+        let (names, note) = (named, None);
+        let lists = Lists { frame_count: 1, name_count, names, note, last: true, end, lent };
         lane.store_front(open, &extent, lists, open.check, &self.kernels, front);
         lane.frame_at(open, frame, payload)
     }

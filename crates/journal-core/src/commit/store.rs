@@ -18,7 +18,8 @@ use crate::format::front::{Extent, extent};
 use crate::format::record::{FRAMES_PER_PART, Form};
 use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::index::frame::{FrameAt, Full};
-use crate::order::ordered::Hook;
+use crate::order::ordered::{Hook, Ordered};
+use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
@@ -514,6 +515,54 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         taken
     }
 
+    /// Calls for each block of each record in a lane that has a note, from the lane's head on.
+    /// `front` holds a front.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn each_noted<P: Pmem, H: Hook>(
+        &self,
+        lane: &Lane<P, H>,
+        front: &mut [u8],
+        mut call: impl FnMut(BlockNumber, [u64; 2]),
+    ) -> Result<(), MediumError> {
+        let mut reader = self.reader(lane, front);
+        let mut at = lane.head;
+        while at < lane.tail() {
+            let (noted, next) = reader.note_at(at)?;
+            let Some((_, note)) = noted else {
+                at = next;
+                continue;
+            };
+            let mut tell = |frame: FrameAt| {
+                call(frame.block, note);
+                Ok(())
+            };
+            at = reader.each_frame(at, &mut tell).map_err(|error| match error {
+                IndexError::Medium(error) => error,
+                IndexError::Full => unreachable!("nothing is put anywhere"),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn reader<'r, P: Pmem, H: Hook>(
+        &'r self,
+        lane: &'r Lane<P, H>,
+        front: &'r mut [u8],
+    ) -> Reader<'r, Ordered<P, H>, K> {
+        Reader {
+            ring: lane.ring(),
+            lane: lane.number(),
+            geometry: &self.geometry,
+            identity: &lane.identity,
+            kernels: &self.kernels,
+            scratch: record_front(front, &self.geometry),
+            all: None,
+            lap: 0,
+        }
+    }
+
     /// Calls with every frame of a record that was stored part by part.
     ///
     /// # Errors
@@ -526,16 +575,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         front: &mut [u8],
         mut call: impl FnMut(FrameAt) -> Result<(), Full>,
     ) -> Result<(), IndexError> {
-        let mut reader = Reader {
-            ring: lane.ring(),
-            lane: lane.number(),
-            geometry: &self.geometry,
-            identity: &lane.identity,
-            kernels: &self.kernels,
-            scratch: record_front(front, &self.geometry),
-            all: None,
-            lap: 0,
-        };
+        let mut reader = self.reader(lane, front);
         reader.each_frame(open.start, &mut call).map(drop)
     }
 }

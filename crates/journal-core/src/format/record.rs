@@ -77,6 +77,9 @@ const _: () = assert!(LANES_MAX <= SHIELD_LANE.raw(), "no lane has its number");
 /// Set in the last part of a record.
 const LAST_PART: u8 = 1;
 
+/// Set where the last entry of the names is no name: it is the transaction's note.
+const NOTED: u8 = 2;
+
 /// The first line of a part.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -86,7 +89,7 @@ pub struct RecordHeader {
     pub check: U32,
     /// A [`RecordKind`].
     pub kind: u8,
-    /// Bit 0: the last part.
+    /// Bit 0: the last part. Bit 1: the last of the names is a note.
     pub flags: u8,
     /// Which part of its record, modulo 2^16.
     pub part: U16,
@@ -94,7 +97,7 @@ pub struct RecordHeader {
     pub lines: U32,
     /// Frames in the part.
     pub frames: U16,
-    /// Names in the part.
+    /// Names in the part, with its note if there is one.
     pub names: u8,
     /// The lane that the part is in; [`SHIELD_LANE`] in an intent.
     pub lane: u8,
@@ -142,6 +145,9 @@ pub struct FrameHeader {
 pub(crate) const CHECK_BYTES: usize = 8;
 pub(crate) const HEADER_BYTES: usize = size_of::<RecordHeader>();
 pub(crate) const NAME_BYTES: usize = size_of::<Name>();
+
+/// Two words that a store gives with a transaction. They take the place of a name.
+pub(crate) type Note = [u64; 2];
 pub(crate) const FRAME_BYTES: usize = size_of::<FrameHeader>();
 
 /// Bytes of a stamp.
@@ -152,6 +158,7 @@ pub(crate) const STAMP_BYTES: usize = size_of::<u64>();
 pub(crate) const INTENT_FRAME_BYTES: usize = FRAME_BYTES + STAMP_BYTES;
 
 const _: () = assert!(HEADER_BYTES == LINE_BYTES && NAME_BYTES == 16 && FRAME_BYTES == 16);
+const _: () = assert!(size_of::<Note>() == NAME_BYTES);
 
 /// How a frame carries its block's new content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +221,8 @@ pub(crate) struct HeaderFields<'a> {
     /// Which part of its record.
     pub(crate) part: u64,
     pub(crate) is_last: bool,
+    /// Whether the last of its names is a note.
+    pub(crate) is_noted: bool,
     pub(crate) lines: u32,
     pub(crate) frames: usize,
     pub(crate) names: usize,
@@ -235,12 +244,13 @@ impl RecordHeader {
     #[inline(always)]
     pub(crate) fn of(fields: &HeaderFields<'_>) -> Self {
         const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };
-        let &HeaderFields { kind, part, is_last, lines, frames, names, lane, .. } = fields;
+        let &HeaderFields { kind, part, is_last, is_noted, lines, frames, names, lane, .. } =
+            fields;
         let &HeaderFields { position, sequence, durable_to, stamp, identity, .. } = fields;
         Self {
             check: U32::ZERO,
             kind: kind as u8,
-            flags: if is_last { LAST_PART } else { 0 },
+            flags: if is_last { LAST_PART } else { 0 } | if is_noted { NOTED } else { 0 },
             part: ((part & u64::from(u16::MAX)) as u16).into(),
             lines: lines.into(),
             frames: u16::try_from(frames).unwrap_or(u16::MAX).into(),
@@ -278,6 +288,12 @@ impl RecordHeader {
     #[must_use]
     pub const fn is_last_part(&self) -> bool {
         self.flags & LAST_PART != 0
+    }
+
+    /// Whether the last entry of its names is a note.
+    #[must_use]
+    pub const fn has_note(&self) -> bool {
+        self.flags & NOTED != 0 && self.names > 0
     }
 
     /// Whether it says that it is of this lane.
@@ -343,6 +359,30 @@ pub(crate) fn is_evidence(
         right = kernels.crc64(right, piece);
     }
     right & u64::from(u32::MAX) == u64::from(check)
+}
+
+/// The names behind a header, in pieces, without the note where there is one; and the note. An
+/// entry lies in one piece: both begin at a multiple of its length.
+pub(crate) fn split_note<'a>(
+    header: &RecordHeader,
+    (first, second): (&'a [u8], &'a [u8]),
+) -> ([&'a [u8]; 2], Option<Note>) {
+    if !header.has_note() {
+        return ([first, second], None);
+    }
+    let (names, last) = match second {
+        [] => first
+            .split_last_chunk()
+            .map_or(([first, second], None), |(first, last)| ([first, second], Some(last))),
+        _ => second
+            .split_last_chunk()
+            .map_or(([first, second], None), |(second, last)| ([first, second], Some(last))),
+    };
+    let note = last.map(|last: &[u8; NAME_BYTES]| {
+        let words: [U64; 2] = zerocopy::transmute!(*last);
+        words.map(U64::get)
+    });
+    (names, note)
 }
 
 /// The names that some bytes behind a header are.

@@ -25,6 +25,10 @@ pub const SLOTS: u64 = 2;
 /// entries of theirs count beside the lanes.
 pub const DISK_LOG: u64 = 4;
 
+/// The incompatible feature of a journal whose records may have notes. The newest note is in the
+/// superblock too.
+pub const NOTES: u64 = 8;
+
 /// The part of the superblock that does not depend on the number of lanes. 128 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -90,7 +94,20 @@ pub struct LaneNote {
     pub durable_to: U64,
 }
 
+/// What the superblock says of notes, with the feature [`NOTES`]. 32 bytes, behind its check.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct KeptNote {
+    /// The stamp of the record whose note it is; 0 where there was none yet.
+    pub stamp: U64,
+    /// The note.
+    pub note: [U64; 2],
+    /// The CRC-64 of the bytes before, with the superblock's check as its seed.
+    pub check: U64,
+}
+
 const _: () = assert!(size_of::<SuperblockHeader>() == 128 && size_of::<LaneNote>() == 32);
+const _: () = assert!(size_of::<KeptNote>() == 32);
 
 pub(crate) const CHECK_BYTES: usize = 8;
 

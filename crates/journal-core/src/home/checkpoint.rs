@@ -14,7 +14,7 @@
 
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::format::record::Form;
+use crate::format::record::{Form, Note};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::Records;
@@ -49,6 +49,8 @@ pub(crate) struct Snapshot {
     pub(super) tails: [u64; LANES_MAX as usize],
     /// At or above every stamp so far.
     stamp: Stamp,
+    /// The newest note so far.
+    noted: Option<(Stamp, Note)>,
 }
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
@@ -78,6 +80,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             bounds: [Sequence(0); LANES_MAX as usize],
             tails: [0; LANES_MAX as usize],
             stamp: self.superblock.stamp_floor(),
+            noted: self.superblock.noted,
         };
         let places = snapshot.bounds.iter_mut().zip(snapshot.tails.iter_mut());
         for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
@@ -88,6 +91,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 }
                 (*bound, *tail) = (lane.next_sequence, lane.tail);
                 snapshot.stamp = snapshot.stamp.max(lane.last_stamp);
+                snapshot.noted = newer_note(snapshot.noted, lane.noted);
                 Ok(())
             })??;
         }
@@ -180,7 +184,35 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         for (note, bound) in superblock.notes_mut().iter_mut().zip(snapshot.bounds) {
             note.durable_to = bound.raw().into();
         }
-        self.store_superblock(common, lanes, superblock, snapshot.stamp, true)
+        self.store_superblock(common, lanes, superblock, &snapshot, true)
+    }
+
+    /// From now on records may have [notes](crate::parts::Names::set_note): readers that do not
+    /// know them refuse the journal. It is one superblock write, and none where it was done.
+    ///
+    /// **Crash** before the first fence of the superblock: there are no notes. After it: records
+    /// may have some, and none has.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch). `Geometry`, with nothing changed, where the
+    /// media unit is too short for the superblock with a note.
+    pub fn begin_notes<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+    ) -> Result<(), JournalError> {
+        if self.superblock.has_notes() {
+            return Ok(());
+        }
+        let mut superblock = self.superblock.clone();
+        superblock.begin_notes().map_err(JournalError::Geometry)?;
+        let snapshot = self.snapshot(common, lanes, true)?;
+        self.store_superblock(common, lanes, superblock, &snapshot, false)
+    }
+
+    /// Whether records may have notes.
+    pub const fn has_notes(&self) -> bool {
+        self.superblock.has_notes()
     }
 
     /// Writes both copies of a superblock of the next generation, which all records name from then
@@ -190,11 +222,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         mut superblock: Superblock,
-        stamp: Stamp,
+        snapshot: &Snapshot,
         closes: bool,
     ) -> Result<(), JournalError> {
         lanes.check_all_there()?;
-        let stamp = if self.keeps(Rule::StampFloor) { stamp } else { Stamp(0) };
+        let stamp = if self.keeps(Rule::StampFloor) { snapshot.stamp } else { Stamp(0) };
+        if self.keeps(Rule::NoteKept) {
+            superblock.noted = snapshot.noted;
+        }
         superblock.header.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
         superblock.header.generation = generation.into();
@@ -609,7 +644,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.header.shield_floor = shield.next_batch.into();
         }
-        self.store_superblock(common, lanes, superblock, snapshot.stamp, false)?;
+        self.store_superblock(common, lanes, superblock, snapshot, false)?;
         Ok(true)
     }
 
@@ -629,6 +664,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         Ok(bytes)
     }
+}
+
+/// The newer of two notes. Of one stamp the first counts.
+pub(crate) fn newer_note(
+    known: Option<(Stamp, Note)>,
+    other: Option<(Stamp, Note)>,
+) -> Option<(Stamp, Note)> {
+    let stamp = |noted: Option<(Stamp, Note)>| noted.map(|(stamp, _)| stamp);
+    if stamp(other) > stamp(known) { other } else { known }
 }
 
 /// A batch on its way home.

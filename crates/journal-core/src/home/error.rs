@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::format::geometry::GeometryError;
 use crate::ports::error::{DeviceError, MediumError};
 use crate::ports::policy::ApplyError;
 use crate::units::{BlockNumber, LaneNumber};
@@ -44,6 +45,8 @@ pub enum JournalError {
         /// Where it lies on the device.
         place: BlockNumber,
     },
+    /// The media units are too short for what the superblock would have to say.
+    Geometry(GeometryError),
     /// The persistent memory.
     Medium(MediumError),
     /// The block device.
@@ -65,6 +68,7 @@ impl fmt::Display for JournalError {
             Self::RottenLog { block, place } => {
                 write!(f, "{block} has rotted in the disk-side log, at the device's {place}")
             }
+            Self::Geometry(error) => error.fmt(f),
             Self::Medium(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
         }

@@ -27,7 +27,7 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::Pmem;
 use crate::space::lane::InLane;
-use crate::space::stored::Stored;
+use crate::space::stored::{Stored, WEAR_PARTS};
 use crate::space::superblocks::{Superblock, Superblocks};
 use crate::units::LaneNumber;
 
@@ -91,6 +91,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// What was stored in the shield area.
     pub fn stored_shield(&self) -> Stored {
         self.shield.as_ref().map_or(Stored::NOTHING, |shield| shield.stored)
+    }
+
+    /// The lines of each part of the shield area that were stored.
+    pub fn shield_wear(&self) -> [u64; WEAR_PARTS] {
+        self.shield.as_ref().map_or([0; WEAR_PARTS], |shield| shield.wear.parts())
     }
 
     /// What was stored in the copies of the superblock.

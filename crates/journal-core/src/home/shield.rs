@@ -24,7 +24,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::intent::load;
 use crate::space::ring::Ring;
-use crate::space::stored::Stored;
+use crate::space::stored::{Stored, Wear};
 use crate::units::{BlockNumber, Offset, Sequence, Stamp};
 
 crate::sites! {
@@ -43,6 +43,7 @@ pub(crate) struct Shield<P, H> {
     /// The number of the next batch.
     pub(crate) next_batch: u64,
     pub(crate) stored: Stored,
+    pub(crate) wear: Wear,
 }
 
 /// An intent under construction: its images are stored one by one, its front at the end.
@@ -56,7 +57,8 @@ pub(crate) struct Intent {
 
 impl<P: Pmem, H: Hook> Shield<P, H> {
     pub(crate) const fn new(area: Ring<P, H>, next_batch: u64) -> Self {
-        Self { area, next_batch, stored: Stored::NOTHING }
+        let wear = Wear::of(area.bytes());
+        Self { area, next_batch, stored: Stored::NOTHING, wear }
     }
 
     /// Begins the intent of a batch of `blocks` blocks.
@@ -93,6 +95,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         let before = intent.stored.saturating_mul(image.len());
         let at = intent.front.saturating_add(before) as u64;
         self.stored.add(Offset(at), image.len());
+        self.wear.add(Offset(at), image.len());
         let stored = self.area.write(site::IMAGE, at, image);
         intent.in_flight = Some(match intent.in_flight.take() {
             Some(in_flight) => in_flight.and(stored),
@@ -118,6 +121,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
             kind: RecordKind::Intent,
             part: 0,
             is_last: true,
+            is_noted: false,
             lines: extent.lines(),
             frames: intent.blocks,
             names: 0,
@@ -139,6 +143,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         put(front, body, &check.to_le_bytes());
         let front = front.get(..intent.front).unwrap_or_default();
         self.stored.add(Offset(0), front.len());
+        self.wear.add(Offset(0), front.len());
         let stored = self.area.write(site::FRONT, 0, front);
         let in_flight = match intent.in_flight {
             Some(images) => images.and(stored),

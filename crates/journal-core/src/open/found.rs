@@ -22,7 +22,6 @@ use crate::commit::scheme::Common;
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
 use crate::format::record::RecordHeader;
-use crate::format::superblock::superblock_bytes;
 use crate::home::Home;
 use crate::home::shield::Shield;
 use crate::index::{Index, Indexes};
@@ -207,7 +206,11 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         if opening.keeps(Rule::HomesMadeSure) {
             indexes.each(Index::suspect_homes);
         }
-        let recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        let mut recovery = opening.scanned.judge(&superblock, |rule| opening.keeps(rule))?;
+        if superblock.has_notes() {
+            superblock.noted = opening.newest_note(superblock.noted)?;
+            recovery.note = superblock.noted.map(|(_, note)| note);
+        }
         let (by, seeds) = (opening.kernels, identity.seeds);
         opening.slots().check_torn_entries(by, seeds)?;
         let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
@@ -326,7 +329,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     ) -> Result<(), OpenError> {
         let accepted = superblocks.accepted();
         let pmem = superblocks.pmem_mut();
-        let bytes = superblock_bytes(self.geometry.lanes);
+        let bytes = superblock.bytes();
         let mut found: InFlight = pmem.flush_found(site::FOUND, accepted, bytes);
         for more in more.into_iter().flatten() {
             found = found.and(more);

@@ -113,6 +113,17 @@ pub enum Rule {
     /// A new image is compared with the committed one. Nothing else that is kept of the block
     /// counts.
     ComparedWithCommitted,
+    /// Whatever moves heads keeps the newest note in the superblock.
+    NoteKept,
+    /// The stamp of a record with a note is above that of the note before.
+    NotesRise,
+    /// Nothing says of a slot that was spilled to what it holds, before a record names it.
+    SpillsUnnamed,
+    /// Slots that hold what was read are given back before anything is written home for slots.
+    CleanFirst,
+    /// What is staged or gathered goes to the disk-side log where its lane is full, and the policy
+    /// says so.
+    StagedBypass,
     /// As long as a snapshot is open, no commit forgets what it may see, or writes over it.
     SnapshotsKept,
     /// What makes room ends all snapshots first.
@@ -125,7 +136,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 60] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -177,6 +188,11 @@ impl Rule {
         Self::TornEntriesVoided,
         Self::TailWords,
         Self::ComparedWithCommitted,
+        Self::NoteKept,
+        Self::NotesRise,
+        Self::SpillsUnnamed,
+        Self::CleanFirst,
+        Self::StagedBypass,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,

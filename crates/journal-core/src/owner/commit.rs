@@ -1,13 +1,16 @@
 //! Commits of the one owner.
 
 use crate::commit::error::CommitError;
+use crate::commit::operation::Operation;
 use crate::commit::scheme::Common;
-use crate::owner::journal::Journal;
+use crate::home::error::JournalError;
+use crate::order::rule::Rule;
+use crate::owner::journal::{Committed, Durability, Journal};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::{filled_by, pinned_by};
 use crate::space::lane::InLane;
-use crate::units::{BlockNumber, LaneNumber};
+use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 impl<L: Policy, M: Machine> Journal<'_, L, M> {
     /// A lane with what is known of its slots, to keep active content there; `None` when there is
@@ -23,6 +26,41 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         is_there.then(|| {
             self.watched(|journal| call(&mut journal.lanes.in_lane(lane), &journal.common))
         })
+    }
+
+    /// Lets records have notes from now on: see [`Home::begin_notes`](crate::parts::Home::begin_notes).
+    ///
+    /// # Errors
+    /// Those of a checkpoint, and `Geometry`, with nothing changed.
+    pub fn begin_notes(&mut self) -> Result<(), JournalError> {
+        self.at_home(|home, common, lanes, _, _| home.begin_notes(common, lanes))
+    }
+
+    /// Commits a transaction like [`commit`](Self::commit), with two words of the store's own. The
+    /// newest note comes back in [`Recovery::note`](crate::Recovery::note).
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit), and `NoNotes` before [`begin_notes`](Self::begin_notes).
+    pub fn commit_noted(
+        &mut self,
+        lane: LaneNumber,
+        operations: &[Operation<'_>],
+        note: [u64; 2],
+        durability: Durability,
+    ) -> Result<Committed, CommitError> {
+        if !self.home.has_notes() {
+            return Err(CommitError::NoNotes);
+        }
+        self.commit_as(lane, operations, Some(note), durability, false)
+    }
+
+    /// The stamp of the last record with a note since the journal was opened. Those of earlier ones
+    /// are below all stamps of now.
+    #[cold]
+    pub(crate) fn last_noted(&self) -> Stamp {
+        let lanes = (0..self.common.geometry.lanes).map(|lane| self.lane(LaneNumber(lane)));
+        let stamps = lanes.filter_map(|lane| lane.noted).map(|(stamp, _)| stamp);
+        stamps.max().filter(|_| self.keeps(Rule::NotesRise)).unwrap_or(Stamp(0))
     }
 
     /// Blocks that the last write home or the last copy has left out, because they could not be

@@ -177,7 +177,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Committed, CommitError> {
-        self.commit_as(lane, operations, durability, false)
+        self.commit_as(lane, operations, None, durability, false)
     }
 
     /// Like [`commit`](Self::commit); `bypasses` says whether data goes to the disk-side log,
@@ -188,6 +188,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         &mut self,
         lane: LaneNumber,
         operations: &[Operation<'_>],
+        note: Option<[u64; 2]>,
         durability: Durability,
         bypasses: bool,
     ) -> Result<Committed, CommitError> {
@@ -198,13 +199,17 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             Durability::Durable => Pace::AtOnce,
             Durability::Deferred => Pace::Deferred,
         };
-        if let ([operation], false) = (operations, bypasses) {
+        if let ([operation], None, false) = (operations, note, bypasses) {
             if let Some(sole) = Sole::of(&self.common, operation, self.encoded) {
                 return self.commit_sole(lane, sole, pace);
             }
         }
         let mut names = Names::NONE;
-        let overwritten = self.overwritten(lane, operations, &mut names);
+        let mut overwritten = self.overwritten(lane, operations, &mut names);
+        if note.is_some() {
+            names.set_note(note);
+            overwritten = overwritten.max(self.last_noted());
+        }
         if let Some(pieces) = &self.common.pieces(operations) {
             if let Some(prepared) = self.common.prepared(pieces, &names) {
                 let content = PiecesOf { operations, pieces, names: &names, ends: Ends::Record };
@@ -470,8 +475,10 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         &mut self,
         result: Result<T, JournalError>,
     ) -> Result<T, JournalError> {
-        // A block that cannot go home yet has changed nothing.
-        if !matches!(result, Ok(_) | Err(JournalError::NoShield { .. })) {
+        // A block that cannot go home yet, or a unit that is too short, has changed nothing.
+        let changed_nothing =
+            matches!(result, Err(JournalError::NoShield { .. } | JournalError::Geometry(_)));
+        if result.is_err() && !changed_nothing {
             self.fail();
         }
         result

@@ -111,7 +111,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
             *place = Operation::write(*block, image);
         }
         let operations = operations.get(..chosen.len()).unwrap_or_default();
-        match self.commit_as(lane, operations, Durability::Durable, true) {
+        match self.commit_as(lane, operations, None, Durability::Durable, true) {
             Ok(_) => Ok(chosen.len()),
             Err(CommitError::Medium(error)) => Err(JournalError::Medium(error)),
             Err(CommitError::Device(error)) => Err(JournalError::Device(error)),

@@ -418,6 +418,7 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         kind: RecordKind::Copy,
         part: 0,
         is_last: true,
+        is_noted: false,
         lines: extent.lines(),
         frames: batch.len(),
         names: names.count(),

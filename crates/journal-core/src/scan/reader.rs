@@ -10,7 +10,7 @@ use crate::format::front::{Frame, Front};
 use crate::format::geometry::Geometry;
 use crate::format::identity::Identity;
 use crate::format::record::{
-    FRAME_BYTES, Form, FrameHeader, RecordHeader, RecordKind, is_evidence,
+    FRAME_BYTES, Form, FrameHeader, Note, RecordHeader, RecordKind, is_evidence, split_note,
 };
 use crate::index::frame::{FrameAt, Full};
 use crate::order::rule::Rule;
@@ -18,7 +18,7 @@ use crate::order::source::Source;
 use crate::ports::error::{MediumError, MediumErrorKind};
 use crate::ports::kernels::Kernels;
 use crate::space::ring::RingOf;
-use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber};
+use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Offset, Sequence, SlotNumber, Stamp};
 
 pub(super) const LINE: u64 = LINE_BYTES as u64;
 
@@ -135,6 +135,18 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         }
         let (first, second) = self.names(position, header)?;
         Ok(is_evidence(self.kernels, self.identity.seeds.record, header, [first, second]))
+    }
+
+    /// The note of the part at `position`, which was found whole, with the stamp of its record; and
+    /// where the next part begins.
+    pub(crate) fn note_at(
+        &self,
+        position: u64,
+    ) -> Result<(Option<(Stamp, Note)>, u64), MediumError> {
+        let header = self.placed_at(position)?.ok_or_else(|| self.gone(position))?;
+        let (_, note) = split_note(header, self.names(position, header)?);
+        let note = note.map(|note| (Stamp(header.stamp.get()), note));
+        Ok((note, position.saturating_add(header.total_bytes().max(LINE))))
     }
 
     /// The line at `position` was readable and is not any more.

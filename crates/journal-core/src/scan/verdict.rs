@@ -144,4 +144,6 @@ pub struct Recovery {
     pub torn_slots: u16,
     /// Lanes in which later records of the same epoch lie behind the end.
     pub lanes_with_records_behind: u16,
+    /// The newest note that a durable transaction has left, or that an earlier open has found.
+    pub note: Option<[u64; 2]>,
 }

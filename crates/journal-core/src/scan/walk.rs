@@ -6,7 +6,7 @@
 
 use core::mem::offset_of;
 
-use crate::format::record::{RecordHeader, names};
+use crate::format::record::{RecordHeader, names, split_note};
 use crate::order::rule::Rule;
 use crate::order::source::Source;
 use crate::ports::error::MediumError;
@@ -176,9 +176,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     ) -> Result<(), MediumError> {
         // Most have none.
         if header.names > 0 && self.ring.keeps(Rule::Names) {
-            let (first, second) = self.names(position, header)?;
-            evidence.take_names(first);
-            evidence.take_names(second);
+            let (names, _) = split_note(header, self.names(position, header)?);
+            names.into_iter().for_each(|names| evidence.take_names(names));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@
 //! LN3. Every record below `durable_to` is durable; nothing at or above it was acknowledged.
 
 use crate::format::identity::Identity;
-use crate::format::record::Name;
+use crate::format::record::{Name, Note};
 use crate::order::ordered::{Durable, Hook, InFlight, NoHook, Pace};
 use crate::order::rule::Rule;
 use crate::ports::error::MediumError;
@@ -26,7 +26,7 @@ use crate::ports::pmem::{Pmem, PmemShare};
 use crate::space::ring::{LaneReader, Ring};
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
-use crate::space::stored::Stored;
+use crate::space::stored::{Stored, WEAR_PARTS, Wear};
 use crate::space::tail_word::TailWord;
 use crate::units::{LANES_MAX, LINE_BYTES, LaneNumber, Sequence, SlotNumber, Stamp, WORD_BYTES};
 
@@ -62,6 +62,8 @@ pub struct Lane<P, H = NoHook> {
     slots: Option<Slots<P, H>>,
     /// Words that were stored beside the ring.
     tail_words: u64,
+    /// The note of the last record that has one, since the journal was opened, and its stamp.
+    pub(crate) noted: Option<(Stamp, Note)>,
 }
 
 /// A lane with what is known of its slots.
@@ -104,6 +106,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             tail_word: None,
             slots: None,
             tail_words: 0,
+            noted: None,
         }
     }
 
@@ -120,6 +123,21 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let lines = bytes.div_ceil(LINE_BYTES as u64);
         Stored { bytes, lines }
             .and(Stored { bytes: self.tail_words.saturating_mul(word), lines: self.tail_words })
+    }
+
+    /// The lines of each part of the ring that were stored from the lane offset `from` on. They are
+    /// worked out from the offsets, so that no commit counts them.
+    #[must_use]
+    pub fn ring_wear(&self, from: u64) -> [u64; WEAR_PARTS] {
+        let mut wear = Wear::of(self.ring.bytes());
+        wear.add_round(from, self.tail);
+        wear.parts()
+    }
+
+    /// The lines of each part of the slots' entries, and of the slots, that were stored.
+    #[must_use]
+    pub fn slot_wear(&self) -> [[u64; WEAR_PARTS]; 2] {
+        self.slots.as_ref().map_or([[0; WEAR_PARTS]; 2], Slots::wear)
     }
 
     /// What was stored in slots and their entries.
@@ -400,19 +418,22 @@ impl OpenRecord {
     }
 }
 
-/// The records of other lanes that a record names: of each lane at most one, the latest.
+/// The records of other lanes that a record names: of each lane at most one, the latest. And what
+/// the store has noted of the transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     /// A bit for each lane that is named.
     lanes: u32,
     sequences: [Sequence; LANES_MAX as usize],
+    note: Option<Note>,
 }
 
 const _: () = assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit");
 
 impl Names {
     /// No record.
-    pub const NONE: Self = Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize] };
+    pub const NONE: Self =
+        Self { lanes: 0, sequences: [Sequence(0); LANES_MAX as usize], note: None };
 
     /// Names a record too.
     #[inline]
@@ -425,15 +446,31 @@ impl Names {
         self.lanes |= bit;
     }
 
-    /// Names none any more.
+    /// Gives the record a note, or none. The medium
+    /// [must have notes](crate::parts::Home::begin_notes).
     #[inline]
-    pub const fn clear(&mut self) {
-        self.lanes = 0;
+    pub const fn set_note(&mut self, note: Option<[u64; 2]>) {
+        self.note = note;
     }
 
+    /// What the store has noted of the transaction.
+    #[must_use]
+    #[inline]
+    pub const fn note(&self) -> Option<[u64; 2]> {
+        self.note
+    }
+
+    /// Names none any more, and notes nothing.
+    #[inline]
+    pub const fn clear(&mut self) {
+        (self.lanes, self.note) = (0, None);
+    }
+
+    /// Entries in the record: the names, and the note. No record names its own lane, so there are
+    /// no more than lanes.
     #[inline]
     pub(crate) const fn count(&self) -> usize {
-        self.lanes.count_ones() as usize
+        (self.lanes.count_ones() as usize).saturating_add(self.note.is_some() as usize)
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = Name> + '_ {

@@ -5,7 +5,7 @@ use crate::format::front::{Extent, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
     CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, HeaderFields,
-    NAME_BYTES, Name, RecordHeader, RecordKind, evidence_check,
+    NAME_BYTES, Name, Note, RecordHeader, RecordKind, evidence_check,
 };
 use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
 use crate::index::frame::FrameAt;
@@ -103,9 +103,11 @@ pub(crate) fn record_front<'m>(front: &'m mut [u8], geometry: &Geometry) -> &'m 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lists<'a, N> {
     pub(crate) frame_count: usize,
+    /// How many names there are, and a note.
     pub(crate) name_count: usize,
-    /// The names of records, `name_count` of them.
+    /// The names of records.
     pub(crate) names: N,
+    pub(crate) note: Option<Note>,
     pub(crate) last: bool,
     /// Where lists end, including payload already copied.
     pub(crate) end: usize,
@@ -311,8 +313,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
                 tell(frame);
             }
         }
-        let (name_count, names) = (names.count(), names.each());
-        let lists = Lists { frame_count, name_count, names, last, end, lent };
+        let (name_count, note, names) = (names.count(), names.note(), names.each());
+        let lists = Lists { frame_count, name_count, names, note, last, end, lent };
         self.store_front(open, extent, lists, check, kernels, front);
         if !has_images && !is_early {
             self.each_frame(open, part, first, &mut tell);
@@ -355,7 +357,10 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let Some(front) = scratch.get_mut(..extent.front) else {
             unreachable!("the transaction was cut into parts that fit")
         };
-        let Lists { mut end, lent, name_count, .. } = lists;
+        let Lists { mut end, lent, name_count, note, .. } = lists;
+        if let Some(note) = note {
+            self.noted = Some((open.stamp, note));
+        }
         let is_stitched =
             open.pace == Pace::AtOnce && self.ring.stitches(open.next, front.len(), extent.total);
         // With no names, the header check covers just the first line, so the medium computes it.
@@ -465,11 +470,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         kernels: Option<&impl Kernels>,
         front: &mut [u8],
     ) {
-        let Lists { frame_count, name_count, names, last, .. } = lists;
+        let Lists { frame_count, name_count, names, note, last, .. } = lists;
         let header = RecordHeader::of(&HeaderFields {
             kind: RecordKind::Commit,
             part: open.parts,
             is_last: last,
+            is_noted: note.is_some(),
             lines: extent.lines(),
             frames: frame_count,
             names: name_count,
@@ -484,6 +490,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let mut at = put_words(front, 0, words);
         for name in names {
             at = put_words(front, at, name.words());
+        }
+        if let Some(note) = note {
+            at = put_words(front, at, note);
         }
         if let Some(kernels) = kernels {
             let evidence = front.get(..at).unwrap_or_default();

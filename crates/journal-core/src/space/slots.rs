@@ -28,7 +28,7 @@ use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
 use crate::ports::policy::{Patch, Policy};
 use crate::space::segments::Segments;
 use crate::space::slot_state::{NONE, SlotState};
-use crate::space::stored::Stored;
+use crate::space::stored::{Stored, WEAR_PARTS, Wear};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Offset, SlotNumber, Stamp, WORD_BYTES};
 
 crate::sites! {
@@ -77,6 +77,8 @@ pub(crate) struct Slots<P, H> {
     segments: Segments,
     log_blocks: u32,
     stored: Stored,
+    /// Of the entries, and of the slots.
+    wear: [Wear; 2],
 }
 
 impl<P: Pmem, H: Hook> Slots<P, H> {
@@ -87,6 +89,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         lane: LaneNumber,
         geometry: &Geometry,
     ) -> Self {
+        let wear = [geometry.entries_bytes(), geometry.slots_bytes()].map(Wear::of);
         Self {
             entries,
             data,
@@ -100,12 +103,32 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             segments: Segments::new(geometry),
             log_blocks: geometry.lane_log_blocks,
             stored: Stored::NOTHING,
+            wear,
         }
     }
 
     /// What was stored in slots and their entries.
     pub(crate) const fn stored(&self) -> Stored {
         self.stored
+    }
+
+    /// The lines of each part that were stored: of the entries, and of the slots.
+    pub(crate) fn wear(&self) -> [[u64; WEAR_PARTS]; 2] {
+        self.wear.map(|wear| wear.parts())
+    }
+
+    /// Counts a store into a slot.
+    fn note_stored(&mut self, at: Offset, bytes: usize) {
+        let [_, slots] = &mut self.wear;
+        slots.add(at, bytes);
+        self.stored.add(at, bytes);
+    }
+
+    /// Counts a store into an entry.
+    fn note_entry(&mut self, at: Offset, bytes: usize) {
+        let [entries, _] = &mut self.wear;
+        entries.add(at, bytes);
+        self.stored.add(at, bytes);
     }
 
     /// The numbers of its slots, and then those of its blocks in the disk-side log.
@@ -272,7 +295,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         if let Some(state) = self.state(states, slot) {
             state.written_whole = true;
         }
-        self.stored.add(at, image.len());
+        self.note_stored(at, image.len());
         match pace {
             Pace::AtOnce => Some(self.data.write(site::IMAGE, at, image)),
             Pace::Deferred => {
@@ -316,7 +339,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             }
             all = (all.0.min(from), all.1.max(to));
             let place = self.place(slot, from);
-            self.stored.add(place, bytes.len());
+            self.note_stored(place, bytes.len());
             if pace == Pace::AtOnce && bytes.len() == self.block_bytes {
                 in_flight = Some(self.data.write(site::IMAGE, place, bytes));
                 return;
@@ -372,7 +395,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
             if !bytes.is_empty() && to <= self.block_bytes {
                 let place = self.place(slot, from);
-                self.stored.add(place, bytes.len());
+                self.note_stored(place, bytes.len());
                 let Dirty { .. } = self.data.store(site::DEFERRED, place, bytes);
                 self.note_dirty(states, slot, from, to);
             }
@@ -388,6 +411,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         if let Some(state) = self.state(states, slot) {
             state.written_whole = false;
         }
+        self.note_stored(self.place(slot, 0), image.len());
         let Dirty { .. } = self.data.store(site::CLEAN, self.place(slot, 0), image);
     }
 
@@ -401,6 +425,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         for Patch { at, bytes } in pieces {
             let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
             if !bytes.is_empty() && to <= self.block_bytes {
+                self.note_stored(self.place(slot, from), bytes.len());
                 let stored = self.data.store(site::SPILLED, self.place(slot, from), bytes);
                 InFlight::join(&mut in_flight, self.data.flush(site::SPILLED_FLUSH, stored));
             }
@@ -497,7 +522,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         let mut entry = SlotEntry::new(block, stamp, content);
         entry.check = entry.right_check(kernels, seeds.entry(slot)).into();
         let place = self.entry_place(slot);
-        self.stored.add(place, ENTRY_BYTES);
+        self.note_entry(place, ENTRY_BYTES);
         self.entries.write(site::ENTRY, place, entry.as_bytes())
     }
 
@@ -505,7 +530,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
     pub(crate) fn void_entry(&mut self, slot: SlotNumber) -> InFlight {
         let word = ENTRY_BYTES.saturating_sub(WORD_BYTES) as u64;
         let at = Offset(self.entry_place(slot).raw().saturating_add(word));
-        self.stored.add(at, WORD_BYTES);
+        self.note_entry(at, WORD_BYTES);
         let void = self.entries.store_u64(site::VOID, at, 0);
         self.entries.flush(site::VOID_FLUSH, void)
     }

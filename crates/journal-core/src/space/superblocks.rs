@@ -11,10 +11,11 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::format::geometry::{Geometry, Protocol, UNIT_BYTES_MAX};
+use crate::format::geometry::{Geometry, GeometryError, Protocol, UNIT_BYTES_MAX};
+use crate::format::record::Note;
 use crate::format::superblock::{
-    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, LaneNote, MAGIC, SLOTS, SuperblockHeader, TAIL_POINTER,
-    VOID_MAGIC, superblock_bytes,
+    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, KeptNote, LaneNote, MAGIC, NOTES, SLOTS,
+    SuperblockHeader, TAIL_POINTER, VOID_MAGIC, superblock_bytes,
 };
 use crate::order::ordered::{Durable, Hook, Ordered};
 use crate::order::rule::Rule;
@@ -29,7 +30,7 @@ use crate::units::{
 };
 
 /// The incompatible features that this version knows.
-const KNOWN_FEATURES: u64 = TAIL_POINTER | SLOTS | DISK_LOG;
+const KNOWN_FEATURES: u64 = TAIL_POINTER | SLOTS | DISK_LOG | NOTES;
 
 crate::sites! {
     pub(crate) mod site {
@@ -61,7 +62,8 @@ const fn features(geometry: &Geometry) -> u64 {
     of_protocol | of_slots | of_log
 }
 
-const SUPERBLOCK_BYTES_MAX: usize = superblock_bytes(LANES_MAX);
+const SUPERBLOCK_BYTES_MAX: usize =
+    superblock_bytes(LANES_MAX).saturating_add(size_of::<KeptNote>());
 
 /// A superblock in memory.
 #[derive(Clone, Debug)]
@@ -69,6 +71,8 @@ pub struct Superblock {
     /// The fixed part.
     pub header: SuperblockHeader,
     notes: [LaneNote; LANES_MAX as usize],
+    /// The newest note of a record, and the stamp of that. Kept only with the feature [`NOTES`].
+    pub(crate) noted: Option<(Stamp, Note)>,
 }
 
 /// Why an image holds no usable superblock.
@@ -161,7 +165,7 @@ impl Superblock {
             epoch_first: 1.into(),
             durable_to: 1.into(),
         };
-        Self { header, notes: [note; LANES_MAX as usize] }
+        Self { header, notes: [note; LANES_MAX as usize], noted: None }
     }
 
     /// What it says of each lane.
@@ -173,6 +177,29 @@ impl Superblock {
     /// What it says of each lane, to be changed.
     pub fn notes_mut(&mut self) -> &mut [LaneNote] {
         self.notes.get_mut(..usize::from(self.header.lanes.get())).unwrap_or_default()
+    }
+
+    /// Whether records may have notes.
+    #[must_use]
+    pub const fn has_notes(&self) -> bool {
+        self.header.incompatible.get() & NOTES != 0
+    }
+
+    /// From now on records may have notes.
+    pub(crate) fn begin_notes(&mut self) -> Result<(), GeometryError> {
+        let (lanes, bytes) = (self.header.lanes.get(), self.header.unit_bytes.get());
+        let least = bytes_with(lanes, true).next_multiple_of(LINE_BYTES);
+        let least = u32::try_from(least).unwrap_or(u32::MAX);
+        if bytes < least {
+            return Err(GeometryError::UnitBytes { bytes, least });
+        }
+        self.header.incompatible = (self.header.incompatible.get() | NOTES).into();
+        Ok(())
+    }
+
+    /// Bytes of each of its copies.
+    pub(crate) const fn bytes(&self) -> usize {
+        bytes_with(self.header.lanes.get(), self.has_notes())
     }
 
     /// Its generation.
@@ -226,7 +253,7 @@ impl Superblock {
             lane_log_blocks: self.header.lane_log_blocks.get(),
             segment_blocks: self.header.segment_blocks.get(),
         };
-        if features(&geometry) != self.header.incompatible.get() {
+        if features(&geometry) != self.header.incompatible.get() & !NOTES {
             return Err(SuperblockError::Geometry);
         }
         geometry.check().map_err(|_| SuperblockError::Geometry)?;
@@ -249,7 +276,8 @@ impl Superblock {
         };
         let sane =
             of_header.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
-        if sane { Ok(()) } else { Err(SuperblockError::Geometry) }
+        let is_of_the_past = self.noted.is_none_or(|(stamp, _)| stamp <= self.stamp_floor());
+        if sane && is_of_the_past { Ok(()) } else { Err(SuperblockError::Geometry) }
     }
 
     fn encode<'b>(
@@ -271,7 +299,17 @@ impl Superblock {
         if let Some(place) = into.get_mut(at..len) {
             place.copy_from_slice(&check.to_le_bytes());
         }
-        into.get(..len).unwrap_or_default()
+        if !self.has_notes() {
+            return into.get(..len).unwrap_or_default();
+        }
+        let (stamp, note) = self.noted.unwrap_or_default();
+        let mut kept =
+            KeptNote { stamp: stamp.raw().into(), note: note.map(U64::from), check: U64::ZERO };
+        kept.check = kept.right_check(check, kernels).into();
+        if let Some(place) = into.get_mut(len..self.bytes()) {
+            place.copy_from_slice(kept.as_bytes());
+        }
+        into.get(..self.bytes()).unwrap_or_default()
     }
 
     /// Reads one copy.
@@ -295,7 +333,8 @@ impl Superblock {
         let Some((content, check)) = bytes.split_last_chunk::<CHECK_BYTES>() else {
             return Ok(Copy::Torn);
         };
-        if kernels.crc64(0, content) != u64::from_le_bytes(*check) {
+        let check = u64::from_le_bytes(*check);
+        if kernels.crc64(0, content) != check {
             return Ok(Copy::Torn);
         }
         if header.version.get() != FORMAT_VERSION {
@@ -305,15 +344,44 @@ impl Superblock {
         if unknown != 0 {
             return Err(SuperblockError::Features { unknown });
         }
-        let mut superblock = Self { header, notes: [LaneNote::default(); LANES_MAX as usize] };
+        let notes = [LaneNote::default(); LANES_MAX as usize];
+        let mut superblock = Self { header, notes, noted: None };
+        if superblock.has_notes() {
+            let behind = Offset(at.raw().saturating_add(len as u64));
+            let Some(kept) = readable(pmem.bytes(behind, size_of::<KeptNote>()))? else {
+                return Ok(Copy::Torn);
+            };
+            let kept = KeptNote::read_from_bytes(kept).ok();
+            let kept = kept.filter(|kept| kept.right_check(check, kernels) == kept.check.get());
+            let Some(KeptNote { stamp, note, .. }) = kept else { return Ok(Copy::Torn) };
+            let noted = (Stamp(stamp.get()), note.map(U64::get));
+            superblock.noted = Some(noted).filter(|(stamp, _)| stamp.raw() > 0);
+        }
         let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneNote>());
         for (note, part) in superblock.notes.iter_mut().zip(parts) {
             *note = LaneNote::read_from_bytes(part).unwrap_or_default();
         }
         superblock.geometry()?;
+        if superblock.has_notes() {
+            superblock.begin_notes().map_err(|_| SuperblockError::Geometry)?;
+        }
         superblock.check_counters()?;
         Ok(Copy::Whole(superblock))
     }
+}
+
+impl KeptNote {
+    /// What its check has to be, behind a superblock with this check.
+    fn right_check(&self, superblock: u64, kernels: &impl Kernels) -> u64 {
+        let (content, _) = self.as_bytes().split_at(size_of::<Self>() - CHECK_BYTES);
+        kernels.crc64(superblock, content)
+    }
+}
+
+/// Bytes of a copy, with the note that may be behind its check.
+const fn bytes_with(lanes: u16, has_notes: bool) -> usize {
+    let kept = if has_notes { size_of::<KeptNote>() } else { 0 };
+    superblock_bytes(lanes).saturating_add(kept)
 }
 
 /// What a close puts into the superblock of a generation. Not the generation alone, so that no

@@ -89,6 +89,7 @@ pub fn value(document: &str, heading: &str, name: &str) -> u64 {
 pub struct Book {
     pub head: Layout,
     pub note: Layout,
+    pub kept_note: Layout,
     pub header: Layout,
     pub name: Layout,
     pub frame: Layout,
@@ -116,6 +117,7 @@ pub struct Book {
     pub tail_pointer: u64,
     pub slots: u64,
     pub disk_log: u64,
+    pub notes: u64,
     pub copy: u64,
 }
 
@@ -126,6 +128,7 @@ pub static BOOK: LazyLock<Book> = LazyLock::new(|| {
     Book {
         head: layout(FORMAT, "SuperblockHeader"),
         note: layout(FORMAT, "LaneNote"),
+        kept_note: layout(FORMAT, "KeptNote"),
         header: layout(FORMAT, "RecordHeader"),
         name: layout(FORMAT, "Name"),
         frame: layout(FORMAT, "FrameHeader"),
@@ -152,6 +155,7 @@ pub static BOOK: LazyLock<Book> = LazyLock::new(|| {
         tail_pointer: value(FORMAT, "### Features", "TAIL_POINTER"),
         slots: value(FORMAT, "### Features", "SLOTS"),
         disk_log: value(FORMAT, "### Features", "DISK_LOG"),
+        notes: value(FORMAT, "### Features", "NOTES"),
         copy: kind("Copy"),
     }
 });

@@ -238,6 +238,8 @@ pub enum Act {
     Commit(u16, Vec<(u64, What)>),
     /// A commit that is made durable later.
     Defer(u16, Vec<(u64, What)>),
+    /// A commit with a note, the first of which begins notes.
+    Noted(u16, Vec<(u64, What)>, [u64; 2]),
     Sync,
     Checkpoint,
     /// Copies what pins the head of a lane.
@@ -267,10 +269,14 @@ impl Truth {
     pub fn act<P: PmemSplit>(&mut self, journal: &mut Opened<'_, P>, act: &Act) {
         match act {
             Act::Commit(lane, changes) => {
-                self.commit(journal, *lane, changes, Durability::Durable);
+                self.commit(journal, *lane, changes, None, Durability::Durable);
+            }
+            Act::Noted(lane, changes, note) => {
+                journal.begin_notes().expect("begins notes");
+                self.commit(journal, *lane, changes, Some(*note), Durability::Durable);
             }
             Act::Defer(lane, changes) => {
-                self.commit(journal, *lane, changes, Durability::Deferred);
+                self.commit(journal, *lane, changes, None, Durability::Deferred);
             }
             Act::Sync => journal.sync().expect("syncs"),
             Act::Checkpoint => drop(journal.checkpoint().expect("checkpoints")),
@@ -292,6 +298,7 @@ impl Truth {
         journal: &mut Opened<'_, P>,
         lane: u16,
         changes: &[(u64, What)],
+        note: Option<[u64; 2]>,
         durability: Durability,
     ) {
         let before = self.0;
@@ -331,10 +338,15 @@ impl Truth {
                 Operation::Update(update)
             })
             .collect();
-        let mut result = journal.commit(LaneNumber(lane), &operations, durability);
+        let lane = LaneNumber(lane);
+        let commit = |journal: &mut Opened<'_, P>| match note {
+            Some(note) => journal.commit_noted(lane, &operations, note, durability),
+            None => journal.commit(lane, &operations, durability),
+        };
+        let mut result = commit(journal);
         if let Err(CommitError::NoSpace { .. }) = result {
             journal.checkpoint().expect("checkpoints");
-            result = journal.commit(LaneNumber(lane), &operations, durability);
+            result = commit(journal);
         }
         result.expect("commits");
     }

@@ -71,11 +71,12 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// A valid header, with its names.
+/// A valid header, with its names and its note.
 #[derive(Clone, Debug)]
 pub struct Header {
     pub bytes: Vec<u8>,
     pub names: Vec<(u64, u64)>,
+    pub note: Option<[u64; 2]>,
 }
 
 impl Header {

@@ -27,6 +27,8 @@ pub struct Found {
     /// The believed intent.
     pub intent: Option<Part>,
     pub blocks: Vec<Content>,
+    /// The newest note.
+    pub note: Option<[u64; 2]>,
 }
 
 /// `?` of what has to be valid, in what may be refused.
@@ -80,12 +82,25 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
     if field("version") != BOOK.version {
         return Err(Refusal::Version(field("version") as u32));
     }
-    let unknown = field("incompatible") & !(BOOK.tail_pointer | BOOK.slots | BOOK.disk_log);
+    let known = BOOK.tail_pointer | BOOK.slots | BOOK.disk_log | BOOK.notes;
+    let unknown = field("incompatible") & !known;
     if unknown != 0 {
         return Err(Refusal::Features(unknown));
     }
+    let mut copy_bytes = content_bytes + 8;
+    let mut kept_stamp = 0;
+    if field("incompatible") & BOOK.notes != 0 {
+        let kept_bytes = BOOK.kept_note.len() as u64;
+        let Some(kept) = medium.read(at + copy_bytes, kept_bytes) else { return Ok(Err(false)) };
+        let body = &kept[..BOOK.kept_note.field("check").at];
+        if crc64(little_endian(check), body) != BOOK.kept_note.number(kept, "check") {
+            return Ok(Err(false));
+        }
+        kept_stamp = BOOK.kept_note.number(kept, "stamp");
+        copy_bytes += kept_bytes;
+    }
     let (block, line) = (field("block_bytes"), BOOK.line as u64);
-    let unit_least = (content_bytes + 8).next_multiple_of(line);
+    let unit_least = copy_bytes.next_multiple_of(line);
     let can_be = block.is_power_of_two()
         && (64..=65536).contains(&block)
         && field("lane_bytes") % line == 0
@@ -103,7 +118,8 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
             .checked_rem(field("segment_blocks"))
             .is_none_or(|rest| rest == 0)
         && span_bytes(content).is_some()
-        && counters_are_sane(content);
+        && counters_are_sane(content)
+        && kept_stamp <= field("stamp_floor");
     if can_be { Ok(Ok(content.to_vec())) } else { Err(Refusal::Geometry) }
 }
 
@@ -197,6 +213,36 @@ fn superblock(medium: &Medium<'_>) -> Result<(Vec<u8>, u64), Refusal> {
     }
 }
 
+/// Section 3: the kept note of the copy that counts, and its stamp.
+fn kept_note(medium: &Medium<'_>, counts: &[u8], second: u64) -> Option<(u64, [u64; 2])> {
+    if BOOK.head.number(counts, "incompatible") & BOOK.notes == 0 {
+        return None;
+    }
+    let is_it = |at: &u64| matches!(copy(medium, *at), Ok(Ok(copy)) if copy == counts);
+    let at = [0, second].into_iter().find(is_it).expect("was read");
+    let kept = medium.read(at + counts.len() as u64 + 8, BOOK.kept_note.len() as u64);
+    let kept = kept.expect("was read");
+    let stamp = BOOK.kept_note.number(kept, "stamp");
+    (stamp > 0).then(|| (stamp, words(&kept[BOOK.kept_note.field("note").at..][..16])))
+}
+
+/// Two words.
+fn words(bytes: &[u8]) -> [u64; 2] {
+    [little_endian(&bytes[..8]), little_endian(&bytes[8..])]
+}
+
+/// Section 5: the newest note, given the kept one.
+fn newest_note(kept: Option<(u64, [u64; 2])>, lanes: &[Lane]) -> Option<[u64; 2]> {
+    let mut newest = kept;
+    for part in lanes.iter().flat_map(|lane| &lane.records).flat_map(|record| &record.parts) {
+        let (stamp, note) = (part.header.field("stamp"), part.header.note);
+        if note.is_some() && newest.is_none_or(|(known, _)| known < stamp) {
+            newest = note.map(|note| (stamp, note));
+        }
+    }
+    newest.map(|(_, note)| note)
+}
+
 /// Section 5: what parts of one lane, or of the shield, are read with.
 struct Parts<'a> {
     ring: Ring<'a>,
@@ -237,10 +283,12 @@ impl Parts<'_> {
         }
         let name_bytes = BOOK.name.len();
         let bytes = valid!(self.ring.read(at, 64 + field("names") * name_bytes as u64)?);
-        let names = bytes[64..].chunks(name_bytes);
-        let names =
-            names.map(|name| (BOOK.name.number(name, "lane"), BOOK.name.number(name, "sequence")));
-        Ok(Some(Header { names: names.collect(), bytes }))
+        let mut entries: Vec<&[u8]> = bytes[64..].chunks(name_bytes).collect();
+        let note = if field("flags") & 2 == 0 { None } else { entries.pop().map(words) };
+        let names = entries
+            .iter()
+            .map(|name| (BOOK.name.number(name, "lane"), BOOK.name.number(name, "sequence")));
+        Ok(Some(Header { names: names.collect(), note, bytes }))
     }
 
     /// The length of the front is what the images leave of the part.
@@ -543,6 +591,7 @@ pub fn recover(
         return Err(Refusal::RottenEntry { slot: *slot });
     }
     let blocks = versions.contents(intent.as_ref(), image, &area, id, apply);
+    let note = newest_note(kept_note(medium, &copy, second), &lanes);
     let copy_bytes = copy.len() as u64 + 8;
     let (head, copies) = (head.to_vec(), [0, second]);
     Ok(Found {
@@ -557,6 +606,7 @@ pub fn recover(
         versions,
         intent,
         blocks,
+        note,
     })
 }
 

@@ -84,6 +84,7 @@ pub fn alphabet(habits: &Habits, lanes: u16) -> Vec<Step> {
         if habits.has_slots && habits.keeps_in_slots {
             steps.push(Step::Active(lane, 0, Durable));
             steps.push(Step::Active(lane, 0, Deferred));
+            steps.extend([true, false].map(|commits| Step::Spill(lane, 0, commits)));
         }
         for edits in transactions() {
             steps.push(Step::Commit(lane, edits.clone(), Durable));

@@ -26,6 +26,9 @@ pub enum Step {
     Relog(u16, bool),
     /// A transaction of one block whose content was written to a slot, and changed there, before.
     Active(u16, usize, Durability),
+    /// A transaction of one block whose content was spilled to a slot, and again, before; or that
+    /// spill alone.
+    Spill(u16, usize, bool),
     /// Lets slots' entries say what the rings do.
     Fold,
     /// Gives back the slots of superseded versions.
@@ -64,6 +67,10 @@ impl fmt::Display for Step {
                     f,
                     "a {durability:?} commit through lane {lane} of a slot with block {block}"
                 )
+            }
+            Self::Spill(lane, block, commits) => {
+                let end = if *commits { "and commit it" } else { "and forget it" };
+                write!(f, "spill block {block} to a slot of lane {lane}, {end}")
             }
             Self::Fold => f.write_str("fold: entries of slots say what the rings do"),
             Self::Garbage => f.write_str("give back the slots of superseded versions"),

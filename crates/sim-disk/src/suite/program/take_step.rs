@@ -2,9 +2,12 @@
 
 use core::fmt;
 
+use journal_core::parts::Spilled;
 use journal_core::policy::{Change, Policy};
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, CheckpointReport, CommitError, Durability, Operation};
+use journal_core::{
+    Active, BlockNumber, CheckpointReport, CommitError, Durability, MediumError, Operation,
+};
 
 use crate::media::tape::Mark;
 use crate::media::world::World;
@@ -77,6 +80,9 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
             }
             Step::Active(lane, block, durability) => {
                 self.activate(world, journal, *lane, *block, *durability)
+            }
+            Step::Spill(lane, block, commits) => {
+                self.spill(world, journal, *lane, *block, *commits)
             }
             Step::Fold => journal.fold().map(drop).map_err(|error| error.to_string()),
             Step::Garbage => journal.collect_garbage().map(drop).map_err(|error| error.to_string()),
@@ -203,7 +209,62 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         let Some(active) = active.flatten() else {
             return self.commit(world, journal, lane.raw(), &edits, durability);
         };
-        let operations = [Operation::Active(BlockNumber(block as u64), &active)];
+        self.commit_active(world, journal, lane, &label, &active, durability)
+    }
+
+    /// Spills something to a slot, and then what makes the new content of it. Commits that, or gives
+    /// the slot back.
+    fn spill<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        lane: u16,
+        block: usize,
+        commits: bool,
+    ) -> Result<(), String> {
+        let lane = LaneNumber(lane % self.lanes);
+        let edits = vec![(block, Edit::Write)];
+        let label = Label { number: self.next_call(world), edits: edits.clone() };
+        let images = self.images(world, journal, &edits, label.number)?;
+        let new = &images.blocks[0].new;
+        let begun = edited(new, label.number + 1, Edit::WriteAt);
+        let spilled = journal.with_active(lane, |lane, common| {
+            let block = BlockNumber(block as u64);
+            let mut active = None;
+            for change in
+                [Change::Image(&begun), Change::Ranges { image: new, ranges: &FIRST_WORD }]
+            {
+                let mut contents = [Spilled { block, active, change }];
+                lane.spill(common, &mut contents)?;
+                [Spilled { active, .. }] = contents;
+            }
+            if let (Some(active), false) = (&active, commits) {
+                lane.deactivate(active.clone());
+            }
+            Ok::<_, MediumError>(active)
+        });
+        let spilled = spilled.transpose().map_err(|error| error.to_string())?;
+        match (spilled.flatten(), commits) {
+            (_, false) => Ok(()),
+            (None, true) => self.commit(world, journal, lane.raw(), &edits, Durability::Durable),
+            (Some(active), true) => {
+                self.commit_active(world, journal, lane, &label, &active, Durability::Durable)
+            }
+        }
+    }
+
+    /// Commits what an active slot holds.
+    fn commit_active<L: Policy>(
+        &self,
+        world: &World,
+        journal: &mut Opened<'_, L>,
+        lane: LaneNumber,
+        label: &Label,
+        active: &Active,
+        durability: Durability,
+    ) -> Result<(), String> {
+        let block = label.edits[0].0;
+        let operations = [Operation::Active(BlockNumber(block as u64), active)];
         world.called(label.encode());
         let mut result = journal.commit(lane, &operations, durability);
         if let Err(CommitError::NoSpace { .. }) = result {

@@ -1,0 +1,80 @@
+//! Notes that a store gives with its transactions.
+//!
+//! NT1. No record has a note before the superblock says, durably, that records may have some.
+//! NT2. The stamp of a record with a note is above those of all such records that were committed
+//!      before it began to commit. So the note of the highest stamp is the newest.
+
+use journal_core::policy::Policy;
+use journal_core::units::Stamp;
+use journal_core::{Committed, JournalError, Rule};
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+use crate::shared::lending::LanesOf;
+use crate::staging::work::Work;
+use crate::threads::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// What is known of notes.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    /// Whether records may have some.
+    has_begun: AtomicBool,
+    /// The highest stamp of a record that has one, since the journal was opened. Earlier ones are
+    /// below all stamps of now.
+    last: AtomicU64,
+}
+
+impl Notes {
+    pub(crate) fn new(has_begun: bool) -> Self {
+        Self { has_begun: AtomicBool::new(has_begun), last: AtomicU64::new(0) }
+    }
+}
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Makes sure that records may have notes (NT1).
+    #[inline]
+    pub(crate) fn see_to_notes(&self) -> Result<(), Error> {
+        if self.notes.has_begun.load(Ordering::Acquire) { Ok(()) } else { self.begin_notes() }
+    }
+
+    #[cold]
+    fn begin_notes(&self) -> Result<(), Error> {
+        self.check_not_failed()?;
+        self.watched(|| {
+            let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
+            match home.begin_notes(&self.common, &mut LanesOf(self)) {
+                Ok(()) => {
+                    self.notes.has_begun.store(true, Ordering::Release);
+                    Ok(())
+                }
+                Err(error @ JournalError::Geometry(_)) => Err(error.into()),
+                Err(error) => {
+                    self.fail_of(error.into());
+                    Err(error.into())
+                }
+            }
+        })
+    }
+
+    /// Has a transaction that is about to commit carry a note, if it has one (NT2).
+    #[inline]
+    pub(crate) fn take_note(&self, work: &mut Work, note: Option<[u64; 2]>) {
+        if note.is_none() {
+            return;
+        }
+        work.names.set_note(note);
+        if self.keeps(Rule::NotesRise) {
+            let last = Stamp(self.notes.last.load(Ordering::Acquire));
+            work.overwritten = work.overwritten.max(last);
+        }
+    }
+
+    /// A transaction with a note is committed, if it has one.
+    #[inline]
+    pub(crate) fn noted(&self, note: Option<[u64; 2]>, committed: &Committed) {
+        if note.is_some() {
+            self.notes.last.fetch_max(committed.stamp.raw(), Ordering::AcqRel);
+        }
+    }
+}

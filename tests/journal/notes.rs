@@ -1,0 +1,172 @@
+//! Notes that a store gives with its transactions: they come back, and what they cost.
+
+use journal_core::{DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Protocol};
+use lab::erased::{DynDisk, DynHook, DynJournal, DynPmem, any_options};
+use nvm_journal::{
+    AnyPolicy, BlockNumber, BlockSize, Error, FullBlock, Journal, Options, OptionsError,
+};
+use sim_disk::{DiskImage, Image, Model, World};
+
+use crate::use_it::{BLOCK, Files, any_memory, block};
+
+fn options() -> Options<lab::erased::DynPolicy, DynHook> {
+    any_options(FullBlock, NoHook)
+}
+
+fn journal(files: &Files) -> DynJournal {
+    Journal::format(any_memory(4 << 20), files.any_disk(), &options()).expect("formats")
+}
+
+fn noted(journal: &DynJournal, number: u64, note: [u64; 2]) {
+    let written = journal.transact(|tx| {
+        tx.note(note)?;
+        tx.write(block(number), &[number as u8; BLOCK])
+    });
+    written.expect("commits");
+}
+
+fn told(journal: &DynJournal) -> Vec<(BlockNumber, [u64; 2])> {
+    let mut told = Vec::new();
+    journal.each_noted(|block, note| told.push((block, note))).expect("reads");
+    told
+}
+
+#[test]
+fn records_tell_their_blocks_and_notes_until_a_checkpoint_removes_them() {
+    let files = Files::new("noted");
+    let journal = journal(&files);
+    assert_eq!(told(&journal), []);
+    noted(&journal, 3, [7, 12]);
+    journal.transact(|tx| tx.write(block(4), &[4; BLOCK])).expect("commits");
+    let both = journal.transact(|tx| {
+        tx.note([0, 0])?;
+        [5, 3].into_iter().try_for_each(|number| tx.write(block(number), &[9; BLOCK]))?;
+        tx.note([u64::MAX, 1])
+    });
+    both.expect("commits");
+    let last = [u64::MAX, 1];
+    assert_eq!(told(&journal), [(block(3), [7, 12]), (block(3), last), (block(5), last)]);
+    journal.checkpoint().expect("writes home");
+    assert_eq!(told(&journal), []);
+    assert_eq!(journal.recovery().note, None, "is what the open has found");
+}
+
+/// The first call of a transaction that is in the way is repeated; the note is not forgotten then.
+/// What a body notes in vain is.
+#[test]
+fn a_transaction_that_begins_again_has_the_note_of_its_last_try() {
+    let files = Files::new("noted-again");
+    let journal = journal(&files);
+    let older = journal.begin().expect("begins");
+    let mut other = journal.begin().expect("begins");
+    other.write(block(1), &[1; BLOCK]).expect("fits");
+    drop(older);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut tries = 0;
+            let result = journal.transact(|tx| {
+                tries += 1;
+                if tries == 1 {
+                    tx.note([1, 1])?;
+                }
+                tx.write(block(2), &[2; BLOCK])?;
+                tx.write(block(1), &[2; BLOCK])
+            });
+            result.map(|()| tries)
+        });
+        std::thread::sleep(core::time::Duration::from_millis(20));
+        other.commit().expect("commits");
+        let tries = waits.join().expect("ends").expect("commits");
+        let expected: &[_] =
+            if tries == 1 { &[(block(1), [1, 1]), (block(2), [1, 1])] } else { &[] };
+        assert_eq!(told(&journal), expected, "{tries} tries");
+    });
+}
+
+#[test]
+fn transactions_of_one_note_are_gathered_in_one_record() {
+    let files = Files::new("noted-gathered");
+    let journal = journal(&files);
+    let gather = |number: u64, note: Option<[u64; 2]>| {
+        let gathered = journal.transact_gathered(|tx| {
+            note.map_or(Ok(()), |note| tx.note(note))?;
+            tx.write(block(number), &[number as u8; BLOCK])
+        });
+        gathered.expect("gathers");
+    };
+    let (one, two) = ([1, 1], [2, 2]);
+    for (number, note) in [(1, None), (2, None), (3, Some(one)), (4, Some(one)), (5, Some(two))] {
+        gather(number, note);
+    }
+    gather(6, None);
+    journal.sync().expect("commits");
+    assert_eq!(journal.stats().expect("counts").gathered.commits, 4);
+    assert_eq!(told(&journal), [(block(3), one), (block(4), one), (block(5), two)]);
+}
+
+#[test]
+fn every_policy_keeps_notes_over_closes_and_opens() {
+    for (turn, policy) in (0_u64..).zip(AnyPolicy::ALL.iter().copied()) {
+        let facts = DeviceFacts::new(64, Overwrite::MayLeaveGarbage);
+        let plan = any_options(policy, NoHook).lanes(2).disk_log(true);
+        let disk = DiskImage::blank(BlockSize::DEFAULT, 512, facts);
+        let world = World::boot(Image::blank(8 << 20).with_disk(disk), Model::Torn8);
+        let (nvm, disk) = lab::erased::of_world(&world);
+        let journal = Journal::format(nvm, disk, &plan).expect("formats");
+        for round in 0..3 {
+            noted(&journal, round, [turn, round]);
+        }
+        journal.close().expect("closes");
+        for round in 3..6 {
+            let (nvm, disk) = lab::erased::of_world(&world);
+            let journal: DynJournal = Journal::open(nvm, disk, &plan).expect("opens");
+            assert_eq!(journal.recovery().note, Some([turn, round - 1]), "{policy}");
+            // The same image again is not logged, whatever the policy compares.
+            noted(&journal, 100 + round, [turn, round]);
+            if round == 4 {
+                journal.checkpoint().expect("writes home");
+            }
+        }
+    }
+}
+
+/// A journal that was formatted before there were notes has none until the first is given. Where
+/// the superblock has no room for one, that is an error, and everything else goes on.
+#[test]
+fn a_unit_that_is_too_short_for_notes_is_an_error() {
+    for (lanes, fits) in [(1, true), (2, true), (3, false)] {
+        let geometry = Geometry {
+            block_size: BlockSize::DEFAULT,
+            lanes,
+            lane_bytes: 64 << 10,
+            shield_blocks: 2,
+            unit_bytes: 256,
+            protocol: Protocol::OneFence,
+            lane_slots: 0,
+            lane_log_blocks: 0,
+            segment_blocks: 0,
+        };
+        let facts = DeviceFacts::new(64, Overwrite::MayLeaveGarbage);
+        let disk = DiskImage::blank(BlockSize::DEFAULT, 64, facts);
+        let world = World::boot(Image::blank(1 << 20).with_disk(disk), Model::Torn8);
+        let (kernels, id) = (PortableKernels, *b"sixteen bytes id");
+        journal_core::format(world.pmem(), NoHook, &kernels, &geometry, id, &FullBlock, 64)
+            .expect("formats");
+        let open = || -> DynJournal {
+            Journal::open(DynPmem::new(world.pmem()), DynDisk::new(world.disk(0)), &options())
+                .expect("opens")
+        };
+        let journal = open();
+        let given = journal.transact(|tx| {
+            tx.write(block(1), &[1; BLOCK])?;
+            tx.note([1, 2])
+        });
+        let is_too_short = |result: &Result<(), Error>| {
+            matches!(result, Err(Error::Options(OptionsError::Geometry(_))))
+        };
+        assert_eq!((given.is_ok(), is_too_short(&given)), (fits, !fits), "{lanes}: {given:?}");
+        journal.transact(|tx| tx.write(block(2), &[2; BLOCK])).expect("goes on");
+        drop(journal);
+        assert_eq!(open().recovery().note, fits.then_some([1, 2]));
+    }
+}
