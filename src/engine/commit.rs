@@ -42,7 +42,7 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+    Content, Ends, FreePlaces, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -133,7 +133,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         keeps: Keeps,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let prepared = self.prepare(work, operations, false);
+        let prepared = self.prepare(work, operations, Goes::ByPolicy);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
         self.end(work, operations, keeps, commit)
     }
@@ -244,7 +244,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         operations: &O,
     ) -> Result<Prepared, CommitError> {
-        let prepared = self.prepare(work, operations, false)?;
+        let prepared = self.prepare(work, operations, Goes::ByPolicy)?;
         // Some bytes may have been granted to the transaction.
         let more =
             |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
@@ -253,7 +253,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(prepared);
         }
         self.unreserve_places(work);
-        let bypassing = self.prepare(work, operations, true)?;
+        let bypassing = self.prepare(work, operations, Goes::DataToLog)?;
         let missing = more(&bypassing, work);
         if self.try_reserve(work, missing) {
             return Ok(bypassing);
@@ -261,17 +261,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Data that finds no room there either would be in the record whole, and make the record
         // longer.
         self.unreserve_places(work);
-        self.prepare(work, operations, false)
+        self.prepare(work, operations, Goes::ByPolicy)
     }
 
-    /// Works out what a transaction takes. With `bypasses`, its data goes to the disk-side log,
-    /// whatever the policy says. The slots that it takes are reserved.
+    /// Works out what a transaction takes whose images go there. The slots that it takes are
+    /// reserved.
     #[inline]
     pub(super) fn prepare<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
-        bypasses: bool,
+        goes: Goes,
     ) -> Result<Prepared, CommitError> {
         if operations.count() == 0 {
             return Err(CommitError::Unchanged);
@@ -289,7 +289,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let free = FreePlaces {
                 slots: cell.unreserved_slots.left() as u32,
                 log_blocks: cell.unreserved_log.left() as u32,
-                bypasses,
+                goes,
             };
             let (names, mut scratch, answers) = work.for_preparing();
             let mut versions = SharedVersions::new(self, lane, answers);

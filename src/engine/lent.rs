@@ -9,7 +9,7 @@
 //!     several parts, or where something goes to the disk before it.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
-use journal_core::parts::{NodeId, Operations, Prepared};
+use journal_core::parts::{Goes, NodeId, Operations, Prepared};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, CommitError, Committed, Durability, Rule};
 
@@ -177,7 +177,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         let Seat { staged, work, .. } = seat;
         staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare(work, operations, false));
+            let prepared =
+                prepared.unwrap_or_else(|| self.prepare(work, operations, Goes::ByPolicy));
             let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
             self.end(work, operations, keeps, commit)
         })
@@ -213,7 +214,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &O,
     ) -> Option<Result<Prepared, CommitError>> {
         work.is_lent_all = true;
-        let prepared = self.prepare(work, operations, false);
+        let prepared = self.prepare(work, operations, Goes::ByPolicy);
         let is_asked_once =
             prepared.as_ref().is_ok_and(|prepared| !prepared.is_ahead() && prepared.is_one_part());
         let is_known = is_asked_once || prepared == Err(CommitError::Unchanged);

@@ -12,6 +12,7 @@ mod moved;
 mod mutants;
 mod probe;
 mod program;
+mod relogged;
 mod rules;
 mod short;
 mod spilled;

@@ -42,9 +42,9 @@ pub use crate::index::{
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::reclaim::movable::{Movable, pick_to_move};
+pub use crate::reclaim::relog::{Kept, kept_at_head};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
-pub use crate::space::lane::FreePlaces;
-pub use crate::space::lane::{InLane, Lane};
+pub use crate::space::lane::{FreePlaces, Goes, InLane, Lane};
 pub use crate::space::open_record::{Ends, Names, OpenRecord, Pace};
 pub use crate::space::ring::LaneReader;
