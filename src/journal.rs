@@ -223,6 +223,7 @@ where
             notes,
             levels: Levels::new(&geometry, thresholds),
             step_blocks: options.settings.step_blocks(&geometry),
+            relogs: options.settings.relogs,
             gathering,
         });
         // 4. The thread in the background begins, and the options may ask for a checkpoint.
@@ -666,7 +667,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         if let Some(clean) = &shared.clean {
             (stats.cached.in_slots, stats.cached.slot_hits) = clean.counts();
         }
-        let Done { checkpoints, checkpointed, folded, moved, checkpointing, stops } = shared.done();
+        let Done { checkpoints, checkpointed, folded, moved, copied, checkpointing, stops } =
+            shared.done();
+        stats.copied = copied;
         (stats.moved, stats.snapshots_ended) = (moved, shared.snapshots.ended());
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
         stats.checkpointing = checkpointing;

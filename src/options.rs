@@ -24,7 +24,10 @@ const LANE_BLOCKS_MIN: u64 = 64;
 pub(crate) const SHARES_MAX: usize = 128;
 /// The share of the span that goes to slots where a policy wants some, in 256ths.
 const SLOT_SHARE: u8 = 192;
-/// Segments of a lane in the disk-side log, where a policy wants one.
+/// Blocks of the disk-side log, where a policy wants one: as many as the journals on a disk have
+/// that it replaces, which are some 128 MiB long.
+const LOG_BLOCKS: u64 = 1 << 15;
+/// Segments of a lane in it, at least.
 const LOG_SEGMENTS: u64 = 16;
 /// What part of the span their entries take at most.
 const LOG_SHARE: u64 = 16;
@@ -89,6 +92,7 @@ pub(crate) struct Settings {
     pub(crate) thresholds: Option<Thresholds>,
     pub(crate) longest_stop: Duration,
     pub(crate) upkeep_in_commits: bool,
+    pub(crate) relogs: bool,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
 }
@@ -123,6 +127,7 @@ impl Options {
                 thresholds: None,
                 longest_stop: Duration::from_millis(1),
                 upkeep_in_commits: false,
+                relogs: false,
                 drain_on_open: false,
                 keep_on_close: false,
             },
@@ -236,8 +241,9 @@ impl<L, H> Options<L, H> {
     /// disk while the memory has room ([`lane_log_blocks`](Self::lane_log_blocks) says what a log
     /// costs).
     ///
-    /// Each lane gets 16 segments. There are fewer where their entries would take more than a
-    /// sixteenth of the span, or all of them more than a quarter of the disk.
+    /// It has 32,768 blocks, 128 MiB of 4 KiB each, as the journals that it replaces, and each lane
+    /// 16 segments at least. There are fewer where their entries would take more than a sixteenth
+    /// of the span, or all of them more than a quarter of the disk.
     #[must_use]
     pub const fn disk_log(mut self, disk_log: bool) -> Self {
         self.settings.disk_log = disk_log;
@@ -462,6 +468,25 @@ impl<L, H> Options<L, H> {
         self
     }
 
+    /// Open: whether room is made by copies in persistent memory before anything goes home for it:
+    /// *re-logging*. Off by default.
+    ///
+    /// A block that was written long ago keeps its lane from going on. Its content goes to a slot,
+    /// where the lane has slots beyond the [threshold](Self::thresholds), or else behind the lane's
+    /// tail. Behind the tail at most half as many bytes are copied as come free. That is cheaper
+    /// than the disk wherever a byte of the memory is, and blocks that are written again soon never
+    /// go home. In return the memory takes up to twice the writes.
+    ///
+    /// It needs free room, so it works where room is made ahead of need: by the
+    /// [thread in the background](Self::background_checkpoint), by [`tick`](crate::Journal::tick),
+    /// or [in commits](Self::upkeep_in_commits). [`Stats::copied`](crate::Stats::copied) counts the
+    /// blocks.
+    #[must_use]
+    pub const fn relogs(mut self, on: bool) -> Self {
+        self.settings.relogs = on;
+        self
+    }
+
     /// Open: whether everything that recovery finds is written home before open returns. Off by
     /// default: opening is fast, and the journal stays as it is.
     #[must_use]
@@ -573,7 +598,8 @@ impl<L: Policy, H> Options<L, H> {
             geometry.lanes = lanes.clamp(1, LANES.into()) as u16;
         }
         let per_lane = rest.saturating_sub(geometry.tails_bytes()) / u64::from(geometry.lanes);
-        geometry.lane_log_blocks = lane_log_blocks.unwrap_or_else(|| self.log_blocks_in(per_lane));
+        geometry.lane_log_blocks =
+            lane_log_blocks.unwrap_or_else(|| self.log_blocks_in(per_lane, geometry.lanes));
         geometry.segment_blocks =
             if geometry.lane_log_blocks > 0 { self.settings.segment_blocks } else { 0 };
         let per_lane = per_lane.saturating_sub(geometry.entries_bytes());
@@ -637,13 +663,14 @@ impl<L: Policy, H> Options<L, H> {
         Ok(plan)
     }
 
-    /// How many blocks of the disk-side log a lane has that has `per_lane` bytes, with slots and
-    /// entries.
-    fn log_blocks_in(&self, per_lane: u64) -> u32 {
+    /// How many blocks of the disk-side log each of the lanes has, with `per_lane` bytes for it,
+    /// for slots and for entries.
+    fn log_blocks_in(&self, per_lane: u64, lanes: u16) -> u32 {
         let segment = u64::from(self.settings.segment_blocks.max(1));
         let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
         let has_log = self.settings.disk_log && self.policy.wants_log();
-        let segments = if has_log { LOG_SEGMENTS } else { 0 };
+        let all = (LOG_BLOCKS / u64::from(lanes) / segment).max(LOG_SEGMENTS);
+        let segments = if has_log { all } else { 0 };
         u32::try_from(segments.min(entries / segment) * segment).unwrap_or(0)
     }
 

@@ -133,6 +133,8 @@ pub struct Stats {
     pub folded: FoldReport,
     /// Blocks that were moved to the disk-side log, instead of home.
     pub moved: u64,
+    /// Blocks that were copied in persistent memory, instead of home: re-logged.
+    pub copied: u64,
     /// Snapshots that were ended because room had to be made.
     pub snapshots_ended: u64,
     /// How often a transaction stopped because a lane was short of bytes.

@@ -42,7 +42,7 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreePlaces, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+    Content, Ends, FreePlaces, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -285,19 +285,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Prepared, CommitError> {
         match work.bypasses {
             true => self.prepare_to_fit(work, operations),
-            false => self.prepare(work, operations, false),
+            false => self.prepare(work, operations, Goes::ByPolicy),
         }
     }
 
-    /// Prepares a transaction that has reserved fewer bytes than it may take. Where its lane is short of them, and
-    /// the policy says so, its data goes to the disk-side log.
+    /// Prepares a transaction that has reserved fewer bytes than it may take. Where its lane is
+    /// short of them, and the policy says so, its data goes to the disk-side log.
     #[inline]
     fn prepare_to_fit<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
     ) -> Result<Prepared, CommitError> {
-        let prepared = self.prepare(work, operations, false)?;
+        let prepared = self.prepare(work, operations, Goes::ByPolicy)?;
         // Some bytes may have been granted to the transaction.
         let more =
             |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
@@ -306,7 +306,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(prepared);
         }
         self.unreserve_slots(work);
-        let bypassing = self.prepare(work, operations, true)?;
+        let bypassing = self.prepare(work, operations, Goes::DataToLog)?;
         let missing = more(&bypassing, work);
         if missing == 0 || self.try_reserve(work, missing) {
             return Ok(bypassing);
@@ -314,18 +314,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Data that finds no room there either would be in the record whole, and make the record
         // longer.
         self.unreserve_slots(work);
-        self.prepare(work, operations, false)
+        self.prepare(work, operations, Goes::ByPolicy)
     }
 
-    /// Works out what a transaction takes. With `bypasses`, its data goes to the disk-side log,
-    /// whatever the policy says. The slots that it takes are reserved, and so are the blocks of the
-    /// log, of which it may have some before.
+    /// Works out what a transaction takes whose images go there. The slots that it takes are
+    /// reserved, and so are the blocks of the log, of which it may have some before.
     #[inline]
     pub(super) fn prepare<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
-        bypasses: bool,
+        goes: Goes,
     ) -> Result<Prepared, CommitError> {
         if operations.count() == 0 {
             return Err(CommitError::Unchanged);
@@ -343,7 +342,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let free = FreePlaces {
                 slots: cell.unreserved_slots.left() as u32,
                 log_blocks: (cell.unreserved_log.left() as u32).saturating_add(work.reserved_log),
-                bypasses,
+                goes,
             };
             let (names, mut scratch, answers) = work.for_preparing();
             let mut versions = SharedVersions::new(self, lane, answers);

@@ -9,7 +9,7 @@
 //!     several parts, or where something goes to the disk before it.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
-use journal_core::parts::{Operations, Prepared};
+use journal_core::parts::{Goes, Operations, Prepared};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, CommitError, Rule};
 
@@ -166,7 +166,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &O,
     ) -> Option<Result<Prepared, CommitError>> {
         work.is_lent_all = true;
-        let prepared = self.prepare(work, operations, false);
+        let prepared = self.prepare(work, operations, Goes::ByPolicy);
         let is_asked_once =
             prepared.as_ref().is_ok_and(|prepared| !prepared.is_ahead() && prepared.is_one_part());
         let is_known = is_asked_once || prepared == Err(CommitError::Unchanged);

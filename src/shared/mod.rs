@@ -100,6 +100,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) levels: Levels,
     /// How many blocks a transaction that needs room writes home in one step.
     pub(crate) step_blocks: usize,
+    /// Whether room is made by copies in the memory.
+    pub(crate) relogs: bool,
     pub(crate) gathering: Gathering,
     /// When slots were used last.
     pub(crate) uses: LastUse,
@@ -137,6 +139,8 @@ pub(crate) struct Done {
     pub(crate) folded: FoldReport,
     /// Blocks that were moved to the disk-side log.
     pub(crate) moved: u64,
+    /// Blocks that were copied in the memory so that heads go on.
+    pub(crate) copied: u64,
     /// How long checkpoints took, added up.
     pub(crate) checkpointing: Duration,
     /// How long transactions were stopped for want of room.
@@ -148,7 +152,7 @@ impl Done {
     pub(crate) const fn freed(&self) -> (u64, u64, u64) {
         let Self { checkpointed, folded, .. } = self;
         let bytes = checkpointed.freed_bytes + folded.freed_bytes;
-        let frames = folded.folded + self.moved;
+        let frames = folded.folded + self.moved + self.copied;
         (bytes, checkpointed.freed_slots + folded.freed_slots, frames)
     }
 }

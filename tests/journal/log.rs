@@ -305,7 +305,7 @@ fn a_log_that_leaves_no_block_is_refused() {
         options.plan(64 << 20, BlockSize::DEFAULT).expect("can be").geometry.lane_log_blocks
     };
     assert_eq!(plan(Options::new().policy(policy)), 0, "no commit syncs the disk by default");
-    assert_eq!(plan(Options::new().policy(policy).disk_log(true)), 16 * 64);
+    assert_eq!(plan(Options::new().policy(policy).disk_log(true)), (1 << 15) / 4, "of four lanes");
     assert_eq!(plan(Options::new().policy(AnyPolicy::default()).disk_log(true)), 0);
     let none = Options::new().policy(policy).lane_log_blocks(0);
     let plan = none.plan(64 << 20, BlockSize::DEFAULT).expect("can be");

@@ -14,6 +14,7 @@ mod mutants;
 mod notes;
 mod probe;
 mod program;
+mod relogged;
 mod rules;
 mod short;
 mod spilled;

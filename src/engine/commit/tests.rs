@@ -36,7 +36,7 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
         staged.patch(block, None, Below::Spare, 0, bytes);
     }
     let committed = staged.ready(|operations| {
-        let prepared = shared.prepare(work, operations, false);
+        let prepared = shared.prepare(work, operations, Goes::ByPolicy);
         let commit =
             |work: &mut Work| shared.commit_held(work, operations, prepared, Durability::Durable);
         shared.end(work, operations, Keeps::Patches, commit)

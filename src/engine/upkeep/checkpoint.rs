@@ -326,7 +326,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_enough =
             |stage| is_there(stage) && !self.slots_are_short(stage) && !self.log_is_short(stage);
         let geometry = &self.common.geometry;
-        // 1. What needs no write to the device. Nothing does where there are rings alone.
+        // 1. What needs no write to the device.
         if geometry.lane_places() > 0 {
             if !is_enough(Stage::Reclaim) {
                 self.free_in_memory(cell, Frees::Rings)?;
@@ -337,6 +337,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if self.moves_to_log() {
                 self.move_changes(cell, || is_there(Stage::Reclaim))?;
             }
+        }
+        if !is_there(Stage::Reclaim) {
+            self.relog(cell, || is_there(Stage::Reclaim))?;
         }
         // 2. What has to go home.
         let (is_there, is_enough) = (|| is_there(Stage::WriteHome), || is_enough(Stage::WriteHome));
@@ -485,6 +488,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn check_not_filled_by_more(&self, block: BlockNumber) -> Result<(), Error> {
         let filled = filled_by(&mut LanesOf(self), &mut SharesOf(self), block)?;
         filled.map_or(Ok(()), |block| Err(Error::Unreadable { block }))
+    }
+
+    /// Lets the heads go on as far as slots' entries say what is in the rings.
+    pub(super) fn fold_rings(&self, cell: &mut UpkeepCell) -> Result<FoldReport, Error> {
+        self.free_in_memory(cell, Frees::Rings)
     }
 
     /// Frees what needs no write home.

@@ -222,6 +222,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return self.keep_room();
         }
         let is_short = |stage| self.is_short(stage) || self.slots_are_short(stage);
+        if self.relogs {
+            self.with_upkeep_first(|cell| self.relog(cell, || !is_short(Stage::Reclaim)))?;
+        }
         let wanted = self.levels.of(Stage::WriteHome).slots;
         let (mut made, start) = (Made::default(), Instant::now());
         let next = self.make_step(|stage| !is_short(stage), wanted, &mut made)?;

@@ -3,3 +3,4 @@
 pub(crate) mod checkpoint;
 mod in_steps;
 pub(crate) mod move_to_log;
+mod relog;

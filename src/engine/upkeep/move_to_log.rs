@@ -11,7 +11,7 @@
 //! **Crash**: as for a commit. Either a block's newest version is the one in the log, or it is what
 //! it was, and the log's block is free.
 
-use journal_core::parts::{Movable, pick_to_move};
+use journal_core::parts::{Goes, Movable, pick_to_move};
 use journal_core::policy::Policy;
 use journal_core::slot::SlotFrame;
 use journal_core::units::{LaneNumber, Stamp};
@@ -59,7 +59,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
             }
         }
-        self.commit_moved(&mut seat, &operations)
+        self.commit_moved(&mut seat, &operations, Goes::DataToLog)
     }
 
     /// The lane that most blocks can be moved through, and how many of them at once: as many as
@@ -90,7 +90,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Takes a block with room for its frame, if both are free, and reads it. A block that cannot
     /// be read stays where it is.
-    fn take_to_move(
+    pub(super) fn take_to_move(
         &self,
         seat: &mut Seat<M::Disk>,
         age: Age,
@@ -118,18 +118,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(is_there)
     }
 
-    /// Commits blocks that are taken, if all of them go to the log. Returns how many did.
-    fn commit_moved(
+    /// Commits blocks that are taken, if there is room. Where they go to the log, all of them do.
+    /// Returns how many they are.
+    pub(super) fn commit_moved(
         &self,
         seat: &mut Seat<M::Disk>,
         operations: &[Operation<'_>],
+        goes: Goes,
     ) -> Result<u64, Error> {
         let work = &mut seat.work;
-        let prepared = self.prepare(work, operations, true).ok();
+        let prepared = self.prepare(work, operations, goes).ok();
         // A version that finds no block of the log would go whole into the record.
         let fits = prepared.filter(|prepared| {
             let all_go = prepared.log_blocks as usize == operations.len();
-            all_go && self.try_reserve(work, prepared.bytes)
+            (all_go || goes != Goes::DataToLog) && self.try_reserve(work, prepared.bytes)
         });
         let Some(prepared) = fits else {
             self.abort(work, operations);
@@ -142,7 +144,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // It is no transaction of a caller.
         self.lock_lane(self.lane(lane))?.stats.commits -= 1;
         let count = operations.len() as u64;
-        self.lock_done().moved += count;
+        let mut done = self.lock_done();
+        match goes {
+            Goes::DataToLog => done.moved += count,
+            _ => done.copied += count,
+        }
         Ok(count)
     }
 }

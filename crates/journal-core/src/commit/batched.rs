@@ -31,6 +31,12 @@ impl Batched {
         content: 0,
     };
 
+    /// Which block it is.
+    #[must_use]
+    pub const fn block(&self) -> BlockNumber {
+        self.block
+    }
+
     /// What was written to the disk-side log, and where.
     pub(crate) const fn logged(slot: SlotNumber, content: u64) -> Self {
         Self { slot, content, ..Self::EMPTY }

@@ -17,7 +17,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::ports::stitched::Piece;
-use crate::space::lane::{Lane, OpenRecord};
+use crate::space::lane::{Goes, Lane, OpenRecord};
 use crate::space::part::{FrameIn, LentPayload, Lists, put_words};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
@@ -139,7 +139,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 } else {
                     // A policy always has a whole block of room.
                     let mut encoder = Encoder::new(encoded.get_mut(..self.block_bytes())?);
-                    match self.placement(update, &mut encoder, false) {
+                    match self.placement(update, &mut encoder, Goes::ByPolicy) {
                         Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
                         Placement::Image => {
                             let image = update.change.image()?;

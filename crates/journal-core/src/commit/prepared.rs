@@ -5,7 +5,7 @@ use crate::format::front::extent;
 use crate::format::geometry::Geometry;
 use crate::format::record::{FRAMES_PER_PART, NAME_BYTES};
 use crate::index::frame::{FrameAt, Full};
-use crate::space::lane::{Ends, Names};
+use crate::space::lane::{Ends, Goes, Names};
 use crate::space::part::FrameIn;
 use crate::units::{BlockNumber, LINE_BYTES, SlotNumber};
 
@@ -135,8 +135,8 @@ pub struct Prepared {
     pub new_slots: u32,
     /// Blocks that have to be in the disk-side log before it is stored.
     pub log_blocks: u32,
-    /// Whether data goes there whatever the policy says.
-    pub(super) bypasses: bool,
+    /// Where images go.
+    pub(super) goes: Goes,
     /// Blocks that have to be home before it is stored.
     pub appends: usize,
     pub(crate) parts: usize,
@@ -165,7 +165,7 @@ impl Prepared {
         frames: 0,
         new_slots: 0,
         log_blocks: 0,
-        bypasses: false,
+        goes: Goes::ByPolicy,
         appends: 0,
         parts: 0,
         at_hand: false,
@@ -201,8 +201,8 @@ impl Prepared {
         self.bytes.saturating_add(names.next_multiple_of(LINE_BYTES) as u64)
     }
 
-    pub(crate) const fn bypasses(&self) -> bool {
-        self.bypasses
+    pub(crate) const fn goes(&self) -> Goes {
+        self.goes
     }
 }
 

@@ -24,7 +24,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
-use crate::space::lane::{Ends, FreePlaces, InLane, Lane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
 use crate::space::part::{Encoded, FrameIn, Images, Part, PartStore, record_front};
 use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
@@ -95,18 +95,24 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         &self,
         update: &Update<'_>,
         out: &mut Encoder<'_>,
-        bypasses: bool,
+        goes: Goes,
     ) -> Placement {
         if update.change.is_nothing() {
             return Placement::Unchanged;
+        }
+        let is_image = update.change.image().is_some();
+        match goes {
+            Goes::ToSlots if is_image => return Placement::Slot,
+            Goes::IntoRecord if is_image => return Placement::Image,
+            _ => {}
         }
         let placement = match self.sure_image(update) {
             Some(_) => Placement::Image,
             None => self.policy.place(update, out),
         };
-        let goes = bypasses && update.class == Class::Data && update.change.image().is_some();
+        let bypasses = goes == Goes::DataToLog && update.class == Class::Data && is_image;
         match placement {
-            Placement::Encoded | Placement::Image if goes => Placement::DiskLog,
+            Placement::Encoded | Placement::Image if bypasses => Placement::DiskLog,
             placement => placement,
         }
     }
@@ -205,10 +211,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let mut encoder = Encoder::new(room);
         let placement = if is_lent {
             versions.with_old(update.block, |old| {
-                self.placement(&Update { old, ..*update }, &mut encoder, free.bypasses)
+                self.placement(&Update { old, ..*update }, &mut encoder, free.goes)
             })
         } else {
-            self.placement(update, &mut encoder, free.bypasses)
+            self.placement(update, &mut encoder, free.goes)
         };
         let placed = match placement {
             Placement::Unchanged => return Ok(None),
@@ -261,15 +267,15 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         free: FreePlaces,
         versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
-        let mut prepared = Prepared { bypasses: free.bypasses, ..Prepared::NOTHING };
-        if !free.bypasses {
+        let mut prepared = Prepared { goes: free.goes, ..Prepared::NOTHING };
+        if matches!(free.goes, Goes::ByPolicy | Goes::IntoRecord) {
             if let Some(prepared) = self.prepared_images(operations, names) {
                 return Ok(prepared);
             }
         }
         let pieces = self.pieces(operations);
         if let Some(of_pieces) = pieces.and_then(|pieces| self.prepared(&pieces, names)) {
-            return Ok(Prepared { bypasses: free.bypasses, ..of_pieces });
+            return Ok(Prepared { goes: free.goes, ..of_pieces });
         }
         let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
         let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
@@ -361,7 +367,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let free = FreePlaces {
             slots: prepared.new_slots,
             log_blocks: prepared.log_blocks,
-            bypasses: prepared.bypasses,
+            goes: prepared.goes,
         };
         let mut placed = FreePlaces::default();
         let mut taken = 0_u32;

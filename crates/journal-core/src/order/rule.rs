@@ -67,6 +67,8 @@ pub enum Rule {
     DurableIsCopied,
     /// A copy is no version: it counts under the stamp of what it copies.
     CopiedStamp,
+    /// What threads copy so that heads go on is the newest content of its block.
+    CopyIsNewest,
     /// All heads move in one superblock write.
     HeadsTogether,
     /// A record goes into free space only.
@@ -136,7 +138,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 61] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -166,6 +168,7 @@ impl Rule {
         Self::StampFloor,
         Self::DurableIsCopied,
         Self::CopiedStamp,
+        Self::CopyIsNewest,
         Self::HeadsTogether,
         Self::SpaceChecked,
         Self::LastLineChecked,

@@ -9,7 +9,7 @@ use crate::owner::journal::{Committed, Durability, Journal};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::{filled_by, pinned_by};
-use crate::space::lane::InLane;
+use crate::space::lane::{Goes, InLane};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 impl<L: Policy, M: Machine> Journal<'_, L, M> {
@@ -51,7 +51,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         if !self.home.has_notes() {
             return Err(CommitError::NoNotes);
         }
-        self.commit_as(lane, operations, Some(note), durability, false)
+        self.commit_as(lane, operations, Some(note), durability, Goes::ByPolicy)
     }
 
     /// The stamp of the last record with a note since the journal was opened. Those of earlier ones

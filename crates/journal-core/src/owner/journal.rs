@@ -37,7 +37,7 @@ use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::segment_to_clean;
 use crate::scan::reader::IndexError;
 use crate::scan::verdict::Recovery;
-use crate::space::lane::{Ends, FreePlaces, InLane, Lane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// When a commit is to be durable.
@@ -177,12 +177,11 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Committed, CommitError> {
-        self.commit_as(lane, operations, None, durability, false)
+        self.commit_as(lane, operations, None, durability, Goes::ByPolicy)
     }
 
-    /// Like [`commit`](Self::commit); `bypasses` says whether data goes to the disk-side log,
-    /// whatever the policy says. A function of its own, so that what a caller keeps in registers
-    /// leaves no fewer for it (C2).
+    /// Like [`commit`](Self::commit); `goes` says where images go. A function of its own, so that
+    /// what a caller keeps in registers leaves no fewer for it (C2).
     #[inline(never)]
     pub(crate) fn commit_as(
         &mut self,
@@ -190,7 +189,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         operations: &[Operation<'_>],
         note: Option<[u64; 2]>,
         durability: Durability,
-        bypasses: bool,
+        goes: Goes,
     ) -> Result<Committed, CommitError> {
         self.common.prefetch(operations);
         self.check_usable(lane)?;
@@ -199,7 +198,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             Durability::Durable => Pace::AtOnce,
             Durability::Deferred => Pace::Deferred,
         };
-        if let ([operation], None, false) = (operations, note, bypasses) {
+        if let ([operation], None, Goes::ByPolicy) = (operations, note, goes) {
             if let Some(sole) = Sole::of(&self.common, operation, self.encoded) {
                 return self.commit_sole(lane, sole, pace);
             }
@@ -216,16 +215,16 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
                 return self.commit_pieces(lane, overwritten, &content, &prepared, pace);
             }
         }
-        let free = FreePlaces { bypasses, ..self.lane(lane).free_places() };
+        let free = FreePlaces { goes, ..self.lane(lane).free_places() };
         let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
         let mut prepared =
             self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
         // What finds no room in the log either would be in the record whole, and that longer.
-        for bypasses in [true, bypasses] {
+        for goes in [Goes::DataToLog, goes] {
             let is_full = prepared.bytes > self.lane(lane).free_bytes();
             if is_full && self.common.policy.bypasses_when_full() {
-                let free = FreePlaces { bypasses, ..free };
+                let free = FreePlaces { goes, ..free };
                 let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
                 prepared =
                     self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;

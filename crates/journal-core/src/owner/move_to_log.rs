@@ -15,6 +15,7 @@ use crate::owner::journal::{Durability, Journal};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::reclaim::movable::{Movable, pick_to_move};
+use crate::space::lane::Goes;
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
 /// Blocks that one call moves at most.
@@ -111,7 +112,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
             *place = Operation::write(*block, image);
         }
         let operations = operations.get(..chosen.len()).unwrap_or_default();
-        match self.commit_as(lane, operations, None, Durability::Durable, true) {
+        match self.commit_as(lane, operations, None, Durability::Durable, Goes::DataToLog) {
             Ok(_) => Ok(chosen.len()),
             Err(CommitError::Medium(error)) => Err(JournalError::Medium(error)),
             Err(CommitError::Device(error)) => Err(JournalError::Device(error)),

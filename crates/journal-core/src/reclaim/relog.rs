@@ -44,7 +44,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
 use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
-use crate::space::lane::{InLane, Lane, Names};
+use crate::space::lane::{Goes, InLane, Lane, Names};
 use crate::space::part::record_front;
 use crate::units::{LaneNumber, Sequence, Stamp};
 
@@ -169,10 +169,6 @@ impl Copies<'_> {
         }
         true
     }
-
-    fn extent(&self, geometry: &Geometry) -> Option<Extent> {
-        extent_of(geometry, &self.names, self.count, self.images)
-    }
 }
 
 fn extent_of(geometry: &Geometry, names: &Names, frames: usize, images: usize) -> Option<Extent> {
@@ -193,7 +189,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<RelogReport, JournalError> {
         let mut report = RelogReport::default();
         loop {
-            let plan = lanes.with(lane, |at| plan(common, at.lane, indexes, scratch))??;
+            let plan = lanes
+                .with(lane, |at| plan(common, at.lane, indexes, scratch, Goes::ByPolicy))??;
             let Some(plan) = plan else { return Ok(report) };
             // Without a block that turns out not to be readable the plan is another one.
             if self.relog_as(common, lanes, indexes, scratch, (lane, plan), &mut report)? {
@@ -335,6 +332,35 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 }
 
+/// What keeps the head of a lane back.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// How many blocks that is. The batch has them, in no order.
+    pub blocks: usize,
+    /// Bytes that come free once their content is elsewhere.
+    pub bytes: u64,
+}
+
+/// Finds what has to be stored anew so that the head of a lane can go on: as many blocks as a batch
+/// has at most. With [`Goes::IntoRecord`] it is what gains the most, and copies at most half as many
+/// bytes as come free. With [`Goes::ToSlots`] the content leaves the ring. `None` where nothing
+/// comes free.
+///
+/// Others commit meanwhile, so each block is to be looked at again once it is locked.
+///
+/// # Errors
+/// The medium's.
+pub fn kept_at_head<L: Policy, K: Kernels, P: Pmem, H: Hook>(
+    common: &Common<L, K>,
+    lane: &Lane<P, H>,
+    indexes: &mut impl Indexes,
+    scratch: &mut HomeScratch<'_>,
+    goes: Goes,
+) -> Result<Option<Kept>, JournalError> {
+    let plan = plan(common, lane, indexes, scratch, goes)?;
+    Ok(plan.map(|plan| Kept { blocks: plan.copies, bytes: plan.freed }))
+}
+
 /// A plan on its way into a lane.
 #[derive(Clone, Copy, Debug)]
 struct Copying {
@@ -345,13 +371,16 @@ struct Copying {
 }
 
 /// Finds the stretch at the head of a lane that gains the most when what it holds is copied. The
-/// batch holds its blocks, and maybe others behind them.
+/// batch holds its blocks, and maybe others behind them. The lane's owner copies whenever that
+/// gains anything ([`Goes::ByPolicy`]).
 fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     common: &Common<L, K>,
     lane: &Lane<P, H>,
     indexes: &mut impl Indexes,
     scratch: &mut HomeScratch<'_>,
+    goes: Goes,
 ) -> Result<Option<Plan>, JournalError> {
+    let leaves = matches!(goes, Goes::ToSlots | Goes::DataToLog);
     let geometry = &common.geometry;
     let share = lane.capacity_bytes().checked_div(SHARE_OF_RING).unwrap_or(0);
     let limit = lane.free_bytes().min(share);
@@ -382,17 +411,20 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
             Err(IndexError::Medium(error)) => return Err(JournalError::Medium(error)),
             Err(IndexError::Full) => unreachable!("nothing is added"),
         };
-        let bytes = match (copies.count, copies.extent(geometry)) {
+        let images = if leaves { 0 } else { copies.images };
+        let extent = extent_of(geometry, &copies.names, copies.count, images);
+        let bytes = match (copies.count, extent) {
             (0, _) => 0,
             (_, Some(extent)) => extent.total,
             (_, None) => u64::MAX,
         };
-        let front_fits = copies.extent(geometry).is_some_and(|e| e.front <= reader.scratch.len());
+        let front_fits = extent.is_some_and(|extent| extent.front <= reader.scratch.len());
         if !fits || !front_fits || bytes > limit {
             break;
         }
         let plan = Plan { copies: copies.count, bytes, freed: at.saturating_sub(lane.head) };
-        if plan.gain() > best.map_or(0, |best| best.gain()) {
+        let is_dear = goes == Goes::IntoRecord && plan.bytes > plan.freed / 2;
+        if !is_dear && plan.gain() > best.map_or(0, |best| best.gain()) {
             best = Some(plan);
         }
     }

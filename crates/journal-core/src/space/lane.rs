@@ -179,7 +179,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     #[must_use]
     pub fn free_places(&self) -> FreePlaces {
         let (slots, log_blocks) = (self.free_slots(), self.free_log_blocks());
-        FreePlaces { slots, log_blocks, bypasses: false }
+        FreePlaces { slots, log_blocks, goes: Goes::ByPolicy }
     }
 
     /// Copies what one of its slots holds.
@@ -507,6 +507,20 @@ impl<P, H> LaneSlot<P, H> {
     }
 }
 
+/// Where a transaction's images go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Goes {
+    /// Where the policy says.
+    #[default]
+    ByPolicy,
+    /// Data goes to the disk-side log instead of the record, so that the record is short.
+    DataToLog,
+    /// All go to slots, as long as some are free. The policy is not asked.
+    ToSlots,
+    /// All go into the record. The policy is not asked.
+    IntoRecord,
+}
+
 /// Free slots and log blocks of a lane, as a transaction finds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreePlaces {
@@ -514,8 +528,8 @@ pub struct FreePlaces {
     pub slots: u32,
     /// Blocks of its lane in the disk-side log.
     pub log_blocks: u32,
-    /// Whether data goes to the log, so that the record is short.
-    pub bypasses: bool,
+    /// Where images go.
+    pub goes: Goes,
 }
 
 impl<P: Pmem, H: Hook> InLane<'_, P, H> {

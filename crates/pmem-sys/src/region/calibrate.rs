@@ -55,6 +55,29 @@ pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
 }
 
+impl Calibration {
+    /// Nanoseconds in which the memory takes in another line, where several are on their way: what
+    /// the adaptive policy asks of a medium. It is how much longer the longest commit takes than
+    /// the second longest, each the faster way. `None` if nothing was measured.
+    ///
+    /// ```
+    /// use pmem_sys::Region;
+    ///
+    /// let (_region, measured) = Region::anonymous(16 << 20)?.calibrate()?;
+    /// assert!(measured.line_nanos().is_some_and(|nanos| nanos >= 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn line_nanos(&self) -> Option<u32> {
+        let [.., shorter, longest] = &self.points[..] else { return None };
+        let nanos = |point: &CalibrationPoint| point.store_nanos * point.stream_to_store.min(1.0);
+        let lines = longest.lines.saturating_sub(shorter.lines).max(1);
+        let each = (nanos(longest) - nanos(shorter)) / lines as f64;
+        // A clock that jumped says less than nothing.
+        Some(each.round().clamp(1.0, u32::MAX.into()) as u32)
+    }
+}
+
 impl Region {
     /// Measures from which length on streaming is cheaper than storing and flushing. It does so by
     /// commits of 1 to 64 lines with one fence each. It sets
@@ -188,6 +211,22 @@ mod tests {
         assert_eq!(threshold(&points(&[1.2, 1.1, 0.9, 0.8])), 3 * 64);
         assert_eq!(threshold(&points(&[0.9, 1.1, 0.9, 0.8])), 3 * 64, "a stroke of luck is none");
         assert_eq!(threshold(&points(&[0.9, 1.1])), usize::MAX);
+    }
+
+    #[test]
+    fn a_line_takes_what_the_longest_commit_takes_more() {
+        let of = |points: &[(usize, f64, f64)]| {
+            let point = |(lines, store_nanos, stream_to_store): &(usize, f64, f64)| {
+                let (store_nanos, stream_to_store) = (*store_nanos, *stream_to_store);
+                CalibrationPoint { lines: *lines, store_nanos, stream_to_store }
+            };
+            let points = points.iter().map(point).collect();
+            Calibration { stream_from_bytes: 0, points }.line_nanos()
+        };
+        assert_eq!(of(&[(1, 9.0, 1.0), (32, 400.0, 0.5), (64, 1160.0, 0.5)]), Some(12));
+        assert_eq!(of(&[(32, 200.0, 2.0), (64, 580.0, 3.0)]), Some(12), "by stores");
+        assert_eq!(of(&[(32, 200.0, 1.0), (64, 100.0, 1.0)]), Some(1));
+        assert_eq!(of(&[(32, 200.0, 1.0)]), None);
     }
 
     #[test]

@@ -8,13 +8,23 @@
 //!   it saves.
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
 //!
+//! More choices come with settings, since they need slots, or make commits wait for the disk:
+//!
+//! - [`Settings::slots`]: what would be logged whole goes to a slot. The next version of it takes
+//!   the place of the one before the newest there, word by word where that is worth it.
+//! - [`Settings::appends_home`]: appended data goes home before its record, where a sync of the
+//!   disk costs less than its lines. If bytes count, it always does.
+//! - [`Settings::bypass_above`]: the disk-side log.
+//!
+//! Objects are sub-blocks to this policy: those of 128 bytes that change are never more bytes than
+//! the objects of 256 bytes that hold them.
+//!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
 //! [`Medium`] and of encoding, and of what a delta costs later. It does not try what it does not
 //! hope to gain by. [`Adaptive::choose`] says what was chosen, for counting.
 //!
-//! It is told the old image, or logs the whole block; patches alone it does not take. Where a
-//! [share](Settings::bypass_above) of the block is named, data of which more than that would be
-//! logged goes to the disk-side log.
+//! It is told the old image, or logs the whole block; patches alone it does not take. What the
+//! medium is can be measured: [`Settings::line_nanos`].
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -31,13 +41,14 @@
 use core::num::NonZeroU8;
 
 use journal_core::policy::{
-    ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Class, Encoder, Kind, Patch, Placement, Policy, PolicyId, Thresholds,
+    Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::between::{self, HEADER_BYTES};
 pub use policy_codec::deltas::Form;
 use policy_codec::deltas::{self, Images, SHORT_BYTES};
-use policy_codec::{Changed, xor};
+use policy_codec::{Changed, differ, xor};
 
 mod model;
 
@@ -49,6 +60,9 @@ pub struct Settings {
     wish: Wish,
     medium: Medium,
     bypass_above: Option<NonZeroU8>,
+    slots: bool,
+    /// Nanoseconds of a sync.
+    appends_home: Option<u32>,
     reclaim_at: u8,
 }
 
@@ -56,7 +70,14 @@ impl Settings {
     /// The defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { wish: Wish::Speed, medium: Medium::DRAM, bypass_above: None, reclaim_at: 192 }
+        Self {
+            wish: Wish::Speed,
+            medium: Medium::DRAM,
+            bypass_above: None,
+            slots: false,
+            appends_home: None,
+            reclaim_at: 192,
+        }
     }
 
     /// What is to be little: time, or bytes written. Time.
@@ -69,6 +90,26 @@ impl Settings {
     #[must_use]
     pub const fn medium(self, medium: Medium) -> Self {
         Self { medium, ..self }
+    }
+
+    /// A persistent memory that takes in another line in so many nanoseconds, as
+    /// `Calibration::line_nanos` of `nvm-journal-pmem-sys` measures it.
+    #[must_use]
+    pub const fn line_nanos(self, line_ns: u32) -> Self {
+        self.medium(Medium { name: "measured", line_ns })
+    }
+
+    /// Whether what would be logged whole goes to slots. No, which is the default.
+    #[must_use]
+    pub const fn slots(self, slots: bool) -> Self {
+        Self { slots, ..self }
+    }
+
+    /// Whether appended data may go home before its record, and how many nanoseconds a sync of the
+    /// disk takes. `None`, the default: it may not, so that no commit waits for the disk.
+    #[must_use]
+    pub const fn appends_home(self, sync_nanos: Option<u32>) -> Self {
+        Self { appends_home: sync_nanos, ..self }
     }
 
     /// The share of the block, in 256ths, that a payload of data may have before the block goes to
@@ -140,6 +181,34 @@ impl<K: Kernels> Adaptive<K> {
     /// What it does with an update, and why. The payload is in `out` where there is one.
     pub fn choose(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
         let Some(new) = update.change.image() else { return self.choose_for_patches(update, out) };
+        let choice = self.choose_for_image(update, new, out);
+        if update.kind == Kind::Append && self.goes_home(update.class, &choice, new.len()) {
+            return Choice { placement: Placement::Home, ..choice };
+        }
+        if self.settings.slots && choice.placement == Placement::Image {
+            return Choice { placement: Placement::Slot, ..choice };
+        }
+        choice
+    }
+
+    /// Whether a block that nothing has to survive of goes home: the write there comes anyway, so
+    /// it costs a sync. In persistent memory it would cost its lines.
+    fn goes_home(&self, class: Class, choice: &Choice, block_bytes: usize) -> bool {
+        let Some(sync_ns) = self.settings.appends_home else { return false };
+        let logged_bytes = match choice.placement {
+            Placement::Image => block_bytes,
+            Placement::Encoded => choice.payload_bytes,
+            _ => return false,
+        };
+        let is_cheaper = match self.settings.wish {
+            Wish::Wear => true,
+            Wish::Speed => self.settings.medium.time_of(logged_bytes) > sync_ns.into(),
+        };
+        class == Class::Data && is_cheaper
+    }
+
+    /// What it does with an image, where there is nothing but the record and the disk-side log.
+    fn choose_for_image(&self, update: &Update<'_>, new: &[u8], out: &mut Encoder<'_>) -> Choice {
         let whole = self.whole(update.class);
         let Some(old) = update.old else { return whole };
         if self.is_hopeless(old, new) {
@@ -305,6 +374,26 @@ impl<K: Kernels> Policy for Adaptive<K> {
         between::check(&self.kernels, payload, block)
     }
 
+    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
+        // Comparing costs as much as to encode words.
+        let compares = match self.settings.wish {
+            Wish::Wear => true,
+            Wish::Speed => {
+                let medium = &self.settings.medium;
+                coding_ns(Form::Words, newer.len()) < medium.time_of(newer.len()) / 2
+            }
+        };
+        if compares {
+            differ::words(older, newer, rewrite);
+        } else {
+            rewrite(Patch { at: 0, bytes: newer });
+        }
+    }
+
+    fn wants_slots(&self) -> bool {
+        self.settings.slots
+    }
+
     fn wants_log(&self) -> bool {
         self.settings.bypass_above.is_some()
     }
@@ -314,7 +403,7 @@ impl<K: Kernels> Policy for Adaptive<K> {
     }
 
     fn keeps_in_slots(&self) -> bool {
-        self.wants_log()
+        self.wants_log() || self.settings.slots
     }
 
     fn bypasses_when_full(&self) -> bool {

@@ -14,9 +14,12 @@
 //! the disk's log, never over it. The content below stays until a newer one is durable. Readers
 //! find the newest content in memory as long as a cache keeps it.
 //!
+//! Of an appended block nobody needs the old content. Its sub-blocks that hold anything are logged
+//! above zeroes, if that is less than what changes.
+//!
 //! The payload's first byte is its form. It is 1 for a [bitmap and sub-blocks](bitmap) of 128
-//! bytes. For sub-blocks of another size it is 16 and the power of two that they have. It is 2 for
-//! [`runs`] of bytes, which patches alone are logged as.
+//! bytes. For sub-blocks of another size it is 16 and the power of two that they have. With 64 added
+//! they lie above zeroes. It is 2 for [`runs`] of bytes, which patches alone are logged as.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -33,8 +36,8 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Change, Class, Encoder, NoRoom, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
-    Thresholds, Update,
+    ApplyError, Change, Class, Encoder, Kind, NoRoom, Pacing, Patch, Placement, Policy, PolicyId,
+    Prefix, Span, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::bitmap::{self, Unit};
@@ -118,6 +121,8 @@ const SUB_BLOCKS: u8 = 1;
 const RUNS: u8 = 2;
 /// And the power of two that a sub-block has, where it is another one.
 const SUB_BLOCKS_OF: u8 = 16;
+/// And this, where they lie above zeroes instead of what the block held.
+const OVER_ZEROES: u8 = 64;
 
 /// The form of a payload with sub-blocks of this size.
 const fn form_of(unit: Unit) -> u8 {
@@ -221,6 +226,20 @@ fn first_word(block: &[u8], at: usize) -> Option<&[u8; 8]> {
     block.get(at..)?.first_chunk()
 }
 
+/// The sub-blocks that hold anything but zeroes.
+fn not_zero(unit: Unit, new: &[u8]) -> Option<Changed> {
+    let mut changed = Changed::none(new.len())?;
+    let mut at = 0_u32;
+    for bytes in new.chunks(unit.bytes()) {
+        let len = u32::try_from(bytes.len()).ok()?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            changed.mark(Span { at, len });
+        }
+        at = at.saturating_add(len);
+    }
+    Some(changed)
+}
+
 fn put_runs(update: &Update<'_>, out: &mut Encoder<'_>) -> Result<(), NoRoom> {
     out.put(&[RUNS])?;
     runs::put(update.change.pieces(), out)
@@ -241,20 +260,31 @@ impl<K: Kernels> Policy for TwoLevel<K> {
             Class::Metadata => Placement::Image,
             Class::Data => Placement::DiskLog,
         };
-        if self.is_much(update, new) {
+        let is_append = update.kind == Kind::Append;
+        if !is_append && self.is_much(update, new) {
             return whole;
         }
-        let Some(changed) = self.changed(update, new) else { return whole };
-        if changed.is_nothing() {
+        let unit = self.settings.unit;
+        let changed = self.changed(update, new);
+        if changed.as_ref().is_some_and(Changed::is_nothing) {
             return Placement::Unchanged;
         }
-        let unit = self.settings.unit;
+        let count = |changed: &Changed| changed.unit_count(unit);
+        let over_zeroes = if is_append { not_zero(unit, new) } else { None };
+        let (form, changed) = match (changed, over_zeroes) {
+            (Some(changed), Some(over)) if count(&changed) <= count(&over) => {
+                (form_of(unit), changed)
+            }
+            (_, Some(over)) => (form_of(unit) | OVER_ZEROES, over),
+            (Some(changed), None) => (form_of(unit), changed),
+            (None, None) => return whole,
+        };
         let all = unit.count_in(new.len()).saturating_mul(self.settings.few_units.into());
         let is_much = changed.unit_count(unit).saturating_mul(256) > all;
         if is_much && update.class == Class::Data {
             return whole;
         }
-        let encoded = out.put(&[form_of(unit)]).and_then(|()| {
+        let encoded = out.put(&[form]).and_then(|()| {
             out.put_with(|room| bitmap::encode(&changed, unit, new, room)).map(drop)
         });
         let is_shorter = encoded.is_ok() && out.as_bytes().len() < new.len();
@@ -275,8 +305,13 @@ impl<K: Kernels> Policy for TwoLevel<K> {
         let Some((form, payload)) = payload.split_first() else {
             return Err(ApplyError::Malformed { at: 0 });
         };
-        match unit_of(*form) {
-            Some(unit) => Ok(bitmap::apply(payload, unit, block)?),
+        match unit_of(*form & !OVER_ZEROES) {
+            Some(unit) => {
+                if *form & OVER_ZEROES != 0 {
+                    block.fill(0);
+                }
+                Ok(bitmap::apply(payload, unit, block)?)
+            }
             None if *form == RUNS => runs::apply(payload, block),
             None => Err(ApplyError::Malformed { at: 0 }),
         }

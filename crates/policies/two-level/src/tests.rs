@@ -50,6 +50,40 @@ fn what_changes_a_little_goes_into_the_record_and_what_changes_much_to_the_disk(
 }
 
 #[test]
+fn an_appended_block_is_logged_above_zeroes() {
+    let policy = TwoLevel::new();
+    let mut new = vec![0; LEN];
+    (new[5], new[200], new[4095]) = (1, 2, 3);
+    let place = |old: Option<&[u8]>, new: &[u8]| {
+        let mut update = Update::new(BlockNumber(0), Change::Image(new));
+        (update.kind, update.old) = (Kind::Append, old);
+        placed(&policy, &update)
+    };
+    let (placement, payload) = place(None, &new);
+    assert_eq!((placement, payload.len()), (Placement::Encoded, 1 + 4 + 3 * 128));
+    // Whatever the block holds, and more than once.
+    for mut block in [vec![7; LEN], new.clone(), vec![0; LEN]] {
+        assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+        assert_eq!(block, new);
+    }
+    // Nothing but zeroes is logged too.
+    let (placement, payload) = place(None, &[0; LEN]);
+    assert_eq!((placement, payload.len()), (Placement::Encoded, 1 + 4));
+    let mut block = vec![7; LEN];
+    assert_eq!(policy.apply(&payload, &mut block), Ok(()));
+    assert_eq!(block, [0; LEN]);
+    // What changes is less.
+    let mut old = new.clone();
+    old[5] = 9;
+    assert_eq!(place(Some(&old), &new).1.len(), 1 + 4 + 128);
+    assert_eq!(place(Some(&new), &new).0, Placement::Unchanged);
+    // Much of it is not zero.
+    assert_eq!(place(None, &[7; LEN]).0, Placement::DiskLog);
+    // Runs lie above no zeroes.
+    assert!(policy.apply(&[RUNS | OVER_ZEROES], &mut block).is_err());
+}
+
+#[test]
 fn metadata_never_goes_to_the_disk() {
     let policy = TwoLevel::new();
     let of = |count: usize, knows_old: bool| {

@@ -6,11 +6,11 @@
 //! goes out to the media is counted, and set against a bound that is computed from the images
 //! alone. Then in the simulator, where the power goes at some of its transactions, and all blocks
 //! of the trace are compared; of some of the states that recovery finds, `e2fsck` or `sqlite3` is
-//! asked as well, where they are installed.
+//! asked as well, where they are installed. Where there are several traces, threads commit the
+//! shortest of them beside each other as well.
 //!
 //! It ends with an error if a trace is not one, a bound does not hold, a policy that chooses takes
 //! longer than one that does not, or a crash is not survived.
-//! What journal and policy are asked for to make room, `room.rs` says.
 //! What a trace is, `trace.rs` says; `--make-sample` writes a small one, the one that is kept in
 //! `tools/lab/traces`.
 
@@ -27,15 +27,18 @@ use clap::Parser;
 use lab::progress::Progress;
 use lab::replay::ask::{Asker, Nobody, Tool};
 use lab::replay::crash::{self, CrashReport, Plan};
-use lab::replay::document;
-use lab::replay::policies::{self, Known};
+use lab::replay::document::{self, Beside};
+use lab::replay::policies::{self, Known, Role, Traces};
 use lab::replay::run::{self, Room};
 use lab::replay::table::{Row, Section};
+use lab::replay::together;
 use lab::trace::{Trace, writer};
 use sim_disk::Mutator;
 
 const ROOM: Room =
-    Room { lane_bytes: 32 << 20, slot_share: 192, log_blocks: 4096, segment_blocks: 64 };
+    Room { nvm_bytes: 32 << 20, log_blocks: 1 << 15, segment_blocks: 64, index_frames: None };
+/// Threads that commit beside each other.
+const THREADS_MAX: usize = 4;
 const PLAN: Plan = Plan { crashes: 40, seed: 1, shown: 4 };
 
 /// Real block traces through the journal.
@@ -44,18 +47,18 @@ struct Arguments {
     /// One policy; all of them if it is not given.
     #[arg(long, value_name = "P", value_parser = policy)]
     policy: Option<&'static Known>,
-    /// Bytes of the lane when counting, slots included.
-    #[arg(long, value_name = "N", default_value_t = ROOM.lane_bytes)]
-    lane_bytes: u64,
-    /// 256ths of them that are slots, for policies that need some.
-    #[arg(long, value_name = "N", default_value_t = ROOM.slot_share)]
-    slot_share: u64,
+    /// Bytes of persistent memory when counting.
+    #[arg(long, value_name = "N", default_value_t = ROOM.nvm_bytes)]
+    nvm_bytes: u64,
     /// Blocks of the disk-side log, for policies that want one.
     #[arg(long, value_name = "N", default_value_t = ROOM.log_blocks)]
     log_blocks: u32,
     /// Blocks of a segment of it.
     #[arg(long, value_name = "N", default_value_t = ROOM.segment_blocks)]
     segment_blocks: u32,
+    /// Frames that the index has room for, where that is not the journal's default.
+    #[arg(long, value_name = "N")]
+    index_frames: Option<usize>,
     /// Crashes for each trace and policy.
     #[arg(long, value_name = "N", default_value_t = PLAN.crashes)]
     crashes: u64,
@@ -82,10 +85,10 @@ struct Arguments {
 impl Arguments {
     const fn room(&self) -> Room {
         Room {
-            lane_bytes: self.lane_bytes,
-            slot_share: self.slot_share,
+            nvm_bytes: self.nvm_bytes,
             log_blocks: self.log_blocks,
             segment_blocks: self.segment_blocks,
+            index_frames: self.index_frames,
         }
     }
 
@@ -127,13 +130,37 @@ fn work() -> Result<bool, Box<dyn Error>> {
         println!("{text}");
         sections.push(section);
     }
+    let beside = beside(&arguments)?;
     if let Some(results) = &arguments.results {
         std::fs::create_dir_all(results.join("results"))?;
-        for (name, text) in document::pages(&sections, &command(&arguments), &arguments.room()) {
+        let (command, room) = (command(&arguments), arguments.room());
+        for (name, text) in document::pages(&sections, &beside, &command, &room) {
             std::fs::write(results.join(name), text)?;
         }
     }
     Ok(sections.iter().all(Section::holds))
+}
+
+/// The shortest of several traces, committed by a thread each, under every policy that does one
+/// thing.
+fn beside(arguments: &Arguments) -> Result<Vec<Beside>, Box<dyn Error>> {
+    let lengths = arguments.files.iter().map(|file| Ok((file.metadata()?.len(), file)));
+    let mut files = lengths.collect::<Result<Vec<_>, std::io::Error>>()?;
+    files.sort_unstable();
+    files.truncate(THREADS_MAX);
+    let is_wanted = |known: &&Known| {
+        let is_asked = arguments.policy.is_none_or(|one| one.name == known.name);
+        is_asked && known.role == Role::Fixed && known.traces == Traces::All
+    };
+    let mut beside = Vec::new();
+    for known in policies::ALL.iter().filter(is_wanted).filter(|_| files.len() > 1) {
+        let traces = files.iter().map(|(_, file)| open(file)).collect::<Result<Vec<_>, _>>();
+        let together = together::together(&mut traces?, known, &arguments.room());
+        let together = together.map_err(|error| format!("threads, {}: {error}", known.name))?;
+        eprintln!("{}: {together:?}", known.name);
+        beside.push(Beside { policy: known.name, together });
+    }
+    Ok(beside)
 }
 
 /// The command that makes the document again, wherever the traces are: what is not said is the
@@ -142,8 +169,7 @@ fn command(arguments: &Arguments) -> String {
     let mut command = "cargo run --release -p lab --bin replay --".to_owned();
     let (Plan { crashes, seed, .. }, room) = (arguments.plan(), arguments.room());
     let numbers = [
-        ("--lane-bytes", room.lane_bytes, ROOM.lane_bytes),
-        ("--slot-share", room.slot_share, ROOM.slot_share),
+        ("--nvm-bytes", room.nvm_bytes, ROOM.nvm_bytes),
         ("--log-blocks", room.log_blocks.into(), ROOM.log_blocks.into()),
         ("--segment-blocks", room.segment_blocks.into(), ROOM.segment_blocks.into()),
         ("--crashes", crashes, PLAN.crashes),

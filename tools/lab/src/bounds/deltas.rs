@@ -78,7 +78,8 @@ pub fn moves(old: &[u8], new: &[u8]) -> u64 {
 }
 
 /// Two-level logging: the sub-blocks that change, behind their bitmap; of data of which more than
-/// half of them do, nothing but a block of the log.
+/// half of them do, nothing but a block of the log. Of an appended block those that are not zero,
+/// if they are fewer.
 #[derive(Debug)]
 pub struct SubBlocks;
 
@@ -86,11 +87,15 @@ const SUB_BLOCK_BYTES: usize = 128;
 
 impl Bound for SubBlocks {
     fn cost(&mut self, changed: &Changed<'_>) -> Cost {
-        let Changed { old, new, is_data, .. } = *changed;
-        let (count, _) = units(old, new, SUB_BLOCK_BYTES);
+        let Changed { old, new, is_data, is_append, .. } = *changed;
+        let (mut count, _) = units(old, new, SUB_BLOCK_BYTES);
         if count == 0 {
             return Cost::NOTHING;
         }
+        let zeroes = vec![0; new.len()];
+        let (not_zero, _) = units(&zeroes, new, SUB_BLOCK_BYTES);
+        let old = if is_append && not_zero < count { &zeroes[..] } else { old };
+        count = if is_append { count.min(not_zero) } else { count };
         if is_data && count as usize * 2 > new.len().div_ceil(SUB_BLOCK_BYTES) {
             return Cost::LOGGED;
         }
@@ -199,8 +204,10 @@ mod tests {
 
     fn cost(bound: &mut impl Bound, new: &[u8], is_data: bool) -> (u64, u64) {
         let (old, new): (_, Image) = (noise(), new.into());
+        let (is_append, place) = (false, None);
+        let old = &old[..];
         let changed =
-            Changed { block: 0, old: &old, new: &new, object_bytes: 0, is_append: false, is_data };
+            Changed { block: 0, old, new: &new, object_bytes: 0, is_append, is_data, place };
         let Cost { bytes, lines, log_blocks } = bound.cost(&changed);
         assert_eq!(lines, bytes.div_ceil(64));
         (bytes, log_blocks)

@@ -1,17 +1,17 @@
 //! What an update has to cost by a policy's idea of it, in bytes and in lines, computed from the
 //! images of the trace without asking the policy or the journal.
 //!
-//! A bound that depends on what lies in persistent memory keeps books of its own
-//! ([`Versions`]), and is told what the journal was asked to give up.
+//! A bound that depends on what lies in persistent memory keeps books of its own of the slots. It
+//! reads in the record which slot the journal took ([`Changed::place`]), and knows what lay there.
 
 pub mod deltas;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use journal_core::units::{LINE_BYTES, WORD_BYTES};
 
+use crate::replay::count::Place;
 use crate::trace::Image;
-use crate::trace::versions::{GivenUp, Versions};
 
 /// A block before and after an update.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub struct Changed<'a> {
     pub is_append: bool,
     /// What files hold, not what says where.
     pub is_data: bool,
+    /// Where the journal has put it, by its record; nowhere if it logged nothing.
+    pub place: Option<Place>,
 }
 
 /// What something has to cost.
@@ -72,9 +74,11 @@ pub trait Bound {
     /// For the next update.
     fn cost(&mut self, changed: &Changed<'_>) -> Cost;
 
-    /// Space was made.
-    fn given_up(&mut self, what: GivenUp<'_>) {
-        let _ = what;
+    /// Whether the journal may have written this many slots whole, where it has freed `freed` slots
+    /// meanwhile.
+    fn may_be_whole(&self, whole_slots: u64, freed: u64) -> bool {
+        let _ = (whole_slots, freed);
+        true
     }
 }
 
@@ -124,47 +128,48 @@ pub enum Rewrite {
     Whole,
 }
 
-/// Versions in slots: the words that differ from the version before the newest, where both lie in
-/// persistent memory, and the block otherwise; nothing for what goes home.
+/// Versions in slots: the words in which a version differs from what lay in its slot, and the block
+/// where the slot held nothing; nothing for what goes home.
+///
+/// A block has two slots at most. So no more slots may be written whole than twice the blocks, and
+/// those that the journal has freed.
 #[derive(Debug)]
 pub struct InSlots {
     rewrite: Rewrite,
     appends_go_home: bool,
-    versions: Versions<Image>,
-    /// Blocks that went home, as the journal remembers until it has given its space up.
-    appended: BTreeSet<u64>,
+    /// What lies in each slot.
+    slots: BTreeMap<u64, Image>,
+    blocks: BTreeSet<u64>,
 }
 
 impl InSlots {
     pub const fn new(rewrite: Rewrite, appends_go_home: bool) -> Self {
-        Self { rewrite, appends_go_home, versions: Versions::new(), appended: BTreeSet::new() }
+        let slots = BTreeMap::new();
+        Self { rewrite, appends_go_home, slots, blocks: BTreeSet::new() }
     }
 }
 
 impl Bound for InSlots {
     fn cost(&mut self, changed: &Changed<'_>) -> Cost {
-        let Changed { block, old, new, is_append, .. } = *changed;
-        let is_known = self.versions.has(block) || self.appended.contains(&block);
-        if is_append && self.appends_go_home && !is_known {
+        let Changed { block, old, new, is_append, place, .. } = *changed;
+        match place {
             // Nobody asks what it held.
-            self.appended.insert(block);
-            return Cost::NOTHING;
-        }
-        if *old == **new {
-            return Cost::NOTHING;
-        }
-        match (self.versions.write(block, Image::clone(new)), self.rewrite) {
-            (Some(older), Rewrite::Words) => Cost::of_words(&older, new),
+            Some(Place::Home) if is_append && self.appends_go_home => Cost::NOTHING,
+            _ if *old == **new => Cost::NOTHING,
+            Some(Place::Slot { number, is_whole }) => {
+                self.blocks.insert(block);
+                let older = self.slots.insert(number, Image::clone(new));
+                match (older, self.rewrite) {
+                    (Some(older), Rewrite::Words) if !is_whole => Cost::of_words(&older, new),
+                    _ => Cost::together(new.len() as u64),
+                }
+            }
             _ => Cost::together(new.len() as u64),
         }
     }
 
-    fn given_up(&mut self, what: GivenUp<'_>) {
-        let _ = self.versions.give_up(what);
-        match what {
-            GivenUp::Folded | GivenUp::All => self.appended.clear(),
-            GivenUp::Home(_) | GivenUp::Superseded => {}
-        }
+    fn may_be_whole(&self, whole_slots: u64, freed: u64) -> bool {
+        self.rewrite == Rewrite::Whole || whole_slots <= 2 * self.blocks.len() as u64 + freed
     }
 }
 
@@ -183,8 +188,7 @@ mod tests {
     fn objects(object_bytes: usize, is_append: bool, touched: &[usize]) -> u64 {
         let touched: Vec<_> = touched.iter().map(|at| (*at, 1)).collect();
         let (old, new) = (image(&[]), image(&touched));
-        let changed =
-            Changed { block: 0, old: &old, new: &new, object_bytes, is_append, is_data: false };
+        let changed = Changed { object_bytes, is_append, is_data: false, ..changed(&old, &new) };
         let same = Changed { old: &new, ..changed };
         assert_eq!(WholeBlock.cost(&changed), Cost { bytes: 4096, lines: 64, log_blocks: 0 });
         assert_eq!(WholeBlock.cost(&same), Cost::NOTHING);
@@ -208,17 +212,22 @@ mod tests {
         assert_eq!(objects(256, true, &[0]), 4096);
     }
 
-    /// The images that a block takes in turn, and what each is said to cost.
-    fn costs(bound: &mut InSlots, images: &[Image], is_append: bool) -> Vec<u64> {
+    /// The images that a block takes in turn, in these slots, and what each is said to cost.
+    fn costs(bound: &mut InSlots, images: &[Image], slots: &[(u64, bool)]) -> Vec<u64> {
         let mut old = image(&[]);
         let mut costs = Vec::new();
-        for new in images {
-            let changed =
-                Changed { block: 3, old: &old, new, object_bytes: 0, is_append, is_data: true };
+        for (new, (number, is_whole)) in images.iter().zip(slots) {
+            let place = Some(Place::Slot { number: *number, is_whole: *is_whole });
+            let changed = Changed { new, place, ..changed(&old, new) };
             costs.push(bound.cost(&changed).bytes);
             old.clone_from(new);
         }
         costs
+    }
+
+    fn changed<'a>(old: &'a [u8], new: &'a Image) -> Changed<'a> {
+        let is_data = true;
+        Changed { block: 3, old, new, object_bytes: 0, is_append: false, is_data, place: None }
     }
 
     #[test]
@@ -233,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn words_count_against_the_version_before_the_newest() {
+    fn words_count_against_what_lay_in_the_slot() {
         let images = [
             image(&[(0, 1)]),
             image(&[(0, 2)]),
@@ -244,39 +253,34 @@ mod tests {
             // As the version before the newest, but for one word.
             image(&[(0, 2), (4095, 1)]),
         ];
+        let slots = [(7, true), (8, true), (0, false), (7, false), (8, false)];
         let mut bound = InSlots::new(Rewrite::Words, true);
-        assert_eq!(costs(&mut bound, &images, false), [4096, 4096, 0, 16, 8]);
+        assert_eq!(costs(&mut bound, &images, &slots), [4096, 4096, 0, 16, 8]);
+        assert!(bound.may_be_whole(2, 0) && bound.may_be_whole(3, 1) && !bound.may_be_whole(3, 0));
         let mut bound = InSlots::new(Rewrite::Whole, true);
-        assert_eq!(costs(&mut bound, &images, false), [4096, 4096, 0, 4096, 4096]);
+        assert_eq!(costs(&mut bound, &images, &slots), [4096, 4096, 0, 4096, 4096]);
+        assert!(bound.may_be_whole(9, 0));
     }
 
     #[test]
     fn what_was_given_up_is_written_whole_again() {
-        let images =
-            |from: u8| (from..from + 3).map(|byte| image(&[(0, byte)])).collect::<Vec<_>>();
-        for (what, expected) in [
-            (GivenUp::Folded, [4096, 8, 8]),
-            (GivenUp::Superseded, [4096, 8, 8]),
-            (GivenUp::Home(&[3]), [4096, 4096, 8]),
-            (GivenUp::Home(&[4]), [8, 8, 8]),
-            (GivenUp::All, [4096, 4096, 8]),
-        ] {
-            let mut bound = InSlots::new(Rewrite::Words, true);
-            assert_eq!(costs(&mut bound, &images(1), false), [4096, 4096, 8]);
-            bound.given_up(what);
-            assert_eq!(costs(&mut bound, &images(4), false), expected, "{what:?}");
-        }
+        let images: Vec<_> = (1..5).map(|byte| image(&[(0, byte)])).collect();
+        let slots = [(7, true), (8, true), (7, true), (9, false)];
+        let mut bound = InSlots::new(Rewrite::Words, true);
+        // A slot that nobody has written holds nothing.
+        assert_eq!(costs(&mut bound, &images, &slots), [4096; 4]);
     }
 
     #[test]
     fn an_append_costs_nothing_where_it_goes_home() {
-        let images = [image(&[(0, 1)]), image(&[(0, 2)])];
-        // It goes there once: then it is live, as far as the journal knows.
-        let mut bound = InSlots::new(Rewrite::Words, true);
-        assert_eq!(costs(&mut bound, &images, true), [0, 4096]);
-        bound.given_up(GivenUp::All);
-        assert_eq!(costs(&mut bound, &images, true), [0, 4096]);
-        let mut bound = InSlots::new(Rewrite::Words, false);
-        assert_eq!(costs(&mut bound, &images, true), [4096, 4096]);
+        let (old, new) = (image(&[]), image(&[(0, 1)]));
+        let append = Changed { is_append: true, place: Some(Place::Home), ..changed(&old, &new) };
+        let cost = |appends_go_home, changed| {
+            InSlots::new(Rewrite::Words, appends_go_home).cost(changed).bytes
+        };
+        assert_eq!(cost(true, &append), 0);
+        assert_eq!(cost(false, &append), 4096);
+        // Nothing else may go there.
+        assert_eq!(cost(true, &Changed { is_append: false, ..append }), 4096);
     }
 }

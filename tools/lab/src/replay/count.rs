@@ -2,12 +2,15 @@
 //!
 //! Of commits it takes the records apart as FORMAT.md has them (sections 4 and 5), so that the
 //! figures are those of what was written and not of what the policy meant. What commits write to
-//! slots is counted beside the records; entries of slots, written and voided, and everything else
-//! (superblocks, intents, copies within the lanes) each apart. Of the disk, what goes to its log is
-//! counted here; all that it is asked to do, it counts itself ([`crate::replay::media`]).
+//! slots is counted beside the records. What the upkeep copies to make room is a record too, but
+//! no transaction's: it is counted apart, and so are entries of slots, written and voided, and
+//! everything else (superblocks, intents). Of the disk, what goes to its log is counted here; all
+//! that it is asked to do, it counts itself ([`crate::replay::media`]).
+//!
+//! One thread calls the journal, and says where a call ends ([`Counter::end_call`]): then it is
+//! known which record is the call's own.
 
-use core::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journal_core::units::LINE_BYTES;
 use journal_core::{BlockDevice, BlockNumber, DeviceError, Hook, MediumError, Offset, Pmem, Site};
@@ -21,6 +24,14 @@ pub struct Written {
     /// Lines that were flushed or streamed.
     pub lines: u64,
     pub fences: u64,
+}
+
+impl core::ops::AddAssign for Written {
+    fn add_assign(&mut self, more: Self) {
+        self.bytes += more.bytes;
+        self.lines += more.lines;
+        self.fences += more.fences;
+    }
 }
 
 /// The records of commits, taken apart.
@@ -55,18 +66,18 @@ pub struct Account {
     /// Entries of slots: written, and voided.
     pub entries: Written,
     pub voids: Written,
+    /// What the upkeep copied to make room, as records: in the ring, in slots, and the names of
+    /// what it moved to the disk-side log.
+    pub moves: Written,
     /// The rest.
     pub upkeep: Written,
 }
 
 impl Account {
-    /// Where a site of this name belongs.
+    /// Where a site of this name belongs, if it is not of a record.
     fn of(&mut self, name: &str) -> &mut Written {
         match name {
-            "slot.image" | "slot.rewrite" | "slot.rewrite.flush" => &mut self.slots,
-            _ if name.starts_with("slot.spilled") => &mut self.slots,
             "slot.void" | "slot.void.flush" | "slot.void.fence" => &mut self.voids,
-            _ if name.starts_with("commit.") => &mut self.records,
             _ if name.starts_with("slot.entry") => &mut self.entries,
             _ => &mut self.upkeep,
         }
@@ -85,15 +96,21 @@ impl Account {
 /// Where the content of a committed block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the record, or home: whole.
+    /// In the record, whole; or nowhere.
     Elsewhere,
     /// In the record, as far as it differs: a number of bytes, of which this is the first.
     Encoded {
         first: u8,
         bytes: u64,
     },
-    Slot,
+    /// In this slot, which was written whole or where it differs.
+    Slot {
+        number: u64,
+        is_whole: bool,
+    },
     Log,
+    /// Home, before the record.
+    Home,
 }
 
 /// A frame of a commit.
@@ -103,29 +120,49 @@ pub struct Framed {
     pub place: Place,
 }
 
+/// A record of a commit, and what belongs to it.
+#[derive(Debug, Default)]
+struct Record {
+    written: Written,
+    slots: Written,
+    /// The slots that were written whole.
+    whole: Vec<u64>,
+    parts: Records,
+    framed: Vec<Framed>,
+    log: DiskCounts,
+}
+
+impl Record {
+    /// Whether it only says that blocks hold nothing: it comes before appends that go home.
+    const fn discards_alone(&self) -> bool {
+        self.parts.discards > 0 && self.parts.discards == self.parts.frames()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Table {
-    account: Cell<Account>,
-    records: Cell<Records>,
-    /// Fronts that were written and not yet taken apart.
-    fronts: RefCell<Vec<u8>>,
-    /// Frames of records, until somebody takes them.
-    framed: RefCell<Vec<Framed>>,
-    /// Blocks that a checkpoint wrote home, likewise.
-    homed: RefCell<Vec<u64>>,
-    /// The disk-side log: what commits wrote there.
-    log: Cell<DiskCounts>,
+    account: Account,
+    placed: Records,
+    /// What commits wrote to the disk-side log.
+    log: DiskCounts,
+    /// What the upkeep wrote there.
+    moved: DiskCounts,
+    /// The record that is being stored, and those that are durable since the last call ended.
+    open: Record,
+    durable: Vec<Record>,
+    /// Fronts of the open record.
+    fronts: Vec<u8>,
     block_bytes: usize,
 }
 
 /// Clones count together.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    table: Rc<Table>,
+    table: Arc<Mutex<Table>>,
 }
 
 mod at {
-    //! Offsets of FORMAT.md: in a record's header, and in a frame's.
+    //! Offsets of FORMAT.md: in a record's header, in a frame's, and in what names a slot.
     pub(super) const LINES: usize = 8;
     pub(super) const FRAMES: usize = 12;
     pub(super) const NAMES: usize = 14;
@@ -136,6 +173,7 @@ mod at {
     pub(super) const FRAME_BLOCK: usize = 0;
     pub(super) const FRAME_LEN: usize = 8;
     pub(super) const FRAME_FORM: usize = 12;
+    pub(super) const SLOT_NUMBER: usize = 8;
 }
 
 /// The forms of frames.
@@ -160,6 +198,7 @@ impl Records {
         &mut self,
         front: &[u8],
         block_bytes: usize,
+        whole: &[u64],
         framed: &mut Vec<Framed>,
     ) -> Option<usize> {
         let lines = number(front, at::LINES, 4)?;
@@ -182,8 +221,12 @@ impl Records {
                     let first = front.get(payload).copied().unwrap_or_default();
                     Place::Encoded { first, bytes: len }
                 }
-                form::SLOT => Place::Slot,
+                form::SLOT => {
+                    let number = number(front, payload + at::SLOT_NUMBER, 4).unwrap_or_default();
+                    Place::Slot { number, is_whole: whole.contains(&number) }
+                }
                 form::LOG => Place::Log,
+                form::HOME => Place::Home,
                 _ => Place::Elsewhere,
             };
             framed.push(Framed { block, place });
@@ -228,6 +271,20 @@ impl Records {
     }
 }
 
+impl core::ops::AddAssign for Records {
+    fn add_assign(&mut self, more: Self) {
+        self.images += more.images;
+        self.encoded += more.encoded;
+        self.discards += more.discards;
+        self.slots += more.slots;
+        self.home += more.home;
+        self.logged += more.logged;
+        self.payload += more.payload;
+        self.headers += more.headers;
+        self.padding += more.padding;
+    }
+}
+
 /// Block, length and form of the frame that begins at a place.
 fn frame_at(front: &[u8], at: usize) -> Option<(u64, u64, u8)> {
     let block = number(front, at + at::FRAME_BLOCK, 8)?;
@@ -235,79 +292,116 @@ fn frame_at(front: &[u8], at: usize) -> Option<(u64, u64, u8)> {
     Some((block, len, number(front, at + at::FRAME_FORM, 1)? as u8))
 }
 
-/// Changes what a cell holds.
-fn update<T: Copy>(cell: &Cell<T>, change: impl FnOnce(&mut T)) {
-    let mut value = cell.get();
-    change(&mut value);
-    cell.set(value);
-}
-
 fn lines(at: Offset, len: usize) -> u64 {
     let line = LINE_BYTES as u64;
     if len == 0 { 0 } else { (at.raw() + len as u64).div_ceil(line) - at.raw() / line }
 }
 
-impl Counter {
-    pub fn new(block_bytes: usize) -> Self {
-        Self { table: Rc::new(Table { block_bytes, ..Table::default() }) }
+/// What a call of the journal stored.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The frames of its own record, in their order.
+    pub framed: Vec<Framed>,
+    /// Bytes of the records that the upkeep made in it.
+    pub moved_bytes: u64,
+}
+
+impl Table {
+    fn add(&mut self, site: Site, add: impl FnOnce(&mut Written)) {
+        add(match site.name {
+            "slot.image" | "slot.rewrite" | "slot.rewrite.flush" => &mut self.open.slots,
+            name if name.starts_with("slot.spilled") => &mut self.open.slots,
+            name if name.starts_with("commit.") => &mut self.open.written,
+            name => self.account.of(name),
+        });
     }
 
-    /// What was written, by what it is for.
+    /// The open record is durable: it is taken apart.
+    fn close_record(&mut self) {
+        let mut record = core::mem::take(&mut self.open);
+        let mut fronts = core::mem::take(&mut self.fronts);
+        let mut left = &fronts[..];
+        while let Some(used) =
+            record.parts.add_front(left, self.block_bytes, &record.whole, &mut record.framed)
+        {
+            left = &left[used..];
+        }
+        fronts.drain(..fronts.len() - left.len());
+        self.fronts = fronts;
+        self.durable.push(record);
+    }
+
+    /// A call has ended. Of the records that became durable in it the last is its own, if it has
+    /// one: the upkeep makes room before.
+    fn end_call(&mut self, has_record: bool) -> Stored {
+        let mut stored = Stored::default();
+        let records = core::mem::take(&mut self.durable);
+        let count = records.len();
+        for (at, record) in records.into_iter().enumerate() {
+            let Account { records, slots, moves, whole_slots, .. } = &mut self.account;
+            if has_record && (at + 1 == count || record.discards_alone()) {
+                *records += record.written;
+                *slots += record.slots;
+                *whole_slots += record.whole.len() as u64;
+                self.placed += record.parts;
+                self.log += record.log;
+                stored.framed.extend(record.framed);
+            } else {
+                stored.moved_bytes += record.written.bytes;
+                *moves += record.written;
+                *moves += record.slots;
+                self.moved += record.log;
+            }
+        }
+        stored
+    }
+}
+
+impl Counter {
+    pub fn new(block_bytes: usize) -> Self {
+        let table = Table { block_bytes, ..Table::default() };
+        Self { table: Arc::new(Mutex::new(table)) }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was written, by what it is for, up to the end of the last call.
     pub fn account(&self) -> Account {
-        self.table.account.get()
+        self.table().account
     }
 
     /// The records of commits, taken apart.
     pub fn records(&self) -> Records {
-        self.table.records.get()
+        self.table().placed
     }
 
-    /// The frames of the records since the last time, in their order.
-    pub fn take_framed(&self) -> Vec<Framed> {
-        self.table.framed.take()
+    /// Ends a call of the journal. `has_record` says whether it has committed a record of its own.
+    pub fn end_call(&self, has_record: bool) -> Stored {
+        self.table().end_call(has_record)
     }
 
-    /// The blocks that checkpoints wrote home since the last time.
-    pub fn take_homed(&self) -> Vec<u64> {
-        self.table.homed.take()
-    }
-
-    /// What commits wrote to the disk-side log.
-    pub fn log(&self) -> DiskCounts {
-        self.table.log.get()
-    }
-
-    fn add(&self, site: Site, add: impl FnOnce(&mut Written)) {
-        update(&self.table.account, |account| add(account.of(site.name)));
-    }
-
-    fn see_front(&self, bytes: &[u8]) {
-        let mut fronts = self.table.fronts.borrow_mut();
-        let mut framed = self.table.framed.borrow_mut();
-        fronts.extend_from_slice(bytes);
-        // A front that wraps comes in two pieces.
-        let mut records = self.table.records.get();
-        let block_bytes = self.table.block_bytes;
-        while let Some(used) = records.add_front(&fronts, block_bytes, &mut framed) {
-            fronts.drain(..used);
-        }
-        self.table.records.set(records);
+    /// What commits wrote to the disk-side log, and what the upkeep moved there.
+    pub fn log(&self) -> [DiskCounts; 2] {
+        let table = self.table();
+        [table.log, table.moved]
     }
 }
 
 impl Hook for Counter {
     fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
-        self.add(site, |written| written.bytes += bytes.len() as u64);
+        self.table().add(site, |written| written.bytes += bytes.len() as u64);
         pmem.store(at, bytes);
     }
 
     fn store_u64<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, value: u64) {
-        self.add(site, |written| written.bytes += 8);
+        self.table().add(site, |written| written.bytes += 8);
         pmem.store_u64(at, value);
     }
 
     fn flush<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, len: usize) {
-        self.add(site, |written| written.lines += lines(at, len));
+        self.table().add(site, |written| written.lines += lines(at, len));
         pmem.flush(at, len);
     }
 
@@ -323,20 +417,30 @@ impl Hook for Counter {
         bytes: &[u8],
         _whole_bytes: u64,
     ) {
-        self.add(site, |written| {
+        let mut table = self.table();
+        table.add(site, |written| {
             written.bytes += bytes.len() as u64;
             written.lines += lines(at, bytes.len());
         });
         match site.name {
-            "commit.front" => self.see_front(bytes),
-            "slot.image" => update(&self.table.account, |account| account.whole_slots += 1),
+            "commit.front" => table.fronts.extend_from_slice(bytes),
+            "slot.image" => {
+                let slot = at.raw() / table.block_bytes as u64;
+                table.open.whole.push(slot);
+            }
             _ => {}
         }
+        drop(table);
         pmem.stream(at, bytes);
     }
 
     fn fence<P: Pmem>(&mut self, site: Site, pmem: &mut P) -> Result<(), MediumError> {
-        self.add(site, |written| written.fences += 1);
+        let mut table = self.table();
+        table.add(site, |written| written.fences += 1);
+        if site.name == "commit.fence" {
+            table.close_record();
+        }
+        drop(table);
         pmem.fence()
     }
 
@@ -347,24 +451,18 @@ impl Hook for Counter {
         first: BlockNumber,
         from: &[&[u8]],
     ) -> Result<(), DeviceError> {
-        let bytes: usize = from.iter().map(|bytes| bytes.len()).sum();
-        let blocks = (bytes / self.table.block_bytes) as u64;
-        match site.name {
-            "checkpoint.home" => {
-                self.table.homed.borrow_mut().extend(first.raw()..first.raw() + blocks);
-            }
-            "log.write" => update(&self.table.log, |log| {
-                log.runs += 1;
-                log.blocks += blocks;
-            }),
-            _ => {}
+        if site.name == "log.write" {
+            let bytes: usize = from.iter().map(|bytes| bytes.len()).sum();
+            let mut table = self.table();
+            let blocks = (bytes / table.block_bytes) as u64;
+            table.open.log += DiskCounts { runs: 1, blocks, syncs: 0 };
         }
         device.write_vectored(first, from)
     }
 
     fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
         if site.name == "log.sync" {
-            update(&self.table.log, |log| log.syncs += 1);
+            self.table().open.log += DiskCounts { runs: 0, blocks: 0, syncs: 1 };
         }
         device.sync()
     }
@@ -372,6 +470,8 @@ impl Hook for Counter {
 
 #[cfg(test)]
 mod tests {
+    use pmem_sys::Region;
+
     use super::*;
 
     /// A front with a name, an image, an encoded change of 100 bytes, a discard, a slot, a block
@@ -385,6 +485,7 @@ mod tests {
         front[at::FRAMES] = 7;
         front[at::NAMES] = 1;
         (front[lists], front[lists + encoded - 1]) = (7, 9);
+        front[lists + 100 + at::SLOT_NUMBER] = 5;
         let frames = [(1, 64), (2, 100), (3, 0), (4, 16), (5, 0), (6, 16), (2, 1)];
         for (frame, (form, len)) in frames.into_iter().enumerate() {
             let at = 80 + frame * 16;
@@ -395,57 +496,83 @@ mod tests {
         front
     }
 
+    const ONCE: Records = Records {
+        images: 1,
+        encoded: 2,
+        discards: 1,
+        slots: 1,
+        home: 1,
+        logged: 1,
+        payload: 165,
+        headers: 64 + 16 + 7 * 16 + 2 * 16 + 8,
+        padding: 384 - 232 - 101,
+    };
+
+    fn site(name: &str) -> Site {
+        let all = journal_core::SITES.iter().copied().flatten();
+        *all.into_iter().find(|site| site.name == name).expect("a site")
+    }
+
+    /// Stores a record as a journal does.
+    fn record(counter: &mut Counter, pieces: &[&[u8]], whole: Option<u64>) {
+        let mut region = Region::anonymous(1 << 16).expect("memory");
+        if let Some(slot) = whole {
+            counter.write_piece(site("slot.image"), &mut region, Offset(slot * 64), &[1; 64], 64);
+        }
+        for piece in pieces {
+            counter.write_piece(site("commit.front"), &mut region, Offset(64), piece, 0);
+        }
+        counter.fence(site("commit.fence"), &mut region).expect("fenced");
+    }
+
     #[test]
     fn fronts_are_taken_apart_however_they_come() {
-        let once = Records {
-            images: 1,
-            encoded: 2,
-            discards: 1,
-            slots: 1,
-            home: 1,
-            logged: 1,
-            payload: 165,
-            headers: 64 + 16 + 7 * 16 + 2 * 16 + 8,
-            padding: 384 - 232 - 101,
-        };
-        assert_eq!(once.frames(), 7);
-        let places = [
-            Place::Elsewhere,
-            Place::Encoded { first: 7, bytes: 100 },
-            Place::Elsewhere,
-            Place::Slot,
-            Place::Elsewhere,
-            Place::Log,
-            Place::Encoded { first: 9, bytes: 1 },
-        ];
         let front = front();
-        let twice = [&front[..], &front].concat();
-        for cut in 0..=twice.len() {
-            let counter = Counter::new(64);
-            counter.see_front(&twice[..cut]);
-            let expected = [Records::default(), once][usize::from(cut >= front.len())];
-            if cut < twice.len() {
-                assert_eq!(counter.records(), expected, "{cut} bytes");
-            }
-            counter.see_front(&twice[cut..]);
-            let Records { images, payload, headers, padding, .. } = counter.records();
-            assert_eq!((images, payload), (2, 2 * once.payload));
-            assert_eq!((headers, padding), (2 * once.headers, 2 * once.padding));
+        let slot = |is_whole| Place::Slot { number: 5, is_whole };
+        for (cut, whole) in (0..=front.len()).zip([None, Some(5), Some(6)].into_iter().cycle()) {
+            let mut counter = Counter::new(64);
+            record(&mut counter, &[&front[..cut], &front[cut..]], whole);
+            let stored = counter.end_call(true);
+            assert_eq!(counter.records(), ONCE, "{cut} bytes");
+            let places = [
+                Place::Elsewhere,
+                Place::Encoded { first: 7, bytes: 100 },
+                Place::Elsewhere,
+                slot(whole == Some(5)),
+                Place::Home,
+                Place::Log,
+                Place::Encoded { first: 9, bytes: 1 },
+            ];
             let framed = (0..7).zip(places).map(|(block, place)| Framed { block, place });
-            let framed: Vec<_> = framed.collect();
-            assert_eq!(counter.take_framed(), framed.repeat(2), "{cut} bytes");
-            assert_eq!(counter.take_framed(), []);
+            assert_eq!(stored.framed, framed.collect::<Vec<_>>(), "{cut} bytes");
         }
     }
 
     #[test]
+    fn the_last_record_of_a_call_is_its_own() {
+        let (front, mut counter) = (front(), Counter::new(64));
+        record(&mut counter, &[&front], Some(1));
+        record(&mut counter, &[&front], None);
+        let stored = counter.end_call(true);
+        assert_eq!((stored.framed.len(), stored.moved_bytes), (7, front.len() as u64));
+        let Account { records, moves, whole_slots, .. } = counter.account();
+        assert_eq!((records.bytes, whole_slots), (front.len() as u64, 0));
+        // Of the first one, what it put into a slot as well.
+        assert_eq!((moves.bytes, moves.fences), (front.len() as u64 + 64, 1));
+        record(&mut counter, &[&front], None);
+        assert_eq!(counter.end_call(false).framed, []);
+        assert_eq!(counter.records(), ONCE);
+    }
+
+    #[test]
     fn sites_are_counted_where_they_belong() {
-        let mut account = Account::default();
+        let mut table = Table::default();
         for site in journal_core::SITES.iter().copied().flatten() {
-            account.of(site.name).bytes += 1;
+            table.add(*site, |written| written.bytes += 1);
         }
-        let Account { records, slots, entries, voids, upkeep, .. } = account;
-        assert_eq!([records, slots, entries, voids].map(|written| written.bytes), [3, 6, 2, 3]);
+        let Table { account: Account { entries, voids, upkeep, .. }, open, .. } = table;
+        let counts = [open.written, open.slots, entries, voids].map(|written| written.bytes);
+        assert_eq!(counts, [3, 6, 2, 3]);
         assert!(upkeep.bytes > 10);
     }
 

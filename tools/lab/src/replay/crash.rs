@@ -1,4 +1,5 @@
-//! A trace through a journal that crashes: at some commits, with the contents of the trace.
+//! A trace through the front door of a journal that crashes: at some commits, with the contents of
+//! the trace.
 //!
 //! A crash is played in a world of its own. It begins with the store as the trace has it a few
 //! transactions earlier, on a journal that was just formatted, with lanes so short that what is
@@ -6,26 +7,26 @@
 //! last of those transactions, or in what is done behind it (a sync, a reclaim, a checkpoint). What
 //! recovery then finds has to be, in **all** blocks of the trace, the state after what was
 //! acknowledged, or that and the transaction under way. Where policies keep versions in slots, or
-//! blocks in the disk-side log, there are so few that they do not always suffice, and room is made
-//! between transactions.
+//! blocks in the disk-side log, there are so few that they do not always suffice. Room is made in
+//! commits and between them, by thresholds that differ from crash to crash.
 //!
 //! Of the recoveries some are crashed in turn, and have to find the same again; behind some the
 //! journal goes on, and the disk has to hold the end of it.
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 
-use journal_core::Buffers;
-use journal_core::units::{LINE_BYTES, LaneNumber};
-use journal_core::{
-    BlockNumber, CommitError, DeviceFacts, Durability, Geometry, Journal, JournalError, On,
-    OpenError, PortableKernels,
-};
-use sim_disk::{CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rng, SimDisk, SimPmem, World};
+use journal_core::policy::Thresholds;
+use journal_core::units::LINE_BYTES;
+use journal_core::{BlockNumber, DeviceFacts, Durability};
+use nvm_journal::{Error, Options};
+use sim_disk::{CrashPoints, DiskImage, Image, Mark, Model, Mutator, Rng, World};
 
-use crate::replay::policies::{Chosen, Known};
-use crate::replay::run::{geometry, memory, operations};
+use crate::erased::{DynHook, DynJournal, DynPolicy, any_options, of_world};
+use crate::replay::policies::Known;
+use crate::replay::run::operations;
 use crate::trace::{Header, State, Trace, TraceError, Transaction};
 
 /// Transactions that a world sees at most.
@@ -48,16 +49,16 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The journal failed before the crash.
-    Format(OpenError),
-    Open(OpenError),
-    Commit(CommitError),
-    Journal(JournalError),
+    Format(Error),
+    Open(Error),
+    Commit(Error),
+    Journal(Error),
     /// What is left cannot be opened.
-    Recover(OpenError),
+    Recover(Error),
     /// It can, but not read.
     Unreadable {
         block: u64,
-        error: JournalError,
+        error: Error,
     },
     /// A block, with those before it, is as in no allowed state.
     NotAllowed {
@@ -180,7 +181,7 @@ impl<'a> Window<'a> {
     fn judge(
         &self,
         allowed: core::ops::RangeInclusive<usize>,
-        mut read: impl FnMut(u64, &mut [u8]) -> Result<(), JournalError>,
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<(), Error>,
     ) -> Result<Vec<usize>, Wrong> {
         let mut states: Vec<usize> = allowed.collect();
         let mut found = vec![0; self.header.block_size.bytes()];
@@ -203,121 +204,95 @@ pub fn apply(state: &mut State, transaction: &Transaction) {
     }
 }
 
-type Opened<'m> = Journal<'m, Chosen, On<SimPmem, SimDisk, Mutator>>;
-type SimMemory = Buffers<SimPmem, Mutator>;
-
 /// One crash and what follows it.
 struct Crash<'a> {
     window: &'a Window<'a>,
-    known: &'a Known,
-    geometry: Geometry,
+    options: Options<DynPolicy, DynHook>,
+    /// Blocks of the disk, with those of its log.
+    disk_blocks: u64,
     model: Model,
-    mutator: &'a Mutator,
     rng: Rng,
 }
 
 impl<'a> Crash<'a> {
     fn new(window: &'a Window<'a>, known: &'a Known, mutator: &'a Mutator, mut rng: Rng) -> Self {
-        let block_size = window.header.block_size;
+        let Header { block_size, device_blocks, .. } = *window.header;
         let most = window.transactions.iter().map(|transaction| transaction.writes.len()).max();
+        let most = most.unwrap_or(1);
         // A record of the most images, framing included.
-        let record = most.unwrap_or(1) * (block_size.bytes() + 2 * LINE_BYTES) + 1024;
-        let bytes = (record * (2 + rng.index(5)) / 2).next_multiple_of(LINE_BYTES) as u64;
+        let record = most * (block_size.bytes() + 2 * LINE_BYTES) + 1024;
+        let bytes = (record * (3 + rng.index(5)) / 2).next_multiple_of(LINE_BYTES) as u64;
         let lanes = 1 + rng.index(2) as u16;
         let model = if rng.chance(1, 2) { Model::Torn8 } else { Model::X86Line };
-        let slots =
-            if known.has_slots { (2 + rng.index(2 * most.unwrap_or(1) + 2)) as u32 } else { 0 };
-        let mut geometry = geometry(block_size, lanes, bytes, slots);
+        let reclaim_at = 64 * (1 + rng.index(3) as u8);
+        let checkpoint_at = reclaim_at.max([64, 128, 192, 255][rng.index(4)]);
+        let mut options = any_options((known.policy)(), mutator.clone())
+            .lanes(lanes)
+            .lane_bytes(bytes)
+            .lane_slots(0)
+            .shield_blocks(64)
+            .unit_bytes(256)
+            .thresholds(Thresholds::new(reclaim_at, checkpoint_at))
+            .upkeep_in_commits(rng.chance(1, 2))
+            .relogs(rng.chance(3, 4));
+        if known.has_slots() {
+            options = options.lane_slots((2 + rng.index(2 * most + 2)) as u32);
+        }
+        let mut disk_blocks = device_blocks;
         if known.has_log() {
             // Of a transaction more goes there than there is, or several fit.
-            geometry.segment_blocks = 1 + rng.index(4) as u32;
-            let segments = 1 + rng.index(2 * most.unwrap_or(1) + 2) as u32;
-            geometry.lane_log_blocks = segments * geometry.segment_blocks;
+            let segment = 1 + rng.index(4) as u32;
+            let blocks = segment * (1 + rng.index(2 * most + 2) as u32);
+            options = options.lane_log_blocks(blocks).segment_blocks(segment);
+            // The log lies behind the store.
+            disk_blocks += u64::from(blocks) * u64::from(lanes);
         }
-        Self { window, known, geometry, model, mutator, rng }
+        Self { window, options, disk_blocks, model, rng }
     }
 
     /// Media with a journal that was just formatted.
     fn start(&self) -> Result<Image, Wrong> {
-        let Header { block_size, device_blocks, .. } = *self.window.header;
-        // The log lies behind the store.
-        let blocks = device_blocks + self.geometry.log_blocks();
-        let mut disk = DiskImage::blank(block_size, blocks, DeviceFacts::cautious());
+        let block_size = self.window.header.block_size;
+        let mut disk = DiskImage::blank(block_size, self.disk_blocks, DeviceFacts::cautious());
         for (block, image) in self.window.base {
             disk.set_block(BlockNumber(*block), image);
         }
-        let span = self.geometry.span_bytes().expect("a small span");
-        let image = Image::blank(usize::try_from(span).expect("a small span")).with_disk(disk);
-        let world = World::boot(image, self.model);
-        let (id, kernels) = (*b"a crashing trace", PortableKernels);
-        let (pmem, hook) = (world.pmem(), self.mutator.clone());
-        let (geometry, policy) = (&self.geometry, &self.known.policy);
-        journal_core::format(pmem, hook, &kernels, geometry, id, policy, device_blocks)
-            .map_err(Wrong::Format)?;
+        let planned = self.options.plan(1 << 40, block_size).expect("a small journal");
+        let span = usize::try_from(planned.nvm_bytes).expect("a small span");
+        let world = World::boot(Image::blank(span).with_disk(disk), self.model);
+        let (nvm, disk) = of_world(&world);
+        drop(DynJournal::format(nvm, disk, &self.options).map_err(Wrong::Format)?);
         Ok(world.visible())
     }
 
-    fn open<'m>(&self, world: &World, memory: &'m mut SimMemory) -> Result<Opened<'m>, OpenError> {
-        let (hook, kernels) = (self.mutator.clone(), PortableKernels);
-        let policy = self.known.policy;
-        Journal::open(world.pmem(), world.disk(0), policy, hook, kernels, memory.borrow())
+    fn open(&self, world: &World) -> Result<DynJournal, Error> {
+        let (nvm, disk) = of_world(world);
+        DynJournal::open(nvm, disk, &self.options)
     }
 
-    fn has_places(&self) -> bool {
-        self.geometry.lane_places() > 0
-    }
-
-    fn lane(&mut self) -> LaneNumber {
-        LaneNumber(self.rng.index(self.geometry.lanes.into()) as u16)
-    }
-
-    /// Commits transactions of the window, from one on, on the state before it.
+    /// Commits a transaction of the window on the state before it.
     fn commit(
         &mut self,
-        journal: &mut Opened<'_>,
+        journal: &DynJournal,
         at: usize,
         state: &mut State,
         durability: Durability,
     ) -> Result<(), Wrong> {
         let transaction = self.window.transactions[at];
-        let (lane, operations) = (self.lane(), operations(&transaction.writes, state));
-        if self.has_places() && self.rng.chance(1, 3) {
-            self.make_room(journal, lane)?;
+        if self.rng.chance(1, 3) {
+            self.make_room(journal)?;
         }
-        let mut result = journal.commit(lane, &operations, durability);
-        if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
-            if self.rng.chance(1, 2) {
-                self.make_room(journal, lane)?;
-                result = journal.commit(lane, &operations, durability);
-            }
-        }
-        if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
-            let _ = journal.checkpoint().map_err(Wrong::Journal)?;
-            result = journal.commit(lane, &operations, durability);
-        }
-        match result {
-            Ok(_) | Err(CommitError::Unchanged) => apply(state, transaction),
-            Err(error) => return Err(Wrong::Commit(error)),
-        }
+        let operations = operations(&transaction.writes, state, 0);
+        let _ = journal.commit(&operations, durability).map_err(Wrong::Commit)?;
+        apply(state, transaction);
         Ok(())
     }
 
     /// Makes some room, in one of the ways there are.
-    fn make_room(&mut self, journal: &mut Opened<'_>, lane: LaneNumber) -> Result<(), Wrong> {
-        let ways = match (self.known.has_slots, self.known.has_log()) {
-            (_, true) => 7,
-            (true, false) => 6,
-            (false, false) => 1,
-        };
-        let way = if ways > 1 { self.rng.index(ways) } else { 0 };
-        match way {
-            0 => journal.relog(lane).map(drop),
-            1 => journal.fold().map(drop),
-            2 => journal.collect_garbage().map(drop),
-            3 => journal.fold().and_then(|_| journal.collect_garbage()).map(drop),
-            4 => journal.checkpoint_rings().map(drop),
-            5 => journal.evict().map(drop),
-            _ => journal.clean_log().map(drop),
+    fn make_room(&mut self, journal: &DynJournal) -> Result<(), Wrong> {
+        match self.rng.index(4) {
+            0 => journal.checkpoint_rings().map(drop),
+            _ => journal.tick(Duration::ZERO),
         }
         .map_err(Wrong::Journal)
     }
@@ -325,12 +300,11 @@ impl<'a> Crash<'a> {
     /// Everything up to the transaction under way, then that and what follows it. Returns where on
     /// the tape it begins.
     fn program(&mut self, world: &World) -> Result<usize, Wrong> {
-        let mut memory = memory(&self.geometry, self.known);
-        let mut journal = self.open(world, &mut memory).map_err(Wrong::Open)?;
+        let journal = self.open(world).map_err(Wrong::Open)?;
         let mut state = self.window.base.clone();
         let last = self.window.transactions.len() - 1;
         for at in 0..last {
-            self.commit(&mut journal, at, &mut state, Durability::Durable)?;
+            self.commit(&journal, at, &mut state, Durability::Durable)?;
         }
         world.returned(last as u64);
         let begin = world.tape().len();
@@ -340,14 +314,13 @@ impl<'a> Crash<'a> {
             self.window.transactions[last].writes.len() * self.window.header.block_size.bytes();
         let deferred = self.rng.chance(1, 4) && bytes <= DEFERRED_BYTES_MAX;
         let durability = if deferred { Durability::Deferred } else { Durability::Durable };
-        self.commit(&mut journal, last, &mut state, durability)?;
+        self.commit(&journal, last, &mut state, durability)?;
         if deferred {
             journal.sync().map_err(Wrong::Journal)?;
         }
         world.returned(label);
         if self.rng.chance(1, 3) {
-            let lane = self.lane();
-            self.make_room(&mut journal, lane)?;
+            self.make_room(&journal)?;
         } else if self.rng.chance(1, 2) {
             let _ = journal.checkpoint().map_err(Wrong::Journal)?;
         }
@@ -382,20 +355,17 @@ impl<'a> Crash<'a> {
         world: &World,
         allowed: core::ops::RangeInclusive<usize>,
     ) -> Result<Vec<usize>, Wrong> {
-        let mut memory = memory(&self.geometry, self.known);
-        let mut journal = self.open(world, &mut memory).map_err(Wrong::Recover)?;
+        let journal = self.open(world).map_err(Wrong::Recover)?;
         self.window.judge(allowed, |block, into| journal.read(BlockNumber(block), into))
     }
 
     /// Commits what is not there yet, and writes all of it home.
     fn go_on(&mut self, world: &World, found: usize) -> Result<(), Wrong> {
-        let mut memory = memory(&self.geometry, self.known);
-        let mut journal = self.open(world, &mut memory).map_err(Wrong::Recover)?;
+        let journal = self.open(world).map_err(Wrong::Recover)?;
         let mut state = self.window.state(found);
         for at in found..self.window.transactions.len() {
-            self.commit(&mut journal, at, &mut state, Durability::Durable)?;
+            self.commit(&journal, at, &mut state, Durability::Durable)?;
         }
-        let _ = journal.checkpoint().map_err(Wrong::Journal)?;
         journal.close().map_err(Wrong::Journal)?;
         let media = world.visible();
         let is_home = |(block, image): &(&u64, &crate::trace::Image)| {

@@ -6,6 +6,7 @@ use core::fmt::Write as _;
 use crate::replay::papers::papers;
 use crate::replay::run::{Figures, Room};
 use crate::replay::table::{NUMBERS, Row, Section, Table, WORDS, grouped, markdown, share};
+use crate::replay::together::Together;
 
 /// What traces are of, by their names.
 const WORKLOADS: &[(&str, &str)] = &[
@@ -23,9 +24,10 @@ const WORKLOADS: &[(&str, &str)] = &[
 
 const INTRODUCTION: &str = "\
 What each policy makes of real sequences of block updates: SQLite's pages, and what ext4 (Linux
-6.18) commits to its journal. One owner commits each transaction of a trace with one fence, into
-one lane. The figures count what goes out to the media. Nothing is measured, so every machine gives
-these numbers.
+6.18) commits to its journal. Each transaction of a trace is one `Journal::commit`, durable when it
+returns, and the host ticks behind it. The options are the defaults but for these: one lane,
+`relogs`, and a disk-side log for the policies that use one. The figures count what goes out to the
+media. Nothing is measured, so every machine gives these numbers.
 
 ";
 
@@ -42,7 +44,19 @@ Bytes that commits write to persistent memory, as a share of what *full-block* w
 ";
 
 const DISK: &str = "\
-Blocks written to the disk. It counts the last checkpoint, which takes everything home.
+Blocks written to the disk, with a checkpoint of the rings at the end: what lies in slots or in the
+disk-side log by then stays there. Under policies that use neither, everything goes home.
+
+";
+
+const RUNS: &str = "\
+Writes of neighbouring blocks that these took. Appends that go home are among them.
+
+";
+
+const TOGETHER: &str = "\
+Several threads, each with a trace of its own, commit into one journal. A further thread makes room.
+In the end the journal reads what each trace ends with, and once it is closed the disk holds it.
 
 ";
 
@@ -91,20 +105,19 @@ const COLUMNS: &str = "\
   is what was logged.
 - *byte-delta* sends appends home, *all in slots* logs them as well (the paper's all-journal).
   *Whole slots* are the same without the idea: each version is written whole.
-- A policy says from which share of its lane or its slots on it makes room: three quarters if it
-  says nothing. When the trace has ended, everything goes home. Without slots a lane is *reclaimed*
-  by copying, and written home when that is not enough. With slots, rings are *folded*, older
-  versions *collected* when that is not enough, and then everything goes home in a *checkpoint*.
-  lcow writes home only what rings hold, and *evicts* from slots by batches.
-- Where a policy has the disk-side log, folding and collecting come first too. Then segments of the
-  log are *cleaned*, if it is the log that is short. Then what the ring would have to keep goes home
-  in a *ring checkpoint*. A *block journal* on the disk would write the images, a descriptor for
-  each 254 of them, and a commit for each transaction. It leaves out what goes home.
-- The disk is one that may tear an overwrite. *At the end* says how much of what went to the disk
-  did so when the trace had ended; *appended* what did before its record.
-- *upkeep* is everything else that is written to NVM: superblocks, copies within the lane, and
-  images that shield a block while it is overwritten; *entries* of slots, written and *voided*,
-  stand beside it. Fences are those of all three.
+- A policy says from which share of its lane, its slots or its log on it makes room: three quarters
+  if it says nothing. The journal makes room in the memory first: rings are *folded*, older
+  versions in slots *freed*, blocks *moved* to the disk-side log, or *copied* to slots or behind the
+  tail. Where that is not enough, blocks go home in *batches* of *checkpoints*. A *stop* is a
+  transaction that found no room.
+- A *block journal* on the disk would write the images, a descriptor for each 254 of them, and a
+  commit for each transaction. It leaves out what goes home.
+- The disk is one that may tear an overwrite. *Meanwhile* says what was written to it by the time
+  when the trace had ended. *With rings* adds a checkpoint of the rings, and *all home* everything
+  else. *Appended* is what went home before its record.
+- *upkeep* is everything else that is written to NVM: superblocks, and images that shield a block
+  while it is overwritten. What is *copied*, and *entries* of slots, written and *voided*, stand
+  beside it. Fences are those of all four.
 - *us* are no measurement either, but one figure for all the counts: what they take on a medium and
   a disk that the model says (`tools/lab/src/replay/times.rs`). A line takes 3 ns and a fence 165 ns
   where persistent memory is as fast as DRAM, which was measured; 100 ns and 500 ns on PCM, which is
@@ -112,7 +125,8 @@ const COLUMNS: &str = "\
   takes what the adaptive policy's model says. *alone* is without the disk. *best* is the best of
   the policies that are fixed, those in whole slots left out. *Keeps up* says whether the adaptive
   policy for that medium takes at most 5 % longer than it.
-- Crashes are simulated: a few transactions of the trace in short lanes with few slots, a power loss
+- Crashes are simulated, through the front door too: a few transactions of the trace in short lanes
+  with few slots, thresholds that differ from crash to crash, a power loss
   somewhere in the last of them or behind it, and every block of the trace compared. *Kept* and
   *lost* is the transaction that was under way. The last table says *before* what the power went.
 ";
@@ -121,9 +135,9 @@ const COLUMNS: &str = "\
 pub type Pages = Vec<(String, String)>;
 
 /// All pages.
-pub fn pages(sections: &[Section], command: &str, room: &Room) -> Pages {
+pub fn pages(sections: &[Section], beside: &[Beside], command: &str, room: &Room) -> Pages {
     let mut pages = vec![
-        ("RESULTS.md".to_owned(), overview(sections, command)),
+        ("RESULTS.md".to_owned(), overview(sections, beside, command)),
         ("results/README.md".to_owned(), columns(room)),
     ];
     pages.extend(sections.iter().map(|section| {
@@ -136,21 +150,20 @@ pub fn pages(sections: &[Section], command: &str, room: &Room) -> Pages {
 
 /// The page that says what columns are.
 fn columns(room: &Room) -> String {
-    let Room { lane_bytes, slot_share, log_blocks, segment_blocks } = *room;
-    let lane_bytes = grouped(lane_bytes);
+    let Room { nvm_bytes, log_blocks, segment_blocks, .. } = *room;
+    let nvm_bytes = grouped(nvm_bytes);
     let mut text = COLUMNS.to_owned();
-    writeln!(text, "- The lane has {lane_bytes} bytes. Where a policy needs slots, they and their")
+    writeln!(text, "- The journal has {nvm_bytes} bytes of persistent memory. The options divide")
         .expect("room in memory");
-    writeln!(text, "  entries are {slot_share}/256 of that, and the ring the rest. The disk-side")
+    writeln!(text, "  them into one lane, slots where the policy uses some, and the shield. The")
         .expect("room in memory");
-    writeln!(text, "  log has {log_blocks} blocks in segments of {segment_blocks}, of which the")
+    writeln!(text, "  disk-side log has {log_blocks} blocks in segments of {segment_blocks}.")
         .expect("room in memory");
-    writeln!(text, "  lane has the entries.").expect("room in memory");
     text
 }
 
 /// The page that a reader understands.
-fn overview(sections: &[Section], command: &str) -> String {
+fn overview(sections: &[Section], beside: &[Beside], command: &str) -> String {
     let mut text = format!("# Results\n\n{INTRODUCTION}```sh\n{command}\n```\n\n");
     text += "## The workloads\n\n";
     text += &markdown(&workloads(sections), WORDS);
@@ -160,6 +173,7 @@ fn overview(sections: &[Section], command: &str) -> String {
     for (heading, says, cell) in [
         ("Bytes in persistent memory", POLICIES, nvm_cell as Cell),
         ("Blocks on the disk", DISK, disk_cell),
+        ("Writes of the disk", RUNS, runs_cell),
         ("Modelled time", TIME, time_cell),
     ] {
         write!(text, "\n## {heading}\n\n{says}").expect("room in memory");
@@ -167,7 +181,29 @@ fn overview(sections: &[Section], command: &str) -> String {
     }
     write!(text, "\n## Bounds and crashes\n\n{CHECKED}").expect("room in memory");
     text += &markdown(&checked(sections), NUMBERS);
+    if !beside.is_empty() {
+        write!(text, "\n## Several threads\n\n{TOGETHER}").expect("room in memory");
+        text += &markdown(&side_by_side(beside), WORDS);
+    }
     text
+}
+
+/// What traces did beside each other under a policy.
+pub struct Beside {
+    pub policy: &'static str,
+    pub together: Together,
+}
+
+fn side_by_side(beside: &[Beside]) -> Table {
+    let headings = ["policy", "threads", "transactions", "blocks written", "all is there"];
+    let mut table = vec![headings.map(str::to_owned).to_vec()];
+    for Beside { policy, together, .. } in beside {
+        let Together { threads, transactions, updates } = *together;
+        let counts = [threads, transactions, updates].map(grouped);
+        let cells = [&[(*policy).to_owned()][..], &counts, &["yes".to_owned()]].concat();
+        table.push(cells);
+    }
+    table
 }
 
 fn link(trace: &str) -> String {
@@ -200,7 +236,11 @@ fn nvm_cell(section: &Section, row: &Row) -> String {
 }
 
 fn disk_cell(_: &Section, row: &Row) -> String {
-    grouped(row.figures.disk.blocks)
+    grouped(row.figures.disk_with_rings.blocks)
+}
+
+fn runs_cell(_: &Section, row: &Row) -> String {
+    grouped(row.figures.disk_with_rings.runs)
 }
 
 fn time_cell(section: &Section, row: &Row) -> String {

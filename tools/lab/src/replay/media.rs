@@ -1,90 +1,15 @@
-//! Media for counting: plain memory in the place of persistent memory and of the disk.
-//!
-//! They keep what they are given and forget it with the process; no crash happens to them.
+//! A disk for counting, in plain memory. It keeps what it is given and forgets it with the process;
+//! no crash happens to it.
 
-use core::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journal_core::block_device::check_request;
 use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation, Granularity,
-    LINE_BYTES, MediumError, MediumErrorKind, Offset, Pmem, PmemFacts, PmemRead, PmemSplit,
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation,
 };
 
 use crate::trace::{Image, State};
-
-/// A region of memory. Panics on ranges outside it, as the port says.
-#[derive(Debug)]
-pub struct PlainNvm {
-    content: Vec<u8>,
-}
-
-impl PlainNvm {
-    pub fn new(bytes: usize) -> Self {
-        Self { content: vec![0; bytes] }
-    }
-
-    fn range(&self, at: Offset, len: usize) -> Option<core::ops::Range<usize>> {
-        let start = usize::try_from(at.raw()).ok()?;
-        let end = start.checked_add(len)?;
-        (end <= self.content.len()).then_some(start..end)
-    }
-}
-
-impl PmemRead for PlainNvm {
-    fn len(&self) -> u64 {
-        self.content.len() as u64
-    }
-
-    fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
-        into.copy_from_slice(self.bytes(at, into.len())?);
-        Ok(())
-    }
-}
-
-impl Pmem for PlainNvm {
-    fn facts(&self) -> PmemFacts {
-        PmemFacts::new(Granularity::Line)
-    }
-
-    fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
-        let range = self.range(at, len);
-        let outside = MediumError::new(MediumErrorKind::OutOfRange, at, len);
-        range.map(|range| &self.content[range]).ok_or(outside)
-    }
-
-    fn store(&mut self, at: Offset, bytes: &[u8]) {
-        let range = self.range(at, bytes.len()).expect("inside the region");
-        self.content[range].copy_from_slice(bytes);
-    }
-
-    fn store_u64(&mut self, at: Offset, value: u64) {
-        self.store(at, &value.to_le_bytes());
-    }
-
-    fn stream(&mut self, at: Offset, bytes: &[u8]) {
-        self.store(at, bytes);
-    }
-
-    fn flush(&mut self, at: Offset, len: usize) {
-        assert!(self.range(at, len).is_some(), "inside the region");
-    }
-
-    fn fence(&mut self) -> Result<(), MediumError> {
-        Ok(())
-    }
-}
-
-impl PmemSplit for PlainNvm {
-    fn split_at(mut self, at: Offset) -> Result<(Self, Self), MediumError> {
-        let Some(range) = self.range(at, 0).filter(|range| range.start % LINE_BYTES == 0) else {
-            return Err(MediumError::new(MediumErrorKind::OutOfRange, at, 0));
-        };
-        let content = self.content.split_off(range.start);
-        Ok((self, Self { content }))
-    }
-}
 
 /// What a disk was asked to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +18,26 @@ pub struct DiskCounts {
     pub runs: u64,
     pub blocks: u64,
     pub syncs: u64,
+}
+
+impl core::ops::AddAssign for DiskCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.runs += more.runs;
+        self.blocks += more.blocks;
+        self.syncs += more.syncs;
+    }
+}
+
+impl core::ops::Sub for DiskCounts {
+    type Output = Self;
+
+    fn sub(self, less: Self) -> Self {
+        Self {
+            runs: self.runs - less.runs,
+            blocks: self.blocks - less.blocks,
+            syncs: self.syncs - less.syncs,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -107,24 +52,28 @@ struct Blocks {
 pub struct PlainDisk {
     block_size: BlockSize,
     block_count: u64,
-    shared: Rc<RefCell<Blocks>>,
+    shared: Arc<Mutex<Blocks>>,
 }
 
 impl PlainDisk {
     /// A disk that holds the blocks of a state, and zeroes elsewhere.
     pub fn new(block_size: BlockSize, block_count: u64, state: &State) -> Self {
         let images = state.iter().map(|(block, image)| (*block, Image::clone(image))).collect();
-        let shared = Rc::new(RefCell::new(Blocks { images, counts: DiskCounts::default() }));
+        let shared = Arc::new(Mutex::new(Blocks { images, counts: DiskCounts::default() }));
         Self { block_size, block_count, shared }
     }
 
+    fn shared(&self) -> MutexGuard<'_, Blocks> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn counts(&self) -> DiskCounts {
-        self.shared.borrow().counts
+        self.shared().counts
     }
 
     /// The first block of a state that the disk does not hold.
     pub fn differs_from(&self, state: &State) -> Option<BlockNumber> {
-        let blocks = self.shared.borrow();
+        let blocks = self.shared();
         let differs = |(block, image): &(&u64, &Image)| blocks.images.get(block) != Some(*image);
         state.iter().find(differs).map(|(block, _)| BlockNumber(*block))
     }
@@ -156,7 +105,7 @@ impl BlockDevice for PlainDisk {
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
         let blocks = self.blocks(DeviceOperation::Read, first, into.len())?;
-        let shared = self.shared.borrow();
+        let shared = self.shared();
         for (block, into) in blocks.zip(into.chunks_mut(self.block_size.bytes())) {
             match shared.images.get(&block) {
                 Some(image) => into.copy_from_slice(image),
@@ -167,18 +116,25 @@ impl BlockDevice for PlainDisk {
     }
 
     fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        let blocks = self.blocks(DeviceOperation::Write, first, from.len())?;
-        let mut shared = self.shared.borrow_mut();
+        self.write_vectored(first, &[from])
+    }
+
+    fn write_vectored(&mut self, first: BlockNumber, from: &[&[u8]]) -> Result<(), DeviceError> {
+        let bytes = from.iter().map(|part| part.len()).sum();
+        let mut blocks = self.blocks(DeviceOperation::Write, first, bytes)?;
+        let block_bytes = self.block_size.bytes();
+        let mut shared = self.shared();
         shared.counts.runs += 1;
-        for (block, from) in blocks.zip(from.chunks(self.block_size.bytes())) {
-            shared.images.insert(block, from.into());
+        for image in from.iter().flat_map(|part| part.chunks(block_bytes)) {
+            let Some(block) = blocks.next() else { break };
+            shared.images.insert(block, image.into());
             shared.counts.blocks += 1;
         }
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
-        self.shared.borrow_mut().counts.syncs += 1;
+        self.shared().counts.syncs += 1;
         Ok(())
     }
 }

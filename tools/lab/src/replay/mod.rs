@@ -1,5 +1,5 @@
 //! A trace under each policy: counted on plain memory (`run`), crashed in the simulator (`crash`),
-//! and set in tables (`table`, `papers`, `document`).
+//! committed beside others (`together`), and set in tables (`table`, `papers`, `document`).
 
 pub mod ask;
 pub mod count;
@@ -8,7 +8,7 @@ pub mod document;
 pub mod media;
 pub mod papers;
 pub mod policies;
-pub mod room;
 pub mod run;
 pub mod table;
 pub mod times;
+pub mod together;

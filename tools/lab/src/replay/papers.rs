@@ -80,8 +80,8 @@ const LCOW: Compared = Compared {
     paper: "HasFS",
     policy: "lcow",
     against: "full-block",
-    what: "blocks written to the disk",
-    count: |figures| figures.disk.blocks,
+    what: "blocks written to the disk, with a last checkpoint",
+    count: |figures| figures.disk_with_rings.blocks,
     says: HASFS,
 };
 
@@ -109,7 +109,7 @@ const COMPARED: &[Compared] = &[
     LCOW,
     Compared {
         what: "blocks written to the disk before the trace ended",
-        count: |figures| figures.disk.blocks - figures.disk_at_end,
+        count: |figures| figures.disk_meanwhile.blocks,
         ..LCOW
     },
 ];

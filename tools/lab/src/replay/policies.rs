@@ -3,10 +3,8 @@
 //! A policy's *bound* is what its idea of a change comes to (`bound.rs`). To add a policy: one row
 //! in [`ALL`], and a bound where none fits.
 
-use core::fmt;
-
-use journal_core::policy::{ApplyError, Encoder, Pacing, Patch, Placement, Thresholds, Update};
-use journal_core::{Operation, Policy, PolicyId};
+use journal_core::policy::Encoder;
+use journal_core::{Operation, Policy};
 
 use adaptive::{self, Adaptive, Form, Medium, Wish, coding_ns};
 use byte_delta::{Appends, ByteDelta};
@@ -14,77 +12,15 @@ use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use lcow::Lcow;
 use object_log::ObjectLog;
+use pmem_sys::NativeKernels;
 use policy_codec::deltas::SHORT_BYTES;
 use two_level::TwoLevel;
 
 use crate::bounds::deltas::{Compressed, Smallest, SubBlocks};
 use crate::bounds::{Bound, ChangedObjects, InSlots, Rewrite, WholeBlock};
+use crate::erased::DynPolicy;
 use crate::replay::count::Place;
 use crate::whole_slots::WholeSlots;
-
-/// A policy, whichever.
-#[derive(Clone, Copy)]
-pub struct Chosen(pub &'static (dyn Policy + Sync));
-
-impl fmt::Debug for Chosen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.id().fmt(f)
-    }
-}
-
-impl Policy for Chosen {
-    fn id(&self) -> PolicyId {
-        self.0.id()
-    }
-
-    fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
-        self.0.place(update, out)
-    }
-
-    fn logs_images(&self) -> bool {
-        self.0.logs_images()
-    }
-
-    fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
-        self.0.apply(payload, block)
-    }
-
-    fn check(&self, payload: &[u8], block: &[u8]) -> Result<(), ApplyError> {
-        self.0.check(payload, block)
-    }
-
-    fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
-        self.0.rewrite_slot(older, newer, rewrite);
-    }
-
-    fn wants_log(&self) -> bool {
-        self.0.wants_log()
-    }
-
-    fn wants_old(&self) -> bool {
-        self.0.wants_old()
-    }
-
-    fn wants_cached_old(&self) -> bool {
-        self.0.wants_cached_old()
-    }
-
-    fn bypasses_when_full(&self) -> bool {
-        self.0.bypasses_when_full()
-    }
-
-    fn keeps_in_slots(&self) -> bool {
-        self.0.keeps_in_slots()
-    }
-
-    fn thresholds(&self) -> Thresholds {
-        self.0.thresholds()
-    }
-
-    fn pacing(&self) -> Pacing {
-        self.0.pacing()
-    }
-}
 
 /// Which traces a policy is replayed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +47,9 @@ pub enum Role {
 #[derive(Clone, Copy)]
 pub struct Known {
     pub name: &'static str,
-    pub policy: Chosen,
+    pub policy: fn() -> DynPolicy,
     /// Its bound, with books that are empty.
     pub bound: fn() -> Box<dyn Bound>,
-    /// Whether it needs slots.
-    pub has_slots: bool,
     /// Whether appends go home before they are committed: what is home of a block that was new in
     /// a transaction which did not come about is then undefined.
     pub appends_go_home: bool,
@@ -130,22 +64,21 @@ impl Known {
         self.traces == Traces::All || trace.ends_with("-datajournal")
     }
 
-    /// Whether it needs the disk-side log.
-    pub fn has_log(&self) -> bool {
-        self.policy.wants_log()
+    /// Whether it makes use of slots.
+    pub fn has_slots(&self) -> bool {
+        (self.policy)().wants_slots()
     }
 
-    /// Whether it may log nothing but frames with a few bytes each.
-    pub fn has_short_frames(&self) -> bool {
-        self.has_slots || self.coding.says_forms()
+    /// Whether it makes use of the disk-side log.
+    pub fn has_log(&self) -> bool {
+        (self.policy)().wants_log()
     }
 }
 
 const FULL_BLOCK: Known = Known {
     name: "full-block",
-    policy: Chosen(&FullBlock),
+    policy: || DynPolicy::new(FullBlock),
     bound: || Box::new(WholeBlock),
-    has_slots: false,
     appends_go_home: false,
     traces: Traces::All,
     role: Role::Fixed,
@@ -154,9 +87,8 @@ const FULL_BLOCK: Known = Known {
 
 const BYTE_DELTA: Known = Known {
     name: "byte-delta",
-    policy: Chosen(&ByteDelta::new()),
+    policy: || DynPolicy::new(ByteDelta::new()),
     bound: || Box::new(InSlots::new(Rewrite::Words, true)),
-    has_slots: true,
     appends_go_home: true,
     coding: Coding::EachSlot(Form::Words),
     ..FULL_BLOCK
@@ -179,7 +111,7 @@ pub const ALL: &[Known] = &[
     FULL_BLOCK,
     Known {
         name: "object-log",
-        policy: Chosen(&ObjectLog::new()),
+        policy: || DynPolicy::new(ObjectLog::new().kernels(NativeKernels::detect())),
         bound: || Box::new(ChangedObjects),
         coding: Coding::Each(Form::SubBlocks),
         ..FULL_BLOCK
@@ -187,7 +119,7 @@ pub const ALL: &[Known] = &[
     BYTE_DELTA,
     Known {
         name: "byte-delta, whole slots",
-        policy: Chosen(&WholeSlots(ByteDelta::new())),
+        policy: || DynPolicy::new(WholeSlots(ByteDelta::new())),
         bound: || Box::new(InSlots::new(Rewrite::Whole, true)),
         role: Role::Without,
         coding: Coding::Nothing,
@@ -195,7 +127,7 @@ pub const ALL: &[Known] = &[
     },
     Known {
         name: "byte-delta, all in slots",
-        policy: Chosen(&ALL_IN_SLOTS),
+        policy: || DynPolicy::new(ALL_IN_SLOTS),
         bound: || Box::new(InSlots::new(Rewrite::Words, false)),
         appends_go_home: false,
         traces: Traces::WithData,
@@ -203,7 +135,7 @@ pub const ALL: &[Known] = &[
     },
     Known {
         name: "byte-delta, all in whole slots",
-        policy: Chosen(&WholeSlots(ALL_IN_SLOTS)),
+        policy: || DynPolicy::new(WholeSlots(ALL_IN_SLOTS)),
         bound: || Box::new(InSlots::new(Rewrite::Whole, false)),
         appends_go_home: false,
         traces: Traces::WithData,
@@ -211,31 +143,31 @@ pub const ALL: &[Known] = &[
         coding: Coding::Nothing,
         ..BYTE_DELTA
     },
-    Known { name: "lcow", policy: Chosen(&Lcow::new()), has_slots: true, ..FULL_BLOCK },
+    Known { name: "lcow", policy: || DynPolicy::new(Lcow::new()), ..FULL_BLOCK },
     Known {
         name: "compressed-delta",
-        policy: Chosen(&CompressedDelta::new()),
+        policy: || DynPolicy::new(CompressedDelta::new().kernels(NativeKernels::detect())),
         bound: || Box::new(Compressed { with_moves: false }),
         coding: Coding::Tried(&[Form::Runs, Form::Words, Form::Xor]),
         ..FULL_BLOCK
     },
     Known {
         name: "compressed-delta, moves",
-        policy: Chosen(&WITH_MOVES),
+        policy: || DynPolicy::new(WITH_MOVES.kernels(NativeKernels::detect())),
         bound: || Box::new(Compressed { with_moves: true }),
         coding: Coding::Tried(&[Form::Runs, Form::Words, Form::Xor, Form::Moves]),
         ..FULL_BLOCK
     },
     Known {
         name: "two-level",
-        policy: Chosen(&TwoLevel::new()),
+        policy: || DynPolicy::new(TwoLevel::new().kernels(NativeKernels::detect())),
         bound: || Box::new(SubBlocks),
         coding: Coding::Each(Form::SubBlocks),
         ..FULL_BLOCK
     },
     Known {
         name: "adaptive, wear",
-        policy: Chosen(&FOR_WEAR),
+        policy: || DynPolicy::new(FOR_WEAR.kernels(NativeKernels::detect())),
         bound: || Box::new(Smallest),
         role: Role::LeastBytes,
         coding: Coding::Chosen(&FOR_WEAR),
@@ -243,14 +175,14 @@ pub const ALL: &[Known] = &[
     },
     Known {
         name: "adaptive, DRAM",
-        policy: Chosen(&FOR_DRAM),
+        policy: || DynPolicy::new(FOR_DRAM.kernels(NativeKernels::detect())),
         role: Role::LeastTime(&Medium::DRAM),
         coding: Coding::Chosen(&FOR_DRAM),
         ..FULL_BLOCK
     },
     Known {
         name: "adaptive, PCM",
-        policy: Chosen(&FOR_PCM),
+        policy: || DynPolicy::new(FOR_PCM.kernels(NativeKernels::detect())),
         role: Role::LeastTime(&Medium::PCM),
         coding: Coding::Chosen(&FOR_PCM),
         ..FULL_BLOCK
@@ -280,9 +212,8 @@ impl Coding {
     /// For a frame.
     pub fn of_frame(&self, place: Place, block_bytes: usize) -> u64 {
         match (self, place) {
-            (Self::Each(form), Place::Encoded { .. }) | (Self::EachSlot(form), Place::Slot) => {
-                coding_ns(*form, block_bytes)
-            }
+            (Self::Each(form), Place::Encoded { .. })
+            | (Self::EachSlot(form), Place::Slot { .. }) => coding_ns(*form, block_bytes),
             (Self::Tried(forms), Place::Encoded { first, bytes }) => {
                 let ends = |form: &&Form| bytes <= SHORT_BYTES as u64 && **form as u8 == first;
                 let tried =

@@ -1,55 +1,42 @@
-//! A trace through a journal on plain memory, counted.
+//! A trace through the front door of a journal on plain memory, counted.
 //!
-//! One owner, one lane, one transaction of the trace per commit, each durable when it returns. The
-//! lane and its slots are reclaimed and written home by the policy's thresholds (`room.rs`), and
-//! once more at the end; then the disk has to hold what the trace says.
+//! One thread commits each transaction of the trace in one call, durable when it returns, into one
+//! lane. Behind each it ticks, as a host does that has no thread for the upkeep: the journal makes
+//! room by the policy's thresholds. When the trace has ended, every block is read through the
+//! journal. Then the rings are emptied, and then everything goes home. The disk has to hold what
+//! the trace says.
 
 use core::fmt;
 use core::num::NonZeroU32;
+use core::time::Duration;
 use std::io::Read;
 
 use adaptive::Form;
-use journal_core::Buffers;
 use journal_core::policy::{Change, Class, Kind, Update};
-use journal_core::slot::SlotEntry;
-use journal_core::units::{LINE_BYTES, LaneNumber};
-use journal_core::{
-    BlockDevice as _, BlockNumber, BlockSize, CommitError, Durability, Geometry, GeometryError,
-    Journal, JournalError, On, OpenError, Operation, Protocol,
-};
-use pmem_sys::NativeKernels;
+use journal_core::units::LINE_BYTES;
+use journal_core::{BlockDevice as _, BlockNumber, Durability, Operation};
+use nvm_journal::{Error, Options, Region, Stats};
 
 use crate::bounds::deltas::{BETWEEN_BYTES, Overwrites};
 use crate::bounds::{Bound, Changed, Cost};
+use crate::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
 use crate::replay::count::{Account, Counter, Framed, Place, Records};
-use crate::replay::media::{DiskCounts, PlainDisk, PlainNvm};
-use crate::replay::policies::{Chosen, Known, Role};
-use crate::trace::versions::Versions;
+use crate::replay::media::{DiskCounts, PlainDisk};
+use crate::replay::policies::{Known, Role};
 use crate::trace::{State, Trace, TraceError, Write};
-
-/// Blocks that a batch of a checkpoint holds, and that a write of it merges at most.
-const BATCH_BLOCKS: usize = 1024;
-const RUN_BLOCKS: usize = 64;
-const SHIELD_BLOCKS: u32 = 64;
-/// Frames of the smallest size that an index has room for, by the bytes of a lane: those of
-/// objects, and those that name slots or the shortest deltas.
-const BYTES_PER_FRAME: u64 = 64;
-const BYTES_PER_SHORT_FRAME: u64 = 32;
-
-pub const LANE: LaneNumber = LaneNumber(0);
 
 /// Why a replay came to no end.
 #[derive(Debug)]
 pub enum ReplayError {
     Trace(TraceError),
-    Geometry(GeometryError),
-    Open(OpenError),
+    Region(pmem_sys::MapError),
+    Format(Error),
     Commit {
         transaction: u64,
-        error: CommitError,
+        error: Error,
     },
-    Journal(JournalError),
-    /// The disk does not hold what the trace ends with.
+    Journal(Error),
+    /// The journal does not read what the trace ends with, or the disk does not hold it.
     Wrong {
         block: BlockNumber,
     },
@@ -58,27 +45,19 @@ pub enum ReplayError {
         counted: u64,
         written: u64,
     },
-    /// Slots were freed, or not, that should not have been, or should.
-    Misfreed {
-        freed: u64,
-        expected: u64,
-    },
 }
 
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Trace(error) => error.fmt(f),
-            Self::Geometry(error) => error.fmt(f),
-            Self::Open(error) => error.fmt(f),
+            Self::Region(error) => error.fmt(f),
+            Self::Format(error) => error.fmt(f),
             Self::Commit { transaction, error } => write!(f, "transaction {transaction}: {error}"),
             Self::Journal(error) => error.fmt(f),
-            Self::Wrong { block } => write!(f, "{block} is not home as the trace has it"),
+            Self::Wrong { block } => write!(f, "{block} is not as the trace has it"),
             Self::Miscounted { counted, written } => {
                 write!(f, "records of {counted} bytes are {written} bytes long")
-            }
-            Self::Misfreed { freed, expected } => {
-                write!(f, "{freed} slots became free, and should have been {expected}")
             }
         }
     }
@@ -96,12 +75,19 @@ pub struct Figures {
     pub updates: u64,
     pub placed: Records,
     pub nvm: Account,
+    /// All that the disk was asked for. The last checkpoint takes everything home.
     pub disk: DiskCounts,
-    /// Of that, what commits wrote to the disk's log.
+    /// Of that, what was by the time when the trace had ended.
+    pub disk_meanwhile: DiskCounts,
+    /// And when the rings had been emptied behind it, which is a checkpoint of a policy that keeps
+    /// content in slots or in the disk-side log.
+    pub disk_with_rings: DiskCounts,
+    /// What commits wrote to the disk's log, and what was moved there.
     pub log: DiskCounts,
-    /// Of the blocks written to the disk, those that were when the trace had ended.
-    pub disk_at_end: u64,
+    pub moved: DiskCounts,
     pub made: Made,
+    /// Whether slots were written whole only where they had to be.
+    pub whole_is_needed: bool,
     pub bound: Cost,
     /// Forms that deltas have, where they say it.
     pub forms: Forms,
@@ -141,25 +127,45 @@ const fn block_journal_blocks(writes: u64) -> u64 {
     writes + writes.div_ceil(254) + 1
 }
 
-/// How room was made.
+/// How room was made, as the journal says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Everything home.
+    /// Checkpoints of any kind, and the batches that they wrote home.
     pub checkpoints: u64,
-    /// What rings would have to keep, home.
-    pub ring_checkpoints: u64,
-    /// Batches of slots that went home.
-    pub evictions: u64,
-    pub folds: u64,
-    /// Older versions given up.
-    pub collections: u64,
-    /// Segments of the disk-side log that were cleaned.
-    pub cleanings: u64,
-    /// Reclaims inside the lane, and the bytes that they copied.
-    pub reclaims: u64,
+    pub batches: u64,
+    /// Blocks that went home in them.
+    pub home: u64,
+    /// Frames that entries of slots say by now.
+    pub folded: u64,
+    /// Slots that came free without the disk, and by checkpoints.
+    pub freed_slots: u64,
+    pub homed_slots: u64,
+    /// Blocks that were moved to the disk-side log.
+    pub moved: u64,
+    /// Blocks that were copied in persistent memory.
     pub copied: u64,
     /// Blocks that went through the shield on their way home.
     pub shielded: u64,
+    /// How often a transaction had to wait for room.
+    pub stops: u64,
+}
+
+impl Made {
+    fn of(stats: &Stats) -> Self {
+        let Stats { checkpoints, checkpointed, folded, moved, copied, .. } = stats;
+        Self {
+            checkpoints: *checkpoints,
+            batches: checkpointed.batches,
+            home: checkpointed.blocks,
+            folded: folded.folded,
+            freed_slots: folded.freed_slots,
+            homed_slots: checkpointed.freed_slots,
+            moved: *moved,
+            copied: *copied,
+            shielded: checkpointed.shielded,
+            stops: stats.stops_for_bytes + stats.stops_for_frames + stats.stops_for_slots,
+        }
+    }
 }
 
 /// What framing may add to the bound: a tenth of it, and so much for a frame and for a record.
@@ -185,7 +191,9 @@ impl Figures {
     }
 
     pub const fn holds(&self) -> bool {
-        self.nvm.commits().bytes <= self.allowed() && self.log.blocks <= self.bound.log_blocks
+        self.nvm.commits().bytes <= self.allowed()
+            && self.log.blocks <= self.bound.log_blocks
+            && self.whole_is_needed
     }
 
     /// Bytes of all lines that commits flushed or streamed, which is how memory is written.
@@ -198,10 +206,10 @@ impl Figures {
     }
 }
 
-/// An update as the store would say it.
-pub fn operation<'a>(write: &'a Write, old: &'a [u8]) -> Operation<'a> {
+/// An update as the store would say it. Its blocks begin at one of the device.
+pub fn operation<'a>(write: &'a Write, old: &'a [u8], first: u64) -> Operation<'a> {
     let change = Change::Image(&write.image);
-    let mut update = Update::new(BlockNumber(write.block), change);
+    let mut update = Update::new(BlockNumber(first + write.block), change);
     update.class = if write.is_data() { Class::Data } else { Class::Metadata };
     update.kind = if write.is_new() { Kind::Append } else { Kind::Overwrite };
     update.old = Some(old);
@@ -210,81 +218,43 @@ pub fn operation<'a>(write: &'a Write, old: &'a [u8]) -> Operation<'a> {
 }
 
 /// The operations of a transaction on a state that has all its blocks.
-pub fn operations<'a>(writes: &'a [Write], state: &'a State) -> Vec<Operation<'a>> {
-    writes.iter().map(|write| operation(write, &state[&write.block])).collect()
+pub fn operations<'a>(writes: &'a [Write], state: &'a State, first: u64) -> Vec<Operation<'a>> {
+    writes.iter().map(|write| operation(write, &state[&write.block], first)).collect()
 }
 
-/// A journal of one lane or more.
-pub const fn geometry(
-    block_size: BlockSize,
-    lanes: u16,
-    lane_bytes: u64,
-    lane_slots: u32,
-) -> Geometry {
-    Geometry {
-        block_size,
-        lanes,
-        lane_bytes,
-        shield_blocks: SHIELD_BLOCKS,
-        unit_bytes: 256,
-        protocol: Protocol::OneFence,
-        lane_slots,
-        lane_log_blocks: 0,
-        segment_blocks: 0,
-    }
-}
-
-/// The persistent memory of a lane, and its blocks on the disk: the same for every policy.
+/// What a journal has for a trace: the same for every policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    pub lane_bytes: u64,
-    /// The share of it that slots have, with their entries, in 256ths, where a policy needs them.
-    pub slot_share: u64,
-    /// Blocks of the disk-side log, and of a segment of it, where a policy wants one. Their entries
-    /// are in the lane's bytes too.
+    /// Bytes of persistent memory, with slots, shield and superblocks.
+    pub nvm_bytes: u64,
+    /// Blocks of the disk-side log, and of a segment of it, where a policy wants one.
     pub log_blocks: u32,
     pub segment_blocks: u32,
+    /// Frames in the index.
+    pub index_frames: Option<usize>,
 }
 
 impl Room {
-    /// How a policy has it: a ring alone, or a ring and slots, or the disk-side log's entries.
-    pub fn geometry(&self, block_size: BlockSize, known: &Known) -> Geometry {
-        let each = (block_size.bytes() + size_of::<SlotEntry>()) as u64;
-        let slots = self.lane_bytes / 256 * self.slot_share.min(256) / each;
-        let slots = if known.has_slots { u32::try_from(slots).unwrap_or(u32::MAX) } else { 0 };
-        let mut all = geometry(block_size, 1, 0, slots);
+    /// A journal of one lane under a policy.
+    pub fn options(&self, known: &Known, counter: &Counter) -> Options<DynPolicy, DynHook> {
+        let mut options = any_options((known.policy)(), counter.clone()).lanes(1).relogs(true);
         if known.has_log() {
-            (all.lane_log_blocks, all.segment_blocks) = (self.log_blocks, self.segment_blocks);
+            options = options.lane_log_blocks(self.log_blocks).segment_blocks(self.segment_blocks);
         }
-        let ring = self.lane_bytes.saturating_sub(all.slots_bytes() + all.entries_bytes());
-        Geometry { lane_bytes: ring - ring % LINE_BYTES as u64, ..all }
+        match self.index_frames {
+            Some(frames) => options.index_frames(frames),
+            None => options,
+        }
     }
 }
 
-/// A journal's memory.
-pub fn memory<P, H>(geometry: &Geometry, known: &Known) -> Buffers<P, H> {
-    let least = if known.has_short_frames() { BYTES_PER_SHORT_FRAME } else { BYTES_PER_FRAME };
-    let frames = geometry.lane_bytes * u64::from(geometry.lanes) / least + geometry.slots();
-    let frames = usize::try_from(frames).expect("lanes fit into memory");
-    Buffers::new(geometry, frames, BATCH_BLOCKS).run_blocks(RUN_BLOCKS, geometry)
-}
-
-type Opened<'m> = Journal<'m, Chosen, On<PlainNvm, PlainDisk, Counter, NativeKernels>>;
-
 /// A journal and the account that is kept of it.
-pub struct Replay<'m> {
-    pub journal: Opened<'m>,
-    pub counter: Counter,
-    pub known: &'m Known,
-    pub figures: Figures,
-    pub bound: Box<dyn Bound>,
-    /// Bytes of the lane in use.
-    pub used: u64,
-    /// Slots in use, and whose they are.
-    pub versions: Versions<()>,
-    /// Slots that the journal has freed, and that it should have.
-    pub freed: u64,
-    pub to_be_freed: u64,
+pub struct Replay<'k> {
+    journal: DynJournal,
+    counter: Counter,
+    known: &'k Known,
+    figures: Figures,
+    bound: Box<dyn Bound>,
 }
 
 /// Replays a trace under a policy.
@@ -295,29 +265,16 @@ pub fn replay<R: Read>(
     mut progress: impl FnMut(f64),
 ) -> Result<Figures, ReplayError> {
     let (block_size, blocks) = (trace.header().block_size, trace.header().device_blocks);
-    let geometry = room.geometry(block_size, known);
-    geometry.check().map_err(ReplayError::Geometry)?;
-    let disk = PlainDisk::new(block_size, blocks + geometry.log_blocks(), trace.state());
+    // The log lies behind the store.
+    let log_blocks = if known.has_log() { room.log_blocks.into() } else { 0 };
+    let disk = PlainDisk::new(block_size, blocks + log_blocks, trace.state());
     let counter = Counter::new(block_size.bytes());
-    let kernels = NativeKernels::detect();
-    let span = geometry.span_bytes().and_then(|bytes| usize::try_from(bytes).ok());
-    let mut nvm = PlainNvm::new(span.expect("the geometry was checked"));
-    let id = *b"a replayed trace";
-    journal_core::format(
-        &mut nvm,
-        journal_core::NoHook,
-        &kernels,
-        &geometry,
-        id,
-        &known.policy,
-        blocks,
-    )
-    .map_err(ReplayError::Open)?;
-    let mut memory = memory(&geometry, known);
-    let (hook, policy) = (counter.clone(), known.policy);
-    let journal = Journal::open(nvm, disk.clone(), policy, hook, kernels, memory.borrow());
-    let journal = journal.map_err(ReplayError::Open)?;
-    let mut replay = Replay::new(journal, counter, known);
+    let options = room.options(known, &counter);
+    let region = Region::anonymous(room.nvm_bytes).map_err(ReplayError::Region)?;
+    let (nvm, on_disk) = (DynPmem::new(region), DynDisk::new(disk.clone()));
+    let journal = DynJournal::format(nvm, on_disk, &options).map_err(ReplayError::Format)?;
+    let (figures, bound) = (Figures::default(), (known.bound)());
+    let mut replay = Replay { journal, counter, known, figures, bound };
     while trace.advance().map_err(ReplayError::Trace)? {
         let transaction = trace.transaction();
         let error = |error| ReplayError::Commit { transaction: transaction.number, error };
@@ -327,65 +284,41 @@ pub fn replay<R: Read>(
     replay.finish(&disk, trace.state())
 }
 
-impl<'m> Replay<'m> {
-    fn new(journal: Opened<'m>, counter: Counter, known: &'m Known) -> Self {
-        Self {
-            journal,
-            counter,
-            known,
-            figures: Figures::default(),
-            bound: (known.bound)(),
-            used: 0,
-            versions: Versions::new(),
-            freed: 0,
-            to_be_freed: 0,
-        }
-    }
-
+impl Replay<'_> {
     fn commit(
         &mut self,
         writes: &[Write],
         state: &State,
-        refused: impl Fn(CommitError) -> ReplayError,
+        refused: impl Fn(Error) -> ReplayError,
     ) -> Result<(), ReplayError> {
         self.figures.transactions += 1;
         self.figures.updates += writes.len() as u64;
         self.figures.block_journal_blocks += block_journal_blocks(writes.len() as u64);
-        self.make_room(writes.len() as u64)?;
-        let operations = operations(writes, state);
-        let before = self.counter.account().records.bytes;
-        let block_bytes = self.journal.geometry().block_size.bytes();
-        let mut result = self.journal.commit(LANE, &operations, Durability::Durable);
-        if let Err(CommitError::NoSpace { .. } | CommitError::IndexFull { .. }) = result {
-            self.empty_lane()?;
-            result = self.journal.commit(LANE, &operations, Durability::Durable);
-        }
-        // Behind what was given up for it.
+        let operations = operations(writes, state, 0);
+        let committed = self.journal.commit(&operations, Durability::Durable).map_err(refused)?;
+        let stored = self.counter.end_call(committed.is_some());
+        self.figures.records += u64::from(committed.is_some());
         for write in writes {
-            let cost = self.bound(write, state);
-            self.figures.bound += cost;
-            self.measure(write, &state[&write.block]);
+            let place = stored.framed.iter().rev().find(|framed| framed.block == write.block);
+            self.note(write, &state[&write.block], place.map(|framed| framed.place));
         }
-        match result {
-            Ok(_) => self.figures.records += 1,
-            Err(CommitError::Unchanged) => return Ok(()),
-            Err(error) => return Err(refused(error)),
-        }
-        self.used += self.counter.account().records.bytes - before;
+        self.note_frames(&stored.framed, writes);
+        // No clock comes with a trace, so nothing is due but room.
+        self.journal.tick(Duration::ZERO).map_err(ReplayError::Journal)?;
+        self.counter.end_call(false);
+        Ok(())
+    }
+
+    /// Notes what the frames of a transaction are.
+    fn note_frames(&mut self, framed: &[Framed], writes: &[Write]) {
+        let block_bytes = self.journal.geometry().block_size.bytes();
         let coding = self.known.coding;
-        for framed in self.counter.take_framed() {
-            let Framed { block, place } = framed;
-            self.figures.coding_ns += coding.of_frame(place, block_bytes);
-            match place {
-                Place::Slot => drop(self.versions.write(block, ())),
-                Place::Log => self.versions.write_logged(block, ()),
-                Place::Elsewhere => self.versions.write_elsewhere(block),
-                Place::Encoded { first, bytes } if coding.says_forms() => {
-                    self.figures.forms.add(first, bytes);
-                }
-                Place::Encoded { .. } => {}
+        for Framed { block, place } in framed {
+            self.figures.coding_ns += coding.of_frame(*place, block_bytes);
+            if let (Place::Encoded { first, bytes }, true) = (place, coding.says_forms()) {
+                self.figures.forms.add(*first, *bytes);
             }
-            let write = writes.iter().find(|write| write.block == block && !write.is_new());
+            let write = writes.iter().find(|write| write.block == *block && !write.is_new());
             if write.is_some() && self.known.role == Role::LeastBytes {
                 self.figures.overwrites.logged += match place {
                     Place::Encoded { bytes, .. } => bytes - BETWEEN_BYTES,
@@ -393,29 +326,39 @@ impl<'m> Replay<'m> {
                 };
             }
         }
-        self.make_room(0)
     }
 
-    /// What is known of an update whatever is logged of it.
-    fn measure(&mut self, write: &Write, old: &[u8]) {
-        self.figures.coding_ns += self.known.coding.of_update(&operation(write, old));
+    /// Notes what is known of an update whatever is logged of it, and its bound.
+    fn note(&mut self, write: &Write, old: &[u8], place: Option<Place>) {
+        self.figures.coding_ns += self.known.coding.of_update(&operation(write, old, 0));
         if !write.is_new() && self.known.role == Role::LeastBytes {
             self.figures.overwrites += Overwrites::of(old, &write.image);
         }
-    }
-
-    fn bound(&mut self, write: &Write, state: &State) -> Cost {
         let (block, object_bytes) = (write.block, write.object_bytes.into());
-        let (old, new) = (&*state[&block], &write.image);
         let (is_append, is_data) = (write.is_new(), write.is_data());
-        self.bound.cost(&Changed { block, old, new, object_bytes, is_append, is_data })
+        let new = &write.image;
+        let changed = Changed { block, old, new, object_bytes, is_append, is_data, place };
+        self.figures.bound += self.bound.cost(&changed);
     }
 
-    /// Writes home what is left, and looks whether all of it is there.
+    /// Looks whether all is there, empties the rings, and writes home what is left.
     fn finish(mut self, disk: &PlainDisk, state: &State) -> Result<Figures, ReplayError> {
-        let before = disk.counts().blocks;
-        self.checkpoint()?;
+        self.figures.disk_meanwhile = disk.counts();
+        let mut found = vec![0; disk.block_size().bytes()];
+        for (block, image) in state {
+            let block = BlockNumber(*block);
+            self.journal.read(block, &mut found).map_err(ReplayError::Journal)?;
+            if *found != **image {
+                return Err(ReplayError::Wrong { block });
+            }
+        }
+        let _ = self.journal.checkpoint_rings().map_err(ReplayError::Journal)?;
+        self.figures.disk_with_rings = disk.counts();
+        let _ = self.journal.checkpoint().map_err(ReplayError::Journal)?;
+        let stats = self.journal.stats().map_err(ReplayError::Journal)?;
+        self.figures.made = Made::of(&stats);
         self.journal.close().map_err(ReplayError::Journal)?;
+        self.counter.end_call(false);
         if let Some(block) = disk.differs_from(state) {
             return Err(ReplayError::Wrong { block });
         }
@@ -423,9 +366,10 @@ impl<'m> Replay<'m> {
         figures.placed = self.counter.records();
         figures.nvm = self.counter.account();
         figures.disk = disk.counts();
-        figures.log = self.counter.log();
+        [figures.log, figures.moved] = self.counter.log();
         figures.block_bytes = disk.block_size().bytes() as u64;
-        figures.disk_at_end = figures.disk.blocks - before;
+        let freed = figures.made.freed_slots + figures.made.homed_slots;
+        figures.whole_is_needed = self.bound.may_be_whole(figures.nvm.whole_slots, freed);
         let Records { payload, headers, padding, .. } = figures.placed;
         let (counted, written) = (payload + headers + padding, figures.nvm.records.bytes);
         if counted != written {

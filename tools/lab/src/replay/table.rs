@@ -86,11 +86,14 @@ const PLACES: &[Column] = &[
 
 /// What went to the disk.
 const DISK: &[Column] = &[
-    ("disk blocks", |figures| grouped(figures.disk.blocks)),
-    ("at the end", |figures| grouped(figures.disk_at_end)),
-    ("appended", |figures| grouped(figures.placed.home)),
+    ("meanwhile", |figures| grouped(figures.disk_meanwhile.blocks)),
+    ("in runs", |figures| grouped(figures.disk_meanwhile.runs)),
+    ("with rings", |figures| grouped(figures.disk_with_rings.blocks)),
+    ("in runs", |figures| grouped(figures.disk_with_rings.runs)),
+    ("all home", |figures| grouped(figures.disk.blocks)),
     ("in runs", |figures| grouped(figures.disk.runs)),
     ("syncs", |figures| grouped(figures.disk.syncs)),
+    ("appended", |figures| grouped(figures.placed.home)),
     ("shielded", |figures| grouped(figures.made.shielded)),
 ];
 
@@ -100,7 +103,8 @@ const LOG: &[Column] = &[
     ("bound", |figures| grouped(figures.bound.log_blocks)),
     ("in runs", |figures| grouped(figures.log.runs)),
     ("syncs", |figures| grouped(figures.log.syncs)),
-    ("cleanings", |figures| grouped(figures.made.cleanings)),
+    ("moved there", |figures| grouped(figures.moved.blocks)),
+    ("in runs", |figures| grouped(figures.moved.runs)),
     ("block journal", |figures| grouped(figures.block_journal_blocks)),
     ("log / that", |figures| ratio(figures.log.blocks, figures.block_journal_blocks)),
 ];
@@ -130,23 +134,25 @@ const CODERS: &[Column] = &[
 
 /// How room was made.
 const ROOM: &[Column] = &[
-    ("reclaims", |figures| grouped(figures.made.reclaims)),
-    ("folds", |figures| grouped(figures.made.folds)),
-    ("collections", |figures| grouped(figures.made.collections)),
-    ("ring checkpoints", |figures| grouped(figures.made.ring_checkpoints)),
-    ("evictions", |figures| grouped(figures.made.evictions)),
+    ("stops", |figures| grouped(figures.made.stops)),
     ("checkpoints", |figures| grouped(figures.made.checkpoints)),
+    ("batches", |figures| grouped(figures.made.batches)),
+    ("frames folded", |figures| grouped(figures.made.folded)),
+    ("slots freed", |figures| grouped(figures.made.freed_slots)),
+    ("by checkpoints", |figures| grouped(figures.made.homed_slots)),
+    ("moved", |figures| grouped(figures.made.moved)),
+    ("copied", |figures| grouped(figures.made.copied)),
 ];
 
 /// What was written besides.
 const UPKEEP: &[Column] = &[
-    ("copied", |figures| grouped(figures.made.copied)),
+    ("copied bytes", |figures| grouped(figures.nvm.moves.bytes)),
     ("entry bytes", |figures| grouped(figures.nvm.entries.bytes)),
     ("void bytes", |figures| grouped(figures.nvm.voids.bytes)),
     ("upkeep bytes", |figures| grouped(figures.nvm.upkeep.bytes)),
     ("upkeep fences", |figures| {
-        let Account { entries, voids, upkeep, .. } = figures.nvm;
-        grouped(entries.fences + voids.fences + upkeep.fences)
+        let Account { entries, voids, moves, upkeep, .. } = figures.nvm;
+        grouped(entries.fences + voids.fences + moves.fences + upkeep.fences)
     }),
 ];
 
@@ -382,10 +388,10 @@ impl Section {
 impl Row {
     fn json(&self) -> Value {
         let Figures { transactions, records, updates, placed, nvm, .. } = self.figures;
-        let Figures { disk, log, disk_at_end, made, bound, .. } = self.figures;
-        let Figures { overwrites, .. } = self.figures;
-        let Made { checkpoints, ring_checkpoints, evictions, folds, .. } = made;
-        let Made { collections, cleanings, reclaims, copied, shielded, .. } = made;
+        let Figures { disk, disk_meanwhile, disk_with_rings, log, moved, .. } = self.figures;
+        let Figures { made, bound, overwrites, .. } = self.figures;
+        let Made { checkpoints, batches, folded, freed_slots, homed_slots, .. } = made;
+        let Made { copied, shielded, stops, .. } = made;
         let numbers = [
             ("transactions", transactions),
             ("records", records),
@@ -421,12 +427,20 @@ impl Row {
             ("upkeep_lines", nvm.upkeep.lines),
             ("upkeep_fences", nvm.upkeep.fences),
             ("disk_blocks", disk.blocks),
-            ("disk_blocks_at_end", disk_at_end),
+            ("disk_blocks_meanwhile", disk_meanwhile.blocks),
+            ("disk_runs_meanwhile", disk_meanwhile.runs),
+            ("disk_blocks_with_rings", disk_with_rings.blocks),
+            ("disk_runs_with_rings", disk_with_rings.runs),
             ("disk_runs", disk.runs),
             ("disk_syncs", disk.syncs),
             ("log_blocks", log.blocks),
             ("log_runs", log.runs),
             ("log_syncs", log.syncs),
+            ("moved_blocks", moved.blocks),
+            ("moved_runs", moved.runs),
+            ("moved_bytes", nvm.moves.bytes),
+            ("moved_lines", nvm.moves.lines),
+            ("moved_fences", nvm.moves.fences),
             ("block_journal_blocks", self.figures.block_journal_blocks),
             ("delta_bytes", self.figures.forms.bytes),
             ("overwrites", overwrites.count),
@@ -439,13 +453,12 @@ impl Row {
             ("dram_ns", self.figures.time_ns(&MEMORIES[0])),
             ("pcm_ns", self.figures.time_ns(&MEMORIES[1])),
             ("checkpoints", checkpoints),
-            ("ring_checkpoints", ring_checkpoints),
-            ("evictions", evictions),
-            ("folds", folds),
-            ("collections", collections),
-            ("cleanings", cleanings),
-            ("reclaims", reclaims),
-            ("copied_bytes", copied),
+            ("batches", batches),
+            ("frames_folded", folded),
+            ("slots_freed", freed_slots),
+            ("slots_homed", homed_slots),
+            ("copied_blocks", copied),
+            ("stops", stops),
             ("shielded_blocks", shielded),
             ("crashes", self.crashes.crashes),
         ];

@@ -48,8 +48,8 @@ impl Figures {
 
     /// Nanoseconds of a memory, and of encoding.
     pub fn memory_ns(&self, memory: &Memory) -> u64 {
-        let Account { records, slots, entries, voids, upkeep, .. } = self.nvm;
-        let all = [records, slots, entries, voids, upkeep];
+        let Account { records, slots, entries, voids, moves, upkeep, .. } = self.nvm;
+        let all = [records, slots, entries, voids, moves, upkeep];
         let lines: u64 = all.iter().map(|written| written.lines).sum();
         let fences: u64 = all.iter().map(|written| written.fences).sum();
         lines * u64::from(memory.medium.line_ns) + fences * memory.fence_ns + self.coding_ns

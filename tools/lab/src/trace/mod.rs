@@ -10,7 +10,6 @@
 //! and gives of any bytes a trace or a typed error that says where.
 
 pub mod frame;
-pub mod versions;
 pub mod writer;
 
 use core::fmt;

@@ -1,0 +1,171 @@
+//! Re-logging: a head goes on without the disk, since what it would have to keep is stored anew.
+//!
+//! A block that is written once and then rests pins everything behind it in its lane. Its content is
+//! copied, and the head passes it. It goes to a slot, if the lane has slots to spare, or else behind
+//! the tail.
+//!
+//! RL1. A copy behind the tail takes ring space too. It is made only where it takes at most half of
+//!      what comes free. So a byte that a commit stores is copied once at most, on average.
+//! RL2. A copy in a slot takes no ring space. It is made only as long as the slots beyond the
+//!      threshold last, so that none goes home for it.
+//! RL3. A copy is a transaction of what is committed already, as in
+//!      [`move_to_log`](crate::engine::upkeep::move_to_log). What is to be copied is found without
+//!      the blocks, and looked at again with each block in hand. The upkeep waits for no block:
+//!      one that a transaction has stays where it is.
+//!
+//! **Crash**: as for a commit. Before the copy is durable, what it copies is still there.
+
+use journal_core::parts::{Goes, HomeScratch, Kept, Waiting, kept_at_head};
+use journal_core::policy::Policy;
+use journal_core::record::Form;
+use journal_core::units::LaneNumber;
+use journal_core::{Batched, BlockNumber, CheckpointReport, Operation, Rule};
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+use crate::shared::home_cell::UpkeepCell;
+use crate::shared::lending::{LanesOf, SharesOf};
+use crate::shared::levels::Stage;
+use crate::staging::seat::Seat;
+use crate::threads::block_locks::Age;
+
+/// What the newest frame of a block says of it.
+enum Newest {
+    Content,
+    Discard,
+}
+
+/// The most blocks that one copy takes along.
+const COPIED_MAX: usize = 256;
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Lets the heads of the lanes that are short of bytes go on, as far as copies are worth it.
+    pub(super) fn relog(
+        &self,
+        cell: &mut UpkeepCell,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        if !self.relogs {
+            return Ok(());
+        }
+        let wanted = self.levels.of(Stage::Reclaim).bytes;
+        for lane in (0..self.common.geometry.lanes).map(LaneNumber) {
+            let is_short = || self.lane(lane).unreserved.left() < wanted;
+            while !is_there() && is_short() && self.relog_once(cell, lane)? {}
+        }
+        Ok(())
+    }
+
+    /// Where copies go that one lane makes room with, and how many there may be.
+    fn copies_of(&self, cell: &UpkeepCell, lane: LaneNumber) -> (Goes, usize) {
+        let images = cell.blocks.len() / self.common.block_bytes();
+        let most = images.min(cell.batch.len()).min(COPIED_MAX);
+        let kept = self.levels.of(Stage::Reclaim).slots;
+        let spare = self.lane(lane).unreserved_slots.left().saturating_sub(kept);
+        match usize::try_from(spare).unwrap_or(usize::MAX).min(most) {
+            0 => (Goes::IntoRecord, most),
+            most => (Goes::ToSlots, most),
+        }
+    }
+
+    /// Copies what keeps one head back, and lets it go on. Returns whether bytes came free.
+    fn relog_once(&self, cell: &mut UpkeepCell, lane: LaneNumber) -> Result<bool, Error> {
+        self.check_not_failed()?;
+        // 1. What is to be copied.
+        let (goes, most) = self.copies_of(cell, lane);
+        let kept = self.kept_at(cell, lane, (goes, most))?;
+        let Some(Kept { blocks, .. }) = kept else { return Ok(false) };
+        let mut found: Vec<_> = cell.batch[..blocks].iter().map(Batched::block).collect();
+        found.sort_unstable();
+        // 2. The copy.
+        if !found.is_empty() && self.copy(cell, lane, &found, goes)? == 0 {
+            return Ok(false);
+        }
+        // 3. The head.
+        if self.common.geometry.lane_places() > 0 {
+            let freed = self.fold_rings(cell)?.freed_bytes;
+            return Ok(freed > 0);
+        }
+        let mut report = CheckpointReport::default();
+        self.writing(|| {
+            let UpkeepCell { batch, front, payload, blocks, .. } = cell;
+            let waiting = Waiting::in_memory(&mut []);
+            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
+            Ok(self.step()?.reclaim(common, lanes, shares, &mut scratch, &mut report)?)
+        })
+        .inspect_err(|error| self.fail_of(*error))?;
+        if report.freed_bytes > 0 {
+            self.tell_waiters_for_room();
+        }
+        Ok(report.freed_bytes > 0)
+    }
+
+    /// Finds what keeps a head back.
+    fn kept_at(
+        &self,
+        cell: &mut UpkeepCell,
+        lane: LaneNumber,
+        (goes, most): (Goes, usize),
+    ) -> Result<Option<Kept>, Error> {
+        let UpkeepCell { batch, front, payload, blocks, .. } = cell;
+        let (batch, waiting) = (&mut batch[..most], Waiting::in_memory(&mut []));
+        let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+        let state = self.lock_lane(self.lane(lane))?;
+        let (common, shares) = (&self.common, &mut SharesOf(self));
+        let kept = kept_at_head(common, &state.lane, shares, &mut scratch, goes);
+        drop(state);
+        kept.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
+    }
+
+    /// Copies blocks that are free. Returns how many.
+    fn copy(
+        &self,
+        cell: &mut UpkeepCell,
+        lane: LaneNumber,
+        found: &[BlockNumber],
+        goes: Goes,
+    ) -> Result<u64, Error> {
+        let block_bytes = self.common.block_bytes();
+        let mut seat = self.seats.sit();
+        let age = seat.last_age();
+        seat.work.lane = lane;
+        let mut images = cell.blocks.chunks_exact_mut(block_bytes);
+        let mut operations = Vec::with_capacity(found.len());
+        for block in found {
+            let Some(image) = images.next() else { break };
+            match self.take_to_copy(&mut seat, age, *block, image) {
+                Ok(Some(Newest::Discard)) => operations.push(Operation::Discard(*block)),
+                Ok(Some(Newest::Content)) => operations.push(Operation::write(*block, image)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.abort(&mut seat.work, &operations[..]);
+                    return Err(error);
+                }
+            }
+        }
+        self.commit_moved(&mut seat, &operations, goes)
+    }
+
+    /// Takes a block with room for its frame, and reads it, if it is free. It may have changed
+    /// since it was found.
+    fn take_to_copy(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        age: Age,
+        block: BlockNumber,
+        image: &mut [u8],
+    ) -> Result<Option<Newest>, Error> {
+        if !self.take_to_move(seat, age, block, image)? {
+            return Ok(None);
+        }
+        if !self.keeps(Rule::CopyIsNewest) {
+            image.fill(0);
+        }
+        let share = self.share(block)?;
+        let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
+        let is_discard = newest == Some(Form::Discard);
+        Ok(Some(if is_discard { Newest::Discard } else { Newest::Content }))
+    }
+}
