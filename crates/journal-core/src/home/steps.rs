@@ -17,7 +17,7 @@
 
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::home::checkpoint::{Batch, Snapshot, set_leaving};
+use crate::home::checkpoint::{Batch, Snapshot};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
@@ -36,6 +36,9 @@ use crate::units::{LANES_MAX, LaneNumber, Sequence};
 
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
+
+/// This number of frames ahead, a step asks for what it looks up of a block.
+const AHEAD: usize = 8;
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
@@ -181,7 +184,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let frames = oldest.frames();
         let most = batch.len().saturating_mul(FRAMES_EACH).min(frames.len());
         let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
-        for listed in frames {
+        for (at, listed) in frames.iter().enumerate() {
+            if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {
+                indexes.prefetch(ahead.block);
+            }
             // The oldest record is looked at as a whole, or nothing would come free.
             if seen >= most && !frames.first().is_some_and(|first| first.is_as_old_as(listed)) {
                 break;
@@ -210,7 +216,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let found = search.look_at(index, listed.block)?;
                 // It is looked at once: from here on it is leaving.
                 let is_new = !index.is_leaving(listed.block);
-                (is_new && set_leaving(index, listed.block, &snapshot.bounds)).then_some(found)
+                (is_new && search.set_leaving(index, listed.block)).then_some(found)
             });
             if let Some(found) = found {
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
