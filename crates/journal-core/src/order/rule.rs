@@ -56,6 +56,8 @@ pub enum Rule {
     CutKeepsDiscard,
     /// A step of a checkpoint lets no head pass a frame whose block it has not looked at.
     StepPassesSeen,
+    /// The list of a checkpoint in steps has every frame of the records that it has gone through.
+    StepListsAll,
     /// A step of a checkpoint leaves a head alone that another upkeep has moved further.
     StepMovesForward,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
@@ -125,7 +127,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 56] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -150,6 +152,7 @@ impl Rule {
         Self::CutDropsOlder,
         Self::CutKeepsDiscard,
         Self::StepPassesSeen,
+        Self::StepListsAll,
         Self::StepMovesForward,
         Self::OneOfEachLane,
         Self::StampFloor,
