@@ -449,8 +449,8 @@ impl<L, H> Options<L, H> {
     /// A transaction that wants more room than a batch frees takes more steps.
     ///
     /// It bounds what the journal does between two calls of the device, and how much it asks of the
-    /// device in one step. It cannot bound how long a slow device takes for that. A list of all
-    /// frames is made in one go, and so is room in a journal with a disk-side log.
+    /// device in one step. It cannot bound how long a slow device takes for that. The first step
+    /// goes through the whole index, and in a journal with a disk-side log room is made in one go.
     /// [`Stats`](crate::Stats) say how long stops were, and what for.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {

@@ -1,6 +1,7 @@
 //! What a durable update costs in the loop that a user writes.
 //!
-//! `cargo bench --bench loop` prints the tables; `-- --quick` makes them short. A loop draws random
+//! `cargo bench --bench loop` prints the tables; `-- --quick` makes them short, and a name of some
+//! of them (`-- checkpoints`) leaves out the others. A loop draws random
 //! blocks of a working set, begins a transaction, writes, and commits. Every page was touched
 //! before, and the caches of the journal are as full as they come.
 //!
@@ -25,10 +26,20 @@ fn main() {
     }
     print_machine();
     println!("medium: plain memory, {} MiB; blocks of 4 KiB\n", user::NVM_BYTES >> 20);
-    tables::ways(asked);
-    tables::sets(asked);
-    tables::threads(asked);
-    tables::checkpoints(asked);
-    tables::sustained(asked);
+    let tables: [(&str, fn(Asked)); 5] = [
+        ("ways", tables::ways),
+        ("sets", tables::sets),
+        ("threads", tables::threads),
+        ("checkpoints", tables::checkpoints),
+        ("sustained", tables::sustained),
+    ];
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let is_named = |name: &str| names.iter().any(|named| named == name);
+    let all = !tables.iter().any(|(name, _)| is_named(name));
+    for (name, print) in tables {
+        if all || is_named(name) {
+            print(asked);
+        }
+    }
     print_load("after");
 }

@@ -196,10 +196,14 @@ pub(crate) fn checkpoints(asked: Asked) {
     println!();
 }
 
-/// Copies as many blocks out of memory, and writes each to the disk.
+/// Copies as many blocks out of memory, and writes each to a disk like the journal's: all of its
+/// blocks were written before, so that those which are written now lie apart.
 fn floor(tries: u64, blocks: u64) -> f64 {
     let memory = vec![7_u8; blocks as usize * BLOCK];
-    let mut disk = MemoryDisk::new(BlockSize::DEFAULT, 2 * blocks);
+    let mut disk = MemoryDisk::new(BlockSize::DEFAULT, 4 * blocks);
+    for block in 0..disk.block_count() {
+        disk.write(BlockNumber(block), &memory[..BLOCK]).expect("writes");
+    }
     let mut page = vec![0; BLOCK];
     let mut write = || {
         let start = Instant::now();

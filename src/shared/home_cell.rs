@@ -19,7 +19,7 @@ use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
 /// frames it has in between. One pass over the index makes a list.
-const LISTED: (usize, usize) = (1 << 12, 1 << 16);
+const LISTED: (usize, usize) = (1 << 12, 1 << 14);
 const LISTED_PART: usize = 8;
 
 /// The memory that an upkeep works in: a checkpoint, or what frees room in memory.
@@ -33,6 +33,9 @@ pub(crate) struct UpkeepCell {
     /// The frames nearest to the heads, and which of them are left.
     pub(crate) oldest: Vec<Listed>,
     pub(crate) left: Left,
+    /// Those behind them, as far as they were found.
+    pub(crate) coming: Vec<Listed>,
+    pub(crate) left_of_coming: Left,
     /// Blocks in slots, those that were changed longest ago, and which of them are left.
     pub(crate) in_slots: Vec<Listed>,
     pub(crate) left_in_slots: Left,
@@ -55,6 +58,8 @@ impl UpkeepCell {
             waiting: Vec::new(),
             oldest: Vec::new(),
             left: Left::NONE,
+            coming: Vec::new(),
+            left_of_coming: Left::NONE,
             in_slots: Vec::new(),
             left_in_slots: Left::NONE,
             place: 0,
@@ -68,9 +73,10 @@ impl UpkeepCell {
         let wanted = (frames / LISTED_PART).clamp(least, most);
         if self.oldest.len() < wanted {
             self.oldest.resize(wanted, Listed::EMPTY);
+            self.coming.resize(wanted, Listed::EMPTY);
         }
-        if has_slots && self.in_slots.len() < wanted {
-            self.in_slots.resize(wanted, Listed::EMPTY);
+        if has_slots && self.in_slots.is_empty() {
+            self.in_slots.resize(least, Listed::EMPTY);
         }
     }
 }

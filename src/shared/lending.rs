@@ -67,6 +67,13 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         }
     }
 
+    fn prefetch(&self, frame: &FrameAt) {
+        let reader = &self.0.lane(frame.lane).reader;
+        if frame.slot().is_none() {
+            reader.prefetch(frame.payload, frame.len as usize);
+        }
+    }
+
     fn check_all_there(&self) -> Result<(), JournalError> {
         // A share that could not be given has made the journal fail.
         if self.0.has_failed() { Err(JournalError::Failed) } else { Ok(()) }
@@ -99,6 +106,13 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
             Ok(mut share) => call(&mut share.index),
             Err(_) => call(&mut IndexParts::none()),
         }
+    }
+
+    fn prefetch(&self, block: BlockNumber) {
+        let number = share_of(block, self.0.shares.len());
+        let share = core::ptr::from_ref(&self.0.shares[number]).cast::<u8>();
+        self.0.common.prefetch_line(share);
+        self.0.common.prefetch_line(self.0.entries[number].place(block));
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {

@@ -112,6 +112,7 @@ fn a_step_needs_its_rules() {
         });
         for in_commits in [false, true] {
             need(Rule::StepPassesSeen, |mutator| programs(in_commits, mutator));
+            need(Rule::StepListsAll, |mutator| programs(in_commits, mutator));
             need(Rule::DurableGoesHome, |mutator| programs(in_commits, mutator));
             need(Rule::StampFloor, |mutator| programs(in_commits, mutator));
         }

@@ -154,7 +154,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let has_slots = self.common.geometry.lane_places() > 0;
         cell.see_to_lists(self.frames(), has_slots);
         let UpkeepCell { batch, front, payload, blocks: buffers, oldest, left, .. } = cell;
-        let UpkeepCell { in_slots, left_in_slots, place, .. } = cell;
+        let UpkeepCell { in_slots, left_in_slots, place, coming, left_of_coming, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let most = blocks.min(batch.len());
         let batch = &mut batch[..most];
@@ -168,7 +168,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Which::Rings => {
                     let scope = if has_slots { Scope::Rings } else { Scope::All };
                     let oldest = &mut Oldest { memory: oldest, left };
-                    home.checkpoint_step(common, lanes, shares, scratch, oldest, scope, reports)?
+                    let coming = &mut Oldest { memory: coming, left: left_of_coming };
+                    let lists = (oldest, coming);
+                    home.checkpoint_step(common, lanes, shares, scratch, lists, scope, reports)?
                 }
                 Which::Slots => {
                     let oldest = &mut Oldest { memory: in_slots, left: left_in_slots };

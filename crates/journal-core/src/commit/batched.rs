@@ -14,6 +14,8 @@ pub struct Batched {
     pub(crate) needs_shield: bool,
     /// Its newest frame says that it is not live, and its home is no suspect: nothing is written.
     pub(crate) discarded: bool,
+    /// Its newest frame is a change of what older ones say.
+    pub(crate) is_chain: bool,
     /// Where it is a slot, or a block of the disk-side log, that is dealt with: which.
     pub(crate) slot: SlotNumber,
     /// The check of what is in the disk-side log.
@@ -27,6 +29,7 @@ impl Batched {
         stamp: 0,
         needs_shield: false,
         discarded: false,
+        is_chain: false,
         slot: SlotNumber(0),
         content: 0,
     };

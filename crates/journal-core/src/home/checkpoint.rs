@@ -15,11 +15,12 @@
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
 use crate::format::record::{Form, Note};
+use crate::home::chains::Chains;
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
-use crate::home::search::{Search, home_below, may_be_rewritten, rests_on_discard};
+use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -112,7 +113,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
         let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let (count, left_out) = self.collect(common, indexes, &snapshot.bounds, scope, scratch);
+        let those = (common, &*lanes);
+        let (count, left_out) = self.collect(those, indexes, &snapshot.bounds, scope, scratch);
         if count == 0 {
             if left_out {
                 return Ok(true);
@@ -254,7 +256,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// out because they are being written anew.
     fn collect<L: Policy, K: Kernels>(
         &self,
-        common: &Common<L, K>,
+        (common, lanes): (&Common<L, K>, &(impl Lanes<P, H> + ?Sized)),
         indexes: &mut impl Indexes,
         bounds: &Bounds,
         scope: Scope,
@@ -265,7 +267,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         // The oldest blocks are not taken in the order of their numbers.
         let collected = match scope {
             Scope::OldestInSlots => search.oldest(indexes, batch),
-            _ if waiting.has_memory() => search.next_of(indexes, waiting, batch),
+            _ if waiting.has_memory() => search.next_of((common, lanes), indexes, waiting, batch),
             _ => search.lowest(indexes, batch),
         };
         let (mut count, mut left_out) = (0_usize, search.left_out);
@@ -276,8 +278,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let Some(batched) = batch.get(at).copied() else { break };
             // From here on no slot of the block is written again; since it was collected one may
             // have been.
-            let leaves =
-                indexes.of(batched.block, |index| set_leaving(index, batched.block, bounds));
+            let leaves = indexes.of(batched.block, |i| search.set_leaving(i, batched.block));
             if let Some(place) = batch.get_mut(count).filter(|_| leaves) {
                 *place = batched;
                 count = count.saturating_add(1);
@@ -323,7 +324,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let room = scratch.blocks.len().checked_div(block_bytes).unwrap_or(0);
         self.raise_shield(batch, scratch, report)?;
         let mut unsynced: Option<Unsynced> = None;
-        let mut at = 0;
+        let (mut at, mut chains) = (0, Chains::NONE);
         while at < batch.count {
             let Some(first) = scratch.batch.get(at).copied() else { break };
             if first.discarded {
@@ -331,7 +332,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 continue;
             }
             let run = run_length(scratch.batch, at, batch.count.min(at.saturating_add(room)));
-            let run = self.load_run(batch, at, run, scratch, report)?;
+            let run = self.load_run(batch, (at, run), &mut chains, scratch, report)?;
             if run == 0 {
                 continue;
             }
@@ -364,14 +365,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     fn load_run<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
         batch: &mut Batch<'_, L, K, N, I>,
-        at: usize,
-        run: usize,
+        (at, run): (usize, usize),
+        chains: &mut Chains,
         scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
     ) -> Result<usize, JournalError> {
         for index in 0..run {
             let place = at.saturating_add(index);
             let Some(batched) = scratch.batch.get(place).copied() else { return Ok(index) };
+            let ahead = scratch.batch.get(place..batch.count).unwrap_or_default();
+            chains.look(batch.view.common, batch.view.lanes, batch.indexes, (place, ahead));
             match self.load_block(batch, batched.block, index, scratch) {
                 Err(error) if error.is_of_its_block() => {
                     self.leave_out(batch, place, scratch, report);
@@ -590,16 +593,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         let mut firsts: [Option<(Sequence, u64)>; LANES_MAX as usize] = [None; LANES_MAX as usize];
-        indexes.each(|index| {
-            let frames = index.all().map(|id| index.frame(id));
-            let left = frames.filter(|frame| !frame.is_below(cut) && !frame.folded);
-            for frame in left.filter(|frame| frame.is_below(&snapshot.bounds)) {
-                if let Some(first) = firsts.get_mut(usize::from(frame.lane.raw())) {
-                    let found = (frame.sequence, frame.record);
-                    *first = Some(first.map_or(found, |first| first.min(found)));
-                }
+        let mut note_first = |frame: &FrameAt| {
+            if let Some(first) = firsts.get_mut(usize::from(frame.lane.raw())) {
+                let found = (frame.sequence, frame.record);
+                *first = Some(first.map_or(found, |first| first.min(found)));
             }
-        });
+        };
+        // Where the cut is at the bounds, nothing is left between the two.
+        if *cut != snapshot.bounds {
+            indexes.each(|index| {
+                let frames = index.all().map(|id| index.frame(id));
+                let left = frames.filter(|frame| !frame.is_below(cut) && !frame.folded);
+                let left = left.filter(|frame| frame.is_below(&snapshot.bounds));
+                left.for_each(|frame| note_first(&frame));
+            });
+        }
         let mut records = [(Sequence(0), 0); LANES_MAX as usize];
         let ends = snapshot.bounds.iter().zip(snapshot.tails);
         for ((record, first), end) in records.iter_mut().zip(firsts).zip(ends) {
@@ -611,7 +619,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if common.geometry.lane_places() > 0 {
             self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
         }
-        indexes.each(|index| index.remove_where(|frame| frame.is_below(cut)));
+        let goes = |frame: &FrameAt| frame.is_below(cut);
+        indexes.each(|index| index.remove_where(goes, |at| common.prefetch_line(at)));
         report.freed_bytes = report.freed_bytes.saturating_add(self.take_room(common, lanes)?);
         Ok(())
     }
@@ -680,22 +689,6 @@ pub(super) struct Batch<'a, L, K, N: ?Sized, I> {
     pub(super) view: ContentView<'a, L, K, N>,
     pub(super) indexes: &'a mut I,
     pub(super) count: usize,
-}
-
-/// Marks the block as going home, unless its slot may be rewritten right now. Returns whether it is
-/// marked.
-pub(super) fn set_leaving(
-    index: &mut Index<impl IndexMemory>,
-    block: BlockNumber,
-    bounds: &Bounds,
-) -> bool {
-    index.set_leaving(block, true);
-    let newest = index.newest_below(block, bounds);
-    let leaves = !newest.is_some_and(|newest| may_be_rewritten(index, newest));
-    if !leaves {
-        index.set_leaving(block, false);
-    }
-    leaves
 }
 
 /// Blocks from `at` on that follow each other, up to `end`.

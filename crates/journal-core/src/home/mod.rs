@@ -4,6 +4,7 @@
 //! committing threads: it borrows each only for a moment ([`Lanes`],
 //! [`Indexes`](crate::index::Indexes)).
 
+mod chains;
 pub(crate) mod checkpoint;
 pub(crate) mod content;
 pub(crate) mod error;
@@ -48,6 +49,12 @@ pub trait Lanes<P, H> {
     /// # Errors
     /// The medium's.
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
+
+    /// Begins to bring the payload of a frame into the caches, and does not wait for it. A matter of
+    /// speed only: the frame may be gone.
+    fn prefetch(&self, frame: &FrameAt) {
+        let _ = frame;
+    }
 
     /// Fails if some index share was poisoned and an empty one was shown instead. Called before a
     /// block that was built goes home, and before heads move.

@@ -2,6 +2,8 @@
 //!
 //! One pass over the index finds as many frames as there is memory for. They serve many steps of a
 //! checkpoint ([`Home::checkpoint_step`](crate::home::Home::checkpoint_step)), and need no lock.
+//! While they do, the next list is made, by a part of the pass in each step. So no step but the
+//! first one goes through the whole index.
 //!
 //! OL1. The list has every frame that lies in a ring between the head and the end of the list in
 //!      its lane. Frames come at tails alone, so no later frame belongs there.
@@ -9,11 +11,15 @@
 //!      pass older frames first, whatever lanes those are in: no block at home keeps a head back
 //!      because something older of it is left in another lane.
 //! OL3. A frame of the list may have left the index since. Then its block is looked at in vain.
+//! OL4. A pass may take its time. A frame stays in its place of the index until it is forgotten, so
+//!      the pass comes by it. What is stored meanwhile lies behind the end of the list.
+//! OL5. A list that follows another one counts only where the heads have passed all of that.
 
 use crate::home::search::Search;
 use crate::index::Indexes;
 use crate::index::frame::{Bounds, FrameAt};
 use crate::order::ordered::Hook;
+use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::pmem::Pmem;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
@@ -80,6 +86,9 @@ impl Listed {
     }
 }
 
+/// Places of the indexes that are gone through for one list of blocks in slots.
+const PLACES: usize = 1 << 13;
+
 /// Above the age of everything that is listed.
 const NO_LIMIT: (u32, Stamp) = (u32::MAX, Stamp(u64::MAX));
 
@@ -93,11 +102,27 @@ pub struct Left {
     end: usize,
     /// In each lane, the first record that the list does not have.
     ends: Records,
+    /// In each lane, where the list before this one ended. This one has nothing below.
+    begins: Bounds,
+    /// The place of the indexes that its pass has come to.
+    place: usize,
+    /// Above the age of everything that it has.
+    limit: (u32, Stamp),
+    /// Whether its pass is over.
+    is_whole: bool,
 }
 
 impl Left {
     /// Nothing: there is no list yet.
-    pub const NONE: Self = Self { from: 0, end: 0, ends: [(Sequence(0), 0); LANES_MAX as usize] };
+    pub const NONE: Self = Self {
+        from: 0,
+        end: 0,
+        ends: [(Sequence(0), 0); LANES_MAX as usize],
+        begins: [Sequence(0); LANES_MAX as usize],
+        place: 0,
+        limit: NO_LIMIT,
+        is_whole: true,
+    };
 }
 
 /// The list, in memory that the caller gives.
@@ -147,50 +172,118 @@ impl Oldest<'_> {
         self.left.from = self.left.from.saturating_add(kept);
     }
 
-    /// Makes the list of frames below the bounds. `tails` are those of the lanes.
-    pub(super) fn list(
+    /// Begins the list that comes behind another one, of frames below the bounds. `tails` are those
+    /// of the lanes.
+    pub(super) fn begin(
         &mut self,
-        indexes: &mut impl Indexes,
-        bounds: &Bounds,
-        tails: &[u64; LANES_MAX as usize],
+        (bounds, tails): (&Bounds, &[u64; LANES_MAX as usize]),
+        before: Option<&Oldest<'_>>,
     ) {
-        *self.left = Left::NONE;
+        *self.left = Left { is_whole: false, ..Left::NONE };
         for (end, (bound, tail)) in self.left.ends.iter_mut().zip(bounds.iter().zip(tails)) {
             *end = (*bound, *tail);
         }
-        let mut limit = NO_LIMIT;
+        if let Some(before) = before {
+            self.left.begins = before.left.ends.map(|(sequence, _)| sequence);
+        }
+    }
+
+    /// Goes on with the list, through this number of places of the indexes. It is whole behind the
+    /// last one.
+    pub(super) fn go_on(
+        &mut self,
+        indexes: &mut impl Indexes,
+        places: usize,
+        keeps: impl Fn(Rule) -> bool,
+    ) {
+        if self.left.is_whole {
+            return;
+        }
+        let (from, mut first) = (self.left.place, 0_usize);
+        let end = from.saturating_add(places);
+        let (mut limit, lists_all) = (self.left.limit, keeps(Rule::StepListsAll));
         indexes.each(|index| {
-            for id in index.all() {
+            let used = end.saturating_sub(first).min(index.used_places());
+            let here = from.saturating_sub(first)..used;
+            first = first.saturating_add(index.places());
+            for id in here.filter_map(|place| index.at_place(place)) {
                 let frame = index.frame(id);
                 // What only a slot's entry says lies in no ring.
-                if frame.sequence != Sequence(0) && frame.is_below(bounds) {
+                let is_in_ring = frame.sequence != Sequence(0);
+                if is_in_ring && self.wants(&frame) && (lists_all || frame.block.raw() % 2 == 0) {
                     self.add(&Listed::of(&frame, 0), &mut limit);
                 }
             }
         });
-        self.frames_mut().sort_unstable_by_key(Listed::age);
+        (self.left.place, self.left.limit) = (end, limit);
+        if end >= first {
+            self.frames_mut().sort_unstable_by_key(Listed::age);
+            self.left.is_whole = true;
+        }
+    }
+
+    /// Whether a frame lies behind the list before, and not behind this one's end.
+    fn wants(&self, frame: &FrameAt) -> bool {
+        let lane = usize::from(frame.lane.raw());
+        let is_before = self.left.ends.get(lane).is_some_and(|end| frame.sequence < end.0);
+        is_before && !frame.is_below(&self.left.begins)
+    }
+
+    /// How far a step has come that has looked at some of the frames that are left: how many of so
+    /// many places that is.
+    pub(super) fn part_of(&self, seen: usize, places: usize) -> usize {
+        let left = self.frames().len().max(1);
+        places.saturating_mul(seen).div_ceil(left)
+    }
+
+    /// How many places its pass has gone through.
+    pub(super) const fn place(&self) -> usize {
+        self.left.place
+    }
+
+    /// Whether the heads, which are at these records, have passed all of the list before.
+    pub(super) fn follows(&self, first_kept: &Bounds) -> bool {
+        self.left.begins.iter().zip(first_kept).all(|(begins, kept)| begins <= kept)
+    }
+
+    /// Takes over another list.
+    pub(super) fn take_over(&mut self, other: &Oldest<'_>) {
+        let frames = other.frames();
+        if let Some(memory) = self.memory.get_mut(..frames.len()) {
+            memory.copy_from_slice(frames);
+        }
+        *self.left = Left { from: 0, end: frames.len(), ..*other.left };
     }
 
     /// Lists blocks whose content is in slots and not home, those used longest ago first. Of those
-    /// used at about the same time, the ones written longest ago come first.
+    /// used at about the same time, the ones written longest ago come first. They are blocks whose
+    /// newest frames are in the next places of the indexes, which are gone through in a circle.
+    /// Adds to `looked` how many places that are. Returns whether there are more than it says then.
     pub(super) fn list_in_slots<P: Pmem, D: BlockDevice, H: Hook>(
         &mut self,
         indexes: &mut impl Indexes,
         search: &mut Search<'_, P, D, H>,
-    ) {
+        looked: &mut usize,
+    ) -> bool {
+        let from = self.left.place;
         *self.left = Left::NONE;
-        let mut limit = NO_LIMIT;
+        let (mut limit, mut first, end) = (NO_LIMIT, 0_usize, from.saturating_add(PLACES));
         indexes.each_with_use(|index, last_use| {
-            for block in index.each_block() {
-                let Some(newest) = index.newest(block).filter(|_| search.finds(index, block))
-                else {
-                    continue;
-                };
-                let last_use = search.slot_of(index, block).map_or(0, last_use);
-                self.add(&Listed::of(&index.frame(newest), last_use), &mut limit);
+            let used = index.used_places();
+            let here = from.saturating_sub(first)..end.saturating_sub(first).min(used);
+            first = first.saturating_add(used);
+            *looked = looked.saturating_add(here.len());
+            for newest in here.filter_map(|place| index.newest_in_place(place)) {
+                let block = index.frame(newest).block;
+                if search.finds(index, block) {
+                    let last_use = search.slot_of(index, block).map_or(0, last_use);
+                    self.add(&Listed::of(&index.frame(newest), last_use), &mut limit);
+                }
             }
         });
         self.frames_mut().sort_unstable_by_key(Listed::age);
+        self.left.place = if end < first { end } else { 0 };
+        *looked < first
     }
 
     /// Takes out the first `count` frames.
@@ -234,6 +327,97 @@ impl Oldest<'_> {
     fn end_before(&mut self, listed: &Listed) {
         if let Some(end) = self.left.ends.get_mut(usize::from(listed.lane.raw())) {
             *end = (*end).min((listed.sequence, listed.record));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::format::record::Form;
+    use crate::index::{Entry, Index, LentMemory, Node};
+
+    const FRAMES: usize = 400;
+
+    fn frame(block: u64, lane: u16, sequence: u64) -> FrameAt {
+        FrameAt {
+            block: BlockNumber(block),
+            stamp: Stamp(2 * sequence + u64::from(lane) + 1),
+            lane: LaneNumber(lane),
+            sequence: Sequence(sequence),
+            record: 64 * sequence,
+            payload: 0,
+            len: 0,
+            form: Form::Image,
+            folded: false,
+        }
+    }
+
+    /// A pass in many parts, while frames come and go, lists what a pass at one go does, except for
+    /// what has gone: in this list and in the one that follows.
+    #[test]
+    fn a_list_that_is_made_in_parts_has_every_frame_up_to_its_end() {
+        for room in [5, 64, 300, 1000] {
+            let (mut entries, mut nodes) = (vec![Entry::EMPTY; 1000], vec![Node::EMPTY; 700]);
+            let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
+            let mut index = Index::new(memory);
+            // Places are used again, in another order.
+            for at in 0..FRAMES as u64 {
+                index.insert(frame(1000 + at, 0, 0)).expect("has room");
+            }
+            for at in 1..FRAMES as u64 {
+                let block = BlockNumber(1000 + at * 7 % FRAMES as u64);
+                let id = index.newest(block).expect("is there");
+                index.remove(id);
+            }
+            let (mut next, mut bounds) = (1, [Sequence(0); LANES_MAX as usize]);
+            let mut come = |index: &mut Index<LentMemory<'_>>, count: u64| {
+                for at in next..next + count {
+                    index.insert(frame(at % 97, (at % 2) as u16, at)).expect("has room");
+                }
+                next += count;
+                (bounds[0], bounds[1]) = (Sequence(next), Sequence(next));
+                bounds
+            };
+            let bounds = come(&mut index, FRAMES as u64);
+            let tails = [1 << 20; LANES_MAX as usize];
+            let mut first = (vec![Listed::EMPTY; room], Left::NONE);
+            let mut second = (vec![Listed::EMPTY; room], Left::NONE);
+            let mut oldest = Oldest { memory: &mut first.0, left: &mut first.1 };
+            let mut coming = Oldest { memory: &mut second.0, left: &mut second.1 };
+            oldest.begin((&bounds, &tails), None);
+            let mut listed = Vec::new();
+            loop {
+                let mut list = |list: &mut Oldest<'_>, index: &mut Index<LentMemory<'_>>| {
+                    let mut parts = 0;
+                    while !list.left.is_whole {
+                        list.go_on(index, 37, |_| true);
+                        parts += 1;
+                        come(index, u64::from(index.free_frames() > 0));
+                    }
+                    parts
+                };
+                assert!(list(&mut oldest, &mut index) > 1 || !listed.is_empty());
+                let frames: Vec<_> = oldest.frames().iter().map(|it| it.sequence.raw()).collect();
+                assert!(frames.is_sorted());
+                listed.extend(frames);
+                coming.begin((&bounds, &tails), Some(&oldest));
+                list(&mut coming, &mut index);
+                let behind = oldest.behind(oldest.frames().len());
+                let first_kept = behind.map(|(sequence, _)| sequence);
+                assert!(coming.follows(&first_kept));
+                assert!(!coming.follows(&[Sequence(0); LANES_MAX as usize]));
+                if coming.frames().is_empty() {
+                    break;
+                }
+                oldest.take_over(&coming);
+            }
+            let all: Vec<u64> = (1..=FRAMES as u64).collect();
+            assert_eq!(listed, all, "room for {room}");
         }
     }
 }

@@ -8,16 +8,21 @@
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
 use crate::format::record::Form;
-use crate::home::Home;
 use crate::home::content::oldest_needed;
 use crate::home::report::Scope;
 use crate::home::waiting::Waiting;
+use crate::home::{Home, Lanes};
 use crate::index::frame::{Bounds, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::ports::block_device::BlockDevice;
+use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
+use crate::ports::policy::Policy;
 use crate::units::{BlockNumber, SlotNumber, Stamp};
+
+/// This number of blocks ahead of a look-up, the block's newest frame is asked for.
+const NODES_AHEAD: usize = 6;
 
 /// What a search for blocks goes by.
 pub(super) struct Search<'h, P, D, H> {
@@ -32,6 +37,8 @@ pub(super) struct Search<'h, P, D, H> {
     pub(super) left_out: bool,
     /// Whether the blocks that were found are leaving already.
     pub(super) sets_leaving: bool,
+    /// Whether content may be in slots, which may be written anew.
+    has_slots: bool,
 }
 
 impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
@@ -50,6 +57,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             shield_room,
             left_out: false,
             sets_leaving: false,
+            has_slots: common.geometry.lane_places() > 0,
         }
     }
 
@@ -64,7 +72,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             return None;
         }
         // A version behind the bounds may be on its way into that very slot.
-        if may_be_rewritten(index, newest) {
+        if self.has_slots && may_be_rewritten(index, newest) {
             self.left_out = true;
             return None;
         }
@@ -77,8 +85,27 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         // When the discard's frame is dropped, changes apply to the home block. If that may be
         // unsynced, it is written now.
         let discarded = frame.form == Form::Discard && !index.is_suspect(block);
-        let stamp = frame.stamp.raw();
-        Some(Batched { block, stamp, needs_shield, discarded, ..Batched::EMPTY })
+        let (stamp, is_chain) = (frame.stamp.raw(), frame.form == Form::Encoded);
+        Some(Batched { block, stamp, needs_shield, discarded, is_chain, ..Batched::EMPTY })
+    }
+
+    /// Marks the block as going home, unless its slot may be rewritten right now. Returns whether
+    /// it is marked.
+    pub(super) fn set_leaving(
+        &self,
+        index: &mut Index<impl IndexMemory>,
+        block: BlockNumber,
+    ) -> bool {
+        index.set_leaving(block, true);
+        if !self.has_slots {
+            return true;
+        }
+        let newest = index.newest_below(block, self.bounds);
+        let leaves = !newest.is_some_and(|newest| may_be_rewritten(index, newest));
+        if !leaves {
+            index.set_leaving(block, false);
+        }
+        leaves
     }
 
     /// Whether a block is to be written now.
@@ -99,6 +126,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     /// Takes the next blocks of a list, which is made anew when it is empty. Returns how many.
     pub(super) fn next_of(
         &mut self,
+        (common, lanes): (&Common<impl Policy, impl Kernels>, &(impl Lanes<P, H> + ?Sized)),
         indexes: &mut impl Indexes,
         waiting: &mut Waiting<'_>,
         batch: &mut [Batched],
@@ -110,12 +138,16 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
                 if count > 0 {
                     return count;
                 }
-                self.list(indexes, waiting);
+                self.list(common, indexes, waiting);
             }
             let Some(block) = waiting.first() else { return count };
+            look_ahead(common, indexes, waiting);
             let has_room = count < batch.len();
             let found = indexes.of(block, |index| {
                 let found = self.look_at(index, block)?;
+                if let Some(newest) = index.newest(block).filter(|_| !found.is_chain) {
+                    lanes.prefetch(&index.frame(newest));
+                }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
                 let fits = has_room && (needed <= self.shield_room || !found.needs_shield);
                 if fits {
@@ -134,11 +166,16 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     }
 
     /// Lists the lowest blocks that are not home.
-    fn list(&mut self, indexes: &mut impl Indexes, waiting: &mut Waiting<'_>) {
+    fn list(
+        &mut self,
+        common: &Common<impl Policy, impl Kernels>,
+        indexes: &mut impl Indexes,
+        waiting: &mut Waiting<'_>,
+    ) {
         waiting.clear();
         let mut limit = None;
         indexes.each(|index| {
-            for block in index.each_block() {
+            for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
                 if self.look_at(index, block).is_some() {
                     waiting.add(block, &mut limit);
                 }
@@ -189,6 +226,25 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             }
         });
         keep_shielded(batch.get_mut(..count).unwrap_or_default(), whole_shield)
+    }
+}
+
+/// Asks for what the look-ups of blocks take that come soon: for their entries, and nearer ones'
+/// newest frames.
+fn look_ahead(
+    common: &Common<impl Policy, impl Kernels>,
+    indexes: &mut impl Indexes,
+    waiting: &Waiting<'_>,
+) {
+    if let Some(block) = waiting.nth(2 * NODES_AHEAD) {
+        indexes.prefetch(block);
+    }
+    if let Some(block) = waiting.nth(NODES_AHEAD) {
+        indexes.of(block, |index| {
+            if let Some(newest) = index.newest(block) {
+                index.want_node(newest, |at| common.prefetch_line(at));
+            }
+        });
     }
 }
 
@@ -265,7 +321,7 @@ fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
 
 /// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer
 /// version is whole.
-pub(super) fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
+fn may_be_rewritten(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
     let whole = index.whole_below(newest);
     let Some(whole) = whole.filter(|whole| index.frame(*whole).form == Form::Slot) else {
         return false;

@@ -17,7 +17,7 @@
 
 use crate::commit::batched::Batched;
 use crate::commit::scheme::Common;
-use crate::home::checkpoint::{Batch, Snapshot, set_leaving};
+use crate::home::checkpoint::{Batch, Snapshot};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
@@ -37,6 +37,9 @@ use crate::units::{LANES_MAX, LaneNumber, Sequence};
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
 
+/// This number of frames ahead, a step asks for what it looks up of a block.
+const AHEAD: usize = 8;
+
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
     /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so.
@@ -50,15 +53,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        oldest: &mut Oldest<'_>,
+        (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         scope: Scope,
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
         let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let (heads, first_kept) = self.heads();
+        let heads = self.heads();
+        let first_kept = heads.map(|(sequence, _)| sequence);
         oldest.drop_below(oldest.frames().len(), &first_kept);
         if oldest.frames().is_empty() {
-            oldest.list(indexes, &snapshot.bounds, &snapshot.tails);
+            self.next_list(indexes, &snapshot, &first_kept, (oldest, coming));
         }
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
@@ -83,7 +87,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut targets = oldest.behind(passed);
         // Another upkeep may have moved a head beyond the end of the list.
         if self.keeps(Rule::StepMovesForward) {
-            for (target, here) in targets.iter_mut().zip(first_kept.into_iter().zip(heads)) {
+            for (target, here) in targets.iter_mut().zip(heads) {
                 *target = (*target).max(here);
             }
         }
@@ -95,6 +99,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let freed = self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), oldest, seen)?;
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
+        // The next list is whole by the time this one is at its end.
+        let mut places = 0_usize;
+        indexes.each(|index| places = places.saturating_add(index.places()));
+        let places = oldest.part_of(seen, places.saturating_sub(coming.place()));
+        coming.go_on(indexes, places, |rule| self.keeps(rule));
         oldest.drop_below(seen, &cut);
         Ok(match (freed.bytes, count) {
             (0, 0) if oldest.frames().is_empty() => Step::Empty,
@@ -126,13 +135,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             return Ok(Step::Done);
         }
         let scope = Scope::OldestInSlots;
-        let (mut count, mut seen, mut is_new) = (0, 0, false);
+        let (mut count, mut seen, mut looked, mut has_more) = (0, 0, 0, true);
         while count == 0 {
             // What was used since it was listed is passed.
             oldest.pass(seen);
-            if oldest.frames().is_empty() && !is_new {
-                oldest.list_in_slots(indexes, &mut Search::of(self, common, bounds, scope));
-                is_new = true;
+            while oldest.frames().is_empty() && has_more {
+                let mut search = Search::of(self, common, bounds, scope);
+                has_more = oldest.list_in_slots(indexes, &mut search, &mut looked);
             }
             (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
             if count > 0 {
@@ -154,15 +163,36 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         })
     }
 
-    /// Where the heads are, and the first sequences that are kept.
-    fn heads(&self) -> ([u64; LANES_MAX as usize], Bounds) {
-        let (mut heads, mut kept) = ([0; LANES_MAX as usize], [Sequence(0); LANES_MAX as usize]);
-        let places = heads.iter_mut().zip(kept.iter_mut());
-        for (note, (head, kept)) in self.superblock.notes().iter().zip(places) {
-            *head = note.head.get();
-            *kept = Sequence(note.head_sequence.get());
+    /// Goes on with the list that comes next, which is made to its end. Where nothing of it is left,
+    /// a new one is made. Then the one behind it is begun.
+    fn next_list(
+        &self,
+        indexes: &mut impl Indexes,
+        snapshot: &Snapshot,
+        first_kept: &Bounds,
+        (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
+    ) {
+        let here = (&snapshot.bounds, &snapshot.tails);
+        let keeps = |rule| self.keeps(rule);
+        if coming.follows(first_kept) {
+            coming.go_on(indexes, usize::MAX, keeps);
+            oldest.take_over(coming);
+            oldest.drop_below(oldest.frames().len(), first_kept);
         }
-        (heads, kept)
+        if oldest.frames().is_empty() {
+            oldest.begin(here, None);
+            oldest.go_on(indexes, usize::MAX, keeps);
+        }
+        coming.begin(here, Some(oldest));
+    }
+
+    /// The first record that each lane keeps: where its head is.
+    fn heads(&self) -> Records {
+        let mut heads = [(Sequence(0), 0); LANES_MAX as usize];
+        for (note, head) in self.superblock.notes().iter().zip(heads.iter_mut()) {
+            *head = (Sequence(note.head_sequence.get()), note.head.get());
+        }
+        heads
     }
 
     /// Fills the batch with blocks of the first frames that are not home. Returns how many blocks
@@ -181,7 +211,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let frames = oldest.frames();
         let most = batch.len().saturating_mul(FRAMES_EACH).min(frames.len());
         let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
-        for listed in frames {
+        for (at, listed) in frames.iter().enumerate() {
+            if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {
+                indexes.prefetch(ahead.block);
+            }
             // The oldest record is looked at as a whole, or nothing would come free.
             if seen >= most && !frames.first().is_some_and(|first| first.is_as_old_as(listed)) {
                 break;
@@ -210,7 +243,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let found = search.look_at(index, listed.block)?;
                 // It is looked at once: from here on it is leaving.
                 let is_new = !index.is_leaving(listed.block);
-                (is_new && set_leaving(index, listed.block, &snapshot.bounds)).then_some(found)
+                (is_new && search.set_leaving(index, listed.block)).then_some(found)
             });
             if let Some(found) = found {
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));

@@ -39,6 +39,11 @@ impl<'m> Waiting<'m> {
         self.memory.get(self.next..self.end)?.first().copied()
     }
 
+    /// The block that has this number of lower ones.
+    pub(crate) fn nth(&self, count: usize) -> Option<BlockNumber> {
+        self.memory.get(self.next..self.end)?.get(count).copied()
+    }
+
     /// Takes the lowest block out.
     pub(crate) const fn pass_first(&mut self) {
         self.next = self.next.saturating_add(1);

@@ -11,6 +11,7 @@
 //! **Crash**: nothing of it is on the medium.
 
 use crate::format::record::Form;
+use crate::index::ahead::nothing_ahead;
 use crate::index::frame::{FrameAt, Full, NodeId};
 use crate::index::{Index, IndexMemory, Node};
 use crate::units::LANES_MAX;
@@ -146,7 +147,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// All frames were noted: blocks without a cover keep no place.
     pub(crate) fn keep_covers(&mut self) {
-        self.remove_where(|frame| !covers(frame.form));
+        self.remove_where(|frame| !covers(frame.form), nothing_ahead);
     }
 
     /// Takes in a frame of a block whose cover may still be to come.

@@ -24,6 +24,7 @@ use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 use node::NONE;
 
+pub(crate) mod ahead;
 mod covered;
 mod node;
 mod slot_holders;
@@ -124,6 +125,11 @@ pub trait Indexes {
 
     /// Calls with the index that has this block, and keeps others from it meanwhile.
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<Self::Memory>) -> R) -> R;
+
+    /// Begins to bring into the caches what a look-up of a block needs. A matter of speed only.
+    fn prefetch(&self, block: BlockNumber) {
+        let _ = block;
+    }
 
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
@@ -697,27 +703,6 @@ impl<M: IndexMemory> Index<M> {
     pub(crate) fn is_home(&self, id: NodeId) -> bool {
         let frame = self.frame(id);
         self.entry(frame.block).is_some_and(|entry| entry.home == frame.stamp.raw())
-    }
-
-    /// Every block with frames.
-    pub(crate) fn each_block(&self) -> impl Iterator<Item = BlockNumber> + '_ {
-        let newest = self.touched_nodes().filter(|(_, node)| node.newer == NONE);
-        newest.map(|(_, node)| BlockNumber(node.block))
-    }
-
-    /// Forgets every frame that `goes` selects, except for what slots' entries say as well.
-    pub(crate) fn remove_where(&mut self, goes: impl Fn(&FrameAt) -> bool) {
-        for id in (1..=self.touched).map(NodeId) {
-            let frame = self.frame(id);
-            if frame.stamp == Stamp(0) || !goes(&frame) {
-                continue;
-            }
-            if frame.folded {
-                self.set_out_of_ring(id);
-            } else {
-                self.remove(id);
-            }
-        }
     }
 
     /// Forgets the frames of a block below a cut, except for what slots' entries say as well.

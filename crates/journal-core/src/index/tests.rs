@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use zerocopy::FromZeros as _;
 
 use super::*;
+use crate::index::ahead::nothing_ahead;
 
 fn frame(block: u64, stamp: u64) -> FrameAt {
     FrameAt {
@@ -82,7 +83,7 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
                 index.remove(id.expect("is in the index"));
             }
             Step::RemoveWhere(rest) => {
-                index.remove_where(|frame| frame.stamp.raw() % 2 == rest);
+                index.remove_where(|frame| frame.stamp.raw() % 2 == rest, nothing_ahead);
                 model.values_mut().for_each(|chain| chain.retain(|stamp| stamp % 2 != rest));
             }
             Step::Clear => {

@@ -15,6 +15,7 @@ use crate::format::geometry::Geometry;
 use crate::format::identity::CheckSeeds;
 use crate::format::record::Form;
 use crate::format::slot_entry::FoundEntry;
+use crate::index::ahead::nothing_ahead;
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::{Durable, Hook, InFlight};
@@ -144,7 +145,9 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                     scanned.end_before(LaneNumber(number), *bound, record);
                 }
             }
-            indexes.each(|index| index.remove_where(|frame| !frame.is_below(&cut.bounds)));
+            indexes.each(|index| {
+                index.remove_where(|frame| !frame.is_below(&cut.bounds), nothing_ahead)
+            });
         }
         Err(OpenError::Unresolved)
     }

@@ -56,6 +56,8 @@ pub enum Rule {
     CutKeepsDiscard,
     /// A step of a checkpoint lets no head pass a frame whose block it has not looked at.
     StepPassesSeen,
+    /// The list of a checkpoint in steps has every frame of the records that it has gone through.
+    StepListsAll,
     /// A step of a checkpoint leaves a head alone that another upkeep has moved further.
     StepMovesForward,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
@@ -138,7 +140,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 61] = [
+    pub const ALL: [Self; 62] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -163,6 +165,7 @@ impl Rule {
         Self::CutDropsOlder,
         Self::CutKeepsDiscard,
         Self::StepPassesSeen,
+        Self::StepListsAll,
         Self::StepMovesForward,
         Self::OneOfEachLane,
         Self::StampFloor,

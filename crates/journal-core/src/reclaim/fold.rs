@@ -93,46 +93,91 @@ fn is_to_be_folded<M: IndexMemory>(index: &Index<M>, id: NodeId, bounds: &Bounds
     newest.is_some_and(|newest| index.whole_below(newest) == Some(id) && !index.is_home(newest))
 }
 
-/// Fills the batch from frames, from the `from`-th place of all indexes on, and before the
-/// `stop`-th; returns how many it holds, and the place to go on from. What is picked comes with
-/// whether the place is to be asked about again.
-fn collect<I: Indexes>(
-    indexes: &mut I,
-    (from, stop): (usize, usize),
-    batch: &mut [Batched],
-    mut pick: impl FnMut(&mut Index<I::Memory>, NodeId) -> Option<(Batched, bool)>,
-) -> (usize, usize) {
-    let (mut count, mut place) = (0_usize, 0_usize);
-    let mut next = from;
-    indexes.each(|index| {
-        let end = place.saturating_add(index.places());
-        while next < end {
-            let Some(free) = batch.get_mut(count).filter(|_| next < stop) else { return };
-            let id = index.at_place(next.saturating_sub(place));
-            let Some((picked, more)) = id.and_then(|id| pick(index, id)) else {
-                next = next.saturating_add(1);
-                continue;
-            };
-            *free = picked;
-            count = count.saturating_add(1);
-            next = next.saturating_add(usize::from(!more));
-        }
-        place = end;
-    });
-    (count, next)
+/// Where versions are looked for. A copy begins anew.
+trait Candidates: Copy {
+    /// Goes on to fill the batch with versions that `is_one` takes. Returns how many.
+    fn fill<I: Indexes>(
+        &mut self,
+        indexes: &mut I,
+        batch: &mut [Batched],
+        is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
+    ) -> usize;
 }
 
-/// Like [`collect`], with a predicate; each place is asked about once.
-fn collect_those<I: Indexes>(
-    indexes: &mut I,
-    from: usize,
-    batch: &mut [Batched],
-    is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
-) -> (usize, usize) {
-    collect(indexes, (from, usize::MAX), batch, |index, id| {
-        let picked = is_one(index, id).then(|| Batched::of_slot(index, id)).flatten();
-        picked.map(|picked| (picked, false))
-    })
+/// Places of all indexes, before the `stop`-th.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    next: usize,
+    stop: usize,
+}
+
+impl Places {
+    const ALL: Self = Self { next: 0, stop: usize::MAX };
+}
+
+impl Candidates for Places {
+    fn fill<I: Indexes>(
+        &mut self,
+        indexes: &mut I,
+        batch: &mut [Batched],
+        is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
+    ) -> usize {
+        let (mut count, mut place, mut next) = (0_usize, 0_usize, self.next);
+        indexes.each(|index| {
+            let end = place.saturating_add(index.places());
+            while next < end {
+                let Some(free) = batch.get_mut(count).filter(|_| next < self.stop) else { return };
+                let id = index.at_place(next.saturating_sub(place));
+                let picked = id.filter(|id| is_one(index, *id));
+                if let Some(picked) = picked.and_then(|id| Batched::of_slot(index, id)) {
+                    *free = picked;
+                    count = count.saturating_add(1);
+                }
+                next = next.saturating_add(1);
+            }
+            place = end;
+        });
+        self.next = next;
+        count
+    }
+}
+
+/// The chains of listed frames' blocks, or of each chain the listed frame alone.
+#[derive(Clone, Copy, Debug)]
+struct OfBlocks<'l> {
+    listed: &'l [Listed],
+    whole_chains: bool,
+}
+
+impl Candidates for OfBlocks<'_> {
+    fn fill<I: Indexes>(
+        &mut self,
+        indexes: &mut I,
+        batch: &mut [Batched],
+        is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
+    ) -> usize {
+        let mut count = 0_usize;
+        while let Some((at, others)) = self.listed.split_first() {
+            let before = count;
+            let finds_room = indexes.of(at.block, |index| {
+                let chain = core::iter::successors(index.newest(at.block), |id| index.older(*id));
+                let wanted = |id: &NodeId| self.whole_chains || at.is_of(&index.frame(*id));
+                for id in chain.filter(|id| wanted(id) && is_one(index, *id)) {
+                    let picked = Batched::of_slot(index, id).unwrap_or(Batched::EMPTY);
+                    let Some(place) = batch.get_mut(count) else { return false };
+                    *place = picked;
+                    count = count.saturating_add(1);
+                }
+                true
+            });
+            // What finds no room in a batch of its own waits for the next step.
+            if !finds_room && before > 0 {
+                return before;
+            }
+            self.listed = others;
+        }
+        count
+    }
 }
 
 impl Batched {
@@ -162,7 +207,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
         let snapshot = self.snapshot(common, lanes, true)?;
-        self.write_entries(common, lanes, indexes, &snapshot, scratch, &mut report)?;
+        let all = (&snapshot.bounds, Places::ALL);
+        self.write_entries(common, lanes, indexes, all, scratch.batch, &mut report)?;
         let mut reclaimed = CheckpointReport::default();
         let cut = self.cut(indexes, &snapshot.bounds);
         self.advance(common, lanes, indexes, scratch, &snapshot, &cut, &mut reclaimed)?;
@@ -173,25 +219,23 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok(report)
     }
 
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
     fn write_entries<L: Policy, K: Kernels>(
-        &mut self,
+        &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        snapshot: &Snapshot,
-        scratch: &mut HomeScratch<'_>,
+        (bounds, mut candidates): (&Bounds, impl Candidates),
+        batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let bounds = &snapshot.bounds;
-        let mut from = 0;
         loop {
             let folds = |index: &Index<_>, id| is_to_be_folded(index, id, bounds);
-            let (count, next) = collect_those(indexes, from, scratch.batch, folds);
+            let count = candidates.fill(indexes, batch, folds);
             if count == 0 {
                 return Ok(());
             }
-            from = next;
-            let batch = scratch.batch.get(..count).unwrap_or_default();
+            let batch = batch.get(..count).unwrap_or_default();
             self.write_some_entries(common, lanes, indexes, batch, report)?;
         }
     }
@@ -249,8 +293,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
         let snapshot = self.snapshot(common, lanes, true)?;
-        let which = Which::Superseded;
-        self.give_back(common, lanes, indexes, &snapshot, scratch, which, &mut report)?;
+        let (which, all) = (Which::Superseded, (&snapshot.bounds, Places::ALL));
+        self.give_back(common, lanes, indexes, all, scratch.batch, which, &mut report)?;
         Ok(report)
     }
 
@@ -264,8 +308,22 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
+        let all = (&snapshot.bounds, Places::ALL);
+        self.void(common, lanes, indexes, all, scratch.batch, report)
+    }
+
+    fn void<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        (bounds, candidates): (&Bounds, impl Candidates),
+        batch: &mut [Batched],
+        report: &mut FoldReport,
+    ) -> Result<(), JournalError> {
         for which in AT_HOME {
-            self.give_back(common, lanes, indexes, snapshot, scratch, which, report)?;
+            let those = (bounds, candidates);
+            self.give_back(common, lanes, indexes, those, batch, which, report)?;
         }
         Ok(())
     }
@@ -283,26 +341,23 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
     fn give_back<L: Policy, K: Kernels>(
-        &mut self,
+        &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        snapshot: &Snapshot,
-        scratch: &mut HomeScratch<'_>,
+        (bounds, mut candidates): (&Bounds, impl Candidates),
+        batch: &mut [Batched],
         which: Which,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let bounds = &snapshot.bounds;
-        let mut from = 0;
         loop {
             let keeps = |rule| self.keeps(rule);
             let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
-            let (count, next) = collect_those(indexes, from, scratch.batch, takes);
+            let count = candidates.fill(indexes, batch, takes);
             if count == 0 {
                 return Ok(());
             }
-            from = next;
-            let batch = scratch.batch.get(..count).unwrap_or_default();
+            let batch = batch.get(..count).unwrap_or_default();
             self.give_some_back(common, lanes, indexes, batch, which, report)?;
         }
     }
@@ -362,34 +417,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         cut: &Bounds,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        let mut from = 0;
+        let mut places = Places::ALL;
         loop {
-            // The oldest frame that is left of the block that is asked about again.
-            let mut left: Option<NodeId> = None;
-            let (count, next) = collect(indexes, (from, usize::MAX), scratch.batch, |index, id| {
-                let frame = index.frame(id);
-                let has_slot = frame.slot().is_some() && !index.is_stale(id);
-                if !has_slot || !is_dropped(&frame, cut) {
-                    return None;
-                }
-                let oldest = left.take().or_else(|| oldest_dropped(index, id, cut))?;
-                let (picked, next) = drop_oldest(index, oldest, id, cut)?;
-                left = next;
-                Some((picked, next.is_some()))
-            });
+            let count = places.fill(indexes, scratch.batch, |i, id| leaves_slot(i, id, cut));
             if count == 0 {
                 return Ok(());
             }
-            from = next;
-            for dropped in scratch.batch.get(..count).unwrap_or_default() {
-                free(common, lanes, dropped.slot)?;
-                report.freed_slots = report.freed_slots.saturating_add(1);
+            for Batched { block, .. } in scratch.batch.get(..count).unwrap_or_default() {
+                let freed = self.drop_slots_of(common, lanes, indexes, *block, cut)?;
+                report.freed_slots = report.freed_slots.saturating_add(freed);
             }
         }
     }
-}
 
-impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Like [`drop_slots`](Self::drop_slots), of one block. Returns how many slots came free.
     pub(crate) fn drop_slots_of<L: Policy, K: Kernels>(
         &mut self,
@@ -403,15 +443,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         loop {
             let dropped = indexes.of(block, |index| {
                 let chain = core::iter::successors(index.newest(block), |id| index.older(*id));
-                let mut in_slots = chain.filter(|id| {
-                    let frame = index.frame(*id);
-                    frame.slot().is_some() && !index.is_stale(*id) && is_dropped(&frame, cut)
-                });
-                let upto = in_slots.next()?;
-                let oldest = oldest_dropped(index, upto, cut)?;
-                drop_oldest(index, oldest, upto, cut)
+                let upto = chain.filter(|id| leaves_slot(index, *id, cut)).next()?;
+                drop_oldest(index, upto, cut)
             });
-            let Some((dropped, _)) = dropped else { return Ok(freed) };
+            let Some(dropped) = dropped else { return Ok(freed) };
             free(common, lanes, dropped.slot)?;
             freed = freed.saturating_add(1);
         }
@@ -429,25 +464,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        for some in listed.chunks(batch.len().max(1)) {
-            let mut count = 0_usize;
-            for at in some {
-                let picked = indexes.of(at.block, |index| {
-                    let mut chain =
-                        core::iter::successors(index.newest(at.block), |id| index.older(*id));
-                    let id = chain.find(|id| is_to_be_folded(index, *id, bounds))?;
-                    let is_it = at.is_of(&index.frame(id));
-                    if is_it { Batched::of_slot(index, id) } else { None }
-                });
-                if let Some((place, picked)) = batch.get_mut(count).zip(picked) {
-                    *place = picked;
-                    count = count.saturating_add(1);
-                }
-            }
-            let batch = batch.get(..count).unwrap_or_default();
-            self.write_some_entries(common, lanes, indexes, batch, report)?;
-        }
-        Ok(())
+        let those = (bounds, OfBlocks { listed, whole_chains: false });
+        self.write_entries(common, lanes, indexes, those, batch, report)
     }
 
     /// Like [`void_at_home`](Self::void_at_home), of the blocks of some frames.
@@ -460,31 +478,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        for which in AT_HOME {
-            let mut count = 0_usize;
-            for at in listed {
-                indexes.of(at.block, |index| {
-                    let newest = index.newest(at.block);
-                    let chain = core::iter::successors(newest, |id| index.older(*id));
-                    let keeps = |rule| self.keeps(rule);
-                    for id in chain.filter(|id| which.takes(index, *id, bounds, keeps)) {
-                        if let Some(place) = batch.get_mut(count) {
-                            *place = Batched::of_slot(index, id).unwrap_or(Batched::EMPTY);
-                            count = count.saturating_add(1);
-                        }
-                    }
-                });
-                // Room for the next chain; what finds none waits for the next step.
-                if count.saturating_mul(2) >= batch.len() {
-                    let some = batch.get(..count).unwrap_or_default();
-                    self.give_some_back(common, lanes, indexes, some, which, report)?;
-                    count = 0;
-                }
-            }
-            let some = batch.get(..count).unwrap_or_default();
-            self.give_some_back(common, lanes, indexes, some, which, report)?;
-        }
-        Ok(())
+        let those = (bounds, OfBlocks { listed, whole_chains: true });
+        self.void(common, lanes, indexes, those, batch, report)
     }
 
     /// Like [`collect_garbage`](Self::collect_garbage), in [`PLACES`] places of the indexes, from
@@ -499,11 +494,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         let (which, stop) = (Which::Superseded, place.saturating_add(PLACES));
-        let (count, next) = collect(indexes, (*place, stop), batch, |index, id| {
-            let takes = which.takes(index, id, bounds, |rule| self.keeps(rule));
-            let picked = takes.then(|| Batched::of_slot(index, id)).flatten();
-            picked.map(|picked| (picked, false))
-        });
+        let mut places = Places { next: *place, stop };
+        let keeps = |rule| self.keeps(rule);
+        let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
+        let count = places.fill(indexes, batch, takes);
+        let next = places.next;
         *place = if count < batch.len() && next < stop { 0 } else { next };
         let some = batch.get(..count).unwrap_or_default();
         self.give_some_back(common, lanes, indexes, some, which, report)
@@ -515,6 +510,12 @@ fn is_dropped(frame: &FrameAt, cut: &Bounds) -> bool {
     !frame.folded && frame.is_below(cut)
 }
 
+/// Whether a frame goes then that has a slot.
+fn leaves_slot(index: &Index<impl IndexMemory>, id: NodeId, cut: &Bounds) -> bool {
+    let frame = index.frame(id);
+    frame.slot().is_some() && !index.is_stale(id) && is_dropped(&frame, cut)
+}
+
 /// The oldest frame of a block, from this one down, that goes.
 fn oldest_dropped<M: IndexMemory>(index: &Index<M>, upto: NodeId, cut: &Bounds) -> Option<NodeId> {
     let older = core::iter::successors(Some(upto), |id| index.older(*id));
@@ -522,15 +523,13 @@ fn oldest_dropped<M: IndexMemory>(index: &Index<M>, upto: NodeId, cut: &Bounds) 
 }
 
 /// Forgets the frames of a block that go, from the oldest on. It ends with the first one that
-/// leaves its slot free, at the latest with `upto`. Returns that slot, and the oldest of the frames
-/// that go which is left, as long as `upto` is.
+/// leaves its slot free, at the latest with `upto`. Returns that slot.
 fn drop_oldest<M: IndexMemory>(
     index: &mut Index<M>,
-    oldest: NodeId,
     upto: NodeId,
     cut: &Bounds,
-) -> Option<(Batched, Option<NodeId>)> {
-    let mut id = oldest;
+) -> Option<Batched> {
+    let mut id = oldest_dropped(index, upto, cut)?;
     loop {
         let mut newer = core::iter::successors(index.newer(id), |id| index.newer(*id));
         let next = newer.find(|id| is_dropped(&index.frame(*id), cut));
@@ -539,10 +538,10 @@ fn drop_oldest<M: IndexMemory>(
         let is_free = !index.is_stale(id) && index.leave_slot(id);
         // Nobody reads it there any more when the slot is free.
         index.remove(id);
-        match (is_free, next) {
-            (true, _) => return picked.map(|picked| (picked, next)),
-            (false, next) => id = next?,
+        if is_free {
+            return picked;
         }
+        id = next?;
     }
 }
 

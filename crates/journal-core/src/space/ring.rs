@@ -12,6 +12,10 @@ use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
 use crate::space::slots::SlotReader;
 use crate::units::{Offset, SlotNumber};
 
+/// So many bytes of a payload are asked for ahead. What lies behind them the processor asks for by
+/// itself.
+const PREFETCHED_BYTES: usize = 512;
+
 /// The ring of an open journal.
 pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
 
@@ -69,6 +73,12 @@ impl<R: PmemRead> LaneReader<R> {
     pub fn read(&self, position: u64, into: &mut [u8]) -> Result<(), MediumError> {
         let range = RingRange::of(self.bytes, position, into.len());
         range.read(into, |at, into| self.region.read_into(at, into))
+    }
+
+    /// Begins to bring the first bytes of a range of lane offsets into the caches.
+    pub fn prefetch(&self, position: u64, len: usize) {
+        let (at, len) = RingRange::of(self.bytes, position, len.min(PREFETCHED_BYTES)).first;
+        self.region.prefetch(at, len);
     }
 
     /// Copies what one of the lane's slots holds.

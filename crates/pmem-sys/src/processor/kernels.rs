@@ -135,11 +135,17 @@ impl Kernels for NativeKernels {
 
     #[inline]
     fn prefetch_line(&self, at: *const u8) {
-        #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
-        x86_64::prefetch_line(at);
-        #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
-        let _ = at;
+        prefetch_line(at);
     }
+}
+
+/// Begins to bring the line at an address into the caches, which is not read.
+#[inline]
+pub(crate) fn prefetch_line(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+    x86_64::prefetch_line(at);
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, portable)))))]
+    let _ = at;
 }
 
 impl fmt::Display for NativeKernels {

@@ -22,6 +22,7 @@ use crate::map::facts::MapFacts;
 use crate::map::pages::SyncError;
 use crate::processor::arch::{Cpu, Instructions};
 use crate::processor::choices::{FlushMethod, StreamMethod};
+use crate::processor::kernels::prefetch_line;
 use crate::processor::method::{Method, UnsupportedMethod};
 use crate::processor::stitch::Stitcher;
 use crate::processor::write;
@@ -86,6 +87,15 @@ impl Range {
         // `Instructions`. `into` is a reference, and nobody lends a mutable one into a mapping.
         unsafe { write::read(self.method, from, into) };
         Ok(())
+    }
+
+    /// Begins to bring what lies there into the caches.
+    #[inline]
+    fn prefetch(&self, at: Offset, len: usize) {
+        let Some(from) = self.checked(at, len) else { return };
+        for line in (0..len).step_by(LINE_BYTES) {
+            prefetch_line(from.wrapping_add(line));
+        }
     }
 
     /// Where the range begins in its span.
@@ -246,6 +256,11 @@ impl PmemRead for Region {
         self.make_visible(at, into.len())?;
         self.range.read_into(at, into)
     }
+
+    #[inline]
+    fn prefetch(&self, at: Offset, len: usize) {
+        self.range.prefetch(at, len);
+    }
 }
 
 impl Pmem for Region {
@@ -394,6 +409,11 @@ impl PmemRead for Reader {
     #[inline]
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
         self.range.read_into(at, into)
+    }
+
+    #[inline]
+    fn prefetch(&self, at: Offset, len: usize) {
+        self.range.prefetch(at, len);
     }
 }
 

@@ -1,0 +1,61 @@
+//! Chains of frames that are built soon: their lines are asked for before they are needed.
+//!
+//! Of a chain, each node says where the next one is, and each frame where its payload is. A walk
+//! would wait for memory at each of them. So while a block is built, the walks of the blocks behind
+//! it go one node further each, and ask for what they come to. A matter of speed only.
+
+use crate::commit::batched::Batched;
+use crate::commit::scheme::Common;
+use crate::format::record::Form;
+use crate::home::Lanes;
+use crate::index::Indexes;
+use crate::index::frame::NodeId;
+use crate::order::ordered::Hook;
+use crate::ports::kernels::Kernels;
+use crate::ports::pmem::Pmem;
+
+/// Blocks that walks go on for, and so the most nodes of a chain that are asked for.
+const BLOCKS: usize = 8;
+
+/// Walks of the next blocks of a batch, and the place in the batch from which on there are none.
+#[derive(Debug)]
+pub(super) struct Chains {
+    walks: [Option<NodeId>; BLOCKS],
+    begun: usize,
+}
+
+impl Chains {
+    /// No walks.
+    pub(super) const NONE: Self = Self { walks: [None; BLOCKS], begun: 0 };
+
+    /// Goes on with the walks of the blocks behind the first of those that are `left`, which has
+    /// this place in the batch.
+    pub(super) fn look<P: Pmem, H: Hook, L, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &(impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        (first, left): (usize, &[Batched]),
+    ) {
+        let wants = |at| common.prefetch_line(at);
+        for (place, batched) in (first..).zip(left).skip(1).take(BLOCKS) {
+            let Some(walk) = self.walks.get_mut(place % BLOCKS) else { continue };
+            let block = batched.block;
+            if place >= self.begun {
+                self.begun = place.saturating_add(1);
+                // Of a lone frame, everything was asked for when it was found.
+                let is_chain = batched.is_chain;
+                *walk = if is_chain { indexes.of(block, |i| i.newest(block)) } else { None };
+                continue;
+            }
+            let Some(id) = *walk else { continue };
+            *walk = indexes.of(block, |index| {
+                let frame = index.frame(id);
+                lanes.prefetch(&frame);
+                let older = index.older(id).filter(|_| frame.form == Form::Encoded)?;
+                index.want_node(older, wants);
+                Some(older)
+            });
+        }
+    }
+}
