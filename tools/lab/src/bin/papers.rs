@@ -17,7 +17,9 @@ struct Arguments {
     #[arg(long)]
     scale: Option<u64>,
     /// Only sections whose names begin like this: gates, two-level, delta, fgm, njs, hasfs,
-    /// sensitivity, today.
+    /// sensitivity, today. Or a part of one, as gates-hdd, gates-hasfs, gates-njs, gates-fgm,
+    /// fgm-throughput, fgm-txninfo, njs-8, njs-9, njs-10, njs-11, hasfs-micro, hasfs-macro,
+    /// hasfs-short and hasfs-recovery.
     #[arg(long)]
     figure: Option<String>,
     /// The gates and one figure of each paper, at a coarse scale, in bands twice as wide.
@@ -29,6 +31,9 @@ struct Arguments {
     /// The page to write, with its plots beside it.
     #[arg(long)]
     results: Option<PathBuf>,
+    /// The README, for the table of media of today.
+    #[arg(long)]
+    readme: Option<PathBuf>,
 }
 
 /// The scale of a quick run.
@@ -46,6 +51,9 @@ fn main() -> Result<(), Failure> {
     let figure = arguments.figure.as_deref();
     let traces = arguments.traces.as_deref();
     let sections = Wanted { scale: arguments.scale, figure, traces }.sections()?;
+    if let Some(readme) = &arguments.readme {
+        page::advise(&sections, readme)?;
+    }
     match &arguments.results {
         Some(results) => page::write(&sections, results)?,
         None => print!("{}", page::page(&sections)),

@@ -29,12 +29,22 @@ pub struct Section {
     pub rows: Vec<Row>,
     /// Text behind the rows.
     tail: String,
+    /// What the README says of it.
+    advice: String,
     plots: Vec<(&'static str, Plot)>,
 }
 
 impl Section {
     const fn new(name: &'static str, title: &'static str, text: &'static str) -> Self {
-        Self { name, title, text, rows: Vec::new(), tail: String::new(), plots: Vec::new() }
+        Self {
+            name,
+            title,
+            text,
+            rows: Vec::new(),
+            tail: String::new(),
+            advice: String::new(),
+            plots: Vec::new(),
+        }
     }
 }
 
@@ -63,8 +73,23 @@ const OF_HASFS: u64 = 16;
 const OF_HASFS_FILES: u64 = 64;
 
 impl Wanted<'_> {
+    /// Whether a section is wanted, or a part of it.
     fn has(&self, name: &str) -> bool {
+        self.figure.is_none_or(|figure| name.starts_with(figure) || figure.starts_with(name))
+    }
+
+    /// Whether a part of a section is wanted.
+    fn has_part(&self, name: &str) -> bool {
         self.figure.is_none_or(|figure| name.starts_with(figure))
+    }
+
+    /// The rows of a part, if it is wanted.
+    fn part(
+        &self,
+        name: &str,
+        rows: impl FnOnce() -> Result<Vec<Row>, Failure>,
+    ) -> Result<Vec<Row>, Failure> {
+        if self.has_part(name) { rows() } else { Ok(Vec::new()) }
     }
 
     fn scale(&self, usual: u64) -> u64 {
@@ -102,7 +127,7 @@ impl Wanted<'_> {
         }
         if self.has("today") {
             let mut section = Section::new("today", "Media of today", today::TEXT);
-            section.tail = today::table(self.scale(OF_HASFS_FILES))?;
+            (section.tail, section.advice) = today::tables(self.scale(OF_HASFS_FILES))?;
             sections.push(section);
         }
         Ok(sections)
@@ -119,11 +144,14 @@ impl Wanted<'_> {
              in place, one by one. The paper's host loses less by that than ours.\n\
              ",
         );
-        let scale = self.scale(AT_PAPERS_SIZE);
-        section.rows = gates::rows(scale)?;
-        section.rows.extend(hasfs::tables_1_and_2(self.scale(OF_HASFS))?);
-        section.rows.extend(njs::figure_1(self.scale(OF_NJS))?);
-        section.rows.extend(fgm::figure_2(scale)?);
+        let (scale, of_hasfs) = (self.scale(AT_PAPERS_SIZE), self.scale(OF_HASFS));
+        let parts = [
+            self.part("gates-hdd", || gates::rows(scale))?,
+            self.part("gates-hasfs", || hasfs::tables_1_and_2(of_hasfs))?,
+            self.part("gates-njs", || njs::figure_1(self.scale(OF_NJS)))?,
+            self.part("gates-fgm", || fgm::figure_2(scale))?,
+        ];
+        section.rows = parts.concat();
         Ok(section)
     }
 
@@ -175,7 +203,10 @@ impl Wanted<'_> {
              - FGM 13, varmail: an fsync commits long before a TxnInfo is full.\n",
         );
         let scale = self.scale(AT_PAPERS_SIZE);
-        section.rows = fgm::figures_9_to_12(scale)?;
+        section.rows = self.part("fgm-throughput", || fgm::figures_9_to_12(scale))?;
+        if !self.has_part("fgm-txninfo") {
+            return Ok(section);
+        }
         let (rows, curves) = fgm::figure_13(self.scale(FIGURE_13_SCALE))?;
         section.rows.extend(rows);
         let steps = fgm::SIZES.iter().map(|bytes| match bytes {
@@ -215,12 +246,14 @@ impl Wanted<'_> {
              ",
         );
         let scale = self.scale(OF_NJS);
-        section.rows = njs::figure_8(scale)?;
-        let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE))?;
-        section.rows.extend(rows);
-        section.plots.push(("papers-njs-9a.svg", plot));
-        section.rows.extend(njs::figure_10(scale)?);
-        section.rows.extend(njs::figure_11(scale)?);
+        section.rows = self.part("njs-8", || njs::figure_8(scale))?;
+        if self.has_part("njs-9") {
+            let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE))?;
+            section.rows.extend(rows);
+            section.plots.push(("papers-njs-9a.svg", plot));
+        }
+        section.rows.extend(self.part("njs-10", || njs::figure_10(scale))?);
+        section.rows.extend(self.part("njs-11", || njs::figure_11(scale))?);
         Ok(section)
     }
 
@@ -235,8 +268,15 @@ impl Wanted<'_> {
              - HasFS Table 4 (recovery) is missing: a region of anonymous memory is gone with its \
              journal, and no run leaves an image to open.\n",
         );
-        section.rows = hasfs::figures_7_to_10(self.scale(OF_HASFS), self.scale(AT_PAPERS_SIZE))?;
-        section.rows.extend(hasfs::figures_11_and_12(self.scale(OF_HASFS_FILES))?);
+        let (micro, files) = (self.scale(OF_HASFS), self.scale(OF_HASFS_FILES));
+        let small = self.scale(AT_PAPERS_SIZE);
+        let parts = [
+            self.part("hasfs-micro", || hasfs::figures_7_to_10(micro, small))?,
+            self.part("hasfs-macro", || hasfs::figures_11_and_12(files))?,
+            self.part("hasfs-short", || hasfs::short_varmail(files))?,
+            self.part("hasfs-recovery", || hasfs::table_4(micro))?,
+        ];
+        section.rows = parts.concat();
         Ok(section)
     }
 }
@@ -290,6 +330,24 @@ pub fn page(sections: &[Section]) -> String {
         }
     }
     page
+}
+
+/// Between these lines the README has what the command says.
+const ADVICE: [&str; 2] = ["<!-- by the command papers -->\n", "<!-- end -->\n"];
+
+/// Puts what the sections advise into the README.
+///
+/// # Errors
+/// Those of the file; and if it has no place for it.
+pub fn advise(sections: &[Section], readme: &Path) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(readme)?;
+    let [begin, end] = ADVICE.map(|line| text.find(line));
+    let (Some(begin), Some(end)) = (begin, end) else {
+        return Err("the README has no place for advice".into());
+    };
+    let advice: String = sections.iter().map(|section| section.advice.as_str()).collect();
+    let (before, after) = (&text[..begin + ADVICE[0].len()], &text[end..]);
+    Ok(std::fs::write(readme, format!("{before}\n{advice}\n{after}"))?)
 }
 
 /// Writes the page, and the plots into a folder beside it.

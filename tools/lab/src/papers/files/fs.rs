@@ -87,6 +87,8 @@ pub struct FileSystem {
     cursor: u64,
     cursors: Vec<u64>,
     operations: u64,
+    /// While the first files are made: no block of metadata is then made for them.
+    is_filling: bool,
 }
 
 impl FileSystem {
@@ -108,6 +110,7 @@ impl FileSystem {
             cursor: 0,
             cursors: (0..groups).map(|group| group * GROUP_BLOCKS).collect(),
             operations: 0,
+            is_filling: false,
         };
         for group in (0..groups).step_by(SHARING as usize) {
             (0..PLACE_BLOCKS).for_each(|block| fs.set(group * GROUP_BLOCKS + block, true));
@@ -153,6 +156,7 @@ impl FileSystem {
 
     /// Makes a part of the files, at random, as if they had always been there.
     pub fn fill(&mut self, rng: &mut Rng, percent: u64, blocks: impl Fn(&mut Rng) -> u64) {
+        self.is_filling = true;
         for file in 0..self.files.len() {
             if rng.below(100) < percent {
                 let blocks = blocks(rng);
@@ -162,8 +166,7 @@ impl FileSystem {
                 }
             }
         }
-        // What is there already has changed nothing.
-        self.metadata.clear();
+        self.is_filling = false;
     }
 
     // Where things lie.
@@ -284,6 +287,9 @@ impl FileSystem {
 
     /// A block of inodes that changes for the first time is filled with what was there before.
     fn patch_inode(&mut self, inode: u64, state: Option<&FileState>, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let (block, stamp) = (Self::inode_block(inode), self.operations);
         if !self.metadata.contains_key(&block) {
             let first = inode / INODES_A_BLOCK * INODES_A_BLOCK;
@@ -314,6 +320,9 @@ impl FileSystem {
     }
 
     fn patch_descriptor(&mut self, group: u64, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let (block, stamp) = (1 + group / DESCRIPTORS_A_BLOCK, self.operations);
         let at = (group % DESCRIPTORS_A_BLOCK) as usize * DESCRIPTOR_BYTES;
         let bytes = &mut self.bytes(block)[at + 12..at + 32];
@@ -325,6 +334,9 @@ impl FileSystem {
     }
 
     fn patch_inode_bitmap(&mut self, inode: u64, used: bool, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let (group, index) = (inode / GROUP_INODES, (inode % GROUP_INODES) as usize);
         let block = Self::place(group) + INODE_BITMAPS + group % SHARING;
         let byte = &mut self.bytes(block)[index / 8];
@@ -336,6 +348,9 @@ impl FileSystem {
 
     /// Bits of the bitmap of blocks, as they are now.
     fn patch_block_bitmap(&mut self, first: u64, count: u64, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let mut at = first;
         while at < first + count {
             let group = at / GROUP_BLOCKS;
@@ -357,6 +372,9 @@ impl FileSystem {
     }
 
     fn patch_entry(&mut self, file: usize, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let FileState { directory, entry, inode, exists, .. } = self.files[file];
         let block = self.directory_block(directory);
         let at = entry as usize * ENTRY_BYTES;
